@@ -1,0 +1,217 @@
+// Loading and rendering of presets; see presets.h.
+#include "api/presets.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/resources.h"
+
+enum { MAX_PRESETS = 256, MAX_VALUE = 16384 };
+
+struct preset {
+  char name[64];
+  char description[512];
+  struct voxelize_request request;
+};
+
+struct presets {
+  size_t count;
+  struct preset *item[MAX_PRESETS];  // sorted by name
+};
+
+__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error, size, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+// A JSON value in the spelling of the query: numbers and strings as they are, arrays with commas.
+static bool value_text(const json_t *value, struct text *out) {
+  size_t index;
+  const json_t *item;
+  switch (json_typeof(value)) {
+    case JSON_INTEGER: text_printf(out, "%lld", (long long)json_integer_value(value)); return true;
+    case JSON_REAL: text_printf(out, "%.17g", json_real_value(value)); return true;
+    case JSON_STRING: text_append(out, json_string_value(value), json_string_length(value)); return true;
+    case JSON_ARRAY:
+      json_array_foreach(value, index, item) {
+        if (json_is_array(item)) return false;
+        if (index) text_put(out, ",");
+        if (!value_text(item, out)) return false;
+      }
+      return true;
+    default: return false;
+  }
+}
+
+static bool set_parameters(struct preset *preset, json_t *parameters, char *error, size_t error_size) {
+  char memory[MAX_VALUE];
+  const char *name;
+  json_t *value;
+  json_object_foreach(parameters, name, value) {
+    struct text text = text_over(memory, sizeof memory);
+    struct problem problem;
+    if (strcmp(name, "preset") == 0 || !value_text(value, &text) || !text_complete(&text))
+      return fail(error, error_size, "preset %s: %s cannot stand in a preset in this form", preset->name, name);
+    if (!voxelize_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
+      return fail(error, error_size, "preset %s: %s", preset->name, problem.detail);
+  }
+  // The preset's own name is what its requests will show; a preset that cannot be used is found here, not by a client.
+  struct problem problem;
+  struct voxelize_request *request = &preset->request;
+  if (!voxelize_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
+      !voxelize_request_finish(request, &problem))
+    return fail(error, error_size, "preset %s: %s", preset->name, problem.detail);
+  return true;
+}
+
+static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
+  json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
+  if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != 2)
+    return fail(error, error_size, "preset %s: expected an object of \"description\" and \"parameters\"", preset->name);
+  if (json_string_length(description) >= sizeof preset->description)
+    return fail(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
+                sizeof preset->description - 1);
+  snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
+  voxelize_request_init(&preset->request);
+  return set_parameters(preset, parameters, error, error_size);
+}
+
+struct preset *preset_parse(const char *name, const char *json, size_t size, char *error, size_t error_size) {
+  struct preset *preset = calloc(1, sizeof *preset);
+  json_error_t where;
+  json_t *root = json_loadb(json, size, JSON_REJECT_DUPLICATES, &where);
+  bool good = false;
+  if (!preset)
+    fail(error, error_size, "preset %s: out of memory", name);
+  else if (strlen(name) == 0 || strlen(name) >= sizeof preset->name)
+    fail(error, error_size, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
+  else if (!root)
+    fail(error, error_size, "preset %s: line %d: %s", name, where.line, where.text);
+  else {
+    snprintf(preset->name, sizeof preset->name, "%s", name);
+    good = fill_preset(preset, root, error, error_size);
+  }
+  json_decref(root);
+  if (good) return preset;
+  free(preset);
+  return NULL;
+}
+
+void preset_free(struct preset *preset) { free(preset); }
+
+// ---- the set ----------------------------------------------------------------------------------------------------------
+
+// Takes the preset: it replaces one of the same name, or is inserted in the order of names.
+static bool presets_put(struct presets *presets, struct preset *preset, char *error, size_t error_size) {
+  size_t at = 0;
+  while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;
+  if (at < presets->count && strcmp(presets->item[at]->name, preset->name) == 0) {
+    preset_free(presets->item[at]);
+  } else {
+    if (presets->count == MAX_PRESETS) {
+      preset_free(preset);
+      return fail(error, error_size, "more than %d presets", MAX_PRESETS);
+    }
+    memmove(&presets->item[at + 1], &presets->item[at], (presets->count - at) * sizeof *presets->item);
+    presets->count++;
+  }
+  presets->item[at] = preset;
+  return true;
+}
+
+static bool put_text(struct presets *presets, const char *name, const char *json, size_t size, char *error,
+                     size_t error_size) {
+  struct preset *preset = preset_parse(name, json, size, error, error_size);
+  return preset && presets_put(presets, preset, error, error_size);
+}
+
+static bool put_file(struct presets *presets, const char *directory, const char *file, char *error, size_t error_size) {
+  enum { MAX_FILE = 65536 };
+  char path[4096], name[256];
+  snprintf(path, sizeof path, "%s/%s", directory, file);
+  snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - 5), file);
+  FILE *stream = fopen(path, "rb");
+  char *json = malloc(MAX_FILE);
+  bool good = false;
+  if (!stream || !json) {
+    fail(error, error_size, "%s: %s", path, strerror(errno));
+  } else {
+    size_t size = fread(json, 1, MAX_FILE, stream);
+    good = size < MAX_FILE && !ferror(stream)
+               ? put_text(presets, name, json, size, error, error_size)
+               : fail(error, error_size, "%s: unreadable, or over %d bytes", path, MAX_FILE - 1);
+  }
+  free(json);
+  if (stream) fclose(stream);
+  return good;
+}
+
+static bool put_directory(struct presets *presets, const char *directory, char *error, size_t error_size) {
+  DIR *stream = opendir(directory);
+  if (!stream) return fail(error, error_size, "presets directory %s: %s", directory, strerror(errno));
+  bool good = true;
+  for (const struct dirent *entry; good && (entry = readdir(stream));) {
+    size_t length = strlen(entry->d_name);
+    if (length > 5 && length < 256 && entry->d_name[0] != '.' && strcmp(entry->d_name + length - 5, ".json") == 0)
+      good = put_file(presets, directory, entry->d_name, error, error_size);
+  }
+  closedir(stream);
+  return good;
+}
+
+struct presets *presets_load(const char *directory, char *error, size_t error_size) {
+  struct presets *presets = calloc(1, sizeof *presets);
+  bool good = presets || fail(error, error_size, "presets: out of memory");
+  for (size_t i = 0; good && i < resources_presets_count; i++) {
+    const struct resource *builtin = &resources_presets[i];
+    good = put_text(presets, builtin->name, builtin->text, builtin->size, error, error_size);
+  }
+  if (good && directory[0]) good = put_directory(presets, directory, error, error_size);
+  if (good) return presets;
+  presets_free(presets);
+  return NULL;
+}
+
+void presets_free(struct presets *presets) {
+  if (!presets) return;
+  for (size_t i = 0; i < presets->count; i++) preset_free(presets->item[i]);
+  free(presets);
+}
+
+const struct preset *presets_find(const struct presets *presets, const char *name) {
+  for (size_t i = 0; i < presets->count; i++)
+    if (strcmp(presets->item[i]->name, name) == 0) return presets->item[i];
+  return NULL;
+}
+
+size_t presets_count(const struct presets *presets) { return presets->count; }
+const struct preset *presets_at(const struct presets *presets, size_t index) { return presets->item[index]; }
+const char *preset_name(const struct preset *preset) { return preset->name; }
+const struct voxelize_request *presets_request(const struct preset *preset) { return &preset->request; }
+
+void preset_write(const struct preset *preset, struct text *out) {
+  text_put(out, "{\"name\":");
+  text_json_string(out, preset->name, strlen(preset->name));
+  text_put(out, ",\"description\":");
+  text_json_string(out, preset->description, strlen(preset->description));
+  text_put(out, ",\"parameters\":");
+  voxelize_request_write(&preset->request, out);
+  text_put(out, "}");
+}
+
+void presets_write(const struct presets *presets, struct text *out) {
+  text_put(out, "{\"presets\":[");
+  for (size_t i = 0; i < presets->count; i++) {
+    if (i) text_put(out, ",\n");
+    preset_write(presets->item[i], out);
+  }
+  text_put(out, "]}\n");
+}

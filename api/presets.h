@@ -1,0 +1,36 @@
+// Named parameter sets: the files of config/presets, built into the binary, and those of a directory that the operator names.
+//
+// A preset file is one JSON object: "description", a string, and "parameters", an object whose names and values are those of the
+// query (lists as JSON arrays). A set is immutable once loaded and may be read by any thread; presets_free ends it.
+#ifndef VOXELD_PRESETS_H
+#define VOXELD_PRESETS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/params.h"
+
+struct preset;
+struct presets;
+
+// The built-in presets, and over them every NAME.json of `directory` ("" = none). NULL with a reason in `error`.
+VX_WARN_UNUSED struct presets *presets_load(const char *directory, char *error, size_t error_size);
+void presets_free(struct presets *presets);
+
+// Parses one preset from its JSON text. The result is the caller's; NULL with a reason in `error`.
+VX_WARN_UNUSED struct preset *preset_parse(const char *name, const char *json, size_t size, char *error,
+                                           size_t error_size);
+void preset_free(struct preset *preset);
+
+const struct preset *presets_find(const struct presets *presets, const char *name);  // NULL if there is none
+size_t presets_count(const struct presets *presets);
+const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
+
+const char *preset_name(const struct preset *preset);
+const struct voxelize_request *presets_request(const struct preset *preset);  // the defaults with the preset over them
+
+// One preset as a JSON object; all as {"presets":[...]}.
+void preset_write(const struct preset *preset, struct text *out);
+void presets_write(const struct presets *presets, struct text *out);
+
+#endif

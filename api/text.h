@@ -1,0 +1,41 @@
+// A bounded text builder: JSON, headers, log lines and metrics are written with it into memory that the caller owns.
+//
+// Never allocates. Past the capacity nothing is written but the length goes on counting, so that a text can be measured
+// with capacity 0 before it is written. Any thread; one builder belongs to one thread.
+#ifndef VOXELD_TEXT_H
+#define VOXELD_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct text {
+  char *data;       // the caller's; NUL-terminated after every call as far as it fits
+  size_t capacity;  // bytes of data, the NUL included
+  size_t length;    // of the whole text, written or not
+  bool quoted;      // what is appended stands inside a JSON string: it is escaped on its way in
+};
+
+static inline struct text text_over(char *data, size_t capacity) {
+  if (capacity) data[0] = '\0';
+  return (struct text){.data = data, .capacity = capacity};
+}
+
+// True if the whole text fitted.
+static inline bool text_complete(const struct text *text) { return text->length < text->capacity; }
+
+void text_append(struct text *text, const char *bytes, size_t length);
+void text_put(struct text *text, const char *string);
+__attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format,
+                                                       ...);  // pieces up to 511 bytes
+
+// A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD: the client may have sent anything.
+void text_json_string(struct text *text, const char *bytes, size_t length);
+
+// A float32 in the fewest digits that read back as the same float32.
+void text_float(struct text *text, float value);
+
+// Nanoseconds as microseconds with one decimal, the unit of the metadata's timing.
+void text_microseconds(struct text *text, int64_t nanoseconds);
+
+#endif

@@ -1,0 +1,71 @@
+# One set of sources, built in flavours: `plain` is what runs in production, `asan` (ASan and UBSan) and `tsan` are for tests.
+# Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others, and link libraries of their own flavour.
+
+set(voxeld_warnings -Wall -Wextra -Wpedantic)
+if(VOXELD_WERROR)
+  list(APPEND voxeld_warnings -Werror)
+endif()
+
+# -fPIE: a position-independent executable, without the cost of functions that another library could replace (-fPIC).
+# -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once where two steps round twice.
+set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
+set(voxeld_compile_plain -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+set(voxeld_compile_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
+set(voxeld_compile_tsan -O1 -fsanitize=thread)
+set(voxeld_link_plain -Wl,-z,relro,-z,now)
+set(voxeld_link_asan -fsanitize=address,undefined)
+set(voxeld_link_tsan -fsanitize=thread)
+
+# The target that NAME, one of the project's libraries or programs, is built by in FLAVOUR; other names stay as they are.
+function(voxeld_target_name NAME FLAVOUR RESULT)
+  set(target ${NAME})
+  if(NOT FLAVOUR STREQUAL plain AND NAME MATCHES "^(kernels|api|server|voxeld|test_.*)$")
+    set(target ${FLAVOUR}-${NAME})
+  endif()
+  set(${RESULT} ${target} PARENT_SCOPE)
+endfunction()
+
+# What libraries and programs have in common: include path, flags, libraries of the same flavour.
+function(voxeld_configure TARGET FLAVOUR LIBRARIES)
+  target_include_directories(${TARGET} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_definitions(${TARGET} PRIVATE _GNU_SOURCE VOXELD_VERSION="${PROJECT_VERSION}")
+  set(flags ${voxeld_warnings} ${voxeld_compile_all} ${voxeld_compile_${FLAVOUR}})
+  target_compile_options(${TARGET} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${flags}>")
+  foreach(library IN LISTS LIBRARIES)
+    voxeld_target_name(${library} ${FLAVOUR} library)
+    target_link_libraries(${TARGET} PUBLIC ${library})
+  endforeach()
+endfunction()
+
+function(voxeld_library NAME FLAVOUR)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LIBRARIES")
+  voxeld_target_name(${NAME} ${FLAVOUR} target)
+  if(NOT arg_SOURCES) # not written yet
+    add_library(${target} INTERFACE)
+    return()
+  endif()
+  add_library(${target} STATIC ${arg_SOURCES})
+  add_dependencies(${target} resources)
+  voxeld_configure(${target} ${FLAVOUR} "${arg_LIBRARIES}")
+endfunction()
+
+# The program lands in build/bin, or in build/DIRECTORY; in flavours other than plain in a folder FLAVOUR below that.
+function(voxeld_program NAME FLAVOUR)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "DIRECTORY" "SOURCES;LIBRARIES")
+  if(NOT arg_SOURCES) # not written yet
+    message(STATUS "no sources for ${NAME} yet")
+    return()
+  endif()
+  voxeld_target_name(${NAME} ${FLAVOUR} target)
+  set(directory ${CMAKE_BINARY_DIR}/bin)
+  if(arg_DIRECTORY)
+    set(directory ${CMAKE_BINARY_DIR}/${arg_DIRECTORY})
+  endif()
+  if(NOT FLAVOUR STREQUAL plain)
+    string(APPEND directory /${FLAVOUR})
+  endif()
+  add_executable(${target} ${arg_SOURCES})
+  voxeld_configure(${target} ${FLAVOUR} "${arg_LIBRARIES}")
+  target_link_options(${target} PRIVATE -pie ${voxeld_link_${FLAVOUR}})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${NAME} RUNTIME_OUTPUT_DIRECTORY ${directory})
+endfunction()

@@ -1,0 +1,87 @@
+# What ctest runs. A test is named [FLAVOUR.]LABEL.FILE and carries its label and, if it is not plain, its flavour as labels:
+#   ctest --test-dir build -L http            ctest --test-dir build -L 'asan|tsan'            ctest --test-dir build -R unit.params
+# Programs under test reach the tests through the environment; exit code 77 means skipped.
+enable_testing()
+pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+find_program(BATS bats REQUIRED)
+find_program(CLANG clang REQUIRED)
+set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
+
+function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
+  set(labels ${LABEL})
+  set(voxeld ${CMAKE_BINARY_DIR}/bin/voxeld)
+  if(NOT FLAVOUR STREQUAL plain)
+    set(NAME ${FLAVOUR}.${NAME})
+    list(APPEND labels ${FLAVOUR})
+    set(voxeld ${CMAKE_BINARY_DIR}/bin/${FLAVOUR}/voxeld)
+  endif()
+  add_test(NAME ${NAME} COMMAND ${ARGN} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  set(environment
+    VOXELD_BIN=${voxeld}
+    VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
+    VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
+    PYTHONDONTWRITEBYTECODE=1
+    ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
+    UBSAN_OPTIONS=print_stacktrace=1
+    TSAN_OPTIONS=halt_on_error=1)
+  set_tests_properties(${NAME} PROPERTIES
+    LABELS "${labels}" TIMEOUT ${TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+endfunction()
+
+# One test for each file that matches PATTERN, run by the given command with the file's path at its end, in each of FLAVOURS.
+function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
+  file(GLOB scripts CONFIGURE_DEPENDS ${PATTERN})
+  foreach(script IN LISTS scripts)
+    cmake_path(GET script STEM name)
+    string(REGEX REPLACE "^test_" "" name ${name})
+    foreach(flavour IN LISTS FLAVOURS)
+      voxeld_test(${LABEL}.${name} ${flavour} ${LABEL} ${TIMEOUT} ${ARGN} ${script})
+    endforeach()
+  endforeach()
+endfunction()
+
+# unit: one cmocka program a file, in each flavour.
+foreach(source IN LISTS unit_sources)
+  cmake_path(GET source STEM stem)
+  string(REGEX REPLACE "^test_" "unit." name ${stem})
+  foreach(flavour IN LISTS flavours)
+    voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} LIBRARIES server PkgConfig::cmocka)
+    voxeld_target_name(${stem} ${flavour} target)
+    voxeld_test(${name} ${flavour} unit 300 $<TARGET_FILE:${target}>)
+  endforeach()
+endforeach()
+
+voxeld_script_tests(http "tests/http/*.bats" 600 "${flavours}" ${BATS})
+voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
+voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
+voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
+if(TEST oracle.scans) # all of it needs real scans
+  set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
+endif()
+
+# fuzz: libFuzzer drivers over the parsers of api/, built whole by clang, since gcc has no libFuzzer. They start from the seeds in
+# tests/fuzz/corpus/NAME; what they find on the way is kept in build/fuzz/NAME.
+file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
+file(GLOB fuzzed_sources CONFIGURE_DEPENDS kernels/*.c api/*.c)
+file(GLOB fuzzed_headers CONFIGURE_DEPENDS kernels/*.h api/*.h)
+pkg_get_variable(jansson_libdir jansson libdir)
+foreach(driver IN LISTS drivers)
+  cmake_path(GET driver STEM stem)
+  string(REGEX REPLACE "^fuzz_" "" name ${stem})
+  set(program ${CMAKE_BINARY_DIR}/tests/${stem})
+  set(sources ${driver} ${fuzzed_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
+  add_custom_command(
+    OUTPUT ${program}
+    COMMAND ${CLANG} -std=c17 -D_GNU_SOURCE -DVOXELD_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR} -g -O1
+            -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all ${sources} -o ${program}
+            -L${jansson_libdir} -ljansson -lm
+    DEPENDS ${sources} ${fuzzed_headers}
+    COMMENT "Building ${stem}"
+    VERBATIM)
+  add_custom_target(${stem} ALL DEPENDS ${program})
+  add_dependencies(${stem} resources)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
+  voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=10 -max_len=4096 -timeout=10
+    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/ ${CMAKE_BINARY_DIR}/fuzz/${name}
+    ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+endforeach()

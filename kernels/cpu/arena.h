@@ -1,0 +1,27 @@
+// The scratch of a lane: one block of memory, cut anew into arrays for each job.
+//
+// A job lays out its arrays twice with the same code: once over an empty arena, which only adds up their sizes, then, after
+// cpu_arena_reserve, over the lane's own. The memory starts as zeros and is never cleared again: what an array holds
+// when it is taken is left over from earlier jobs. Owned by one lane, so by one thread at a time.
+#ifndef VOXELD_CPU_ARENA_H
+#define VOXELD_CPU_ARENA_H
+
+#include "kernels/kernels.h"
+
+struct cpu_arena {
+  unsigned char *memory;  // NULL: takes are only measured
+  size_t bytes;           // of memory
+  size_t used;            // SIZE_MAX once a size did not fit
+};
+
+// `count` items of `size` bytes, aligned to a cache line. NULL from an arena without memory.
+void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
+
+// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not as much.
+VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
+                                                struct vx_error *error);
+
+// Gives the memory back if there is more of it than `keep` bytes.
+void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
+
+#endif

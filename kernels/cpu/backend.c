@@ -1,0 +1,100 @@
+// The CPU backend: its table, its device and lanes, its memory.
+//
+// The device holds nothing but its description, so all threads may share it. A lane belongs to one thread at a time.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "kernels/cpu/run.h"
+
+struct vx_device {
+  struct vx_description description;
+};
+
+// The processor's name as Linux gives it on x86; other machines have no such line.
+static void name_processor(char *name, size_t size) {
+  snprintf(name, size, "CPU");
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  if (file == NULL) {
+    return;
+  }
+  char line[256], model[112];
+  while (fgets(line, sizeof line, file) != NULL) {
+    if (sscanf(line, "model name : %111[^\n]", model) == 1) {
+      snprintf(name, size, "CPU: %s", model);
+      break;
+    }
+  }
+  fclose(file);
+}
+
+static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
+  if (index != 0) {
+    snprintf(error->text, sizeof error->text, "there is no CPU device %d: all processors are device 0", index);
+    return VX_REFUSED;
+  }
+  *device = calloc(1, sizeof **device);
+  if (*device == NULL) {
+    snprintf(error->text, sizeof error->text, "no memory for the CPU device");
+    return VX_OUT_OF_MEMORY;
+  }
+  name_processor((*device)->description.name, sizeof(*device)->description.name);
+  return VX_OK;
+}
+
+static void close_device(struct vx_device *device) { free(device); }
+
+static void describe(const struct vx_device *device, struct vx_description *description) {
+  *description = device->description;
+}
+
+static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
+  (void)device;
+  *lane = calloc(1, sizeof **lane);
+  if (*lane == NULL) {
+    snprintf(error->text, sizeof error->text, "no memory for a CPU lane");
+    return VX_OUT_OF_MEMORY;
+  }
+  if (getrandom((*lane)->seed, sizeof(*lane)->seed, 0) != (ssize_t)sizeof(*lane)->seed) {
+    snprintf(error->text, sizeof error->text, "no random numbers: %s", strerror(errno));
+    free(*lane);
+    return VX_REFUSED;
+  }
+  return VX_OK;
+}
+
+static void close_lane(struct vx_lane *lane) {
+  cpu_arena_trim(&lane->scratch, 0);
+  free(lane);
+}
+
+// A mapping has at least one byte.
+static size_t mapped(size_t bytes) { return bytes == 0 ? 1 : bytes; }
+
+static void *alloc_host(struct vx_device *device, size_t bytes) {
+  (void)device;
+  void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void free_host(struct vx_device *device, void *memory, size_t bytes) {
+  (void)device;
+  if (memory != NULL) {
+    munmap(memory, mapped(bytes));
+  }
+}
+
+const struct vx_backend vx_cpu_backend = {
+    .name = "cpu",
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .lane_open = open_lane,
+    .lane_close = close_lane,
+    .voxelize = cpu_voxelize,
+    .host_alloc = alloc_host,
+    .host_free = free_host,
+};

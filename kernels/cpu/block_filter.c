@@ -1,0 +1,140 @@
+// The block filter: rows stay where the kept points of the blocks around them span the right height.
+//
+// Only blocks that hold a kept point exist here. Their heights are collected through a cell index; then the blocks are
+// sorted by key, so that the part of a window that lies in one column of blocks is a stretch of neighbours, and the heights
+// of any stretch follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs as many steps as
+// its window has columns, however many blocks are in it.
+#include "kernels/cpu/run.h"
+
+static void include(struct cpu_heights *heights, float min, float max) {
+  heights->min = min < heights->min ? min : heights->min;
+  heights->max = max > heights->max ? max : heights->max;
+}
+
+// The block of each row, and the heights of each block.
+static void collect_heights(struct cpu_run *run, const struct cpu_row *rows, int32_t num_rows) {
+  int32_t factor = run->params->block_filter.factor;
+  cpu_cell_index_start(&run->blocks, num_rows, run->block_key.bits);
+  for (int32_t i = 0; i < num_rows; i++) {
+    int32_t cell[3];
+    vx_cell_of_key(run->map.key, rows[i].key, cell);
+    uint64_t key = vx_key(run->block_key, cell[0] / factor, cell[1] / factor, 0);
+    int32_t block = cpu_cell_index_add(&run->blocks, key, cpu_cell_index_home(&run->blocks, key));
+    if (run->blocks.entries[block].hits == 1) {
+      run->heights[block] = (struct cpu_heights){.min = INFINITY, .max = -INFINITY};
+    }
+    for (int32_t j = rows[i].first; j < rows[i].first + rows[i].kept; j++) {
+      float z = run->points[(int64_t)run->list[j] * run->columns + 2];
+      include(&run->heights[block], z, z);
+    }
+    run->block_of[i] = block;
+  }
+}
+
+static const struct cpu_keyed *sort_blocks(struct cpu_run *run) {
+  int32_t num_blocks = run->blocks.count;
+  for (int32_t block = 0; block < num_blocks; block++) {
+    run->sorting[block] = (struct cpu_keyed){.key = run->blocks.entries[block].key, .number = block};
+  }
+  return cpu_sort(run->sorting, run->sorting + run->largest_rows, num_blocks, run->block_key.bits);
+}
+
+// stretch_heights[k][i] becomes the heights of the sorted blocks i .. i + 2^k - 1, for all k that a window has room for.
+static void tabulate_stretches(struct cpu_run *run, const struct cpu_keyed *sorted) {
+  int32_t num_blocks = run->blocks.count;
+  for (int32_t i = 0; i < num_blocks; i++) {
+    run->stretch_heights[0][i] = run->heights[sorted[i].number];
+  }
+  for (int k = 1; (1 << k) <= run->params->block_filter.size; k++) {
+    const struct cpu_heights *half = run->stretch_heights[k - 1];
+    for (int32_t i = 0; i + (1 << k) <= num_blocks; i++) {
+      struct cpu_heights heights = half[i];
+      include(&heights, half[i + (1 << (k - 1))].min, half[i + (1 << (k - 1))].max);
+      run->stretch_heights[k][i] = heights;
+    }
+  }
+}
+
+// Includes the sorted blocks begin .. end - 1: two stretches of 2^k, which may overlap.
+static void include_stretch(const struct cpu_run *run, int32_t begin, int32_t end, struct cpu_heights *heights) {
+  if (begin < end) {
+    int k = 31 - __builtin_clz((unsigned)(end - begin));
+    const struct cpu_heights *first = &run->stretch_heights[k][begin], *last = &run->stretch_heights[k][end - (1 << k)];
+    include(heights, first->min, first->max);
+    include(heights, last->min, last->max);
+  }
+}
+
+// The part of a window that lies in the grid, on one axis: blocks begin .. end - 1. `offset` of them are cut off below.
+struct window {
+  int32_t begin, end, offset;
+};
+
+static struct window window_around(int32_t block, int32_t size, int32_t num_blocks) {
+  int32_t below = size / 2, above = size - size / 2;
+  int32_t offset = block < below ? below - block : 0;
+  return (struct window){
+      .begin = block - below + offset,
+      .end = num_blocks - block < above ? num_blocks : block + above,
+      .offset = offset,
+  };
+}
+
+// The blocks of one column of a window: sorted blocks begin .. end - 1.
+struct stretch {
+  int32_t begin, end;
+};
+
+static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int32_t num_blocks, uint64_t first_key,
+                    uint64_t last_key) {
+  while (blocks->begin < num_blocks && sorted[blocks->begin].key < first_key) blocks->begin++;
+  while (blocks->end < num_blocks && sorted[blocks->end].key <= last_key) blocks->end++;
+}
+
+// Decides which blocks stay. As i goes up the sorted blocks, the keys at which the window begins and ends in its d-th
+// column only go up too, so one stretch for each d, ever advanced, finds them all in one sweep.
+static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
+  const struct vx_block_filter *filter = &run->params->block_filter;
+  struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};
+  for (int32_t i = 0; i < run->blocks.count; i++) {
+    int32_t block[3];
+    vx_cell_of_key(run->block_key, sorted[i].key, block);
+    struct window xs = window_around(block[0], filter->size, run->grid_blocks[0]);
+    struct window ys = window_around(block[1], filter->size, run->grid_blocks[1]);
+    struct cpu_heights heights = run->heights[sorted[i].number];
+    for (int32_t x = xs.begin, d = xs.offset; x < xs.end; x++, d++) {
+      advance(&columns[d], sorted, run->blocks.count, vx_key(run->block_key, x, ys.begin, 0),
+              vx_key(run->block_key, x, ys.end - 1, 0));
+      include_stretch(run, columns[d].begin, columns[d].end, &heights);
+    }
+    float span = heights.max - heights.min;
+    run->block_stays[sorted[i].number] = span > filter->low && span < filter->high;
+  }
+}
+
+static void count_filtered(struct cpu_run *run, const struct cpu_row *row) {
+  struct vx_counts *counts = &run->job->counts;
+  int32_t hits = run->cells.entries[row->number].hits;
+  counts->kept -= row->kept;
+  counts->over_voxel_cap -= hits - row->kept;
+  counts->block_filtered += hits;
+  counts->voxels_block_filtered++;
+}
+
+void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  struct cpu_row *rows = run->rows + cloud->first_row;
+  int32_t num_rows = run->num_rows - cloud->first_row;
+  collect_heights(run, rows, num_rows);
+  const struct cpu_keyed *sorted = sort_blocks(run);
+  tabulate_stretches(run, sorted);
+  judge_blocks(run, sorted);
+  int32_t stay = 0;
+  for (int32_t i = 0; i < num_rows; i++) {
+    if (run->block_stays[run->block_of[i]]) {
+      rows[stay++] = rows[i];
+    } else {
+      count_filtered(run, &rows[i]);
+    }
+  }
+  run->num_rows = cloud->first_row + stay;
+}

@@ -1,0 +1,68 @@
+// Which voxel a cell is: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance, each with the
+// number of its appearances.
+//
+// It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. What a slot holds counts only if
+// it names an entry below `count` that names this slot in turn; anything else, left over from an earlier cloud or job or
+// from another array in the same memory, is an empty slot. So starting over costs one store: count = 0.
+//
+// Where there are few possible keys, the slot of a key is the key itself (dense). Otherwise it is a hash of the key,
+// seeded for each lane so that nobody can prepare a scan whose cells collide, with linear probing. At most half of the
+// slots are ever in use, so a probe always ends, at the latest after `count` steps.
+#ifndef VOXELD_CPU_CELL_INDEX_H
+#define VOXELD_CPU_CELL_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cpu_cell_entry {
+  uint64_t key;
+  uint32_t slot;  // of the table, where this entry's number stands
+  int32_t hits;   // how often the key was added
+};
+
+struct cpu_cell_index {
+  int32_t *table;                  // [cpu_cell_index_slots()]
+  struct cpu_cell_entry *entries;  // [most]
+  int32_t count;
+  bool dense;
+  uint64_t mask;  // slots - 1
+  uint64_t seed[2];
+};
+
+// Slots needed for up to `most` different keys of `key_bits` bits: a power of two.
+uint64_t cpu_cell_index_slots(int64_t most, int key_bits);
+
+// Empties the index and makes it ready for up to `most` different keys.
+void cpu_cell_index_start(struct cpu_cell_index *index, int64_t most, int key_bits);
+
+// Where to look for a key first.
+static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, uint64_t key) {
+  if (index->dense) {
+    return (uint32_t)key;
+  }
+  __extension__ typedef unsigned __int128 wide;
+  wide product = (wide)(key ^ index->seed[0]) * (index->seed[1] | 1);
+  return (uint32_t)(((uint64_t)product ^ (uint64_t)(product >> 64)) & index->mask);
+}
+
+// The number of `key`, whose home is `slot`; the next free number if it is new.
+static inline int32_t cpu_cell_index_add(struct cpu_cell_index *index, uint64_t key, uint32_t slot) {
+  for (;; slot = (uint32_t)((slot + UINT64_C(1)) & index->mask)) {
+    uint32_t number = (uint32_t)index->table[slot];
+    if (number < (uint32_t)index->count) {
+      struct cpu_cell_entry *entry = &index->entries[number];
+      if (entry->key == key) {
+        entry->hits++;
+        return (int32_t)number;
+      }
+      if (entry->slot == slot) {
+        continue;  // taken by another key
+      }
+    }
+    index->table[slot] = index->count;
+    index->entries[index->count] = (struct cpu_cell_entry){.key = key, .slot = slot, .hits = 1};
+    return index->count++;
+  }
+}
+
+#endif

@@ -1,0 +1,85 @@
+// From the voxels of a cloud to rows of the output: which points each keeps, in which order they stand, which row a point
+// belongs to.
+#include "kernels/cpu/run.h"
+
+// Voxels of the cloud that max_voxels lets in: those numbered below this.
+static int32_t voxels_let_in(const struct cpu_run *run) {
+  return run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
+}
+
+// The rows of the cloud's first voxels, with room in the list for as many points as each keeps.
+static void make_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
+  struct vx_counts *counts = &run->job->counts;
+  for (int32_t number = 0; number < num_rows; number++) {
+    const struct cpu_cell_entry *entry = &run->cells.entries[number];
+    int32_t kept = entry->hits < run->cap ? entry->hits : run->cap;
+    run->rows[run->num_rows++] = (struct cpu_row){
+        .key = entry->key, .number = number, .first = run->num_listed, .kept = kept, .cloud = cloud->number};
+    run->num_listed += kept;
+    counts->kept += kept;
+    counts->over_voxel_cap += entry->hits - kept;
+  }
+}
+
+static void drop_voxels(struct cpu_run *run, int32_t first_dropped) {
+  struct vx_counts *counts = &run->job->counts;
+  for (int32_t number = first_dropped; number < run->cells.count; number++) {
+    counts->over_max_voxels += run->cells.entries[number].hits;
+  }
+  counts->voxels_dropped += run->cells.count - first_dropped;
+}
+
+// Writes each point into its row's part of the list until that is full.
+static void fill_list(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
+  struct cpu_row *rows = run->rows + cloud->first_row;
+  for (int32_t number = 0; number < num_rows; number++) {
+    rows[number].kept = 0;
+  }
+  for (int32_t i = cloud->begin; i < cloud->end; i++) {
+    if ((uint32_t)run->point_ids[i] < (uint32_t)num_rows) {
+      struct cpu_row *row = &rows[run->point_ids[i]];
+      if (row->kept < run->cap) {
+        run->list[row->first + row->kept++] = i;
+      }
+    }
+  }
+}
+
+void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  int32_t num_rows = voxels_let_in(run);
+  make_rows(run, cloud, num_rows);
+  drop_voxels(run, num_rows);
+  if (run->lists_wanted) {
+    fill_list(run, cloud, num_rows);
+  }
+}
+
+void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  struct cpu_row *rows = run->rows + cloud->first_row;
+  int32_t num_rows = run->num_rows - cloud->first_row;
+  for (int32_t i = 0; i < num_rows; i++) {
+    run->sorting[i] = (struct cpu_keyed){.key = rows[i].key, .number = i};
+  }
+  const struct cpu_keyed *sorted =
+      cpu_sort(run->sorting, run->sorting + run->largest_rows, num_rows, run->map.key.bits);
+  for (int32_t i = 0; i < num_rows; i++) {
+    run->rows_in_order[i] = rows[sorted[i].number];
+  }
+  for (int32_t i = 0; i < num_rows; i++) {
+    rows[i] = run->rows_in_order[i];
+  }
+}
+
+void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  int32_t let_in = voxels_let_in(run);
+  for (int32_t number = 0; number < let_in; number++) {
+    run->row_of[number] = -1;  // stays so where the block filter has taken the voxel out
+  }
+  for (int32_t row = cloud->first_row; row < run->num_rows; row++) {
+    run->row_of[run->rows[row].number] = row;
+  }
+  for (int32_t i = cloud->begin; i < cloud->end; i++) {
+    bool has_row = (uint32_t)run->point_ids[i] < (uint32_t)let_in;
+    run->point_ids[i] = has_row ? run->row_of[run->point_ids[i]] : -1;
+  }
+}

@@ -1,0 +1,201 @@
+// The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane.
+#include <stdio.h>
+#include <time.h>
+
+#include "kernels/cpu/run.h"
+#include "kernels/half.h"
+
+// Scratch above this goes back to the system when its job is done. Scans of several hundred thousand points stay below.
+#define SCRATCH_KEPT_BYTES ((size_t)64 << 20)
+
+// Tensors that are made from the points of each voxel.
+#define TENSORS_OF_LISTS                                                                                               \
+  (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES))
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static enum vx_status measure_clouds(struct cpu_run *run, struct vx_error *error) {
+  int64_t num_points = 0, row_capacity = 0;
+  for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
+    int32_t points = run->job->point_counts[cloud];
+    int32_t rows = smaller(points, run->params->max_voxels);
+    num_points += points;
+    row_capacity += rows;
+    run->largest_cloud = larger(run->largest_cloud, points);
+    run->largest_rows = larger(run->largest_rows, rows);
+  }
+  if (num_points > VX_MAX_POINTS) {
+    snprintf(error->text, sizeof error->text, "%lld points are too many: at most %lld can be numbered",
+             (long long)num_points, (long long)VX_MAX_POINTS);
+    return VX_REFUSED;
+  }
+  run->num_points = (int32_t)num_points;
+  run->row_capacity = (int32_t)row_capacity;
+  return VX_OK;
+}
+
+static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, int64_t most, int key_bits) {
+  index->table = cpu_arena_take(arena, cpu_cell_index_slots(most, key_bits), sizeof *index->table);
+  index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
+}
+
+// All scratch of a job. Runs twice: over an empty arena to measure, then over the lane's.
+static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
+  bool filtered = run->params->block_filter.enabled;
+  bool ordered = run->params->order == VX_ORDER_KEY;
+  uint64_t points = (uint64_t)run->num_points;
+  uint64_t rows = (uint64_t)run->largest_rows;
+
+  take_index(&run->cells, arena, run->largest_cloud, run->map.key.bits);
+  run->point_ids = cpu_arena_take(arena, points, sizeof *run->point_ids);
+  run->rows = cpu_arena_take(arena, (uint64_t)run->row_capacity, sizeof *run->rows);
+  if (run->lists_wanted) {
+    run->list = cpu_arena_take(arena, points, sizeof *run->list);
+  }
+  if (run->ids_wanted) {
+    run->row_of = cpu_arena_take(arena, rows, sizeof *run->row_of);
+  }
+  if (run->params->input_dtype == VX_FLOAT16) {
+    run->widened = cpu_arena_take(arena, points * (uint64_t)run->columns, sizeof *run->widened);
+  }
+  if (ordered || filtered) {
+    run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);
+  }
+  if (ordered) {
+    run->rows_in_order = cpu_arena_take(arena, rows, sizeof *run->rows_in_order);
+  }
+  if (filtered) {
+    take_index(&run->blocks, arena, run->largest_rows, run->block_key.bits);
+    run->block_of = cpu_arena_take(arena, rows, sizeof *run->block_of);
+    run->block_stays = cpu_arena_take(arena, rows, sizeof *run->block_stays);
+    run->heights = cpu_arena_take(arena, rows, sizeof *run->heights);
+    for (int k = 0; k < CPU_STRETCHES; k++) {
+      run->stretch_heights[k] = cpu_arena_take(arena, rows, sizeof *run->stretch_heights[k]);
+    }
+  }
+}
+
+// The points as float32; float16 input is widened once, so that nothing after this knows of it.
+static const float *float_points(struct cpu_run *run) {
+  if (run->params->input_dtype != VX_FLOAT16) {
+    return run->job->points;
+  }
+  const uint16_t *halves = run->job->points;
+  int64_t count = (int64_t)run->num_points * run->columns;
+  for (int64_t i = 0; i < count; i++) {
+    run->widened[i] = vx_half_to_float(halves[i]);
+  }
+  return run->widened;
+}
+
+static void read_params(struct cpu_run *run, const struct vx_grid *grid) {
+  const struct vx_voxelize_params *params = run->params;
+  run->map = vx_cell_map_of(params, grid);
+  run->columns = params->num_features;
+  run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
+  run->lists_wanted = params->block_filter.enabled || (params->tensors & TENSORS_OF_LISTS) != 0;
+  run->ids_wanted = (params->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
+  if (params->block_filter.enabled) {
+    for (int axis = 0; axis < 2; axis++) {
+      run->grid_blocks[axis] = (grid->cells[axis] - 1) / params->block_filter.factor + 1;
+    }
+    run->block_key = vx_key_format_of(run->grid_blocks[0], run->grid_blocks[1], 1);
+  }
+}
+
+static enum vx_status take_scratch(struct cpu_run *run, struct vx_lane *lane, struct vx_error *error) {
+  struct cpu_arena measured = {0};
+  lay_out(run, &measured);
+  enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, error);
+  if (status == VX_OK) {
+    lay_out(run, &lane->scratch);
+    memcpy(run->cells.seed, lane->seed, sizeof lane->seed);
+    memcpy(run->blocks.seed, lane->seed, sizeof lane->seed);
+  }
+  return status;
+}
+
+static enum vx_status prepare(struct cpu_run *run, struct vx_lane *lane, struct vx_error *error) {
+  struct vx_grid grid;
+  enum vx_status status = vx_grid_of(run->params, run->job->num_clouds, &grid, error);
+  if (status == VX_OK) {
+    status = measure_clouds(run, error);
+  }
+  if (status == VX_OK) {
+    read_params(run, &grid);
+    status = take_scratch(run, lane, error);
+  }
+  if (status == VX_OK) {
+    run->points = float_points(run);
+  }
+  return status;
+}
+
+// Finds the rows of one cloud and appends them to those of the clouds before it.
+static void group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  cpu_index_points(run, cloud);
+  cpu_list_points(run, cloud);
+  if (run->params->block_filter.enabled) {
+    cpu_filter_blocks(run, cloud);
+  }
+  if (run->params->order == VX_ORDER_KEY) {
+    cpu_order_rows(run, cloud);
+  }
+  if (run->ids_wanted) {
+    cpu_name_points(run, cloud);
+  }
+}
+
+static void group_clouds(struct cpu_run *run) {
+  int32_t begin = 0;
+  for (int32_t number = 0; number < run->job->num_clouds; number++) {
+    int32_t end = begin + run->job->point_counts[number];
+    struct cpu_cloud cloud = {.number = number, .begin = begin, .end = end, .first_row = run->num_rows};
+    group_cloud(run, &cloud);
+    run->job->voxel_counts[number] = run->num_rows - cloud.first_row;
+    begin = end;
+  }
+  run->job->counts.voxels_kept = run->num_rows;
+}
+
+static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
+  struct vx_voxelize_job *job = run->job;
+  struct vx_layout layout;
+  void *output = NULL;
+  enum vx_status status = vx_layout_of(&job->params, run->num_points, run->num_rows, &layout, error);
+  if (status == VX_OK) {
+    status = job->output(job->output_cls, &layout, &output, error);
+  }
+  if (status == VX_OK) {
+    int64_t began = now_ns();
+    cpu_write_tensors(run, &layout, output);
+    job->stage_ns[VX_STAGE_FEATURES] = now_ns() - began;
+  }
+  return status;
+}
+
+enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error) {
+  int64_t began = now_ns();
+  struct cpu_run run = {.job = job, .params = &job->params};
+  memset(&job->counts, 0, sizeof job->counts);
+  memset(job->stage_ns, 0, sizeof job->stage_ns);
+
+  enum vx_status status = prepare(&run, lane, error);
+  if (status == VX_OK) {
+    job->counts.received = run.num_points;
+    group_clouds(&run);
+    job->stage_ns[VX_STAGE_VOXELIZE] = now_ns() - began;
+    if (job->params.tensors != 0) {
+      status = write_output(&run, error);
+    }
+  }
+  cpu_arena_trim(&lane->scratch, SCRATCH_KEPT_BYTES);
+  return status;
+}

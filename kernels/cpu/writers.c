@@ -1,0 +1,212 @@
+// From rows to tensors: one function a tensor, each writing its tensor from the first byte to the last.
+#include "kernels/cpu/run.h"
+#include "kernels/half.h"
+
+// Without a cap a voxel can hold every point of the scan: sums are then taken in groups of this many.
+enum { SUM_GROUP = 64 };
+
+enum { PILLAR_EXTRA = 6, MAX_PILLAR_COLUMNS = VX_MAX_FEATURES + PILLAR_EXTRA };
+
+// --- the mean ------------------------------------------------------------------------------------------------------
+
+static const float *point_at(const struct cpu_run *run, int32_t index) {
+  return run->points + (int64_t)index * run->columns;
+}
+
+// Sums the first `columns` columns of the listed points, one after the other, beginning with the first itself rather than
+// with 0: -0.0 stays.
+static inline void sum_columns(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns,
+                               float *restrict sum) {
+  memcpy(sum, point_at(run, list[0]), (size_t)columns * sizeof *sum);
+  for (int32_t i = 1; i < count; i++) {
+    const float *point = point_at(run, list[i]);
+    for (int32_t c = 0; c < columns; c++) {
+      sum[c] += point[c];
+    }
+  }
+}
+
+// The usual numbers of columns as constants, which the compiler keeps in registers.
+static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
+  switch (columns) {
+    case 3: sum_columns(run, list, count, 3, sum); break;
+    case 4: sum_columns(run, list, count, 4, sum); break;
+    case 5: sum_columns(run, list, count, 5, sum); break;
+    default: sum_columns(run, list, count, columns, sum);
+  }
+}
+
+// The sum in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups of
+// 64 points, then the groups' sums in groups of 64, and so on; the error grows with the logarithm of the count, and a
+// parallel backend can follow.
+static void sum_points(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
+  if (count <= SUM_GROUP || run->cap != INT32_MAX) {
+    sum_sequence(run, list, count, columns, sum);
+    return;
+  }
+  int64_t width = SUM_GROUP;  // points below one item of the topmost list
+  while (width * SUM_GROUP < count) {
+    width *= SUM_GROUP;
+  }
+  sum_points(run, list, (int32_t)width, columns, sum);
+  for (int64_t begin = width; begin < count; begin += width) {
+    float group[VX_MAX_FEATURES];
+    int32_t length = (int32_t)(count - begin < width ? count - begin : width);
+    sum_points(run, list + begin, length, columns, group);
+    for (int32_t c = 0; c < columns; c++) {
+      sum[c] += group[c];
+    }
+  }
+}
+
+static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_t columns, float *mean) {
+  sum_points(run, run->list + row->first, row->kept, columns, mean);
+  for (int32_t c = 0; c < columns; c++) {
+    mean[c] = vx_canonical(mean[c] / (float)row->kept);
+  }
+}
+
+// --- writers -------------------------------------------------------------------------------------------------------
+
+// A row of features is computed as float32: in its place where the tensor is float32, else in `room`, to be narrowed.
+static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
+  return dtype == VX_FLOAT32 ? (float *)(void *)place : room;
+}
+
+static void narrow_row(enum vx_dtype dtype, unsigned char *place, const float *values, int32_t count) {
+  if (dtype == VX_FLOAT16) {
+    uint16_t *halves = (uint16_t *)(void *)place;
+    for (int32_t i = 0; i < count; i++) {
+      halves[i] = vx_float_to_half(values[i]);
+    }
+  }
+}
+
+static void write_coords(const struct cpu_run *run, void *out) {
+  int32_t(*coords)[4] = out;
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    int32_t cell[3];
+    vx_cell_of_key(run->map.key, run->rows[i].key, cell);
+    coords[i][0] = run->rows[i].cloud;
+    coords[i][1] = cell[2];
+    coords[i][2] = cell[1];
+    coords[i][3] = cell[0];
+  }
+}
+
+static void write_num_points(const struct cpu_run *run, void *out) {
+  int32_t *num_points = out;
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    num_points[i] = run->rows[i].kept;
+  }
+}
+
+// A constant size for the usual number of columns: a call of memcpy costs more than 16 bytes do.
+static void copy_point(float *to, const float *from, int32_t columns) {
+  if (columns == 4) {
+    memcpy(to, from, 4 * sizeof *to);
+  } else {
+    memcpy(to, from, (size_t)columns * sizeof *to);
+  }
+}
+
+static void write_voxels(const struct cpu_run *run, void *out) {
+  int32_t columns = run->columns;
+  float *place = out;
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    const struct cpu_row *row = &run->rows[i];
+    int32_t padding = run->cap - row->kept;
+    for (int32_t k = 0; k < row->kept; k++, place += columns) {
+      copy_point(place, point_at(run, run->list[row->first + k]), columns);
+    }
+    if (run->params->fill == VX_FILL_ZERO) {
+      memset(place, 0, (size_t)padding * (size_t)columns * sizeof *place);
+      place += (int64_t)padding * columns;
+    } else if (padding > 0) {
+      float mean[VX_MAX_FEATURES];
+      mean_of(run, row, columns, mean);
+      for (int32_t k = 0; k < padding; k++, place += columns) {
+        copy_point(place, mean, columns);
+      }
+    }
+  }
+}
+
+static void write_features(const struct cpu_run *run, void *out) {
+  enum vx_dtype dtype = run->params->feature_dtype;
+  size_t row_bytes = (size_t)run->columns * vx_dtype_size(dtype);
+  unsigned char *place = out;
+  for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
+    float room[VX_MAX_FEATURES];
+    float *mean = row_in(dtype, place, room);
+    mean_of(run, &run->rows[i], run->columns, mean);
+    narrow_row(dtype, place, mean, run->columns);
+  }
+}
+
+// One point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
+static void fill_pillar_point(const struct cpu_run *run, const float *point, const float mean[3], const float centre[3],
+                              float *values) {
+  for (int32_t c = 0; c < run->columns; c++) {
+    values[c] = point[c];
+  }
+  float *offsets = values + run->columns;
+  for (int axis = 0; axis < 3; axis++) {
+    offsets[axis] = vx_canonical(point[axis] - mean[axis]);
+    offsets[3 + axis] = vx_canonical(point[axis] - centre[axis]);
+  }
+}
+
+static void write_pillars(const struct cpu_run *run, void *out) {
+  enum vx_dtype dtype = run->params->feature_dtype;
+  int32_t columns = run->columns + PILLAR_EXTRA;
+  size_t point_bytes = (size_t)columns * vx_dtype_size(dtype);
+  unsigned char *place = out;
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    const struct cpu_row *row = &run->rows[i];
+    float mean[3], centre[3];
+    int32_t cell[3];
+    mean_of(run, row, 3, mean);
+    vx_cell_of_key(run->map.key, row->key, cell);
+    for (int axis = 0; axis < 3; axis++) {
+      centre[axis] = vx_cell_centre(&run->map, axis, cell[axis]);
+    }
+    for (int32_t k = 0; k < row->kept; k++, place += point_bytes) {
+      float room[MAX_PILLAR_COLUMNS];
+      float *values = row_in(dtype, place, room);
+      fill_pillar_point(run, point_at(run, run->list[row->first + k]), mean, centre, values);
+      narrow_row(dtype, place, values, columns);
+    }
+    size_t padding = (size_t)(run->cap - row->kept) * point_bytes;
+    memset(place, 0, padding);
+    place += padding;
+  }
+}
+
+static void write_point_ids(const struct cpu_run *run, void *out) {
+  memcpy(out, run->point_ids, (size_t)run->num_points * sizeof *run->point_ids);
+}
+
+static void write_mask(const struct cpu_run *run, void *out) {
+  unsigned char *mask = out;
+  for (int32_t i = 0; i < run->num_rows; i++, mask += run->cap) {
+    size_t kept = (size_t)run->rows[i].kept;
+    memset(mask, 1, kept);
+    memset(mask + kept, 0, (size_t)run->cap - kept);
+  }
+}
+
+static void (*const writer_table[VX_TENSOR_COUNT])(const struct cpu_run *run, void *out) = {
+    [VX_VOXEL_COORDS] = write_coords,     [VX_VOXEL_NUM_POINTS] = write_num_points,
+    [VX_VOXELS] = write_voxels,           [VX_VOXEL_FEATURES] = write_features,
+    [VX_PILLAR_FEATURES] = write_pillars, [VX_POINT_VOXEL_IDS] = write_point_ids,
+    [VX_VOXEL_POINT_MASK] = write_mask,
+};
+
+void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output) {
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0) {
+      writer_table[tensor](run, (unsigned char *)output + layout->offset[tensor]);
+    }
+  }
+}

@@ -1,0 +1,96 @@
+// From a point to its cell, and from a cell to its key: the index arithmetic that both backends share.
+//
+// Pure functions for C and CUDA; all of it IEEE binary32 with division (no reciprocal), so compile with
+// -ffp-contract=off or --fmad=false. A struct vx_cell_map is made once a job, on the host, and is passed by value.
+#ifndef VOXELD_GRID_H
+#define VOXELD_GRID_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/host_device.h"
+#include "kernels/kernels.h"
+
+// How a cell's coordinates are packed into a 64-bit key, x above y above z, each in as many bits as its axis needs.
+// Ascending keys are ascending (x, y, z), and no division is needed to get the coordinates back. A grid of at most
+// VX_MAX_GRID_CELLS cells needs at most 64 bits: each axis that is no power of two wastes less than one bit.
+struct vx_key_format {
+  int z_bits, yz_bits, bits;
+};
+
+struct vx_cell_map {
+  float min[3], size[3];
+  float limit[3];  // the least float32 that is not below cells[a]: for any float32 t, t < limit exactly if t < cells
+  int32_t cells[3];
+  struct vx_key_format key;
+};
+
+// Bits that hold 0 .. cells-1.
+VX_SHARED int vx_bits_for(int32_t cells) {
+  int bits = 0;
+  while (bits < 31 && (INT32_C(1) << bits) < cells) {
+    bits++;
+  }
+  return bits;
+}
+
+VX_SHARED struct vx_key_format vx_key_format_of(int32_t x_cells, int32_t y_cells, int32_t z_cells) {
+  struct vx_key_format format;
+  format.z_bits = vx_bits_for(z_cells);
+  format.yz_bits = format.z_bits + vx_bits_for(y_cells);
+  format.bits = format.yz_bits + vx_bits_for(x_cells);
+  return format;
+}
+
+VX_SHARED uint64_t vx_key(struct vx_key_format format, int32_t x, int32_t y, int32_t z) {
+  return (uint64_t)x << format.yz_bits | (uint64_t)y << format.z_bits | (uint64_t)z;
+}
+
+VX_SHARED void vx_cell_of_key(struct vx_key_format format, uint64_t key, int32_t cell[3]) {
+  uint64_t y_mask = (UINT64_C(1) << (format.yz_bits - format.z_bits)) - 1;
+  uint64_t z_mask = (UINT64_C(1) << format.z_bits) - 1;
+  cell[0] = (int32_t)(key >> format.yz_bits);
+  cell[1] = (int32_t)(key >> format.z_bits & y_mask);
+  cell[2] = (int32_t)(key & z_mask);
+}
+
+static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize_params *params, const struct vx_grid *grid) {
+  struct vx_cell_map map;
+  for (int axis = 0; axis < 3; axis++) {
+    int32_t cells = grid->cells[axis];
+    float limit = (float)cells;
+    map.min[axis] = params->range_min[axis];
+    map.size[axis] = params->voxel_size[axis];
+    map.limit[axis] = (double)limit < (double)cells ? nextafterf(limit, INFINITY) : limit;
+    map.cells[axis] = cells;
+  }
+  map.key = vx_key_format_of(grid->cells[0], grid->cells[1], grid->cells[2]);
+  return map;
+}
+
+// Says whether coordinate p lies in the grid on one axis, and in which cell (0 where it does not).
+// No floor() is needed: floor(t) >= 0 exactly if t >= 0 (-0.0 included), floor(t) < cells exactly if t < cells, and
+// between the two truncation is floor. Not finite p is never inside: t is then NaN or an infinity.
+VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p, int32_t *cell) {
+  float t = (p - map->min[axis]) / map->size[axis];
+  bool inside = (t >= 0.0f) & (t < map->limit[axis]);
+  *cell = (int32_t)(inside ? t : 0.0f);  // 1e30 must not reach the conversion
+  return inside;
+}
+
+// The cell of a point. False if the point is out of range or not finite; then `cell` means nothing.
+VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y, float z, int32_t cell[3]) {
+  bool in_x = vx_cell_on_axis(map, 0, x, &cell[0]);
+  bool in_y = vx_cell_on_axis(map, 1, y, &cell[1]);
+  bool in_z = vx_cell_on_axis(map, 2, z, &cell[2]);
+  return in_x & in_y & in_z;
+}
+
+// The middle of cell c on one axis; each operation rounded to float32, in this order.
+VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t c) {
+  float offset = map->size[axis] / 2.0f + map->min[axis];
+  return (float)c * map->size[axis] + offset;
+}
+
+#endif

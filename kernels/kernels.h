@@ -1,0 +1,179 @@
+// The one C interface to the computation: what a job is, what a backend must do.
+//
+// A backend is a table of function pointers (struct vx_backend); kernels/cpu fills one, kernels/cuda another.
+// Nothing in here knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA header.
+//
+// Threads: a device may be shared by all threads; a lane belongs to one thread at a time. Errors are values:
+// every call that can fail returns a vx_status and, where it takes one, fills a caller-owned struct vx_error.
+#ifndef VOXELD_KERNELS_H
+#define VOXELD_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VX_WARN_UNUSED __attribute__((warn_unused_result))
+
+enum {
+  VX_MIN_FEATURES = 3,              // x, y, z come first
+  VX_MAX_FEATURES = 64,             // columns of one row
+  VX_MAX_POINTS_PER_VOXEL = 1024,   // the largest cap; 0 means none
+  VX_MAX_VOXELS = 1 << 24,          // per cloud
+  VX_MAX_CLOUDS = 1024,             // clouds of one batch
+  VX_MAX_BLOCK_SIZE = 32,           // window of the block filter, in blocks
+  VX_TENSOR_ALIGNMENT = 64,         // bytes
+};
+#define VX_MAX_AXIS_CELLS INT64_C(2147483647)        // cells along one axis
+#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)         // cells of the grid times clouds of the batch
+#define VX_MAX_POINTS INT64_C(2147483647)            // points of one job: point_voxel_ids is int32
+
+// Why a call failed; the classes a caller can act on.
+enum vx_status {
+  VX_OK,
+  VX_REFUSED,        // the request cannot be satisfied; error text says why
+  VX_OUT_OF_MEMORY,  // host or device; the same job may succeed later
+  VX_DEVICE_LOST,    // nothing more may be run on this device
+};
+
+struct vx_error {
+  char text[256];
+};
+
+enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
+enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };   // voxels by first appearance, or by ascending (x, y, z) in each cloud
+enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };      // what pads `voxels`
+
+// spconv's block filter: the grid's x-y plane is cut into blocks of factor x factor cells; a voxel stays if the heights (z)
+// of the kept points in the size x size blocks around it span more than `low` and less than `high` metres.
+struct vx_block_filter {
+  bool enabled;
+  int32_t factor;  // >= 1
+  int32_t size;    // 1..VX_MAX_BLOCK_SIZE; the window is [b - size/2, b + size - size/2) on both axes, clipped to the grid
+  float low, high;
+};
+
+// The tensors that a voxelize job can write. Names, dtypes and shapes stand in one table: vx_tensor_info, vx_tensor_shape.
+enum vx_tensor {
+  VX_VOXEL_COORDS,
+  VX_VOXEL_NUM_POINTS,
+  VX_VOXELS,
+  VX_VOXEL_FEATURES,
+  VX_PILLAR_FEATURES,
+  VX_POINT_VOXEL_IDS,
+  VX_VOXEL_POINT_MASK,
+  VX_TENSOR_COUNT,
+};
+#define VX_TENSOR_BIT(tensor) (1u << (tensor))
+
+struct vx_voxelize_params {
+  float range_min[3], range_max[3];  // x, y, z; metres
+  float voxel_size[3];               // x, y, z; metres
+  int32_t num_features;              // C
+  int32_t max_points_per_voxel;      // P; 0 = no cap
+  int32_t max_voxels;                // per cloud
+  enum vx_dtype input_dtype;         // VX_FLOAT32 or VX_FLOAT16
+  enum vx_dtype feature_dtype;       // of voxel_features and pillar_features
+  enum vx_order order;
+  enum vx_fill fill;
+  struct vx_block_filter block_filter;
+  uint32_t tensors;  // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
+};
+
+// The grid that follows from range and voxel size, DESIGN 4.1: cells[a] = round((max[a] - min[a]) / size[a]).
+struct vx_grid {
+  int32_t cells[3];  // x, y, z
+};
+
+// Fills `grid`. VX_REFUSED with a reason if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if
+// cells x num_clouds exceeds VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
+VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize_params *params, int32_t num_clouds, struct vx_grid *grid,
+                                         struct vx_error *error);
+
+struct vx_shape {
+  enum vx_dtype dtype;
+  int rank;         // 1..3
+  int64_t dims[3];  // outermost first
+  size_t bytes;
+};
+
+// Where each requested tensor lies in the one output block, VX_TENSOR_ALIGNMENT bytes apart or more.
+struct vx_layout {
+  uint32_t tensors;                        // those present
+  struct vx_shape shape[VX_TENSOR_COUNT];  // of those present
+  size_t offset[VX_TENSOR_COUNT];          // from the block's start
+  size_t bytes;                            // of the whole block, up to the end of its last tensor
+};
+
+const char *vx_tensor_name(enum vx_tensor tensor);
+const char *vx_dtype_name(enum vx_dtype dtype);  // as safetensors spells it: F32, F16, I32, U8
+size_t vx_dtype_size(enum vx_dtype dtype);
+
+// Lays out the tensors of `params` for num_points points (all clouds) and num_voxels voxels (all clouds).
+// VX_REFUSED if the block would not fit a size_t.
+VX_WARN_UNUSED enum vx_status vx_layout_of(const struct vx_voxelize_params *params, int64_t num_points, int64_t num_voxels,
+                                           struct vx_layout *layout, struct vx_error *error);
+
+// Every point has one fate: received = kept + not_finite + out_of_range + over_voxel_cap + over_max_voxels + block_filtered.
+struct vx_counts {
+  int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
+  int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
+};
+
+enum vx_stage { VX_STAGE_COPY_IN, VX_STAGE_VOXELIZE, VX_STAGE_FEATURES, VX_STAGE_SAMPLE, VX_STAGE_COPY_OUT, VX_STAGE_COUNT };
+const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, copy_out
+
+struct vx_voxelize_job {
+  // In; all memory is the caller's and outlives the call.
+  struct vx_voxelize_params params;
+  const void *points;           // [N, C] params.input_dtype, little-endian, 64-byte aligned; N = sum of point_counts
+  int32_t num_clouds;           // 1..VX_MAX_CLOUDS
+  const int32_t *point_counts;  // [num_clouds]
+  // Called once, on the lane's thread, when the sizes are known: gives layout->bytes bytes of VX_TENSOR_ALIGNMENT-aligned
+  // memory (from vx_backend.host_alloc) or sets a status other than VX_OK, which the run then returns. The job's counts and
+  // voxel_counts are already filled. Not called when params.tensors is 0.
+  enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
+  void *output_cls;
+
+  // Out.
+  int32_t *voxel_counts;  // [num_clouds], caller's memory: rows of each cloud
+  struct vx_counts counts;
+  int64_t stage_ns[VX_STAGE_COUNT];
+};
+
+struct vx_device;
+struct vx_lane;
+
+struct vx_description {
+  char name[128];       // "CPU: AMD EPYC ...", "NVIDIA H200"
+  int64_t memory_bytes;  // of the device; 0 where it is the host's
+  int compute_capability;  // 90 for 9.0; 0 on a CPU
+};
+
+struct vx_backend {
+  const char *name;  // "cpu", "cuda"
+
+  // Opens device number `index`. On success *device is the caller's until close.
+  VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct vx_error *error);
+  void (*close)(struct vx_device *device);
+  void (*describe)(const struct vx_device *device, struct vx_description *description);
+
+  // A lane holds the scratch of one worker; it grows to what its jobs need and is reused, never cleared whole.
+  VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, struct vx_lane **lane, struct vx_error *error);
+  void (*lane_close)(struct vx_lane *lane);
+  VX_WARN_UNUSED enum vx_status (*voxelize)(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
+
+  // Memory for input and output of jobs (pinned for a GPU), aligned to 4096 bytes. NULL when there is none.
+  void *(*host_alloc)(struct vx_device *device, size_t bytes);
+  void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
+};
+
+extern const struct vx_backend vx_cpu_backend;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
