@@ -1,0 +1,194 @@
+// What the headers decide: path, method, framing, media type, parameters, length, memory. Runs on an IO thread, reads the
+// library's values and takes the input buffer; answers nothing itself.
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "server/request.h"
+#include "server/server.h"
+
+// ---- headers ----------------------------------------------------------------------------------------------------------
+
+static const char *header(const struct request *request, const char *name) {
+  return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+struct framing {
+  int lengths, codings;
+  const char *length, *coding;
+};
+
+static enum MHD_Result collect_framing(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                       const char *value, size_t value_size) {
+  struct framing *framing = cls;
+  (void)kind, (void)name_size, (void)value_size;
+  if (strcasecmp(name, "Content-Length") == 0) {
+    framing->lengths++;
+    framing->length = value;
+  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
+    framing->codings++;
+    framing->coding = value;
+  }
+  return MHD_YES;
+}
+
+// The library takes the first of several lengths and prefers chunked to a length, where another server in front may do
+// otherwise: two would then disagree about where a request ends. Such requests are refused, and the connection with them.
+static bool read_framing(struct request *request, bool *declared) {
+  struct framing framing = {0};
+  MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_framing, &framing);
+  *declared = framing.lengths + framing.codings > 0;
+  if (framing.lengths + framing.codings > 1)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
+  if (framing.codings && strcasecmp(framing.coding, "chunked") != 0)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
+                       framing.coding);
+  request->body_bytes = framing.codings ? -1 : 0;
+  // The library has refused what is not a number of 64 bits; past 63 it is too large for anything here.
+  if (framing.lengths) {
+    unsigned long long length = strtoull(framing.length, NULL, 10);
+    request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
+  }
+  return true;
+}
+
+static bool id_is_sound(const char *id) {
+  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-";
+  size_t length = strspn(id, allowed);
+  return length > 0 && length <= 128 && id[length] == '\0';
+}
+
+// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of others.
+static void take_id(struct request *request) {
+  static atomic_uint_fast64_t counter;
+  const char *own = header(request, "X-Request-Id");
+  if (own && id_is_sound(own)) {
+    snprintf(request->id, sizeof request->id, "%s", own);
+    return;
+  }
+  uint64_t start = (uint64_t)request->server->started_ns ^ (uint64_t)getpid() << 48;
+  snprintf(request->id, sizeof request->id, "%016llx-%llx", (unsigned long long)start,
+           (unsigned long long)atomic_fetch_add(&counter, 1));
+}
+
+// The media type without its parameters is `type`.
+static bool is_media_type(const char *value, const char *type) {
+  size_t length = strlen(type);
+  return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
+}
+
+static bool check_media(struct request *request) {
+  // The second is what curl --data-binary says of any body.
+  static const char *const types[] = {"application/octet-stream", "application/x-www-form-urlencoded"};
+  const char *type = header(request, "Content-Type"), *coding = header(request, "Content-Encoding");
+  bool known = !type;
+  for (size_t i = 0; !known && i < sizeof types / sizeof *types; i++) known = is_media_type(type, types[i]);
+  if (!known)
+    return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
+                       "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
+  if (coding && strcasecmp(coding, "identity") != 0)
+    return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL, "Content-Encoding is '%.80s'; allowed: none",
+                       coding);
+  return true;
+}
+
+// JSON alone is sent to who names application/json and nothing that stands for the tensors.
+static bool wants_metadata_only(const struct request *request) {
+  const char *accept = header(request, "Accept");
+  return accept && strcasestr(accept, "application/json") && !strcasestr(accept, SAFETENSORS_MEDIA_TYPE) &&
+         !strcasestr(accept, "application/octet-stream") && !strstr(accept, "application/*") && !strstr(accept, "*/*");
+}
+
+// ---- query ------------------------------------------------------------------------------------------------------------
+
+static enum MHD_Result collect_query(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                     const char *value, size_t value_size) {
+  struct query *query = cls;
+  (void)kind;
+  if (query->count++ >= QUERY_MAX_ITEMS) return MHD_NO;
+  query->items[query->count - 1] = (struct query_item){name, value, name_size, value_size};
+  return MHD_YES;
+}
+
+static bool read_query(struct request *request) {
+  struct query query = {.count = 0};
+  MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, collect_query, &query);
+  if (query.count > QUERY_MAX_ITEMS)
+    return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL, "the query has more than %d parameters",
+                       QUERY_MAX_ITEMS);
+  return voxelize_request_from_query(&request->voxelize, &query, request->server->presets, &request->problem);
+}
+
+// ---- body -------------------------------------------------------------------------------------------------------------
+
+static bool check_length(struct request *request, bool declared, bool *early) {
+  int64_t limit = request->server->options.max_body_bytes;
+  if (!declared)
+    return problem_set(&request->problem, PROBLEM_LENGTH_REQUIRED, NULL,
+                       "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
+  if (request->body_bytes <= limit) return true;
+  *early = true;  // too much to swallow
+  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body has %lld bytes; allowed: up to %lld",
+                     (long long)request->body_bytes, (long long)limit);
+}
+
+static bool check_rows(struct request *request) {
+  if (request->body_bytes < 0) return true;
+  int64_t row = (int64_t)voxelize_request_row_bytes(&request->voxelize);
+  if (request->body_bytes % row)
+    return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
+                       "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
+                       (long long)request->body_bytes, (long long)row, request->voxelize.job.num_features);
+  return voxelize_request_split(&request->voxelize, request->body_bytes / row, &request->problem);
+}
+
+static bool reserve_input(struct request *request) {
+  struct server *server = request->server;
+  if (queue_is_full(&server->queue))
+    return problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
+                       (long long)server->options.queue_depth);
+  if (request->body_bytes <= 0) return true;  // of a chunked body the size is not known yet
+  request->input = buffer_take(&server->buffers, (size_t)request->body_bytes);
+  if (request->input) return true;
+  return problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no buffer for a body of %lld bytes now",
+                     (long long)request->body_bytes);
+}
+
+// ---- all together -----------------------------------------------------------------------------------------------------
+
+static bool decide(struct request *request, const char *method, const char *path, bool *early) {
+  bool declared;
+  if (!read_framing(request, &declared)) {
+    *early = true;  // nobody can say where this request ends
+    return false;
+  }
+  if (!request->uri_sound)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "the path or query has a malformed percent-encoding, or a NUL");
+  request->endpoint = route_find(path, &request->page_name);
+  if (request->endpoint == ENDPOINT_UNKNOWN)
+    return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
+                       path);
+  if (!route_takes(request->endpoint, method, &request->problem)) return false;
+  if (request->endpoint != ENDPOINT_VOXELIZE) return true;
+  if (atomic_load(&request->server->phase) == PHASE_DRAINING)
+    return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  request->metadata_only = wants_metadata_only(request);
+  return check_length(request, declared, early) && check_media(request) && read_query(request) && check_rows(request) &&
+         reserve_input(request);
+}
+
+bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
+  take_id(request);
+  if (decide(request, method, path, early)) return true;
+  // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
+  const char *expect = header(request, "Expect");
+  if ((expect && strcasecmp(expect, "100-continue") == 0) ||
+      request->body_bytes > request->server->options.max_body_bytes)
+    *early = true;
+  return false;
+}

@@ -1,0 +1,105 @@
+// The buffer pool; see buffers.h.
+#include "server/buffers.h"
+
+#include <stdlib.h>
+
+void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget) {
+  *buffers = (struct buffers){.backend = backend, .device = device, .budget = budget};
+  pthread_mutex_init(&buffers->lock, NULL);
+}
+
+static int tier_of(size_t size) {
+  int tier = 0;
+  while (tier < BUFFER_TIERS && ((size_t)1 << (tier + BUFFER_SMALLEST)) < size) tier++;
+  return tier;
+}
+
+static void release(struct buffers *buffers, struct buffer *list) {
+  while (list) {
+    struct buffer *next = list->next;
+    buffers->backend->host_free(buffers->device, list->data, list->capacity);
+    free(list);
+    list = next;
+  }
+}
+
+void buffers_destroy(struct buffers *buffers) {
+  for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers, buffers->free[tier]);
+  pthread_mutex_destroy(&buffers->lock);
+}
+
+// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. With the lock held; the
+// caller releases what it gets, without the lock.
+static struct buffer *evict(struct buffers *buffers, size_t size) {
+  struct buffer *evicted = NULL;
+  for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
+    while (buffers->free[tier] && buffers->budget - buffers->allocated < size) {
+      struct buffer *buffer = buffers->free[tier];
+      buffers->free[tier] = buffer->next;
+      buffers->allocated -= buffer->capacity;
+      buffer->next = evicted;
+      evicted = buffer;
+    }
+  }
+  return evicted;
+}
+
+static struct buffer *allocate(struct buffers *buffers, int tier) {
+  struct buffer *buffer = malloc(sizeof *buffer);
+  if (!buffer) return NULL;
+  *buffer = (struct buffer){.pool = buffers, .tier = tier, .capacity = (size_t)1 << (tier + BUFFER_SMALLEST)};
+  buffer->data = buffers->backend->host_alloc(buffers->device, buffer->capacity);
+  if (buffer->data) return buffer;
+  free(buffer);
+  return NULL;
+}
+
+struct buffer *buffer_take(struct buffers *buffers, size_t size) {
+  int tier = tier_of(size);
+  if (tier == BUFFER_TIERS) return NULL;
+  size_t capacity = (size_t)1 << (tier + BUFFER_SMALLEST);
+  struct buffer *evicted = NULL;
+
+  pthread_mutex_lock(&buffers->lock);
+  struct buffer *buffer = buffers->free[tier];
+  if (buffer) {
+    buffers->free[tier] = buffer->next;
+    buffers->in_use += capacity;
+    pthread_mutex_unlock(&buffers->lock);
+    return buffer;
+  }
+  // Evicting is worth it only where it makes the room.
+  bool fits = capacity <= buffers->budget - buffers->in_use;
+  if (fits) {
+    evicted = evict(buffers, capacity);
+    buffers->allocated += capacity;
+    buffers->in_use += capacity;
+  }
+  pthread_mutex_unlock(&buffers->lock);
+
+  release(buffers, evicted);
+  if (!fits) return NULL;
+  buffer = allocate(buffers, tier);
+  if (buffer) return buffer;
+  pthread_mutex_lock(&buffers->lock);
+  buffers->allocated -= capacity;
+  buffers->in_use -= capacity;
+  pthread_mutex_unlock(&buffers->lock);
+  return NULL;
+}
+
+void buffer_give(struct buffer *buffer) {
+  struct buffers *buffers = buffer->pool;
+  pthread_mutex_lock(&buffers->lock);
+  buffer->next = buffers->free[buffer->tier];
+  buffers->free[buffer->tier] = buffer;
+  buffers->in_use -= buffer->capacity;
+  pthread_mutex_unlock(&buffers->lock);
+}
+
+struct buffers_use buffers_use(struct buffers *buffers) {
+  pthread_mutex_lock(&buffers->lock);
+  struct buffers_use use = {buffers->budget, buffers->allocated, buffers->in_use};
+  pthread_mutex_unlock(&buffers->lock);
+  return use;
+}

@@ -1,0 +1,18 @@
+// The HTTP library: the listening socket, the daemon's flags and options, and its callbacks, which do no more than call
+// request.h and watcher.h.
+#ifndef VOXELD_HTTP_H
+#define VOXELD_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+struct server;
+
+// Listens and starts the IO threads; fills server->address. False with a reason.
+VX_WARN_UNUSED bool http_start(struct server *server, char *error, size_t error_size);
+// Ends every connection. No request may be suspended: the queue is empty and no worker has a job.
+void http_stop(struct server *server);
+
+#endif

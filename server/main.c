@@ -1,0 +1,192 @@
+// voxeld: reads its options, opens the backend, serves until a signal, drains, and exits.
+//
+// Only main exits. SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the
+// process at once.
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "server/clock.h"
+#include "server/http.h"
+#include "server/log.h"
+#include "server/pages.h"
+#include "server/server.h"
+
+extern char **environ;
+
+static struct server server;
+
+// ---- printing instead of serving ----------------------------------------------------------------------------------------
+
+static void write_version(struct text *out) { text_put(out, "voxeld " VOXELD_VERSION "\n"); }
+
+static int print(void (*write_text)(struct text *out)) {
+  struct text text = text_over(NULL, 0);
+  write_text(&text);
+  size_t size = text.length + 1;
+  char *memory = malloc(size);
+  if (!memory) return EXIT_FAILURE;
+  text = text_over(memory, size);
+  write_text(&text);
+  bool written = fputs(memory, stdout) >= 0 && fflush(stdout) == 0;
+  free(memory);
+  return written ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static void write_config(struct text *out) { options_print_config(&server.options, out); }
+static void write_good(struct text *out) { text_put(out, "the options and presets are good\n"); }
+
+static int fail(const char *error) {
+  fprintf(stderr, "voxeld: %s\n", error);
+  return 2;
+}
+
+// ---- serving ------------------------------------------------------------------------------------------------------------
+
+static bool open_backend(char *error, size_t error_size) {
+  if (server.options.backend == BACKEND_CUDA) {
+    snprintf(error, error_size, "backend cuda: this binary was built without CUDA; use --backend cpu or auto");
+    return false;
+  }
+  struct vx_error reason = {""};
+  server.backend = &vx_cpu_backend;
+  if (server.backend->open(0, &server.device, &reason) != VX_OK) {
+    snprintf(error, error_size, "backend %s: %s", server.backend->name, reason.text);
+    return false;
+  }
+  server.backend->describe(server.device, &server.description);
+  return true;
+}
+
+// Every connection needs a descriptor: a limit that the system does not grant is an error now, not a refusal later.
+static bool raise_file_limit(char *error, size_t error_size) {
+  enum { OWN_FILES = 64 };
+  struct rlimit files;
+  rlim_t wanted = (rlim_t)server.options.max_connections + LINGER_SLOTS + OWN_FILES;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
+  if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
+    snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
+             (unsigned long long)wanted, (unsigned long long)files.rlim_max);
+    return false;
+  }
+  files.rlim_cur = wanted;
+  if (setrlimit(RLIMIT_NOFILE, &files) == 0) return true;
+  snprintf(error, error_size, "setrlimit: %s", strerror(errno));
+  return false;
+}
+
+// Answers the jobs of a list with a problem; they come from the queue, so they are ours.
+static void refuse(struct request *list, enum problem_kind kind, const char *detail) {
+  while (list) {
+    struct request *next = list->next;
+    (void)problem_set(&list->problem, kind, NULL, "%s", detail);
+    request_resume(list);
+    list = next;
+  }
+}
+
+static void on_tick(void *cls, int64_t now_ns) {
+  (void)cls;
+  refuse(queue_take_stale(&server.queue, now_ns), PROBLEM_DEADLINE, "the job waited to its deadline and had not begun");
+}
+
+static bool start(char *error, size_t error_size) {
+  const struct options *options = &server.options;
+  struct watcher_limits limits = {options->upload_timeout_s * NS_PER_S, options->upload_min_rate};
+  if (!raise_file_limit(error, error_size) || !open_backend(error, error_size)) return false;
+  buffers_init(&server.buffers, server.backend, server.device, (size_t)options->memory_budget_bytes);
+  queue_init(&server.queue, options->queue_depth);
+  requests_init(&server.requests);
+  if (!workers_start(&server, error, error_size) ||
+      !watcher_start(&server.watcher, &limits, on_tick, NULL, error, error_size) ||
+      !http_start(&server, error, error_size))
+    return false;
+  atomic_store(&server.phase, PHASE_READY);
+  struct log_line line;
+  log_begin(&line, LOG_INFO, "listening");
+  log_string(&line, "address", server.address);
+  log_string(&line, "version", VOXELD_VERSION);
+  log_string(&line, "backend", server.backend->name);
+  log_string(&line, "device", server.description.name);
+  log_integer(&line, "workers", server.workers.count);
+  log_end(&line);
+  return true;
+}
+
+static bool wait_until(atomic_llong *count, int64_t until_ns) {
+  while (atomic_load(count) > 0) {
+    if (clock_ns() > until_ns) return false;
+    usleep(2000);
+  }
+  return true;
+}
+
+// Accepted requests are answered, new ones refused. False where a job would not end.
+static bool drain(void) {
+  static const int64_t last_ns = 5 * NS_PER_S;  // for what the drain's own time did not suffice
+  atomic_store(&server.phase, PHASE_DRAINING);
+  if (!wait_until(&server.requests.open, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
+    log_event(LOG_WARNING, "drain timeout", "effect", "waiting jobs are refused");
+    refuse(queue_take_all(&server.queue), PROBLEM_DRAINING, "the server is stopping and its time to drain is over");
+    (void)wait_until(&server.requests.open, clock_ns() + last_ns);
+  }
+  queue_close(&server.queue);
+  return wait_until(&server.workers.running, clock_ns() + last_ns);
+}
+
+static void stop(void) {
+  workers_join(&server);
+  http_stop(&server);
+  watcher_stop(&server.watcher);
+  requests_destroy(&server.requests);
+  queue_destroy(&server.queue);
+  buffers_destroy(&server.buffers);
+  server.backend->close(server.device);
+  presets_free(server.presets);
+}
+
+static int serve(void) {
+  char error[512];
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  if (!start(error, sizeof error)) return fail(error);
+
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  log_event(LOG_INFO, "draining", "signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // a second signal takes its default action: the end
+  if (!drain()) {
+    log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
+    _exit(EXIT_FAILURE);
+  }
+  stop();
+  log_event(LOG_INFO, "stopped", "exit", "0");
+  return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+  char error[512];
+  enum options_action action;
+  server.started_ns = clock_ns();
+  if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error)) return fail(error);
+  log_set_level((enum log_level)server.options.log_level);
+  switch (action) {
+    case ACTION_HELP: return print(options_help);
+    case ACTION_VERSION: return print(write_version);
+    case ACTION_PRINT_CONFIG: return print(write_config);
+    case ACTION_DESCRIBE: return print(describe_write);
+    case ACTION_SERVE:
+    case ACTION_CHECK_CONFIG: break;
+  }
+  server.presets = presets_load(server.options.presets_dir, error, sizeof error);
+  if (!server.presets) return fail(error);
+  return action == ACTION_CHECK_CONFIG ? print(write_good) : serve();
+}

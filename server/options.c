@@ -1,0 +1,300 @@
+// The option table, its sources and its renderings; see options.h.
+#include "server/options.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
+
+struct option {
+  const char *name;  // --name; VOXELD_NAME in the environment; the key in the file
+  enum option_type type;
+  size_t offset, size;       // of the field in struct options
+  int64_t least, most;       // TYPE_INT
+  const char *const *words;  // TYPE_WORD
+  const char *initial;
+  const char *doc;
+};
+
+static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
+static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
+
+#define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
+#define KB INT64_C(1024)
+#define MB (INT64_C(1024) * KB)
+#define GB (INT64_C(1024) * MB)
+static const struct option options_table[] = {
+    {"listen", TYPE_TEXT, FIELD(listen), 0, 0, NULL, "127.0.0.1:8080",
+     "where to listen: ADDRESS:PORT, [IPV6]:PORT (port 0 takes a free one) or unix:PATH"},
+    {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
+    {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
+     "a directory of NAME.json presets, added to the built-in ones and over those of the same name"},
+    {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
+     "what computes; auto takes a GPU where one works and the CPU elsewhere"},
+    {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info",
+     "the least that is logged, as logfmt on stderr"},
+    {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
+     "jobs that run at the same time; 0 takes one a processor"},
+    {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2", "threads that read requests and send answers"},
+    {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "64",
+     "jobs that wait for a worker; one more is answered 503"},
+    {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
+     "the largest body; a larger one is answered 413"},
+    {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
+     "the largest answer; a request that would need more is answered 422"},
+    {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "1073741824",
+     "all bodies and answers in memory together; past it requests are answered 503"},
+    {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
+     "open connections, each up to 256 KiB of memory; further clients wait to be accepted"},
+    {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
+     "a connection on which nothing moves for so long is closed; more than upload_timeout_s"},
+    {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
+     "a body must have come by then, or is answered 408"},
+    {"upload_min_rate", TYPE_INT, FIELD(upload_min_rate), 0, GB, NULL, "16384",
+     "bytes a second that a body must keep up after its first 5 seconds, or is answered 408; 0 = any"},
+    {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "30",
+     "after SIGTERM, accepted requests have so long to be answered"},
+    {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
+     "the longest that a job may wait for a worker, whatever its timeout_ms; then it is answered 504"},
+};
+enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
+
+__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error, size, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+static const struct option *find_option(const char *name, size_t length) {
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const char *own = options_table[i].name;
+    size_t k = 0;
+    while (k < length && (own[k] == name[k] || (own[k] == '_' && name[k] == '-'))) k++;
+    if (k == length && own[k] == '\0') return &options_table[i];
+  }
+  return NULL;
+}
+
+static void allowed_text(const struct option *option, char *out, size_t size) {
+  size_t length = 0;
+  snprintf(out, size, "text of up to %zu bytes", option->size - 1);
+  if (option->type == TYPE_INT)
+    snprintf(out, size, "a whole number from %lld to %lld", (long long)option->least, (long long)option->most);
+  for (const char *const *word = option->words; option->type == TYPE_WORD && *word && length < size; word++)
+    length += (size_t)snprintf(out + length, size - length, "%s%s", length ? " or " : "", *word);
+}
+
+static bool read_value(const struct option *option, const char *value, void *field) {
+  if (option->type == TYPE_TEXT) {
+    if (strlen(value) >= option->size) return false;
+    strcpy(field, value);
+    return true;
+  }
+  if (option->type == TYPE_WORD) {
+    for (int32_t i = 0; option->words[i]; i++) {
+      if (strcmp(option->words[i], value) != 0) continue;
+      *(int32_t *)field = i;
+      return true;
+    }
+    return false;
+  }
+  size_t digits = strspn(value, "0123456789");
+  if (digits == 0 || digits > 18 || value[digits]) return false;
+  int64_t number = strtoll(value, NULL, 10);
+  *(int64_t *)field = number;
+  return number >= option->least && number <= option->most;
+}
+
+static bool set_option(struct options *options, const struct option *option, const char *value, const char *source,
+                       char *error, size_t error_size) {
+  if (read_value(option, value, (char *)options + option->offset)) return true;
+  char allowed[128];
+  allowed_text(option, allowed, sizeof allowed);
+  return fail(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
+}
+
+// ---- sources ----------------------------------------------------------------------------------------------------------
+
+// Keys that begin with # are comments.
+static bool read_object(struct options *options, const char *path, json_t *root, char *error, size_t error_size) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(root, key, value) {
+    if (key[0] == '#') continue;
+    const struct option *option = find_option(key, strlen(key));
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+    const char *text = json_is_string(value) ? json_string_value(value) : json_is_integer(value) ? number : NULL;
+    if (!option || strcmp(key, "config") == 0)
+      return fail(error, error_size, "%s: there is no option '%.80s'", path, key);
+    if (!text) return fail(error, error_size, "%s: %s must be a string or a whole number", path, key);
+    if (!set_option(options, option, text, path, error, error_size)) return false;
+  }
+  return true;
+}
+
+static bool read_file(struct options *options, char *error, size_t error_size) {
+  char path[sizeof options->config];
+  memcpy(path, options->config, sizeof path);
+  json_error_t where;
+  json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+  if (!root && where.line < 0) return fail(error, error_size, "%s", where.text);
+  if (!root) return fail(error, error_size, "%s: line %d: %s", path, where.line, where.text);
+  bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)
+                                   : fail(error, error_size, "%s: expected one JSON object", path);
+  json_decref(root);
+  return good;
+}
+
+static void environment_name(const struct option *option, char out[64]) {
+  snprintf(out, 64, "VOXELD_%s", option->name);
+  for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
+}
+
+// `only_config` reads just the path of the file, which must be known before the other sources are laid over it.
+static bool read_environment(struct options *options, char **environment, bool only_config, char *error,
+                             size_t error_size) {
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    char name[64];
+    environment_name(option, name);
+    size_t length = strlen(name);
+    if (only_config != (strcmp(option->name, "config") == 0)) continue;
+    for (char **entry = environment; *entry; entry++)
+      if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=' &&
+          !set_option(options, option, *entry + length + 1, name, error, error_size))
+        return false;
+  }
+  return true;
+}
+
+static bool action_of(const char *argument, enum options_action *action) {
+  static const struct {
+    const char *flag;
+    enum options_action action;
+  } flags[] = {{"--help", ACTION_HELP},
+               {"-h", ACTION_HELP},
+               {"--version", ACTION_VERSION},
+               {"--print-config", ACTION_PRINT_CONFIG},
+               {"--check-config", ACTION_CHECK_CONFIG},
+               {"--describe", ACTION_DESCRIBE}};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    if (strcmp(flags[i].flag, argument) != 0) continue;
+    *action = flags[i].action;
+    return true;
+  }
+  return false;
+}
+
+static bool read_arguments(struct options *options, int argc, char **argv, bool only_config,
+                           enum options_action *action, char *error, size_t error_size) {
+  for (int i = 1; i < argc; i++) {
+    const char *argument = argv[i];
+    if (action_of(argument, action)) continue;
+    const char *equals = strchr(argument, '=');
+    size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
+    const struct option *option = length ? find_option(argument + 2, length) : NULL;
+    if (!option) return fail(error, error_size, "there is no option '%.80s'; see --help", argument);
+    const char *value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
+    if (!value) return fail(error, error_size, "%s needs a value", argument);
+    if (only_config != (strcmp(option->name, "config") == 0)) continue;
+    if (!set_option(options, option, value, "command line", error, error_size)) return false;
+  }
+  return true;
+}
+
+static bool check(const struct options *options, char *error, size_t error_size) {
+  if (options->idle_timeout_s <= options->upload_timeout_s)
+    return fail(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
+                (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
+  if (options->memory_budget_bytes < options->max_body_bytes)
+    return fail(error, error_size, "memory_budget_bytes (%lld) must be at least max_body_bytes (%lld)",
+                (long long)options->memory_budget_bytes, (long long)options->max_body_bytes);
+  return true;
+}
+
+bool options_read(int argc, char **argv, char **environment, struct options *options, enum options_action *action,
+                  char *error, size_t error_size) {
+  memset(options, 0, sizeof *options);
+  *action = ACTION_SERVE;
+  for (size_t i = 0; i < OPTION_COUNT; i++)
+    if (!set_option(options, &options_table[i], options_table[i].initial, "default", error, error_size)) return false;
+  return read_environment(options, environment, true, error, error_size) &&
+         read_arguments(options, argc, argv, true, action, error, error_size) &&
+         (!options->config[0] || read_file(options, error, error_size)) &&
+         read_environment(options, environment, false, error, error_size) &&
+         read_arguments(options, argc, argv, false, action, error, error_size) && check(options, error, error_size);
+}
+
+// ---- renderings -------------------------------------------------------------------------------------------------------
+
+static void flag_name(const struct option *option, char out[64]) {
+  snprintf(out, 64, "--%s", option->name);
+  for (char *c = out; *c; c++)
+    if (*c == '_') *c = '-';
+}
+
+void options_help(struct text *out) {
+  text_put(out, "voxeld: point clouds over HTTP in, voxel tensors out.\n\n"
+                "usage: voxeld [--option VALUE | --option=VALUE]...\n\n"
+                "Each option may also stand in a configuration file or in the environment (listen: VOXELD_LISTEN).\n"
+                "Later sources win: default, file, environment, command line.\n\n");
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    char flag[64], allowed[128];
+    flag_name(option, flag);
+    allowed_text(option, allowed, sizeof allowed);
+    text_printf(out, "  %s\n      %s\n", flag, option->doc);
+    text_printf(out, "      %s; default: %s\n", allowed, option->initial[0] ? option->initial : "none");
+  }
+  text_put(
+      out,
+      "  --help, --version\n"
+      "  --print-config\n      the options in effect, as a configuration file\n"
+      "  --check-config\n      read options and presets, say whether they are good, and exit\n"
+      "  --describe\n      every table of the service as JSON: parameters, options, endpoints, problems, metrics\n");
+}
+
+static void write_value(const struct option *option, const struct options *options, struct text *out) {
+  const void *field = (const char *)options + option->offset;
+  if (option->type == TYPE_INT)
+    text_printf(out, "%lld", (long long)*(const int64_t *)field);
+  else if (option->type == TYPE_WORD)
+    text_printf(out, "\"%s\"", option->words[*(const int32_t *)field]);
+  else
+    text_json_string(out, field, strlen(field));
+}
+
+void options_print_config(const struct options *options, struct text *out) {
+  const char *comma = "{\n";
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    if (strcmp(option->name, "config") == 0) continue;
+    text_printf(out, "%s  \"# %s\": \"%s\",\n  \"%s\": ", comma, option->name, option->doc, option->name);
+    write_value(option, options, out);
+    comma = ",\n";
+  }
+  text_put(out, "\n}\n");
+}
+
+void options_describe(struct text *out) {
+  static const char *const types[] = {"string", "int", "string"};
+  text_put(out, "[");
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    char environment[64], flag[64], allowed[128];
+    environment_name(option, environment);
+    flag_name(option, flag);
+    allowed_text(option, allowed, sizeof allowed);
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"flag\":\"%s\",\"env\":\"%s\",\"type\":\"%s\"", i ? "," : "",
+                option->name, flag, environment, types[option->type]);
+    text_printf(out, ",\"default\":\"%s\",\"allowed\":\"%s\",\"doc\":\"%s\"}", option->initial, allowed, option->doc);
+  }
+  text_put(out, "\n  ]");
+}

@@ -1,0 +1,47 @@
+// Options of the daemon: one row an option, read by the command line, the environment, the configuration file, --help,
+// --print-config, --describe and the documentation test. Later sources win: default < file < VOXELD_... < command line.
+//
+// Read once by main before any other thread starts; immutable from then on.
+#ifndef VOXELD_OPTIONS_H
+#define VOXELD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/text.h"
+#include "kernels/kernels.h"
+
+struct options {
+  char listen[256];
+  char config[1024];
+  char presets_dir[1024];
+  int32_t backend;    // row of backend_words
+  int32_t log_level;  // enum log_level
+  int64_t workers, io_threads, queue_depth;
+  int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
+  int64_t max_connections;
+  int64_t idle_timeout_s, upload_timeout_s, upload_min_rate, drain_timeout_s, max_timeout_ms;
+};
+
+enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
+
+// What the command line asks for instead of serving.
+enum options_action {
+  ACTION_SERVE,
+  ACTION_HELP,
+  ACTION_VERSION,
+  ACTION_PRINT_CONFIG,
+  ACTION_CHECK_CONFIG,
+  ACTION_DESCRIBE
+};
+
+// Fills options from all sources. False with a reason in `error`.
+VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
+                                 enum options_action *action, char *error, size_t error_size);
+
+void options_help(struct text *out);
+void options_print_config(const struct options *options, struct text *out);  // a configuration file with these values
+void options_describe(struct text *out);                                     // the table as a JSON array
+
+#endif

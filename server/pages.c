@@ -1,0 +1,131 @@
+// The pages; see pages.h.
+#include "server/pages.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/resources.h"
+#include "server/clock.h"
+#include "server/server.h"
+
+static bool write_presets(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  presets_write(server->presets, out);
+  return true;
+}
+
+static bool write_preset(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  const struct preset *preset = presets_find(server->presets, name);
+  if (!preset)
+    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", name);
+  preset_write(preset, out);
+  text_put(out, "\n");
+  return true;
+}
+
+static const char *phase_name(const struct server *server) {
+  static const char *const names[] = {"starting", "ready", "draining"};
+  return names[atomic_load(&server->phase)];
+}
+
+static bool write_status(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  const struct options *options = &server->options;
+  struct buffers_use use = buffers_use(&server->buffers);
+  text_printf(out, "{\"version\":\"%s\",\"state\":\"%s\",\"uptime_s\":%.3f,\"address\":", VOXELD_VERSION,
+              phase_name(server), (double)(clock_ns() - server->started_ns) / 1e9);
+  text_json_string(out, server->address, strlen(server->address));
+  text_printf(out, ",\"backend\":{\"name\":\"%s\",\"device\":", server->backend->name);
+  text_json_string(out, server->description.name, strlen(server->description.name));
+  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d}", (long long)server->description.memory_bytes,
+              server->description.compute_capability);
+  text_printf(out, ",\"workers\":{\"count\":%lld,\"running\":%lld}", (long long)server->workers.count,
+              (long long)atomic_load(&server->workers.running));
+  text_printf(out, ",\"queue\":{\"depth\":%lld,\"limit\":%lld}", (long long)queue_depth(&server->queue),
+              (long long)options->queue_depth);
+  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld}", (long long)atomic_load(&server->requests.active),
+              (long long)atomic_load(&server->requests.open));
+  text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
+              use.allocated, use.in_use);
+  text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
+              (long long)atomic_load(&server->watcher.connections), (long long)options->max_connections);
+  text_printf(
+      out,
+      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld}}\n",
+      (long long)options->max_body_bytes, (long long)options->max_response_bytes, VX_MAX_CLOUDS,
+      (long long)options->max_timeout_ms);
+  return true;
+}
+
+static bool write_health(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)server, (void)name, (void)problem;
+  text_put(out, "ok\n");
+  return true;
+}
+
+static bool write_ready(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name;
+  switch (atomic_load(&server->phase)) {
+    case PHASE_READY: text_put(out, "ready\n"); return true;
+    case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
+    default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
+  }
+}
+
+static bool write_metrics(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  metrics_write(server, out);
+  return true;
+}
+
+static bool write_openapi(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)server, (void)name, (void)problem;
+  text_append(out, resource_openapi.text, resource_openapi.size);
+  return true;
+}
+
+static const struct page pages[ENDPOINT_COUNT] = {
+    [ENDPOINT_PRESETS] = {"application/json", write_presets},
+    [ENDPOINT_PRESET] = {"application/json", write_preset},
+    [ENDPOINT_STATUS] = {"application/json", write_status},
+    [ENDPOINT_HEALTHZ] = {"text/plain; charset=utf-8", write_health},
+    [ENDPOINT_READYZ] = {"text/plain; charset=utf-8", write_ready},
+    [ENDPOINT_METRICS] = {"text/plain; version=0.0.4; charset=utf-8", write_metrics},
+    [ENDPOINT_OPENAPI] = {"application/yaml", write_openapi},
+};
+
+const struct page *page_of(enum endpoint endpoint) { return pages[endpoint].write ? &pages[endpoint] : NULL; }
+
+// ---- --describe -------------------------------------------------------------------------------------------------------
+
+static void describe_problems(struct text *out) {
+  text_put(out, "[");
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
+    const struct problem_info *info = problem_info((enum problem_kind)kind);
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"status\":%d,\"retry_after\":%d,\"title\":", kind > 1 ? "," : "",
+                info->name, info->status, info->retry_after);
+    text_json_string(out, info->title, strlen(info->title));
+    text_put(out, "}");
+  }
+  text_put(out, "\n  ]");
+}
+
+static void describe_tensors(struct text *out) {
+  text_put(out, "[");
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    text_printf(out, "%s\"%s\"", tensor ? "," : "", vx_tensor_name((enum vx_tensor)tensor));
+  text_put(out, "]");
+}
+
+void describe_write(struct text *out) {
+  static const struct {
+    const char *name;
+    void (*write)(struct text *out);
+  } tables[] = {{"parameters", params_describe}, {"options", options_describe}, {"endpoints", routes_describe},
+                {"problems", describe_problems}, {"metrics", metrics_describe}, {"tensors", describe_tensors}};
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    text_printf(out, "%s\n  \"%s\": ", i ? "," : "{", tables[i].name);
+    tables[i].write(out);
+  }
+  text_put(out, "\n}\n");
+}

@@ -1,0 +1,42 @@
+// The queue between the IO threads and the workers: bounded, first in, first out.
+//
+// A request in it belongs to the queue; whoever takes it out owns it. Any thread.
+#ifndef VOXELD_QUEUE_H
+#define VOXELD_QUEUE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/kernels.h"
+
+struct request;
+
+struct queue {
+  pthread_mutex_t lock;
+  pthread_cond_t filled;
+  struct request *head, *tail;
+  int64_t depth, limit;
+  bool closed;
+};
+
+void queue_init(struct queue *queue, int64_t limit);
+void queue_destroy(struct queue *queue);
+
+// False where the queue is full or closed: the request stays the caller's.
+VX_WARN_UNUSED bool queue_push(struct queue *queue, struct request *request);
+
+// Waits for a request; NULL once the queue is closed and empty.
+struct request *queue_pop(struct queue *queue);
+
+// Takes out those that need no run any more (deadline over, client gone), as a list linked by `next`.
+struct request *queue_take_stale(struct queue *queue, int64_t now_ns);
+
+// Takes out all; used when the time to drain is over.
+struct request *queue_take_all(struct queue *queue);
+
+void queue_close(struct queue *queue);
+int64_t queue_depth(struct queue *queue);
+bool queue_is_full(struct queue *queue);  // a hint: it may have changed by the time it is read
+
+#endif

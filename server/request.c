@@ -1,0 +1,281 @@
+// The way of one request; see request.h.
+#include "server/request.h"
+
+#include <assert.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "server/clock.h"
+#include "server/log.h"
+#include "server/server.h"
+
+// ---- states -----------------------------------------------------------------------------------------------------------
+
+void request_to(struct request *request, enum request_state state) {
+  // Row: from; bits: to. Closing is possible from every state that an IO thread owns and from REPLY.
+  static const unsigned moves[REQUEST_STATES] = {
+      [REQUEST_NEW] = 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
+      [REQUEST_PAGE] = 1u << REQUEST_REPLY,
+      [REQUEST_DISCARD] = 1u << REQUEST_REPLY,
+      [REQUEST_BODY] = 1u << REQUEST_DISCARD | 1u << REQUEST_QUEUED | 1u << REQUEST_REPLY,
+      [REQUEST_QUEUED] = 1u << REQUEST_RUNNING | 1u << REQUEST_DONE,
+      [REQUEST_RUNNING] = 1u << REQUEST_DONE,
+      [REQUEST_DONE] = 1u << REQUEST_REPLY,
+  };
+  assert(moves[request->state] & 1u << state);
+  (void)moves;
+  request->state = state;
+}
+
+bool request_is_stale(const struct request *request, int64_t now_ns) {
+  return now_ns > request->deadline_ns || atomic_load(&request->peer->gone);
+}
+
+void request_resume(struct request *request) {
+  struct MHD_Connection *connection = request->connection;
+  request_to(request, REQUEST_DONE);
+  MHD_resume_connection(connection);
+}
+
+// ---- headers ----------------------------------------------------------------------------------------------------------
+
+static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
+  bool early = false;
+  bool admitted = request_admit(request, method, path, &early);
+  if (!admitted && early) {
+    peer_linger(&request->server->watcher, request->peer);
+    return request_reply(request);
+  }
+  peer_upload_begin(request->peer, clock_ns());
+  request_to(request, !admitted                                ? REQUEST_DISCARD
+                      : request->endpoint == ENDPOINT_VOXELIZE ? REQUEST_BODY
+                                                               : REQUEST_PAGE);
+  request->counted = request->state == REQUEST_BODY;
+  if (request->counted) atomic_fetch_add(&request->server->requests.active, 1);
+  return MHD_YES;
+}
+
+// ---- body -------------------------------------------------------------------------------------------------------------
+
+static void give_input(struct request *request) {
+  if (request->input) buffer_give(request->input);
+  request->input = NULL;
+}
+
+// Refused while its body comes: the rest is swallowed and the problem, already set, answered at the end.
+static void begin_discard(struct request *request) {
+  give_input(request);
+  request_to(request, REQUEST_DISCARD);
+}
+
+static enum MHD_Result discard(struct request *request, size_t *size) {
+  // A Content-Length over the limit was refused early; only an endless chunked body comes here with more.
+  int64_t bound = 2 * request->server->options.max_body_bytes;
+  peer_upload_progress(request->peer, *size);
+  request->received_bytes += (int64_t)*size;
+  *size = 0;
+  if (request->received_bytes <= bound) return MHD_YES;
+  peer_fail(&request->server->watcher, request->peer, PROBLEM_BODY_TOO_LARGE,
+            "the body is over max_body_bytes and goes on");
+  return MHD_NO;
+}
+
+// Makes room for `needed` bytes of a chunked body, whose length is not known ahead: the next larger buffer each time.
+static bool grow_input(struct request *request, int64_t needed) {
+  struct buffer *input = request->input;
+  if (input && needed <= (int64_t)input->capacity) return true;
+  struct buffer *larger = buffer_take(&request->server->buffers, (size_t)needed);
+  if (!larger) return false;
+  if (input) memcpy(larger->data, input->data, (size_t)request->received_bytes);
+  give_input(request);
+  request->input = larger;
+  return true;
+}
+
+static enum MHD_Result receive(struct request *request, const char *data, size_t *size) {
+  int64_t needed = request->received_bytes + (int64_t)*size, limit = request->server->options.max_body_bytes;
+  if (needed > limit) {
+    problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body is over %lld bytes", (long long)limit);
+    begin_discard(request);
+    return discard(request, size);
+  }
+  if (!grow_input(request, needed)) {
+    problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no buffer for a body of %lld bytes or more now",
+                (long long)needed);
+    begin_discard(request);
+    return discard(request, size);
+  }
+  memcpy(request->input->data + request->received_bytes, data, *size);
+  request->received_bytes = needed;
+  peer_upload_progress(request->peer, *size);
+  *size = 0;
+  return MHD_YES;
+}
+
+// The whole body is here: it must be whole rows that point_counts splits. (Decided at the headers where the length was known.)
+static bool check_body(struct request *request) {
+  int64_t row = (int64_t)voxelize_request_row_bytes(&request->voxelize);
+  if (request->received_bytes % row)
+    return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
+                       "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row",
+                       (long long)request->received_bytes, (long long)row);
+  return request->body_bytes >= 0 ||
+         voxelize_request_split(&request->voxelize, request->received_bytes / row, &request->problem);
+}
+
+static enum MHD_Result submit(struct request *request) {
+  struct server *server = request->server;
+  if (!check_body(request)) {
+    if (!peer_upload_end(request->peer, PEER_IDLE)) return MHD_NO;
+    return request_reply(request);
+  }
+  if (!peer_upload_end(request->peer, PEER_JOB)) return MHD_NO;
+  int64_t wait_ms = server->options.max_timeout_ms, asked_ms = request->voxelize.timeout_ms;
+  request->queued_ns = clock_ns();
+  request->deadline_ns = request->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
+  request_to(request, REQUEST_QUEUED);
+  // First suspend, then publish: from the push on the request is not ours.
+  MHD_suspend_connection(request->connection);
+  if (!queue_push(&server->queue, request)) {
+    problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
+                (long long)server->options.queue_depth);
+    request_resume(request);
+  }
+  return MHD_YES;
+}
+
+// ---- the way of one request -------------------------------------------------------------------------------------------
+
+enum MHD_Result request_advance(struct request *request, const char *method, const char *path, const char *data,
+                                size_t *size) {
+  switch (request->state) {
+    case REQUEST_NEW:  // headers -> PAGE, BODY, DISCARD, or an early answer
+      return begin(request, method, path);
+    case REQUEST_PAGE:
+    case REQUEST_DISCARD:
+      if (*size) return discard(request, size);
+      if (!peer_upload_end(request->peer, PEER_IDLE)) return MHD_NO;
+      return request_reply(request);
+    case REQUEST_BODY:
+      if (*size) return receive(request, data, size);
+      return submit(request);  // -> QUEUED; a worker runs it (job.c) and resumes the connection -> DONE
+    case REQUEST_DONE: peer_job_end(request->peer); return request_reply(request);
+    case REQUEST_QUEUED:
+    case REQUEST_RUNNING:
+    case REQUEST_REPLY:
+    case REQUEST_STATES: break;  // the library does not call while another owns the request
+  }
+  return MHD_NO;
+}
+
+// ---- end --------------------------------------------------------------------------------------------------------------
+
+static void log_request(struct request *request, bool aborted) {
+  struct log_line line;
+  log_begin(&line, LOG_INFO, "request");
+  log_string(&line, "id", request->id);
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  char client[64] = "unix";
+  if (info && info->client_addr && info->client_addr->sa_family != AF_UNIX) {
+    socklen_t length =
+        info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (getnameinfo(info->client_addr, length, client, sizeof client, NULL, 0, NI_NUMERICHOST) != 0)
+      strcpy(client, "unknown");
+  }
+  log_string(&line, "client", client);
+  log_string(&line, "endpoint", route_of(request->endpoint)->path);
+  log_integer(&line, "status", problem_info(request->problem.kind)->status);
+  if (request->problem.kind) log_string(&line, "reason", problem_info(request->problem.kind)->name);
+  if (request->problem.kind) log_string(&line, "detail", request->problem.detail);
+  if (aborted) log_string(&line, "aborted", "true");
+  log_integer(&line, "received_bytes", request->received_bytes);
+  log_integer(&line, "sent_bytes", request->sent_bytes);
+  log_milliseconds(&line, "ms", clock_ns() - request->started_ns);
+  log_end(&line);
+}
+
+void request_close(struct request *request, enum MHD_RequestTerminationCode code) {
+  struct server *server = request->server;
+  struct metrics *metrics = &server->metrics;
+  enum problem_kind failure = request->peer ? peer_failure(&server->watcher, request->peer) : PROBLEM_NONE;
+  bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
+  if (failure) problem_set(&request->problem, failure, NULL, "answered in mid-upload");
+  give_input(request);
+  if (request->output) buffer_give(request->output);
+  request->output = NULL;
+  if (aborted)
+    atomic_fetch_add(&metrics->aborted, 1);
+  else
+    metrics_request(metrics, request->endpoint, request->problem.kind);
+  atomic_fetch_add(&metrics->received_bytes, (uint64_t)request->received_bytes);
+  atomic_fetch_add(&metrics->sent_bytes, (uint64_t)request->sent_bytes);
+  log_request(request, aborted);
+  if (request->counted) atomic_fetch_sub(&server->requests.active, 1);
+
+  pthread_mutex_lock(&server->requests.lock);
+  request->next = server->requests.free;
+  server->requests.free = request;
+  pthread_mutex_unlock(&server->requests.lock);
+  atomic_fetch_sub(&server->requests.open, 1);  // last: the drain waits for it
+}
+
+// ---- pool -------------------------------------------------------------------------------------------------------------
+
+void requests_init(struct request_pool *pool) {
+  *pool = (struct request_pool){.free = NULL};
+  pthread_mutex_init(&pool->lock, NULL);
+}
+
+void requests_destroy(struct request_pool *pool) {
+  while (pool->free) {
+    struct request *next = pool->free->next;
+    free(pool->free);
+    pool->free = next;
+  }
+  pthread_mutex_destroy(&pool->lock);
+}
+
+// Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there.
+static bool uri_is_sound(const char *uri) {
+  static const char hexadecimal[] = "0123456789abcdefABCDEF";
+  for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
+    if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
+        (percent[1] == '0' && percent[2] == '0'))
+      return false;
+  return true;
+}
+
+struct request *request_open(struct server *server, const char *uri) {
+  struct request_pool *pool = &server->requests;
+  atomic_fetch_add(&pool->open, 1);
+  pthread_mutex_lock(&pool->lock);
+  struct request *request = pool->free;
+  if (request) pool->free = request->next;
+  pthread_mutex_unlock(&pool->lock);
+  if (!request) request = malloc(sizeof *request);
+  if (!request) {
+    atomic_fetch_sub(&pool->open, 1);
+    return NULL;
+  }
+  // Not the large arrays at the ends of things: they are written before they are read.
+  request->state = REQUEST_NEW;
+  request->server = server;
+  request->next = NULL;
+  request->connection = NULL;
+  request->peer = NULL;
+  request->uri_sound = uri_is_sound(uri);
+  request->endpoint = ENDPOINT_UNKNOWN;
+  request->page_name = "";
+  request->id[0] = '\0';
+  request->metadata_only = request->output_ready = request->counted = false;
+  request->body_bytes = request->received_bytes = request->sent_bytes = 0;
+  request->input = request->output = NULL;
+  request->output_length = 0;
+  request->problem = (struct problem){.kind = PROBLEM_NONE};
+  request->started_ns = clock_ns();
+  request->queued_ns = request->deadline_ns = 0;
+  return request;
+}

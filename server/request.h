@@ -1,0 +1,102 @@
+// One request, from its first line to its answer's last byte.
+//
+// A request has one owner at a time; `state` says which, and changes only through request_to. The way of a request reads in
+// request_advance (request.c); its decisions are in admit.c, its job in job.c, its answer in reply.c.
+#ifndef VOXELD_REQUEST_H
+#define VOXELD_REQUEST_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/answer.h"
+#include "api/params.h"
+#include "api/problem.h"
+#include "server/buffers.h"
+#include "server/metrics.h"
+#include "server/routes.h"
+#include "server/watcher.h"
+
+struct server;
+
+enum request_state {
+  REQUEST_NEW,      // IO thread: only the headers are here
+  REQUEST_PAGE,     // IO thread: a GET, answered at the library's next call so that the connection is kept
+  REQUEST_DISCARD,  // IO thread: refused; the body is swallowed, then the problem is answered and the connection kept
+  REQUEST_BODY,     // IO thread: the body goes into the input buffer
+  REQUEST_QUEUED,   // the queue
+  REQUEST_RUNNING,  // a worker: request and buffers; resuming the connection is its last act
+  REQUEST_DONE,     // IO thread: answer or problem is ready
+  REQUEST_REPLY,    // the library: it sends; the output buffer is the response's
+  REQUEST_STATES
+};
+
+struct request {
+  enum request_state state;
+  struct server *server;
+  struct request *next;  // in the queue, or in the pool
+  struct MHD_Connection *connection;
+  struct peer *peer;
+
+  // From the headers.
+  bool uri_sound;  // percent-encoding is well-formed and hides no NUL
+  enum endpoint endpoint;
+  const char *page_name;  // the last part of the path, in the library's memory
+  char id[129];
+  bool metadata_only;  // the client accepts JSON
+  int64_t body_bytes;  // Content-Length; -1 = chunked
+  struct voxelize_request voxelize;
+
+  // The job.
+  int64_t received_bytes;
+  struct buffer *input, *output;
+  size_t output_length;
+  size_t header_reserve;    // bytes in front of the tensors
+  struct vx_layout layout;  // of the tensors
+  bool output_ready;
+  bool counted;  // among the pool's active ones
+  int32_t voxel_counts[VX_MAX_CLOUDS];
+  struct vx_voxelize_job job;
+  struct answer answer;
+
+  // How it went.
+  struct problem problem;
+  int64_t started_ns, queued_ns, deadline_ns;
+  int64_t sent_bytes;
+};
+
+// Requests are reused, so that a warm daemon allocates none.
+struct request_pool {
+  pthread_mutex_t lock;
+  struct request *free;
+  atomic_llong open;    // every request that the library knows
+  atomic_llong active;  // of them those with a body under way, a job, or a job's answer
+};
+
+void requests_init(struct request_pool *pool);
+void requests_destroy(struct request_pool *pool);
+
+// The library's calls, in order: the first line is here; headers, body, end (many calls); it is over.
+struct request *request_open(struct server *server, const char *uri);
+enum MHD_Result request_advance(struct request *request, const char *method, const char *path, const char *data,
+                                size_t *size);
+void request_close(struct request *request, enum MHD_RequestTerminationCode code);
+
+void request_to(struct request *request, enum request_state state);
+
+// The job needs no run any more: its deadline is over or its client gone.
+bool request_is_stale(const struct request *request, int64_t now_ns);
+// Hands a request that a worker or the watcher owns back to the IO thread; the caller must not touch it again.
+void request_resume(struct request *request);
+
+// admit.c: everything that the headers decide. False with a problem; `early` where it must be answered before the body.
+VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
+// job.c: runs the job of a request on a lane and leaves its answer or its problem in the request.
+struct vx_lane;
+void request_run(struct request *request, struct vx_lane *lane);
+// reply.c: queues the answer, page or problem.
+enum MHD_Result request_reply(struct request *request);
+
+#endif

@@ -1,0 +1,42 @@
+// The daemon as one value: what main sets up and every part of server/ reaches.
+//
+// Immutable after start but for the parts that lock themselves and `phase`.
+#ifndef VOXELD_SERVER_H
+#define VOXELD_SERVER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "api/presets.h"
+#include "kernels/kernels.h"
+#include "server/buffers.h"
+#include "server/metrics.h"
+#include "server/options.h"
+#include "server/queue.h"
+#include "server/request.h"
+#include "server/watcher.h"
+#include "server/workers.h"
+
+enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
+
+struct server {
+  struct options options;
+  int64_t started_ns;
+  char address[300];  // where it listens
+  atomic_int phase;   // enum server_phase
+
+  const struct vx_backend *backend;
+  struct vx_device *device;
+  struct vx_description description;
+
+  struct presets *presets;
+  struct buffers buffers;
+  struct queue queue;
+  struct request_pool requests;
+  struct watcher watcher;
+  struct workers workers;
+  struct metrics metrics;
+  struct MHD_Daemon *http;
+};
+
+#endif

@@ -1,0 +1,96 @@
+// The watcher: one thread that sees what the HTTP library does not.
+//
+// libmicrohttpd in epoll mode never notices a client that closes in mid-upload (the end of file hides behind the last data and no
+// new edge comes), has only an inactivity timeout (a byte a second keeps a request alive), and closes a connection so abruptly after an
+// early answer that a client still sending loses the answer. The watcher keeps an epoll set of its own over all connections and
+//   - pokes the library (SHUT_RD makes a new edge) while a half-closed connection is in its upload,
+//   - fails uploads that are late or too slow, with a 408 that the client can read,
+//   - reads on for a moment after an early answer (a lingering close),
+//   - marks clients that are surely gone while their job waits, and lets the queue drop what needs no run any more.
+//
+// A peer is one connection. IO threads open and close peers and move their phase; the watcher moves it only from UPLOAD to FAILED,
+// by compare-and-swap, so that one side wins. A peer's slot is found by file descriptor and its event checked by generation.
+#ifndef VOXELD_WATCHER_H
+#define VOXELD_WATCHER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/problem.h"
+#include "kernels/kernels.h"
+
+enum peer_phase {
+  PEER_IDLE,    // no body is due: before a request, or while its answer is sent
+  PEER_UPLOAD,  // a body is due
+  PEER_JOB,     // the connection is suspended: its job waits or runs
+  PEER_FAILED,  // the upload was ended with an error written straight to the socket
+};
+
+struct peer {
+  int fd;
+  uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
+  atomic_int phase;           // enum peer_phase
+  atomic_bool gone;           // the client cannot read an answer any more
+  atomic_llong upload_ns;     // when the upload began
+  atomic_llong received;      // bytes of the body so far
+  enum problem_kind failure;  // in phase FAILED; this and the rest under the watcher's lock
+  bool open;
+  bool half_closed;  // the client has sent its end of file
+  bool linger;       // read on after the close
+};
+
+struct watcher_limits {
+  int64_t upload_timeout_ns;
+  int64_t upload_min_rate;  // bytes a second; 0 = any
+};
+
+struct lingering {
+  int fd;
+  bool shut;  // its reading side was shut from here
+  int64_t until_ns;
+  int64_t bytes_left;
+};
+enum { LINGER_SLOTS = 256 };
+
+struct watcher {
+  pthread_t thread;
+  pthread_mutex_t lock;
+  int epoll_fd, stop_fd;
+  struct watcher_limits limits;
+  struct peer *peers;             // [peer_count], by file descriptor
+  size_t peer_count, peers_used;  // slots ever used are below peers_used
+  struct lingering lingering[LINGER_SLOTS];
+  int lingering_count;
+  atomic_llong connections;
+  void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
+  void *tick_cls;
+};
+
+VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
+                                  void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
+                                  size_t error_size);
+void watcher_stop(struct watcher *watcher);  // after the HTTP library has closed every connection
+
+// A connection was accepted: its peer, or NULL where it cannot be watched.
+struct peer *watcher_opened(struct watcher *watcher, int fd);
+// Before the library closes the descriptor.
+void watcher_closed(struct watcher *watcher, struct peer *peer);
+
+// The body of a request is due from now on.
+void peer_upload_begin(struct peer *peer, int64_t now_ns);
+void peer_upload_progress(struct peer *peer, size_t bytes);
+// The body is here, or no longer wanted: moves to `next`. False if the watcher has failed the upload: nothing may be answered.
+VX_WARN_UNUSED bool peer_upload_end(struct peer *peer, enum peer_phase next);
+void peer_job_end(struct peer *peer);
+
+// Ends the upload in the middle: writes the problem straight to the socket. The caller then lets the library close the connection.
+void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
+// What peer_fail or the watcher has told the client; PROBLEM_NONE where nothing failed.
+enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer);
+// After an early answer: read on for a while once the library closes.
+void peer_linger(struct watcher *watcher, struct peer *peer);
+
+#endif
