@@ -1,0 +1,70 @@
+"""The service's own tables, as `voxeld --describe` prints them, and the Markdown rows that README.md shows of them.
+
+Run as a program it prints the Markdown, ready to be pasted.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VOXELD = os.environ.get("VOXELD_BIN", str(ROOT / "build" / "bin" / "voxeld"))
+
+
+def voxeld(*arguments):
+    """What the program prints, with no VOXELD_... option in its environment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
+    return subprocess.run([VOXELD, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def describe():
+    return json.loads(voxeld("--describe"))
+
+
+def row(*cells):
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def code(text):
+    return f"`{text}`" if text else ""
+
+
+def path_of(endpoint):
+    """A path with * for any one name, as README and openapi.yaml write it: {name}."""
+    return endpoint["path"].replace("*", "{name}")
+
+
+# Table name: header cells, cells of one row.
+README_TABLES = {
+    "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
+    "parameters": (
+        ("parameter", "default", "allowed", "meaning"),
+        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+    ),
+    "options": (
+        ("option", "default", "allowed", "meaning"),
+        lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),
+    ),
+    "problems": (("status", "problem", "title"), lambda r: (r["status"], code(r["name"]), r["title"])),
+    "metrics": (("metric", "type", "meaning"), lambda r: (code(r["name"]), r["type"], r["doc"])),
+}
+
+
+def readme_table(name, tables):
+    """The header row and the other rows of one of README's tables."""
+    header, cells = README_TABLES[name]
+    return row(*header), [row(*cells(entry)) for entry in tables[name]]
+
+
+def normal(line):
+    """A table row without alignment blanks."""
+    return re.sub(r"\s*\|\s*", " | ", line.strip()).strip()
+
+
+if __name__ == "__main__":
+    described = describe()
+    for table in README_TABLES:
+        header, rows = readme_table(table, described)
+        print("", header, row(*["---"] * len(README_TABLES[table][0])), *rows, sep="\n")

@@ -1,0 +1,83 @@
+"""What a running daemon answers has the members that api/openapi.yaml gives its schemas: none missing, none unknown."""
+
+import pathlib
+import sys
+import unittest
+
+import yaml
+
+from tables import ROOT, describe, path_of
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+import daemon  # noqa: E402
+
+OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
+SCHEMAS = OPENAPI["components"]["schemas"]
+TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list}
+QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
+
+
+class Answers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = daemon.Daemon("--workers", "1")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def conforms(self, value, schema, where):
+        while "$ref" in schema:
+            schema = SCHEMAS[schema["$ref"].rsplit("/", 1)[1]]
+        with self.subTest(where):
+            self.assertIsInstance(value, TYPES[schema["type"]])
+            self.assertIn(value, schema.get("enum", [value]))
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                self.conforms(item, schema["items"], f"{where}[{index}]")
+        if isinstance(value, dict) and "properties" in schema:
+            for name in set(schema.get("required", ())) - set(value):
+                with self.subTest(f"{where}: required, not answered: {name}"):
+                    self.fail()
+            for name, item in value.items():
+                with self.subTest(f"{where}: answered, not in openapi.yaml: {name}"):
+                    self.assertIn(name, schema["properties"])
+                self.conforms(item, schema["properties"].get(name, {"type": "object"}), f"{where}.{name}")
+
+    def test_status(self):
+        self.conforms(self.daemon.status(), SCHEMAS["Status"], "Status")
+
+    def test_presets(self):
+        for preset in self.daemon.get("/v1/presets").json()["presets"]:
+            self.conforms(preset, SCHEMAS["Preset"], f"Preset {preset['name']}")
+
+    def test_metadata(self):
+        reply = self.daemon.post(QUERY, bytes(32), {"Accept": "application/json"})
+        self.assertEqual(reply.status, 200, reply)
+        self.conforms(reply.json(), SCHEMAS["Metadata"], "Metadata")
+
+    def test_problem(self):
+        for path, body in (("/nowhere", b""), ("/v1/voxelize?max_voxels=0", b""), (QUERY, bytes(15))):
+            reply = self.daemon.post(path, body)
+            self.assertGreaterEqual(reply.status, 400)
+            self.conforms(reply.json(), SCHEMAS["Problem"], f"Problem of {path}")
+
+    def test_every_get_answers_in_a_documented_media_type(self):
+        for endpoint in describe()["endpoints"]:
+            if endpoint["method"] != "GET":
+                continue
+            with self.subTest(endpoint["path"]):
+                reply = self.daemon.get(endpoint["path"].replace("*", "kitti_second"))
+                self.assertEqual(reply.status, 200)
+                answer = OPENAPI["paths"][path_of(endpoint)]["get"]["responses"]["200"]
+                self.assertIn(reply.headers.get_content_type(), answer["content"])
+
+    def test_every_metric_is_described(self):
+        described = {metric["name"]: metric["type"] for metric in describe()["metrics"]}
+        lines = self.daemon.get("/metrics").body.decode().splitlines()
+        shown = dict(line.split()[2:4] for line in lines if line.startswith("# TYPE "))
+        self.assertEqual(shown, described)
+
+
+if __name__ == "__main__":
+    unittest.main()

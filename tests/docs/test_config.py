@@ -1,0 +1,37 @@
+"""config/: voxeld.json is what the program prints of its defaults, and every preset names its source."""
+
+import json
+import unittest
+
+from tables import ROOT, describe, voxeld
+
+
+class Config(unittest.TestCase):
+    def test_shipped_file_is_the_defaults(self):
+        shipped = (ROOT / "config" / "voxeld.json").read_text(encoding="utf-8").splitlines()
+        printed = voxeld("--print-config").splitlines()
+        for line in printed:
+            with self.subTest(f"printed, not in config/voxeld.json: {line}"):
+                self.assertTrue(line in shipped)
+        for line in shipped:
+            with self.subTest(f"in config/voxeld.json, not printed: {line}"):
+                self.assertTrue(line in printed)
+        self.assertEqual(shipped, printed)
+
+    def test_every_option_has_its_environment_name(self):
+        for option in describe()["options"]:
+            with self.subTest(option["name"]):
+                self.assertEqual(option["env"], "VOXELD_" + option["name"].upper().replace("-", "_"))
+
+    def test_presets_name_their_source(self):
+        presets = sorted((ROOT / "config" / "presets").glob("*.json"))
+        self.assertTrue(presets)
+        for path in presets:
+            with self.subTest(path.name):
+                preset = json.loads(path.read_text(encoding="utf-8"))
+                self.assertEqual(set(preset), {"description", "parameters"})
+                self.assertRegex(preset["description"], r"\w+/\w+.*\.(yaml|h|py)")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+"""api/openapi.yaml says what the program's tables say, row by row."""
+
+import re
+import unittest
+
+import yaml
+
+from tables import ROOT, describe, path_of
+
+OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
+METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
+INTEGER = re.compile(r"a whole number from (-?\d+) to (-?\d+)")
+
+
+def by(rows, key):
+    return {key(entry): entry for entry in rows}
+
+
+def resolve(node):
+    """The node that a $ref points to, or the node itself."""
+    while isinstance(node, dict) and "$ref" in node:
+        target = OPENAPI
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        node = target
+    return node
+
+
+def references(node):
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"]
+        for value in node.values():
+            yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+class OpenApi(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tables = describe()
+
+    def same_names(self, described, documented):
+        for name in sorted(set(described) - set(documented)):
+            with self.subTest(f"in the program, not in openapi.yaml: {name}"):
+                self.fail()
+        for name in sorted(set(documented) - set(described)):
+            with self.subTest(f"in openapi.yaml, not in the program: {name}"):
+                self.fail()
+        return sorted(set(described) & set(documented))
+
+    def test_version(self):
+        program = re.search(r"^project\(voxeld VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+        self.assertEqual(OPENAPI["info"]["version"], program[1])
+
+    def test_references(self):
+        for reference in sorted(set(references(OPENAPI))):
+            with self.subTest(reference):
+                self.assertIsNotNone(resolve({"$ref": reference}))
+
+    def test_endpoints(self):
+        described = by(self.tables["endpoints"], lambda e: f"{e['method']} {path_of(e)}")
+        documented = {
+            f"{method.upper()} {path}": operation
+            for path, item in OPENAPI["paths"].items()
+            for method, operation in item.items()
+            if method in METHODS
+        }
+        for name in self.same_names(described, documented):
+            with self.subTest(name):
+                self.assertEqual(documented[name]["summary"], described[name]["doc"])
+
+    def test_parameters(self):
+        described = by(self.tables["parameters"], lambda p: p["name"])
+        rows = [resolve(p) for p in OPENAPI["paths"]["/v1/voxelize"]["post"]["parameters"]]
+        documented = by([p for p in rows if p["in"] == "query"], lambda p: p["name"])
+        for name in self.same_names(described, documented):
+            with self.subTest(name):
+                self.same_parameter(described[name], documented[name])
+
+    def same_parameter(self, described, documented):
+        schema, allowed = documented["schema"], described["allowed"]
+        doc = described["doc"]
+        if integer := INTEGER.fullmatch(allowed):
+            self.assertEqual((schema["minimum"], schema["maximum"]), (int(integer[1]), int(integer[2])))
+        elif "enum" in schema:
+            self.assertEqual(" or ".join(schema["enum"]), allowed)
+        else:
+            doc += "; allowed: " + allowed
+        self.assertEqual(documented["description"], doc)
+        default = schema.get("default")
+        text = ",".join(default) if isinstance(default, list) else default if default is None else str(default)
+        self.assertEqual(text, described["default"])
+        if schema["type"] == "array":  # written as one comma list, not as a repeated name
+            self.assertEqual((documented["style"], documented["explode"]), ("form", False))
+
+    def test_problems(self):
+        described = by(self.tables["problems"], lambda p: "urn:voxeld:problem:" + p["name"])
+        self.same_names(described, OPENAPI["components"]["schemas"]["Problem"]["properties"]["type"]["enum"])
+        answered = {
+            status
+            for item in OPENAPI["paths"].values()
+            for method, operation in item.items()
+            if method in METHODS
+            for status in operation["responses"]
+        }
+        for name, problem in described.items():
+            with self.subTest(f"no endpoint is said to answer {problem['status']} ({name})"):
+                self.assertIn(str(problem["status"]), answered)
+
+    def test_tensors(self):
+        described = [entry["name"] if isinstance(entry, dict) else entry for entry in self.tables["tensors"]]
+        self.same_names(described, OPENAPI["components"]["schemas"]["TensorName"]["enum"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,58 @@
+"""README.md shows the tables of the program, row by row, and names only verbs and files that exist."""
+
+import re
+import subprocess
+import unittest
+
+from tables import README_TABLES, ROOT, describe, normal, readme_table
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+class Tables(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tables = describe()
+        cls.lines = [normal(line) for line in README.splitlines()]
+
+    def shown(self, header):
+        """The rows below a header, up to the end of that table."""
+        self.assertEqual(self.lines.count(header), 1, f"README.md should have one table with the header {header}")
+        rows = []
+        for line in self.lines[self.lines.index(header) + 2 :]:
+            if not line.startswith("|"):
+                break
+            rows.append(line)
+        return rows
+
+    def check(self, name):
+        header, rows = readme_table(name, self.tables)
+        expected, shown = [normal(line) for line in rows], self.shown(normal(header))
+        for line in expected:
+            with self.subTest(f"in the program, not in README.md: {line}"):
+                self.assertTrue(line in shown)
+        for line in shown:
+            with self.subTest(f"in README.md, not in the program: {line}"):
+                self.assertTrue(line in expected)
+
+
+for _name in README_TABLES:
+    setattr(Tables, f"test_{_name}", lambda self, name=_name: self.check(name))
+
+
+class References(unittest.TestCase):
+    def test_verbs_of_dev(self):
+        usage = subprocess.run([ROOT / "dev", "help"], check=True, capture_output=True, text=True).stdout
+        verbs = set(re.findall(r"^  (\w+)", usage, re.MULTILINE))
+        for verb in sorted(set(re.findall(r"\./dev (\w+)", README))):
+            with self.subTest(f"./dev {verb}"):
+                self.assertIn(verb, verbs)
+
+    def test_links_to_files(self):
+        for target in sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))):
+            with self.subTest(target):
+                self.assertTrue((ROOT / target).exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,239 @@
+"""A client of bare sockets that can be as rude as a test needs, and the base class of the fault tests.
+
+Every test ends with the same question: does the daemon live, is no request in flight, is no buffer in use?
+Standard library only.
+"""
+
+import array
+import http.client
+import json
+import math
+import pathlib
+import random
+import select
+import socket
+import struct
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+from daemon import PATIENCE, Daemon, Reply, is_sanitized, wait_until  # noqa: E402,F401
+
+GRID = "point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.5,0.5,0.5"
+VOXELIZE = "/v1/voxelize?" + GRID
+ROW = 16  # bytes of a default row: 4 float32 columns
+MB = 1 << 20
+
+
+def rows(count, seed=1, columns=4):
+    """Random rows inside GRID."""
+    source = random.Random(seed)
+    return struct.pack(f"<{count * columns}f", *(source.uniform(-2, 2) for _ in range(count * columns)))
+
+
+def tiled_rows(size):
+    """About `size` bytes of rows, cheaply."""
+    block = rows(4096)
+    return (block * (size // len(block) + 1))[: size // ROW * ROW]
+
+
+# About the slowest thing one can ask of few bytes: every point in a cell of its own, all of them to be sorted.
+HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001&order=key&max_voxels=16777216"
+HEAVY_ROWS = 250_000
+
+
+def heavy_rows():
+    source = random.Random(7).random
+    return array.array("f", [source() for _ in range(HEAVY_ROWS * 4)]).tobytes()
+
+
+def heavy_jobs(daemon, body, seconds):
+    """How many heavy jobs keep one worker busy for about so long, as the daemon itself measures one of them."""
+    timing = daemon.post(HEAVY, body, {"Accept": "application/json"}).json()["timing_us"]
+    one = (timing["total"] - timing["receive"] - timing["queue"]) / 1e6
+    return max(4, min(60, math.ceil(seconds / max(one, 1e-4))))
+
+
+class Crowd:
+    """Clients that each post one request on a connection of their own; their replies, None where there was none."""
+
+    def __init__(self, daemon, number, path, body):
+        self.replies = [None] * number
+        self._threads = [threading.Thread(target=self._one, args=(daemon, n, path, body)) for n in range(number)]
+        for thread in self._threads:
+            thread.start()
+
+    def _one(self, daemon, number, path, body):
+        try:
+            self.replies[number] = daemon.post(path, body, {"Accept": "application/json"})
+        except (OSError, http.client.HTTPException):
+            pass
+
+    def waiting(self):
+        return any(thread.is_alive() for thread in self._threads)
+
+    def join(self):
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        return self.replies
+
+
+def head(method="POST", path=VOXELIZE, *lines, host=True, version="HTTP/1.1"):
+    """The bytes of a request's head; `lines` are header lines as they are to be sent."""
+    first = f"{method} {path} {version}\r\n" + ("Host: voxeld\r\n" if host else "")
+    return (first + "".join(line + "\r\n" for line in lines) + "\r\n").encode("latin-1")
+
+
+def post(body, path=VOXELIZE, *lines):
+    return head("POST", path, f"Content-Length: {len(body)}", *lines) + body
+
+
+class Closed(Exception):
+    """The peer closed or reset the connection where an answer was expected."""
+
+
+class Raw:
+    """One connection, used as the test says."""
+
+    def __init__(self, daemon, receive_buffer=None):
+        self.socket = daemon.socket(receive_buffer=receive_buffer)
+        self.pending = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+        return self
+
+    def send_some(self, data):
+        """Bytes that the other side took; 0 where it has closed or takes no more for now."""
+        if not select.select([], [self.socket], [], 0.2)[1]:
+            return 0
+        try:
+            return self.socket.send(data)
+        except (ConnectionError, BrokenPipeError):
+            return 0
+
+    def readable(self, seconds):
+        """True if an answer or the end of the connection is there within this time."""
+        return bool(self.pending) or bool(select.select([self.socket], [], [], seconds)[0])
+
+    def _more(self):
+        try:
+            piece = self.socket.recv(1 << 20)
+        except ConnectionError as reason:
+            raise Closed(str(reason)) from reason
+        except TimeoutError:
+            raise AssertionError(f"no answer and no end in {PATIENCE} s; so far {self.pending[:300]!r}") from None
+        if not piece:
+            raise Closed(f"end of the connection; before it {self.pending[:300]!r}")
+        self.pending += piece
+
+    def read(self, has_body=True):
+        """The next Reply. Raises Closed where there is none."""
+        while b"\r\n\r\n" not in self.pending:
+            self._more()
+        top, self.pending = self.pending.split(b"\r\n\r\n", 1)
+        lines = top.decode("latin-1").split("\r\n")
+        status = int(lines[0].split(" ")[1])
+        headers = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            headers[name.strip().title()] = value.strip()
+        length = int(headers.get("Content-Length", 0)) if has_body and status >= 200 else 0
+        parts, got = [self.pending], len(self.pending)
+        while got < length:
+            self.pending = b""
+            self._more()
+            parts.append(self.pending)
+            got += len(self.pending)
+        data = b"".join(parts)
+        self.pending = data[length:]
+        return Reply(status, headers, data[:length])
+
+    def ended(self):
+        """True once the peer has closed, whatever it still sends before."""
+        try:
+            while True:
+                self.pending = b""
+                self._more()
+        except Closed:
+            return True
+
+    def finish_sending(self):
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.socket.close()
+
+    def reset(self):
+        """Closes with RST instead of FIN."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+class FaultCase(unittest.TestCase):
+    """One daemon for the class; after every test it must be alive and quiet."""
+
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.ARGS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def tearDown(self):
+        self.daemon.assert_alive()
+        self.daemon.assert_quiet()
+
+    def raw(self, receive_buffer=None):
+        connection = Raw(self.daemon, receive_buffer)
+        self.addCleanup(connection.close)
+        return connection
+
+    def exchange(self, data):
+        """The answer to these bytes on a connection of their own."""
+        with Raw(self.daemon) as connection:
+            return connection.send(data).read()
+
+    def assert_voxels(self, reply):
+        """A 200 with a whole safetensors file; returns its metadata."""
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
+        (length,) = struct.unpack_from("<Q", reply.body)
+        header = json.loads(reply.body[8 : 8 + length])
+        metadata = json.loads(header.pop("__metadata__")["voxeld"])
+        end = max(info["data_offsets"][1] for info in header.values())
+        self.assertEqual(8 + length + end, len(reply.body))
+        return metadata
+
+    def assert_problem(self, reply, status, parameter=None, mentions=()):
+        """An application/problem+json answer of this status (or one of these); returns the document."""
+        statuses = status if isinstance(status, tuple) else (status,)
+        self.assertIn(reply.status, statuses, reply)
+        self.assertEqual(reply.headers["Content-Type"], "application/problem+json", reply)
+        problem = reply.json()
+        self.assertEqual(problem["status"], reply.status)
+        self.assertTrue(problem["type"].startswith("urn:voxeld:problem:"), problem)
+        self.assertTrue(problem["title"] and problem["detail"], problem)
+        self.assertEqual(problem["request_id"], reply.headers["X-Request-Id"])
+        if parameter:
+            self.assertEqual(problem.get("parameter"), parameter, problem)
+        for text in mentions:
+            self.assertIn(text, problem["detail"], problem)
+        if reply.status == 503:
+            self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
+        return problem
+
+    def assert_closes(self, connection, reply):
+        """The answer says that the connection closes, and it does."""
+        self.assertEqual(reply.headers.get("Connection", "").lower(), "close", reply)
+        self.assertTrue(connection.ended())

@@ -1,0 +1,160 @@
+"""Clients that vanish in each phase of a request, do not read their answer, or occupy connections."""
+
+import concurrent.futures
+import socket
+import threading
+import unittest
+
+from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, Raw, head, heavy_rows, post, rows, tiled_rows, wait_until
+
+# 200 voxels of 1024 points of 4 columns and as many pillars of 10: 11 MB from a few bytes.
+LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
+LARGE_BODY = rows(400)
+
+
+class Gone(FaultCase):
+    ARGS = (
+        "--workers",
+        "1",
+        "--backend",
+        "cpu",
+        "--queue-depth",
+        "64",
+        "--upload-timeout-s",
+        "2",
+        "--idle-timeout-s",
+        "3",
+    )
+
+    def leave_both_ways(self, begin):
+        for leave in (Raw.close, Raw.reset):
+            for _ in range(5):
+                connection = Raw(self.daemon)
+                begin(connection)
+                leave(connection)
+        self.daemon.assert_quiet()
+
+    def test_before_a_byte_is_sent(self):
+        self.leave_both_ways(lambda connection: None)
+
+    def test_in_the_head(self):
+        self.leave_both_ways(lambda connection: connection.send(head("POST", VOXELIZE, "Content-Length: 64")[:40]))
+
+    def test_between_head_and_body(self):
+        self.leave_both_ways(lambda connection: connection.send(head("POST", VOXELIZE, "Content-Length: 64")))
+
+    def test_after_100_continue(self):
+        def begin(connection):
+            connection.send(head("POST", VOXELIZE, "Content-Length: 64", "Expect: 100-continue")).read()
+
+        self.leave_both_ways(begin)
+
+    def test_as_soon_as_all_is_sent(self):
+        self.leave_both_ways(lambda connection: connection.send(post(rows(4))))
+        self.leave_both_ways(lambda connection: connection.send(post(LARGE_BODY, LARGE)))
+        self.leave_both_ways(lambda connection: connection.send(post(rows(4), VOXELIZE + "&order=x")))
+
+    def test_while_the_job_waits_or_runs(self):
+        heavy = heavy_rows()
+        for leave in (Raw.close, Raw.reset):
+            crowd = Crowd(self.daemon, 6, HEAVY, heavy)
+            wait_until(lambda: self.daemon.status()["queue"]["depth"] >= 1 or not crowd.waiting(), "jobs that wait")
+            leaving = [Raw(self.daemon).send(post(rows(100))) for _ in range(10)]
+            leaving += [Raw(self.daemon).send(post(heavy, HEAVY)) for _ in range(2)]
+            for connection in leaving:
+                leave(connection)
+            for reply in crowd.join():
+                self.assertEqual(reply.status, 200, reply)
+            self.daemon.assert_quiet()
+
+    def test_in_the_middle_of_the_answer(self):
+        def begin(connection):
+            connection.send(post(LARGE_BODY, LARGE)).socket.recv(1000)
+
+        self.leave_both_ways(begin)
+
+    def test_between_pipelined_requests(self):
+        self.leave_both_ways(lambda connection: connection.send(post(LARGE_BODY, LARGE) * 5 + post(rows(4))[:-7]))
+
+    def test_client_that_does_not_read_its_answer(self):
+        connections = [self.raw(receive_buffer=4096).send(post(LARGE_BODY, LARGE)) for _ in range(4)]
+        # All of them stay open: only the daemon can end this.
+        self.daemon.assert_quiet()
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
+        for connection in connections:
+            self.assertTrue(connection.ended())
+
+    def test_client_that_reads_slowly_gets_all(self):
+        connection = self.raw().send(post(LARGE_BODY, LARGE))
+        pieces = []
+        for _ in range(10):  # together longer than the idle timeout; no pause is
+            pieces.append(connection.socket.recv(MB, socket.MSG_WAITALL))
+            self.assertTrue(pieces[-1])
+            threading.Event().wait(0.4)
+        connection.pending = b"".join(pieces)
+        self.assert_voxels(connection.read())
+
+    def test_half_closed_clients_whose_jobs_wait(self):
+        crowd = Crowd(self.daemon, 6, HEAVY, heavy_rows())
+        wait_until(lambda: self.daemon.status()["queue"]["depth"] >= 1 or not crowd.waiting(), "jobs that wait")
+        connections = [self.raw().send(post(rows(100))) for _ in range(20)]
+        for connection in connections:
+            connection.finish_sending()
+        for connection in connections:
+            self.assert_voxels(connection.read())
+            self.assertTrue(connection.ended())
+        crowd.join()
+
+    def test_chaos(self):
+        # Clients of every kind at once; the well-behaved among them must notice nothing.
+        def rude(number):
+            for turn in range(12):
+                connection = Raw(self.daemon)
+                data = post(tiled_rows(300_000), (VOXELIZE, LARGE, VOXELIZE + "&order=x", "/nowhere")[turn % 4])
+                try:
+                    connection.send(data[: len(data) * (number + turn) // 18])
+                    if turn % 5 == 0:
+                        connection.finish_sending()
+                except OSError:
+                    pass
+                (connection.reset if (number + turn) % 2 else connection.close)()
+
+        def polite(number):
+            connection = self.daemon.connection()
+            for _ in range(15):
+                reply = self.daemon.post(VOXELIZE, rows(50, number), connection=connection)
+                if reply.status != 503:
+                    self.assert_voxels(reply)
+            connection.close()
+
+        with concurrent.futures.ThreadPoolExecutor(12) as clients:
+            for done in [clients.submit(rude if n % 2 else polite, n) for n in range(12)]:
+                done.result()
+        self.daemon.assert_quiet()
+
+
+class Connections(FaultCase):
+    ARGS = ("--max-connections", "8", "--idle-timeout-s", "90")
+
+    def test_limit_reached_then_freed(self):
+        for _ in range(5):
+            occupying = [Raw(self.daemon) for _ in range(20)]
+            for connection in occupying:
+                connection.send(head("GET", "/healthz")[:10])
+            for connection in occupying:
+                connection.close()
+            self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
+
+    def test_more_clients_than_connections_are_all_served(self):
+        with concurrent.futures.ThreadPoolExecutor(32) as clients:
+            for reply in clients.map(lambda n: self.daemon.post(VOXELIZE, rows(20, n)), range(200)):
+                self.assert_voxels(reply)
+
+    def test_idle_clients_cost_the_others_nothing(self):
+        with Raw(self.daemon), Raw(self.daemon):
+            for _ in range(20):
+                self.assert_voxels(self.daemon.post(VOXELIZE, rows(20)))
+
+
+if __name__ == "__main__":
+    unittest.main()

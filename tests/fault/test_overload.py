@@ -1,0 +1,157 @@
+"""More than the daemon may take: queue full, memory spent, jobs too late. Refused with a reason, and soon well."""
+
+import concurrent.futures
+import threading
+import unittest
+
+from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, head, heavy_rows, rows, tiled_rows, wait_until
+
+
+class Queue(FaultCase):
+    ARGS = ("--workers", "1", "--queue-depth", "1", "--backend", "cpu")
+
+    def test_queue_full(self):
+        heavy, seen, lock = heavy_rows(), {}, threading.Lock()
+
+        def client(_):
+            while 503 not in seen:
+                reply = self.daemon.post(HEAVY, heavy, {"Accept": "application/json"})
+                with lock:
+                    seen.setdefault(reply.status, reply)
+                if reply.status != 200:
+                    self.assert_problem(reply, 503)
+
+        with concurrent.futures.ThreadPoolExecutor(8) as clients:
+            for done in [clients.submit(client, n) for n in range(8)]:
+                done.result()
+        self.assertIn("queue", seen[503].json()["type"])
+        wait_until(lambda: self.daemon.post(VOXELIZE, rows(4)).status == 200, "a 200 once the queue is empty")
+
+    def test_refused_for_a_full_queue_keeps_its_connection(self):
+        heavy, connection = heavy_rows(), self.daemon.connection()
+        self.addCleanup(connection.close)
+        self.daemon.request("GET", "/healthz", connection=connection)
+        kept = connection.sock
+        stop = threading.Event()
+
+        def press():
+            while not stop.is_set():
+                self.daemon.post(HEAVY, heavy, {"Accept": "application/json"})
+
+        with concurrent.futures.ThreadPoolExecutor(4) as clients:
+            pressing = [clients.submit(press) for _ in range(4)]
+            try:
+                wait_until(lambda: self.daemon.post(VOXELIZE, rows(100), connection=connection).status == 503, "a 503")
+            finally:
+                stop.set()
+            for done in pressing:
+                done.result()
+        wait_until(lambda: self.daemon.post(VOXELIZE, rows(100), connection=connection).status == 200, "a 200 again")
+        self.assertIs(connection.sock, kept)
+
+
+class Memory(FaultCase):
+    # Two bodies of the largest size spend all of it.
+    ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
+
+    def hold(self):
+        """An upload that has taken its buffer and goes no further."""
+        return self.raw().send(head("POST", VOXELIZE, f"Content-Length: {4 * MB}") + rows(4))
+
+    def test_budget_spent_by_uploads(self):
+        holders = [self.hold(), self.hold()]
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 8 * MB, "the budget spent")
+        self.assert_problem(self.daemon.post(VOXELIZE, rows(4)), 503)
+        self.assert_problem(self.daemon.post(VOXELIZE, tiled_rows(4 * MB)), 503)
+        chunked = self.daemon.post(VOXELIZE, iter([rows(4)]), {"Transfer-Encoding": "chunked"})
+        self.assert_problem(chunked, 503)
+        self.assertEqual(self.daemon.get("/healthz").status, 200)
+        for holder in holders:
+            holder.close()
+        wait_until(lambda: self.daemon.post(VOXELIZE, rows(4)).status == 200, "a 200 once there is memory again")
+
+    def test_budget_too_small_for_the_answer(self):
+        holder = self.hold()
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 4 * MB, "half of the budget spent")
+        large = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel; 3.2 MB for 200
+        self.assert_problem(self.daemon.post(large, rows(200)), 503)
+        holder.close()
+        wait_until(lambda: self.daemon.post(large, rows(200)).status == 200, "a 200 once there is memory again")
+
+    def test_budget_spent_by_chunked_bodies(self):
+        # Nobody knows how long these will be; together they outgrow the budget, and each is answered.
+        body = tiled_rows(3 * MB)
+        with concurrent.futures.ThreadPoolExecutor(8) as clients:
+            send = lambda _: self.daemon.post(VOXELIZE, iter([body[:MB], body[MB:]]), {"Transfer-Encoding": "chunked"})
+            for reply in clients.map(send, range(24)):
+                self.assertIn(reply.status, (200, 503), reply)
+
+    def test_many_clients_on_few_buffers(self):
+        def client(number):
+            connection = self.daemon.connection()
+            answered = 0
+            while answered < 4:
+                reply = self.daemon.post(VOXELIZE, rows(2000, number), connection=connection)
+                answered += reply.status == 200
+                if reply.status != 200:
+                    self.assert_problem(reply, 503)
+            connection.close()
+
+        with concurrent.futures.ThreadPoolExecutor(64) as clients:
+            list(clients.map(client, range(64)))
+
+
+class Late(FaultCase):
+    ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu")
+
+    def under_load(self, ask, status):
+        """Asks until the answer has this status, while others keep the one worker busy; they must all get a 200."""
+        heavy, stop = heavy_rows(), threading.Event()
+
+        def press():
+            while not stop.is_set():
+                reply = self.daemon.post(HEAVY, heavy, {"Accept": "application/json"})
+                self.assertEqual(reply.status, 200, reply)
+
+        with concurrent.futures.ThreadPoolExecutor(6) as clients:
+            pressing = [clients.submit(press) for _ in range(6)]
+            try:
+                return wait_until(lambda: (reply := ask()) and reply.status == status and reply, f"a {status}")
+            finally:
+                stop.set()
+                for done in pressing:
+                    done.result()
+
+    def test_job_that_has_not_begun_in_time(self):
+        reply = self.under_load(lambda: self.daemon.post(VOXELIZE + "&timeout_ms=1", rows(4)), 504)
+        self.assert_problem(reply, 504)
+
+    def test_job_with_time_enough(self):
+        self.assert_voxels(self.under_load(lambda: self.daemon.post(VOXELIZE + "&timeout_ms=29000", rows(4)), 200))
+
+    def test_late_job_leaves_no_trace(self):
+        crowd = Crowd(self.daemon, 6, HEAVY, heavy_rows())
+        late = Crowd(self.daemon, 20, VOXELIZE + "&timeout_ms=1", rows(4))
+        for reply in crowd.join():
+            self.assertEqual(reply.status, 200, reply)
+        for reply in late.join():
+            self.assertIn(reply.status, (200, 504), reply)
+        self.daemon.assert_quiet()
+
+
+class ServerLimit(FaultCase):
+    ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu", "--max-timeout-ms", "1")
+
+    def test_servers_own_limit_holds_without_a_timeout_of_the_clients(self):
+        heavy = heavy_rows()
+
+        def attempt():
+            statuses = [reply.status for reply in Crowd(self.daemon, 6, HEAVY, heavy).join()]
+            self.assertLessEqual(set(statuses), {200, 504})
+            return 504 in statuses
+
+        wait_until(attempt, "a 504")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,170 @@
+"""Stopping: accepted jobs are answered, new ones refused, the exit code is 0; a second signal ends at once."""
+
+import http.client
+import random
+import signal
+import threading
+import unittest
+
+from client import HEAVY, VOXELIZE, Crowd, Daemon, Raw, head, heavy_jobs, heavy_rows, post, rows, wait_until
+from client import Closed, FaultCase
+
+ARGS = ("--workers", "1", "--backend", "cpu", "--queue-depth", "64", "--drain-timeout-s", "120")
+ATTEMPTS = 4  # a machine may answer all jobs before the test gets to ask; each attempt doubles the work
+
+
+class Shutdown(unittest.TestCase):
+    def loaded(self, seconds):
+        """A daemon whose one worker has about so much work, all of it accepted, and the crowd that waits for it."""
+        body = heavy_rows()
+        daemon = Daemon(*ARGS)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        number = heavy_jobs(daemon, body, seconds)
+        crowd = Crowd(daemon, number, HEAVY, body)
+        wait_until(
+            lambda: daemon.status()["queue"]["depth"] >= min(number, 4) - 1 or not crowd.waiting(), "jobs that wait"
+        )
+        return daemon, crowd
+
+    def until_draining(self, daemon, connection):
+        """The 503 of /readyz on a connection opened before, or None if the daemon has ended already."""
+        while True:
+            try:
+                reply = daemon.request("GET", "/readyz", connection=connection)
+            except (OSError, http.client.HTTPException):
+                return None
+            if reply.status == 503:
+                return reply
+
+    def test_jobs_in_flight_are_answered(self):
+        daemon, crowd = self.loaded(1)
+        accepted = daemon.status()["queue"]["depth"]
+        daemon.terminate()
+        replies = crowd.join()
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+        statuses = [reply.status for reply in replies if reply]
+        self.assertLessEqual(set(statuses), {200, 503})
+        self.assertGreaterEqual(statuses.count(200), accepted)
+
+    def refused_while_draining(self, seconds):
+        """(answer to a new job, answer of /healthz) of a daemon that drains, or None if that was over too soon."""
+        daemon, crowd = self.loaded(seconds)
+        connections = [daemon.connection() for _ in range(3)]
+        for connection in connections:
+            daemon.request("GET", "/healthz", connection=connection)
+        daemon.terminate()
+        try:
+            if not self.until_draining(daemon, connections[0]):
+                return None
+            return (
+                daemon.post(VOXELIZE, rows(4), connection=connections[1]),
+                daemon.request("GET", "/healthz", connection=connections[2]),
+            )
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            for connection in connections:
+                connection.close()
+            crowd.join()
+            self.assertEqual(daemon.wait(), 0, daemon.log())
+
+    def test_new_jobs_are_refused(self):
+        for attempt in range(ATTEMPTS):
+            answers = self.refused_while_draining(0.5 * 2**attempt)
+            if answers:
+                break
+        else:
+            self.fail("never seen while draining")
+        FaultCase.assert_problem(self, answers[0], 503)
+        self.assertEqual(answers[0].headers["Connection"].lower(), "close")
+        self.assertEqual(answers[1].status, 200)
+
+    def test_second_signal_ends_at_once(self):
+        for attempt in range(ATTEMPTS):
+            daemon, crowd = self.loaded(1.5 * 2**attempt)
+            connection = daemon.connection()
+            daemon.request("GET", "/readyz", connection=connection)
+            daemon.terminate()
+            draining = self.until_draining(daemon, connection)
+            connection.close()
+            daemon.terminate()
+            daemon.wait()
+            replies = crowd.join()
+            if draining and None in replies:
+                return
+        self.fail("every job was answered after the second signal")
+
+    def test_idle_and_half_open_connections_do_not_delay_it(self):
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            daemon = Daemon("--drain-timeout-s", "86400")
+            idle = [Raw(daemon) for _ in range(10)]
+            for n, connection in enumerate(idle[:6]):
+                connection.send(head("GET", "/healthz")[: n * 4])
+            kept = daemon.connection()
+            daemon.request("GET", "/healthz", connection=kept)
+            daemon.process.send_signal(stop)
+            self.assertEqual(daemon.wait(), 0, daemon.log())
+            for connection in idle:
+                self.assertTrue(connection.ended())
+                connection.close()
+            kept.close()
+
+    def test_upload_under_way_is_no_accepted_job(self):
+        daemon = Daemon("--drain-timeout-s", "3")
+        uploading = Raw(daemon).send(head("POST", VOXELIZE, "Content-Length: 1600000") + rows(100))
+        wait_until(lambda: daemon.status()["requests"]["active"] > daemon.idle_requests, "the upload begun")
+        daemon.terminate()
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+        try:
+            FaultCase.assert_problem(self, uploading.read(), (408, 503))
+        except Closed:
+            pass
+        self.assertTrue(uploading.ended())
+        uploading.close()
+
+    def test_client_gone_while_its_job_drains(self):
+        daemon, crowd = self.loaded(0.5)
+        leaving = [Raw(daemon).send(post(rows(100))) for _ in range(6)]
+        daemon.terminate()
+        for n, connection in enumerate(leaving):
+            (connection.reset if n % 2 else connection.close)()
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+        crowd.join()
+
+    def test_before_any_request(self):
+        for _ in range(5):
+            Daemon().stop()
+
+    def test_under_load_again_and_again(self):
+        body = rows(3000)
+        for turn in range(12):
+            daemon = Daemon("--io-threads", str(2 + turn % 3))
+            ended, wrong = threading.Event(), []
+
+            def hammer():
+                connection = daemon.connection()
+                while not ended.is_set():
+                    try:
+                        reply = daemon.post(VOXELIZE, body, connection=connection)
+                        if reply.status not in (200, 503):
+                            wrong.append(reply)
+                    except (OSError, http.client.HTTPException):
+                        connection.close()
+
+            clients = [threading.Thread(target=hammer) for _ in range(6)]
+            for client in clients:
+                client.start()
+            for _ in range(random.Random(turn).randrange(20)):  # some moment under load
+                daemon.get("/healthz")
+            daemon.terminate()
+            try:
+                self.assertEqual(daemon.wait(), 0, daemon.log())
+            finally:
+                ended.set()
+                for client in clients:
+                    client.join()
+            self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

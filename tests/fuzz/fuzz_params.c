@@ -1,0 +1,104 @@
+// Fuzzes the query: any list of names and values must give either a request whose values keep their bounds, or a problem with a
+// reason. One thread; the presets are loaded once.
+//
+// The input is a query string without percent-encoding: name=value&name=value. Copies are made so that a read past a name or a
+// value, which are not NUL-terminated, is seen.
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/params.h"
+#include "api/presets.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static char *copy_of(const char *bytes, size_t length) {
+  char *copy = malloc(length ? length : 1);
+  assert(copy);
+  memcpy(copy, bytes, length);
+  return copy;
+}
+
+static void split(const char *cursor, const char *end, struct query *query) {
+  query->count = 0;
+  while (cursor < end && query->count < QUERY_MAX_ITEMS) {
+    const char *stop = memchr(cursor, '&', (size_t)(end - cursor));
+    if (!stop) stop = end;
+    const char *equals = memchr(cursor, '=', (size_t)(stop - cursor));
+    struct query_item *item = &query->items[query->count++];
+    *item = (struct query_item){.name_length = (size_t)((equals ? equals : stop) - cursor)};
+    item->name = copy_of(cursor, item->name_length);
+    if (equals) {
+      item->value_length = (size_t)(stop - equals - 1);
+      item->value = copy_of(equals + 1, item->value_length);
+    }
+    cursor = stop + 1;
+  }
+}
+
+static void check_request(const struct voxelize_request *request) {
+  const struct vx_voxelize_params *job = &request->job;
+  assert(job->num_features >= VX_MIN_FEATURES && job->num_features <= VX_MAX_FEATURES);
+  assert(job->max_points_per_voxel >= 0 && job->max_points_per_voxel <= VX_MAX_POINTS_PER_VOXEL);
+  assert(job->max_voxels >= 1 && job->max_voxels <= VX_MAX_VOXELS);
+  assert(request->num_clouds >= 0 && request->num_clouds <= VX_MAX_CLOUDS);
+  assert(request->timeout_ms >= 0);
+  assert(job->tensors && job->tensors < VX_TENSOR_BIT(VX_TENSOR_COUNT));
+  for (int a = 0; a < 3; a++) {
+    assert(isfinite(job->voxel_size[a]) && job->voxel_size[a] > 0);
+    assert(isfinite(job->range_min[a]) && isfinite(job->range_max[a]) && job->range_min[a] < job->range_max[a]);
+  }
+  struct vx_grid grid;
+  struct vx_error error;
+  assert(vx_grid_of(job, request->num_clouds ? request->num_clouds : 1, &grid, &error) == VX_OK);
+  for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
+}
+
+// What is written back reads as the same request: measured first, then written into exactly that room.
+static void check_rendering(const struct voxelize_request *request) {
+  struct text measure = text_over(NULL, 0);
+  voxelize_request_write(request, &measure);
+  char *json = malloc(measure.length + 1);
+  assert(json);
+  struct text out = text_over(json, measure.length + 1);
+  voxelize_request_write(request, &out);
+  assert(text_complete(&out) && out.length == measure.length && json[0] == '{' && json[out.length - 1] == '}');
+  free(json);
+}
+
+static void check_problem(const struct problem *problem) {
+  char memory[8192];
+  struct text out = text_over(memory, sizeof memory);
+  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
+  problem_render(problem, "", &out);
+  assert(text_complete(&out));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static struct presets *presets;
+  static struct query query;
+  static struct voxelize_request request;
+  char error[512];
+  if (!presets) presets = presets_load("", error, sizeof error);
+  assert(presets);
+
+  struct problem problem = {.kind = PROBLEM_NONE};
+  split((const char *)data, (const char *)data + size, &query);
+  if (voxelize_request_from_query(&request, &query, presets, &problem)) {
+    check_request(&request);
+    check_rendering(&request);
+    int64_t rows = (int64_t)size;
+    if (voxelize_request_split(&request, rows, &problem)) {
+      for (int32_t i = 0; i < request.num_clouds; i++) rows -= request.point_counts[i];
+      assert(rows == 0);
+    }
+  } else {
+    check_problem(&problem);
+  }
+  for (size_t i = 0; i < query.count; i++) {
+    free((char *)query.items[i].name);
+    free((char *)query.items[i].value);
+  }
+  return 0;
+}

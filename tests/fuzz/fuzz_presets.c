@@ -1,0 +1,40 @@
+// Fuzzes preset files: any bytes must give either a preset that can be used and rendered, or an error with a reason. One thread.
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/presets.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// Measured first, then written into exactly that room.
+static void check_rendering(const struct preset *preset) {
+  struct text measure = text_over(NULL, 0);
+  preset_write(preset, &measure);
+  char *json = malloc(measure.length + 1);
+  assert(json);
+  struct text out = text_over(json, measure.length + 1);
+  preset_write(preset, &out);
+  assert(text_complete(&out) && out.length == measure.length);
+  free(json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char error[256] = "";
+  char *copy = malloc(size ? size : 1);  // of the exact size: a read past the end is seen
+  assert(copy);
+  memcpy(copy, data, size);
+  struct preset *preset = preset_parse("fuzzed", copy, size, error, sizeof error);
+  free(copy);
+  assert(preset ? !error[0] : error[0] != '\0');
+  if (preset) {
+    struct problem problem;
+    struct voxelize_request request = *presets_request(preset);
+    assert(strcmp(preset_name(preset), "fuzzed") == 0 && strcmp(request.preset, "fuzzed") == 0);
+    assert(voxelize_request_finish(&request, &problem));
+    check_rendering(preset);
+  }
+  preset_free(preset);
+  return 0;
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env bats
+# The endpoints that are read: presets, status, health, metrics, the description.
+
+# shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
+load helpers
+
+setup_file() { start_daemon; }
+teardown_file() { stop_daemon; }
+
+@test "GET /healthz answers 200" {
+  ask /healthz
+  is "$code" 200
+}
+
+@test "GET /readyz answers 200 once a backend works" {
+  ask /readyz
+  is "$code" 200
+}
+
+@test "GET /v1/status tells backend, workers, queue, version and uptime as JSON" {
+  ask /v1/status
+  is "$code" 200
+  is "$(header content-type)" application/json
+  has "$(json 'd["version"]')" .
+  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" "('ready', 'cpu', 2, 0)"
+  is "$(json 'd["uptime_s"] >= 0')" True
+}
+
+@test "GET /metrics is in the Prometheus text format" {
+  ask /metrics
+  is "$code" 200
+  has "$(header content-type)" text/plain
+  grep -q '^# HELP voxeld_' "$body"
+  grep -q '^# TYPE voxeld_' "$body"
+  is "$(grep -cEv '^(#|[a-z_]+(\{[^}]*\})? [-+0-9.eEInfNa]+$)' "$body")" 0
+}
+
+@test "a voxelize request is counted in the metrics" {
+  total() { ask /metrics; awk '/^voxeld_requests_total/ {n += $2} END {print n + 0}' "$body"; }
+  before=$(total)
+  rows "$BATS_TEST_TMPDIR/one" 1 1 1 1
+  post "$BATS_TEST_TMPDIR/one" "$small"
+  is "$code" 200
+  after=$(total)
+  ((after > before))
+}
+
+@test "GET /v1/presets lists every file of config/presets with its parameters" {
+  ask /v1/presets
+  is "$code" 200
+  is "$(header content-type)" application/json
+  is "$(json '" ".join(sorted(p["name"] for p in d["presets"]))')" "$(basename -s .json -a "$root"/config/presets/*.json | sort | xargs)"
+  is "$(json 'all(p["description"] and p["parameters"]["voxel_size"] for p in d["presets"])')" True
+}
+
+@test "GET /v1/presets/NAME gives one" {
+  ask /v1/presets/kitti_second
+  is "$code" 200
+  is "$(json 'd["name"]')" kitti_second
+  is "$(json 'd["parameters"]["max_voxels"]')" 40000
+}
+
+@test "an unknown preset's page is 404" {
+  ask /v1/presets/nonesuch
+  is_problem 404 not-found
+}
+
+@test "GET /openapi.yaml is the file of api/" {
+  ask /openapi.yaml
+  is "$code" 200
+  cmp "$body" "$root/api/openapi.yaml"
+}
+
+@test "an unknown path is 404" {
+  for path in / /v1 /v1/voxelize/ /v1/Voxelize /favicon.ico /healthz/x /v1/presets/ '/..%2f..%2fetc/passwd' /%ff%fe; do
+    ask "$path"
+    is_problem 404 not-found
+  done
+}
+
+@test "a NUL in the path is not taken for the path before it" {
+  ask '/healthz%00x'
+  [[ $code == 404 || $code == 400 ]]
+}
+
+@test "a wrong method is 405 and says what is allowed" {
+  ask /v1/voxelize
+  is_problem 405 method-not-allowed
+  is "$(header allow)" POST
+  for path in /healthz /readyz /metrics /v1/status /v1/presets /v1/presets/kitti_second /openapi.yaml; do
+    ask -X DELETE "$path"
+    is_problem 405 method-not-allowed
+    is "$(header allow)" 'GET, HEAD'
+    ask --data-binary hello "$path"
+    is_problem 405 method-not-allowed
+  done
+  for method in PUT DELETE PATCH OPTIONS NONSENSE; do
+    ask -X "$method" /v1/voxelize
+    is_problem 405 method-not-allowed
+  done
+}
+
+@test "HEAD answers the headers of GET without a body" {
+  for path in /healthz /v1/presets /openapi.yaml; do
+    ask "$path"
+    size=$(stat -c %s "$body")
+    ask -I "$path"
+    is "$code" 200
+    is "$(header content-length)" "$size"
+  done
+}
+
+@test "two requests go over one connection" {
+  run curl -sS -o /dev/null -o /dev/null -w '%{num_connects} ' "$url/healthz" "$url/v1/status"
+  is "$status" 0
+  is "$output" '1 0 '
+}
+
+@test "pipelined requests are answered in order" {
+  answer=$(raw 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: first\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: second\r\nConnection: close\r\n\r\n')
+  is "$(grep -io 'x-request-id: [a-z]*' <<<"$answer" | tr -d '\r' | cut -d' ' -f2 | xargs)" 'first second'
+}

@@ -1,0 +1,105 @@
+# shellcheck shell=bash disable=SC2034 # the tests use what is set here
+# What the HTTP tests share: a daemon on a free port, one request and what came back, bodies to post.
+#
+# A daemon started by start_daemon is stopped by stop_daemon, which fails unless it exits 0: under a sanitizer that is also the
+# check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs; without them those of build/bin are tested.
+
+root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
+voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
+python=(/usr/bin/python3 -I -S) # the standard library only, which starts fastest
+unset VOXELD_BIN # the daemon reads its options from VOXELD_...
+
+# A range and a voxel size of few cells, for tests that are not about them: x, y, z from 0 to 4, 1 m voxels.
+readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'
+
+# await COMMAND...: until it succeeds; fails after a minute.
+await() {
+  local deadline=$((SECONDS + 60))
+  until "$@"; do
+    ((SECONDS < deadline)) || { echo "waited in vain for: $*" >&2; return 1; }
+    sleep 0.05
+  done
+}
+
+# start_daemon [OPTION...]: sets daemon (its pid), daemon_log, address (HOST:PORT, or unix:PATH) and url.
+start_daemon() {
+  daemon_log=$(mktemp "$BATS_RUN_TMPDIR/voxeld.XXXXXX")
+  local arguments=(--workers 2 "$@")
+  [[ " $* " == *' --listen '* ]] || arguments+=(--listen 127.0.0.1:0)
+  "$voxeld" "${arguments[@]}" >/dev/null 2>"$daemon_log" 3>&- &
+  daemon=$!
+  await started || { cat "$daemon_log" >&2; return 1; }
+  address=$(sed -n 's/.*msg=listening address=\([^ ]*\).*/\1/p' "$daemon_log")
+  [[ -n $address ]] || { cat "$daemon_log" >&2; return 1; }
+  url=http://$address
+  export daemon daemon_log address url
+}
+
+# True once the daemon listens or has ended.
+started() { grep -q 'msg=listening' "$daemon_log" || ! kill -0 "$daemon" 2>/dev/null; }
+
+# stop_daemon [SIGNAL]: TERM without one.
+stop_daemon() {
+  local status=0
+  kill -"${1:-TERM}" "$daemon"
+  wait "$daemon" || status=$?
+  ((status == 0)) || { cat "$daemon_log" >&2; echo "voxeld exited $status" >&2; return 1; }
+}
+
+# ask CURL-ARGUMENT... PATH: one request; sets code, and the files body and headers.
+ask() {
+  body=$BATS_TEST_TMPDIR/body
+  headers=$BATS_TEST_TMPDIR/headers
+  : >"$body"
+  code=$(curl -sS -g --path-as-is --max-time 120 -o "$body" -D "$headers" -w '%{http_code}' "${@:1:$#-1}" "$url${*: -1}")
+}
+
+# post FILE QUERY [CURL-ARGUMENT...]: a voxelize request.
+post() { ask --data-binary "@$1" "${@:3}" "/v1/voxelize?$2"; }
+
+# header NAME: its value in the last answer; empty if it is not there.
+header() { sed -n "s/^$1: *//Ip" "$headers" | tr -d '\r'; }
+
+# json EXPRESSION: a Python expression over d, the body as JSON.
+json() { "${python[@]}" -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$body" "$1"; }
+
+# tensor EXPRESSION: the same over data, the body as a safetensors file, size and d, its header, and meta, the metadata in it.
+tensor() {
+  "${python[@]}" - "$body" "$1" <<'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+(size,) = struct.unpack_from("<Q", data)
+d = json.loads(data[8 : 8 + size])
+meta = json.loads(d["__metadata__"]["voxeld"])
+print(eval(sys.argv[2]))
+PYTHON
+}
+
+# is ACTUAL EXPECTED
+is() { [[ $1 == "$2" ]] || { echo "expected: $2"; echo "got:      $1"; return 1; }; }
+
+# has TEXT PART
+has() { [[ $1 == *"$2"* ]] || { echo "expected: ...$2..."; echo "got:      $1"; return 1; }; }
+
+# is_problem STATUS TYPE [PARAMETER]: the last answer is this problem, whole, with a reason.
+is_problem() {
+  local expected="$1 application/problem+json urn:voxeld:problem:$2 $1 True True $(header x-request-id) ${3:-}" got
+  got="$code $(header content-type) $(json '" ".join(str(x) for x in (
+    d["type"], d["status"], len(d["title"]) > 0, len(d["detail"]) > 0, d["request_id"], d.get("parameter", "")))')"
+  is "$got" "$expected" || { cat "$body"; return 1; }
+}
+
+# rows FILE VALUE...: little-endian float32, as many as there are values; nan and inf are values.
+rows() { "${python[@]}" -c 'import struct, sys; v = [float(x) for x in sys.argv[2:]]
+open(sys.argv[1], "wb").write(struct.pack("<%df" % len(v), *v))' "$@"; }
+
+# raw REQUEST: sends the bytes that printf makes of it over a connection of their own; prints what comes back until it is closed.
+raw() {
+  local host=${address%:*} port=${address##*:}
+  exec 8<>"/dev/tcp/$host/$port"
+  # shellcheck disable=SC2059 # the escapes in the request are the point
+  printf "$1" >&8
+  timeout 60 cat <&8 || true
+  exec 8>&-
+}

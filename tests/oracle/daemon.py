@@ -1,0 +1,204 @@
+"""Runs a voxeld for a test: on a free port, until ready; asks it things; stops it and looks for sanitizer reports.
+
+    with Daemon("--workers", "1") as daemon:
+        reply = daemon.post("/v1/voxelize?preset=kitti_second", body)
+
+The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only, so that tests/fault needs nothing else.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+BINARIES = REPOSITORY / "build" / "bin"
+PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
+SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
+
+
+def voxeld_binary():
+    return os.path.abspath(os.environ.get("VOXELD_BIN", BINARIES / "voxeld"))
+
+
+def is_sanitized():
+    """True if the program is an ASan or TSan build; their memory behaves differently."""
+    with open(voxeld_binary(), "rb") as file:
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Polls until the condition gives something true, and returns that."""
+    deadline = time.monotonic() + patience
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{patience} s have passed without this: {what() if callable(what) else what}")
+        time.sleep(0.01)
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
+
+
+class Daemon:
+    def __init__(self, *args, env=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
+        # Freed memory that ASan keeps back is not a leak of the daemon's; a small quarantine keeps it out of the way.
+        environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
+        environment.update(env or {})
+        self.lines = []
+        self.process = subprocess.Popen(
+            [voxeld_binary(), "--listen", "127.0.0.1:0", *args],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            host, _, port = wait_until(self._address, "a line with msg=listening").rpartition(":")
+            self.address = (host, int(port))
+            wait_until(self._is_ready, "a 200 from /readyz")
+            # A status request may count itself: what an idle daemon says is the measure of assert_quiet.
+            self.idle_requests = min(self.status()["requests"]["active"] for _ in range(5))
+        except BaseException:
+            self.kill()
+            raise
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line.decode(errors="replace"))
+
+    def _address(self):
+        if self.process.poll() is not None:
+            self._reader.join(PATIENCE)
+            raise RuntimeError(f"voxeld ended with {self.process.returncode} before it listened:\n{self.log()}")
+        for line in list(self.lines):
+            if "msg=listening" in line and (found := re.search(r"address=\"?([^\s\"]+)", line)):
+                return found[1]
+        return None
+
+    def _is_ready(self):
+        try:
+            return self.get("/readyz").status == 200
+        except ConnectionError:
+            return False
+
+    def log(self):
+        return "".join(self.lines[-200:])
+
+    # --- asking ---
+
+    def connection(self, timeout=PATIENCE):
+        return http.client.HTTPConnection(*self.address, timeout=timeout)
+
+    def socket(self, timeout=PATIENCE, receive_buffer=None):
+        """A bare connection; a small receive buffer must be asked for before connecting."""
+        plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if receive_buffer:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        plain.settimeout(timeout)
+        plain.connect(self.address)
+        return plain
+
+    def request(self, method, path, body=None, headers=None, connection=None):
+        own = connection is None
+        connection = connection or self.connection()
+        try:
+            connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            if own:
+                connection.close()
+
+    def get(self, path, headers=None):
+        return self.request("GET", path, None, headers)
+
+    def post(self, path, body=b"", headers=None, connection=None):
+        return self.request("POST", path, body, headers, connection)
+
+    def status(self):
+        reply = self.get("/v1/status")
+        assert reply.status == 200, reply
+        return reply.json()
+
+    # --- judging ---
+
+    def busy(self):
+        """What /v1/status says is still in flight or in use, or None."""
+        status = self.status()
+        left = {
+            "requests.active": status["requests"]["active"] - self.idle_requests,
+            "queue.depth": status["queue"]["depth"],
+            "buffers.in_use_bytes": status["buffers"]["in_use_bytes"],
+        }
+        return {name: value for name, value in left.items() if value} or None
+
+    def assert_quiet(self):
+        """No request is in flight and no buffer in use, or will be within seconds."""
+        wait_until(lambda: not self.busy(), lambda: f"all requests and buffers given back; left: {self.busy()}")
+
+    def assert_alive(self):
+        assert self.process.poll() is None, f"voxeld ended with {self.process.returncode}:\n{self.log()}"
+        reply = self.get("/healthz")
+        assert reply.status == 200, reply
+
+    def resident_bytes(self):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS:"))
+
+    # --- stopping ---
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, patience=PATIENCE):
+        """The exit code, once every line of the log has been read. Fails on a sanitizer's report."""
+        try:
+            code = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"voxeld has not ended in {patience} s:\n{self.log()}") from None
+        self._reader.join(PATIENCE)
+        report = "".join(self.lines)
+        assert not SANITIZER.search(report), f"a sanitizer reports:\n{report[-20000:]}"
+        return code
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.terminate()
+        code = self.wait()
+        assert code == 0, f"voxeld ended with {code}:\n{self.log()}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if kind is None:
+            self.stop()
+            return
+        print(f"--- the end of the daemon's log\n{self.log()}---", file=sys.stderr)
+        self.kill()

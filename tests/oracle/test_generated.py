@@ -1,0 +1,91 @@
+"""Simulated scans: every preset on turns of simulated sensors (voxel-scan), or on random rows where it is not built."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+import check
+import daemon
+import oracle
+
+SENSORS = ("hdl64", "hdl32")
+
+
+def voxel_scan():
+    beside = os.path.join(os.path.dirname(daemon.voxeld_binary()), "voxel-scan")
+    return next((path for path in (beside, str(daemon.BINARIES / "voxel-scan")) if os.path.exists(path)), None)
+
+
+def simulated(sensor, seed, columns):
+    program = voxel_scan()
+    if program:
+        command = [program, "--sensor", sensor, "--seed", str(seed), "--columns", str(columns)]
+        return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    # Distances as a lidar sees them: many points near, few far.
+    rng = np.random.default_rng(seed)
+    angle, distance = rng.uniform(0, 2 * np.pi, 60000), rng.gamma(2, 12, 60000)
+    rows = np.zeros((60000, columns), np.float32)
+    rows[:, 0], rows[:, 1], rows[:, 2] = (
+        distance * np.cos(angle),
+        distance * np.sin(angle),
+        rng.normal(-1.2, 0.8, 60000),
+    )
+    rows[:, 3:] = rng.uniform(0, 1, (60000, columns - 3))
+    return rows.tobytes()
+
+
+class Generated(check.OracleCase):
+    def test_every_preset_on_simulated_scans(self):
+        presets = self.daemon.get("/v1/presets").json()["presets"]
+        self.assertTrue(presets)
+        for preset in presets:
+            name, values = preset["name"], preset["parameters"]
+            for seed, sensor in enumerate(SENSORS):
+                with self.subTest(preset=name, sensor=sensor):
+                    body = simulated(sensor, seed + 1, values["num_features"])
+                    self.assertTrue(
+                        body and len(body) % (4 * values["num_features"]) == 0, f"{sensor}: {len(body)} bytes"
+                    )
+                    result = self.check(
+                        {"preset": name}, body, oracle.Params.from_values(values), f"{name} on {sensor}"
+                    )
+                    self.assertGreater(result.points["kept"], 1000)
+
+    def test_presets_are_those_of_the_files(self):
+        listed = {preset["name"]: preset["parameters"] for preset in self.daemon.get("/v1/presets").json()["presets"]}
+        files = list((daemon.REPOSITORY / "config" / "presets").glob("*.json"))
+        self.assertEqual(sorted(listed), sorted(path.stem for path in files))
+        for path in files:
+            values = json.loads(path.read_text())["parameters"]
+            with self.subTest(preset=path.stem):
+                shown = {name: listed[path.stem][name] for name in values}
+                self.assertEqual(oracle.Params.from_values(shown), oracle.Params.from_values(values))
+
+    def test_a_preset_gives_way_to_the_query(self):
+        body = simulated("hdl64", 3, 4)
+        preset = self.daemon.get("/v1/presets/kitti_pointpillar").json()["parameters"]
+        given = {"max_points_per_voxel": "7", "feature_dtype": "float16", "feature": "points,pillar"}
+        preset.pop("outputs", None)  # other features mean their tensors, not those of the preset
+        params = oracle.Params.from_values(preset | given)
+        self.check({"preset": "kitti_pointpillar"} | given, body, params, "kitti_pointpillar with other values")
+
+    def test_half_precision_scans(self):
+        body = np.frombuffer(simulated("hdl64", 4, 4), np.float32).astype(np.float16).tobytes()
+        for order in ("first", "key"):
+            query = {
+                "dtype": "float16",
+                "num_features": "4",
+                "point_cloud_range": "0,-40,-3,70.4,40,1",
+                "voxel_size": "0.05,0.05,0.1",
+                "max_points_per_voxel": "5",
+                "feature": "points,mean",
+                "order": order,
+            }
+            self.check(query, body, what="a half-precision scan")
+
+
+if __name__ == "__main__":
+    unittest.main()

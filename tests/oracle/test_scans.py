@@ -1,0 +1,68 @@
+"""Real scans: every preset on every scan of ../shared/data whose columns fit, byte for byte the oracle's."""
+
+import pathlib
+import unittest
+
+import check
+import daemon
+import oracle
+
+SCANS = daemon.REPOSITORY.parent / "shared" / "data"
+COLUMNS = {"kitti": 4, "nuscenes": 5}
+
+
+def scans(columns):
+    return [path for path in sorted(pathlib.Path(SCANS).glob("*.bin")) if COLUMNS[path.name.split("_")[0]] == columns]
+
+
+@unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
+class Scans(check.OracleCase):
+    def presets(self):
+        listed = self.daemon.get("/v1/presets").json()["presets"]
+        self.assertTrue(listed)
+        return {preset["name"]: preset["parameters"] for preset in listed}
+
+    def test_every_preset_on_every_scan_that_fits(self):
+        for name, values in self.presets().items():
+            for path in scans(values["num_features"]):
+                with self.subTest(preset=name, scan=path.name):
+                    self.check(
+                        {"preset": name}, path.read_bytes(), oracle.Params.from_values(values), f"{name} on {path.name}"
+                    )
+
+    def test_every_tensor_of_every_scan(self):
+        for columns in (4, 5):
+            query = {
+                "num_features": str(columns),
+                "point_cloud_range": "-54,-54,-5,54,54,3",
+                "voxel_size": "0.2,0.2,8",
+                "max_points_per_voxel": "20",
+                "max_voxels": "12000",
+                "feature": "points,mean,pillar",
+                "fill": "mean",
+                "outputs": ",".join(oracle.TENSORS),
+                "order": "key",
+            }
+            for path in scans(columns):
+                for feature_dtype in ("float32", "float16"):
+                    with self.subTest(scan=path.name, feature_dtype=feature_dtype):
+                        self.check(query | {"feature_dtype": feature_dtype}, path.read_bytes(), what=path.name)
+
+    def test_all_scans_of_a_sensor_as_one_batch(self):
+        for columns in (4, 5):
+            bodies = [path.read_bytes() for path in scans(columns)]
+            query = {
+                "num_features": str(columns),
+                "point_cloud_range": "-75.2,-75.2,-2,75.2,75.2,4",
+                "voxel_size": "0.1,0.1,0.15",
+                "max_points_per_voxel": "0",
+                "max_voxels": "90000",
+                "order": "key",
+                "point_counts": ",".join(str(len(body) // 4 // columns) for body in bodies),
+                "outputs": "voxel_coords,voxel_num_points,voxel_features,point_voxel_ids",
+            }
+            self.check(query, b"".join(bodies), what=f"batch of {columns}-column scans")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,460 @@
+// What the kernel tests share: running a job on a lane, and a deliberately naive model of what it must give.
+//
+// The model is written from the rules, not from kernels/: it searches linearly, keeps everything in plain arrays and
+// shares no arithmetic with the code under test. check() compares every byte of every tensor and every count.
+#ifndef VOXELD_KERNELS_REFERENCE_H
+#define VOXELD_KERNELS_REFERENCE_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "kernels/kernels.h"
+
+#define ALL_TENSORS ((1u << VX_TENSOR_COUNT) - 1)
+#define UNCAPPED_TENSORS                                                                                               \
+  (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) |            \
+   VX_TENSOR_BIT(VX_POINT_VOXEL_IDS))
+
+// ---- running a job ----------------------------------------------------------------------------------------------
+
+static struct vx_device *device;
+static struct vx_lane *lane;
+
+static inline int open_backend(void **state) {
+  (void)state;
+  struct vx_error error;
+  return vx_cpu_backend.open(0, &device, &error) != VX_OK || vx_cpu_backend.lane_open(device, &lane, &error) != VX_OK;
+}
+
+static inline int close_backend(void **state) {
+  (void)state;
+  vx_cpu_backend.lane_close(lane);
+  vx_cpu_backend.close(device);
+  return 0;
+}
+
+struct outcome {
+  enum vx_status status;
+  struct vx_error error;
+  struct vx_counts counts;
+  int32_t voxel_counts[VX_MAX_CLOUDS];
+  int64_t stage_ns[VX_STAGE_COUNT];
+  int outputs;  // how often the job asked for memory
+  struct vx_layout layout;
+  unsigned char *block;
+};
+
+static inline enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block,
+                                         struct vx_error *error) {
+  (void)error;
+  struct outcome *outcome = cls;
+  outcome->outputs++;
+  outcome->layout = *layout;
+  // Exactly as long as asked, so that a sanitizer sees a byte too many, and full of rubbish, so that one left out shows.
+  size_t bytes = (layout->bytes + 63) / 64 * 64;
+  outcome->block = aligned_alloc(64, bytes == 0 ? 64 : bytes);
+  memset(outcome->block, 0xA5, bytes == 0 ? 64 : bytes);
+  *block = outcome->block;
+  return VX_OK;
+}
+
+static inline struct outcome run_on(struct vx_lane *on, const struct vx_voxelize_params *params, const void *points,
+                                    int32_t num_clouds, const int32_t *point_counts) {
+  struct outcome outcome = {0};
+  struct vx_voxelize_job job = {
+      .params = *params,
+      .points = points,
+      .num_clouds = num_clouds,
+      .point_counts = point_counts,
+      .output = give_output,
+      .output_cls = &outcome,
+      .voxel_counts = outcome.voxel_counts,
+  };
+  outcome.status = vx_cpu_backend.voxelize(on, &job, &outcome.error);
+  outcome.counts = job.counts;
+  memcpy(outcome.stage_ns, job.stage_ns, sizeof job.stage_ns);
+  return outcome;
+}
+
+static inline struct outcome run_scan(const struct vx_voxelize_params *params, const void *points, int32_t count) {
+  return run_on(lane, params, points, 1, &count);
+}
+
+static inline const void *tensor(const struct outcome *outcome, enum vx_tensor which) {
+  assert_true(outcome->layout.tensors & VX_TENSOR_BIT(which));
+  return outcome->block + outcome->layout.offset[which];
+}
+
+static inline void assert_counts_add_up(const struct vx_counts *counts) {
+  assert_int_equal(counts->received, counts->kept + counts->not_finite + counts->out_of_range + counts->over_voxel_cap +
+                                         counts->over_max_voxels + counts->block_filtered);
+}
+
+// A grid of `cells` cells of one metre on each axis from the origin; points of 4 columns; all tensors.
+static inline struct vx_voxelize_params plain_params(float cells) {
+  return (struct vx_voxelize_params){
+      .range_max = {cells, cells, cells},
+      .voxel_size = {1, 1, 1},
+      .num_features = 4,
+      .max_points_per_voxel = 4,
+      .max_voxels = 1000,
+      .tensors = ALL_TENSORS,
+  };
+}
+
+// The same random numbers every time.
+struct random {
+  uint64_t state;
+};
+
+static inline uint32_t next_random(struct random *random) {
+  random->state = random->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (uint32_t)(random->state >> 32);
+}
+
+static inline float random_in(struct random *random, float low, float high) {
+  return low + (high - low) * ((float)(next_random(random) >> 8) / 16777216.0f);
+}
+
+// ---- float16, by the values it stands for -----------------------------------------------------------------------
+
+static inline double half_value(uint16_t half) {
+  int exponent = half >> 10 & 31, mantissa = half & 1023;
+  double magnitude = exponent == 0 ? ldexp(mantissa, -24) : ldexp(1024 + mantissa, exponent - 25);
+  return half & 0x8000 ? -magnitude : magnitude;
+}
+
+static inline uint32_t bits_of(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static inline float float_of(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static inline float model_widen(uint16_t half) {
+  if ((half & 0x7C00) == 0x7C00) {
+    return float_of((uint32_t)(half >> 15) << 31 | 0xFFu << 23 | (uint32_t)(half & 1023) << 13);
+  }
+  return (float)half_value(half);
+}
+
+static inline uint16_t model_narrow(float value) {
+  if (isnan(value)) {
+    return 0x7E00;
+  }
+  uint16_t sign = signbit(value) ? 0x8000 : 0;
+  double magnitude = fabs((double)value);
+  uint16_t low = 0, high = 0x7C00;  // low <= magnitude < high, where the pattern after the largest counts as 65536
+  if (magnitude >= 65536) {
+    return sign | 0x7C00;
+  }
+  while (high - low > 1) {
+    uint16_t middle = (uint16_t)((low + high) / 2);
+    if (half_value(middle) <= magnitude) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  double below = magnitude - half_value(low), above = (high == 0x7C00 ? 65536.0 : half_value(high)) - magnitude;
+  bool up = above < below || (above == below && (low & 1));
+  return sign | (up ? high : low);
+}
+
+// ---- the model --------------------------------------------------------------------------------------------------
+
+enum { MODEL_MAX_POINTS = 20000 };
+
+struct model_voxel {
+  int32_t cell[3];
+  int32_t cloud;
+  int32_t hits, kept;
+  int32_t *points;  // [hits]
+  bool filtered;
+  int32_t row;
+};
+
+struct model {
+  const struct vx_voxelize_params *params;
+  float *points;  // [N, C]
+  int32_t num_points;
+  int32_t *voxel_of;  // [N]; -1 for none
+  struct model_voxel *voxels;
+  int32_t num_voxels;
+  struct model_voxel **rows;  // those that stay, in their order
+  int32_t num_rows;
+  struct vx_counts counts;
+  int32_t voxel_counts[VX_MAX_CLOUDS];
+};
+
+static inline void model_place(struct model *model, int32_t cloud, int32_t first_voxel, int32_t i) {
+  const struct vx_voxelize_params *params = model->params;
+  const float *p = model->points + (size_t)i * (size_t)params->num_features;
+  int32_t cell[3] = {0, 0, 0};
+  model->voxel_of[i] = -1;
+  if (!isfinite(p[0]) || !isfinite(p[1]) || !isfinite(p[2])) {
+    model->counts.not_finite++;
+    return;
+  }
+  for (int a = 0; a < 3; a++) {
+    float cells = roundf((params->range_max[a] - params->range_min[a]) / params->voxel_size[a]);
+    float c = floorf((p[a] - params->range_min[a]) / params->voxel_size[a]);
+    if ((double)c < 0 || (double)c >= (double)cells) {
+      model->counts.out_of_range++;
+      return;
+    }
+    cell[a] = (int32_t)c;
+  }
+  int32_t v = model->num_voxels - 1;
+  while (v >= first_voxel && memcmp(model->voxels[v].cell, cell, sizeof cell) != 0) {
+    v--;
+  }
+  if (v < first_voxel) {
+    v = model->num_voxels++;
+    model->voxels[v] = (struct model_voxel){.cloud = cloud, .row = -1};
+    memcpy(model->voxels[v].cell, cell, sizeof cell);
+  }
+  struct model_voxel *voxel = &model->voxels[v];
+  voxel->points = realloc(voxel->points, (size_t)(voxel->hits + 1) * sizeof *voxel->points);
+  voxel->points[voxel->hits++] = i;
+  if (params->max_points_per_voxel == 0 || voxel->kept < params->max_points_per_voxel) {
+    voxel->kept++;
+  }
+  model->voxel_of[i] = v;
+}
+
+static inline bool model_stays(const struct model *model, int32_t first, int32_t end, const struct model_voxel *voxel) {
+  const struct vx_block_filter *filter = &model->params->block_filter;
+  float min = INFINITY, max = -INFINITY;
+  for (int32_t v = first; v < end; v++) {
+    const struct model_voxel *other = &model->voxels[v];
+    bool near = true;
+    for (int a = 0; a < 2; a++) {
+      int64_t mine = voxel->cell[a] / filter->factor, theirs = other->cell[a] / filter->factor;
+      near = near && theirs >= mine - filter->size / 2 && theirs < mine + filter->size - filter->size / 2;
+    }
+    for (int32_t k = 0; near && k < other->kept; k++) {
+      float z = model->points[(size_t)other->points[k] * (size_t)model->params->num_features + 2];
+      min = z < min ? z : min;
+      max = z > max ? z : max;
+    }
+  }
+  float span = max - min;
+  return span > filter->low && span < filter->high;
+}
+
+static inline int compare_cells(const void *left, const void *right) {
+  const struct model_voxel *a = *(struct model_voxel *const *)left, *b = *(struct model_voxel *const *)right;
+  for (int axis = 0; axis < 3; axis++) {
+    if (a->cell[axis] != b->cell[axis]) {
+      return a->cell[axis] < b->cell[axis] ? -1 : 1;
+    }
+  }
+  return 0;
+}
+
+static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin, int32_t end) {
+  const struct vx_voxelize_params *params = model->params;
+  struct vx_counts *counts = &model->counts;
+  int32_t first = model->num_voxels, first_row = model->num_rows;
+  for (int32_t i = begin; i < end; i++) {
+    model_place(model, cloud, first, i);
+  }
+  int32_t last = model->num_voxels - first > params->max_voxels ? first + params->max_voxels : model->num_voxels;
+  for (int32_t v = first; v < model->num_voxels; v++) {
+    struct model_voxel *voxel = &model->voxels[v];
+    if (v >= last) {
+      counts->voxels_dropped++;
+      counts->over_max_voxels += voxel->hits;
+    } else if (params->block_filter.enabled && !model_stays(model, first, last, voxel)) {
+      counts->voxels_block_filtered++;
+      counts->block_filtered += voxel->hits;
+    } else {
+      counts->voxels_kept++;
+      counts->kept += voxel->kept;
+      counts->over_voxel_cap += voxel->hits - voxel->kept;
+      model->rows[model->num_rows++] = voxel;
+    }
+  }
+  if (params->order == VX_ORDER_KEY) {
+    qsort(model->rows + first_row, (size_t)(model->num_rows - first_row), sizeof *model->rows, compare_cells);
+  }
+  for (int32_t row = first_row; row < model->num_rows; row++) {
+    model->rows[row]->row = row;
+  }
+  model->voxel_counts[cloud] = model->num_rows - first_row;
+}
+
+static inline struct model model_of(const struct vx_voxelize_params *params, const void *points, int32_t num_clouds,
+                                    const int32_t *point_counts) {
+  struct model model = {.params = params};
+  for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
+    model.num_points += point_counts[cloud];
+  }
+  assert_true(model.num_points <= MODEL_MAX_POINTS);
+  size_t count = (size_t)model.num_points, values = count * (size_t)params->num_features;
+  model.points = malloc((values + 1) * sizeof *model.points);
+  model.voxel_of = malloc((count + 1) * sizeof *model.voxel_of);
+  model.voxels = malloc((count + 1) * sizeof *model.voxels);
+  model.rows = malloc((count + 1) * sizeof *model.rows);
+  for (size_t i = 0; i < values; i++) {
+    if (params->input_dtype == VX_FLOAT16) {
+      model.points[i] = model_widen(((const uint16_t *)points)[i]);
+    } else {
+      memcpy(&model.points[i], (const float *)points + i, sizeof(float));
+    }
+  }
+  model.counts.received = model.num_points;
+  int32_t begin = 0;
+  for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
+    model_cloud(&model, cloud, begin, begin + point_counts[cloud]);
+    begin += point_counts[cloud];
+  }
+  return model;
+}
+
+static inline void model_free(struct model *model) {
+  for (int32_t v = 0; v < model->num_voxels; v++) {
+    free(model->voxels[v].points);
+  }
+  free(model->points);
+  free(model->voxel_of);
+  free(model->voxels);
+  free(model->rows);
+}
+
+// The mean of one column: sums in sequence, or list after list of groups of 64.
+static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
+  float *values = malloc((size_t)voxel->kept * sizeof *values);
+  for (int32_t k = 0; k < voxel->kept; k++) {
+    values[k] = model->points[(size_t)voxel->points[k] * (size_t)model->params->num_features + (size_t)column];
+  }
+  int32_t group = model->params->max_points_per_voxel == 0 ? 64 : voxel->kept;
+  int32_t length = voxel->kept;
+  do {
+    int32_t groups = 0;
+    for (int32_t begin = 0; begin < length; begin += group, groups++) {
+      float sum = values[begin];
+      for (int32_t i = begin + 1; i < length && i < begin + group; i++) {
+        sum += values[i];
+      }
+      values[groups] = sum;
+    }
+    length = groups;
+  } while (length > 1);
+  float mean = values[0] / (float)voxel->kept;
+  free(values);
+  return isnan(mean) ? float_of(0x7FC00000) : mean;
+}
+
+static inline float model_offset(float from, float to) {
+  float offset = to - from;
+  return isnan(offset) ? float_of(0x7FC00000) : offset;
+}
+
+// Column c of the k-th point of a pillar.
+static inline float model_pillar(const struct model *model, const struct model_voxel *voxel, int32_t k, int32_t c) {
+  const struct vx_voxelize_params *params = model->params;
+  const float *p = model->points + (size_t)voxel->points[k] * (size_t)params->num_features;
+  int32_t columns = params->num_features, a = (c - columns) % 3;
+  if (c < columns) {
+    return p[c];
+  }
+  if (c < columns + 3) {
+    return model_offset(model_mean(model, voxel, a), p[a]);
+  }
+  float scaled = (float)voxel->cell[a] * params->voxel_size[a];
+  float half = params->voxel_size[a] / 2;
+  float shift = half + params->range_min[a];
+  return model_offset(scaled + shift, p[a]);
+}
+
+// Compares one feature value of a tensor with the model's. Floats are compared as bits.
+static inline void check_value(const struct vx_shape *shape, const void *data, size_t index, float expected) {
+  if (shape->dtype == VX_FLOAT16) {
+    assert_int_equal(((const uint16_t *)data)[index], model_narrow(expected));
+  } else {
+    assert_int_equal(((const uint32_t *)data)[index], bits_of(expected));
+  }
+}
+
+static inline void check_points_of(const struct model *model, const struct outcome *outcome, int32_t r) {
+  const struct vx_voxelize_params *params = model->params;
+  const struct model_voxel *voxel = model->rows[r];
+  int32_t columns = params->num_features, cap = params->max_points_per_voxel;
+  for (int32_t k = 0; k < cap; k++) {
+    size_t at = (size_t)r * (size_t)cap + (size_t)k;
+    if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_POINT_MASK)) {
+      assert_int_equal(((const uint8_t *)tensor(outcome, VX_VOXEL_POINT_MASK))[at], k < voxel->kept);
+    }
+    for (int32_t c = 0; (params->tensors & VX_TENSOR_BIT(VX_VOXELS)) && c < columns; c++) {
+      float padding = params->fill == VX_FILL_MEAN ? model_mean(model, voxel, c) : 0.0f;
+      float expected = k < voxel->kept ? model_pillar(model, voxel, k, c) : padding;
+      check_value(&outcome->layout.shape[VX_VOXELS], tensor(outcome, VX_VOXELS), at * (size_t)columns + (size_t)c,
+                  expected);
+    }
+    for (int32_t c = 0; (params->tensors & VX_TENSOR_BIT(VX_PILLAR_FEATURES)) && c < columns + 6; c++) {
+      float expected = k < voxel->kept ? model_pillar(model, voxel, k, c) : 0.0f;
+      check_value(&outcome->layout.shape[VX_PILLAR_FEATURES], tensor(outcome, VX_PILLAR_FEATURES),
+                  at * (size_t)(columns + 6) + (size_t)c, expected);
+    }
+  }
+}
+
+static inline void check_row(const struct model *model, const struct outcome *outcome, int32_t r) {
+  const struct vx_voxelize_params *params = model->params;
+  const struct model_voxel *voxel = model->rows[r];
+  if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_COORDS)) {
+    const int32_t *coords = (const int32_t *)tensor(outcome, VX_VOXEL_COORDS) + 4 * (size_t)r;
+    int32_t expected[4] = {voxel->cloud, voxel->cell[2], voxel->cell[1], voxel->cell[0]};
+    assert_memory_equal(coords, expected, sizeof expected);
+  }
+  if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS)) {
+    assert_int_equal(((const int32_t *)tensor(outcome, VX_VOXEL_NUM_POINTS))[r], voxel->kept);
+  }
+  for (int32_t c = 0; (params->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) && c < params->num_features; c++) {
+    check_value(&outcome->layout.shape[VX_VOXEL_FEATURES], tensor(outcome, VX_VOXEL_FEATURES),
+                (size_t)r * (size_t)params->num_features + (size_t)c, model_mean(model, voxel, c));
+  }
+  check_points_of(model, outcome, r);
+}
+
+// Runs the job on `on` and compares all of it with the model. The outcome is the caller's, to look at and to free.
+static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_voxelize_params *params,
+                                            const void *points, int32_t num_clouds, const int32_t *point_counts) {
+  struct outcome outcome = run_on(on, params, points, num_clouds, point_counts);
+  assert_int_equal(outcome.status, VX_OK);
+  assert_int_equal(outcome.outputs, params->tensors != 0);
+  struct model model = model_of(params, points, num_clouds, point_counts);
+  assert_counts_add_up(&outcome.counts);
+  assert_memory_equal(&outcome.counts, &model.counts, sizeof model.counts);
+  assert_memory_equal(outcome.voxel_counts, model.voxel_counts, sizeof model.voxel_counts);
+  for (int32_t r = 0; params->tensors != 0 && r < model.num_rows; r++) {
+    check_row(&model, &outcome, r);
+  }
+  if (params->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) {
+    const int32_t *ids = tensor(&outcome, VX_POINT_VOXEL_IDS);
+    for (int32_t i = 0; i < model.num_points; i++) {
+      assert_int_equal(ids[i], model.voxel_of[i] < 0 ? -1 : model.voxels[model.voxel_of[i]].row);
+    }
+  }
+  model_free(&model);
+  return outcome;
+}
+
+static inline struct outcome check_scan(const struct vx_voxelize_params *params, const void *points, int32_t count) {
+  return check_batch_on(lane, params, points, 1, &count);
+}
+
+#endif

@@ -1,0 +1,124 @@
+// The answer's file: the header fits what was reserved, whatever the times and the request id are.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/answer.h"
+#include "api/presets.h"
+
+static struct presets *presets;
+
+static int load(void **state) {
+  (void)state;
+  char error[256];
+  presets = presets_load("", error, sizeof error);
+  return presets ? 0 : -1;
+}
+
+static int unload(void **state) {
+  (void)state;
+  presets_free(presets);
+  return 0;
+}
+
+// The parsed header of an answer of `voxels` voxels; checks the frame around it.
+static json_t *header_of(const char *preset, const char *id, int64_t voxels, int64_t ns) {
+  struct voxelize_request request = *presets_request(presets_find(presets, preset));
+  int32_t points = 1000, rows = (int32_t)voxels;
+  struct vx_voxelize_job job = {.params = request.job, .num_clouds = 1, .point_counts = &points, .voxel_counts = &rows};
+  for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
+  struct answer answer = {id, "cpu", "a \"device\"", &request, &job, 0, 0, 0};
+  struct vx_layout layout;
+  struct vx_error error;
+  assert_int_equal(vx_layout_of(&request.job, points, voxels, &layout, &error), VX_OK);
+
+  size_t reserve = answer_header_reserve(&answer, &layout);
+  assert_int_equal(reserve % VX_TENSOR_ALIGNMENT, 0);
+  answer.receive_ns = answer.queue_ns = answer.total_ns = ns;
+  char *block = malloc(reserve + 1);
+  assert_non_null(block);
+  block[reserve] = '#';
+  answer_header_write(&answer, &layout, block, reserve);
+  assert_int_equal(block[reserve], '#');
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)block[i];
+  assert_int_equal(length + 8, reserve);
+  json_error_t where;
+  json_t *header = json_loadb(block + 8, length, JSON_REJECT_DUPLICATES, &where);
+  if (!header) fail_msg("%s: %s", where.text, block + 8);
+  free(block);
+  return header;
+}
+
+static void header_fits_at_any_time(void **state) {
+  (void)state;
+  static const int64_t times[] = {0, 1, 999, 123456789, INT64_MAX};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) json_decref(header_of("kitti_second", "id", 5, times[i]));
+}
+
+static void tensors_follow_without_holes_on_64_bytes(void **state) {
+  (void)state;
+  for (int64_t voxels = 0; voxels < 40; voxels++) {
+    json_t *header = header_of("nuscenes_dynamic_pillar", "id", voxels, 5), *value;
+    const char *name;
+    json_int_t end = 0, total = 0, most = 0;
+    json_object_foreach(header, name, value) {
+      if (strcmp(name, "__metadata__") == 0) continue;
+      json_t *offsets = json_object_get(value, "data_offsets");
+      json_int_t from = json_integer_value(json_array_get(offsets, 0)),
+                 to = json_integer_value(json_array_get(offsets, 1));
+      if (strncmp(name, "_padding_", 9) != 0) assert_int_equal(from % VX_TENSOR_ALIGNMENT, 0);
+      assert_true(from <= to);
+      total += to - from;
+      most = to > most ? to : most;
+      end = to;
+    }
+    assert_int_equal(total, most);  // no holes and no overlap
+    assert_int_equal(end, most);
+    json_decref(header);
+  }
+}
+
+static void metadata_is_one_json_string(void **state) {
+  (void)state;
+  json_t *header = header_of("kitti_pointpillar", "my-id", 7, 1500);
+  const char *text = json_string_value(json_object_get(json_object_get(header, "__metadata__"), "voxeld"));
+  json_error_t where;
+  json_t *metadata = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+  assert_non_null(metadata);
+  assert_string_equal(json_string_value(json_object_get(metadata, "request_id")), "my-id");
+  assert_string_equal(json_string_value(json_object_get(metadata, "device")), "a \"device\"");
+  assert_true(json_real_value(json_object_get(json_object_get(metadata, "timing_us"), "voxelize")) == 1.5);
+  json_t *grid = json_object_get(metadata, "grid_size");
+  assert_int_equal(json_integer_value(json_array_get(grid, 0)), 432);
+  assert_int_equal(json_integer_value(json_array_get(grid, 1)), 496);
+  assert_int_equal(json_integer_value(json_array_get(grid, 2)), 1);
+  json_decref(metadata);
+  json_decref(header);
+}
+
+static void server_timing_is_in_milliseconds(void **state) {
+  (void)state;
+  struct vx_voxelize_job job = {.stage_ns = {0}};
+  struct answer answer = {.job = &job, .receive_ns = 1500000, .total_ns = 2000};
+  char memory[512];
+  struct text text = text_over(memory, sizeof memory);
+  answer_server_timing(&answer, &text);
+  assert_non_null(strstr(memory, "receive;dur=1.5000, queue;dur=0.0000, copy_in;dur="));
+  assert_non_null(strstr(memory, ", total;dur=0.0020"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(header_fits_at_any_time),
+      cmocka_unit_test(tensors_follow_without_holes_on_64_bytes),
+      cmocka_unit_test(metadata_is_one_json_string),
+      cmocka_unit_test(server_timing_is_in_milliseconds),
+  };
+  return cmocka_run_group_tests(tests, load, unload);
+}

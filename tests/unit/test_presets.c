@@ -1,0 +1,97 @@
+// Presets: the built-in ones, a directory over them, and files that must be refused with a reason.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/presets.h"
+
+static void built_in_presets_load(void **state) {
+  (void)state;
+  static const char *const names[] = {"kitti_pointpillar",
+                                      "kitti_second",
+                                      "nuscenes_centerpoint_voxel0075",
+                                      "nuscenes_centerpoint_voxel01",
+                                      "nuscenes_dynamic_pillar",
+                                      "nuscenes_pointpillar",
+                                      "voxelize_cuda",
+                                      "waymo_centerpoint",
+                                      "waymo_pointpillar"};
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
+  assert_int_equal(presets_count(presets), sizeof names / sizeof *names);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    assert_string_equal(preset_name(presets_at(presets, i)), names[i]);
+  const struct voxelize_request *second = presets_request(presets_find(presets, "kitti_second"));
+  assert_true(second->job.voxel_size[0] == 0.05f && second->job.range_max[0] == 70.4f);
+  assert_int_equal(second->job.max_points_per_voxel, 5);
+  assert_null(presets_find(presets, "kitti"));
+  presets_free(presets);
+}
+
+static void refused_files_say_why(void **state) {
+  (void)state;
+#define GOOD "\"point_cloud_range\":[0,0,0,1,1,1],\"voxel_size\":[1,1,1]"
+  static const struct {
+    const char *json, *reason;
+  } cases[] = {
+      {"", "line"},
+      {"[]", "expected an object"},
+      {"{\"parameters\":{" GOOD "}}", "expected an object"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"more\":1}", "expected an object"},
+      {"{\"description\":\"d\",\"parameters\":{}}", "point_cloud_range is missing"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"voxel_sise\":1}}", "there is no parameter"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":0}}", "allowed"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":1,\"max_voxels\":1}}", "line"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature cannot stand"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char error[256] = "";
+    struct preset *preset = preset_parse("p", cases[i].json, strlen(cases[i].json), error, sizeof error);
+    if (preset || !strstr(error, cases[i].reason)) fail_msg("%s: %s", cases[i].json, error);
+  }
+}
+
+static void a_directory_overrides_and_adds(void **state) {
+  (void)state;
+  char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64], error[256];
+  assert_non_null(mkdtemp(directory));
+  static const char *const files[] = {"kitti_second.json", "mine.json"};
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":77}}", file);
+    fclose(file);
+  }
+  struct presets *presets = presets_load(directory, error, sizeof error);
+  assert_non_null(presets);
+  assert_int_equal(presets_count(presets), 10);
+  assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.max_voxels, 77);
+  assert_int_equal(presets_request(presets_find(presets, "mine"))->job.max_voxels, 77);
+  presets_free(presets);
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+    unlink(path);
+  }
+  rmdir(directory);
+  assert_null(presets_load(directory, error, sizeof error));
+  assert_non_null(strstr(error, directory));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(built_in_presets_load),
+      cmocka_unit_test(refused_files_say_why),
+      cmocka_unit_test(a_directory_overrides_and_adds),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
