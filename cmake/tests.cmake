@@ -21,6 +21,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
     PYTHONDONTWRITEBYTECODE=1
+    LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1)

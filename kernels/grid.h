@@ -5,7 +5,6 @@
 #ifndef VOXELD_GRID_H
 #define VOXELD_GRID_H
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,8 +20,7 @@ struct vx_key_format {
 
 struct vx_cell_map {
   float min[3], size[3];
-  float limit[3];  // the least float32 that is not below cells[a]: for any float32 t, t < limit exactly if t < cells
-  int32_t cells[3];
+  float limit[3];  // cells, which is a whole float32 to begin with: t < limit is exact
   struct vx_key_format key;
 };
 
@@ -58,12 +56,9 @@ VX_SHARED void vx_cell_of_key(struct vx_key_format format, uint64_t key, int32_t
 static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize_params *params, const struct vx_grid *grid) {
   struct vx_cell_map map;
   for (int axis = 0; axis < 3; axis++) {
-    int32_t cells = grid->cells[axis];
-    float limit = (float)cells;
     map.min[axis] = params->range_min[axis];
     map.size[axis] = params->voxel_size[axis];
-    map.limit[axis] = (double)limit < (double)cells ? nextafterf(limit, INFINITY) : limit;
-    map.cells[axis] = cells;
+    map.limit[axis] = (float)grid->cells[axis];
   }
   map.key = vx_key_format_of(grid->cells[0], grid->cells[1], grid->cells[2]);
   return map;

@@ -19,17 +19,17 @@ extern "C" {
 #define VX_WARN_UNUSED __attribute__((warn_unused_result))
 
 enum {
-  VX_MIN_FEATURES = 3,              // x, y, z come first
-  VX_MAX_FEATURES = 64,             // columns of one row
-  VX_MAX_POINTS_PER_VOXEL = 1024,   // the largest cap; 0 means none
-  VX_MAX_VOXELS = 1 << 24,          // per cloud
-  VX_MAX_CLOUDS = 1024,             // clouds of one batch
-  VX_MAX_BLOCK_SIZE = 32,           // window of the block filter, in blocks
-  VX_TENSOR_ALIGNMENT = 64,         // bytes
+  VX_MIN_FEATURES = 3,             // x, y, z come first
+  VX_MAX_FEATURES = 64,            // columns of one row
+  VX_MAX_POINTS_PER_VOXEL = 1024,  // the largest cap; 0 means none
+  VX_MAX_VOXELS = 1 << 24,         // per cloud
+  VX_MAX_CLOUDS = 1024,            // clouds of one batch
+  VX_MAX_BLOCK_SIZE = 32,          // window of the block filter, in blocks
+  VX_TENSOR_ALIGNMENT = 64,        // bytes
 };
-#define VX_MAX_AXIS_CELLS INT64_C(2147483647)        // cells along one axis
-#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)         // cells of the grid times clouds of the batch
-#define VX_MAX_POINTS INT64_C(2147483647)            // points of one job: point_voxel_ids is int32
+#define VX_MAX_AXIS_CELLS INT64_C(2147483647)  // cells along one axis
+#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)   // cells of the grid times clouds of the batch
+#define VX_MAX_POINTS INT64_C(2147483647)      // points of one job: point_voxel_ids is int32
 
 // Why a call failed; the classes a caller can act on.
 enum vx_status {
@@ -44,19 +44,20 @@ struct vx_error {
 };
 
 enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
-enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };   // voxels by first appearance, or by ascending (x, y, z) in each cloud
-enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };      // what pads `voxels`
+enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
+enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
 
 // spconv's block filter: the grid's x-y plane is cut into blocks of factor x factor cells; a voxel stays if the heights (z)
-// of the kept points in the size x size blocks around it span more than `low` and less than `high` metres.
+// of the kept points in the size x size blocks around it span more than `low` and less than `high` metres. The window of
+// block b is [b - size/2, b + size - size/2) on both axes, clipped to the grid.
 struct vx_block_filter {
   bool enabled;
   int32_t factor;  // >= 1
-  int32_t size;    // 1..VX_MAX_BLOCK_SIZE; the window is [b - size/2, b + size - size/2) on both axes, clipped to the grid
+  int32_t size;    // 1..VX_MAX_BLOCK_SIZE, in blocks
   float low, high;
 };
 
-// The tensors that a voxelize job can write. Names, dtypes and shapes stand in one table: vx_tensor_info, vx_tensor_shape.
+// The tensors that a voxelize job can write. Their names, dtypes and shapes stand in one table (tensors.c).
 enum vx_tensor {
   VX_VOXEL_COORDS,
   VX_VOXEL_NUM_POINTS,
@@ -90,8 +91,8 @@ struct vx_grid {
 
 // Fills `grid`. VX_REFUSED with a reason if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if
 // cells x num_clouds exceeds VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
-VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize_params *params, int32_t num_clouds, struct vx_grid *grid,
-                                         struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize_params *params, int32_t num_clouds,
+                                         struct vx_grid *grid, struct vx_error *error);
 
 struct vx_shape {
   enum vx_dtype dtype;
@@ -114,8 +115,8 @@ size_t vx_dtype_size(enum vx_dtype dtype);
 
 // Lays out the tensors of `params` for num_points points (all clouds) and num_voxels voxels (all clouds).
 // VX_REFUSED if the block would not fit a size_t.
-VX_WARN_UNUSED enum vx_status vx_layout_of(const struct vx_voxelize_params *params, int64_t num_points, int64_t num_voxels,
-                                           struct vx_layout *layout, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_layout_of(const struct vx_voxelize_params *params, int64_t num_points,
+                                           int64_t num_voxels, struct vx_layout *layout, struct vx_error *error);
 
 // Every point has one fate: received = kept + not_finite + out_of_range + over_voxel_cap + over_max_voxels + block_filtered.
 struct vx_counts {
@@ -123,7 +124,14 @@ struct vx_counts {
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
 };
 
-enum vx_stage { VX_STAGE_COPY_IN, VX_STAGE_VOXELIZE, VX_STAGE_FEATURES, VX_STAGE_SAMPLE, VX_STAGE_COPY_OUT, VX_STAGE_COUNT };
+enum vx_stage {
+  VX_STAGE_COPY_IN,
+  VX_STAGE_VOXELIZE,
+  VX_STAGE_FEATURES,
+  VX_STAGE_SAMPLE,
+  VX_STAGE_COPY_OUT,
+  VX_STAGE_COUNT
+};
 const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, copy_out
 
 struct vx_voxelize_job {
@@ -148,8 +156,8 @@ struct vx_device;
 struct vx_lane;
 
 struct vx_description {
-  char name[128];       // "CPU: AMD EPYC ...", "NVIDIA H200"
-  int64_t memory_bytes;  // of the device; 0 where it is the host's
+  char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"
+  int64_t memory_bytes;    // of the device; 0 where it is the host's
   int compute_capability;  // 90 for 9.0; 0 on a CPU
 };
 

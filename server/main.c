@@ -16,8 +16,6 @@
 #include "server/pages.h"
 #include "server/server.h"
 
-extern char **environ;
-
 static struct server server;
 
 // ---- printing instead of serving ----------------------------------------------------------------------------------------
@@ -96,7 +94,9 @@ static void on_tick(void *cls, int64_t now_ns) {
 
 static bool start(char *error, size_t error_size) {
   const struct options *options = &server.options;
-  struct watcher_limits limits = {options->upload_timeout_s * NS_PER_S, options->upload_min_rate};
+  struct watcher_limits limits = {.idle_timeout_ns = options->idle_timeout_s * NS_PER_S,
+                                  .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
+                                  .upload_min_rate = options->upload_min_rate};
   if (!raise_file_limit(error, error_size) || !open_backend(error, error_size)) return false;
   buffers_init(&server.buffers, server.backend, server.device, (size_t)options->memory_budget_bytes);
   queue_init(&server.queue, options->queue_depth);

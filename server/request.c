@@ -19,7 +19,8 @@ void request_to(struct request *request, enum request_state state) {
       [REQUEST_NEW] = 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
       [REQUEST_PAGE] = 1u << REQUEST_REPLY,
       [REQUEST_DISCARD] = 1u << REQUEST_REPLY,
-      [REQUEST_BODY] = 1u << REQUEST_DISCARD | 1u << REQUEST_QUEUED | 1u << REQUEST_REPLY,
+      [REQUEST_BODY] = 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
+      [REQUEST_WHOLE] = 1u << REQUEST_QUEUED,
       [REQUEST_QUEUED] = 1u << REQUEST_RUNNING | 1u << REQUEST_DONE,
       [REQUEST_RUNNING] = 1u << REQUEST_DONE,
       [REQUEST_DONE] = 1u << REQUEST_REPLY,
@@ -39,21 +40,30 @@ void request_resume(struct request *request) {
   MHD_resume_connection(connection);
 }
 
+// Answers a request without a job, unless the watcher has ended its upload already.
+static enum MHD_Result answer(struct request *request) {
+  return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
+}
+
 // ---- headers ----------------------------------------------------------------------------------------------------------
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
+  struct request_pool *pool = &request->server->requests;
   bool early = false;
+  // Counted before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
+  request->counted_open = true;
+  atomic_fetch_add(&pool->open, 1);
   bool admitted = request_admit(request, method, path, &early);
+  peer_upload_begin(request->peer, request->id, clock_ns());
   if (!admitted && early) {
     peer_linger(&request->server->watcher, request->peer);
-    return request_reply(request);
+    return answer(request);
   }
-  peer_upload_begin(request->peer, clock_ns());
   request_to(request, !admitted                                ? REQUEST_DISCARD
                       : request->endpoint == ENDPOINT_VOXELIZE ? REQUEST_BODY
                                                                : REQUEST_PAGE);
-  request->counted = request->state == REQUEST_BODY;
-  if (request->counted) atomic_fetch_add(&request->server->requests.active, 1);
+  request->counted_active = request->state == REQUEST_BODY;
+  if (request->counted_active) atomic_fetch_add(&pool->active, 1);
   return MHD_YES;
 }
 
@@ -125,13 +135,18 @@ static bool check_body(struct request *request) {
          voxelize_request_split(&request->voxelize, request->received_bytes / row, &request->problem);
 }
 
+// The last call for the body. The library still means to read from the connection, and would do so first thing when it is
+// resumed: from a client that has finished sending it would then take the end of file, and drop its answer. Returning
+// without an answer changes its mind; it calls again at once.
+static enum MHD_Result complete(struct request *request) {
+  if (!check_body(request)) return answer(request);
+  if (!peer_upload_end(request->peer)) return MHD_NO;
+  request_to(request, REQUEST_WHOLE);
+  return MHD_YES;
+}
+
 static enum MHD_Result submit(struct request *request) {
   struct server *server = request->server;
-  if (!check_body(request)) {
-    if (!peer_upload_end(request->peer, PEER_IDLE)) return MHD_NO;
-    return request_reply(request);
-  }
-  if (!peer_upload_end(request->peer, PEER_JOB)) return MHD_NO;
   int64_t wait_ms = server->options.max_timeout_ms, asked_ms = request->voxelize.timeout_ms;
   request->queued_ns = clock_ns();
   request->deadline_ns = request->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
@@ -156,12 +171,13 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
     case REQUEST_PAGE:
     case REQUEST_DISCARD:
       if (*size) return discard(request, size);
-      if (!peer_upload_end(request->peer, PEER_IDLE)) return MHD_NO;
-      return request_reply(request);
+      return answer(request);
     case REQUEST_BODY:
       if (*size) return receive(request, data, size);
+      return complete(request);
+    case REQUEST_WHOLE:
       return submit(request);  // -> QUEUED; a worker runs it (job.c) and resumes the connection -> DONE
-    case REQUEST_DONE: peer_job_end(request->peer); return request_reply(request);
+    case REQUEST_DONE: return request_reply(request);
     case REQUEST_QUEUED:
     case REQUEST_RUNNING:
     case REQUEST_REPLY:
@@ -202,6 +218,7 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   struct metrics *metrics = &server->metrics;
   enum problem_kind failure = request->peer ? peer_failure(&server->watcher, request->peer) : PROBLEM_NONE;
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
+  if (request->peer) peer_answer_end(request->peer);
   if (failure) problem_set(&request->problem, failure, NULL, "answered in mid-upload");
   give_input(request);
   if (request->output) buffer_give(request->output);
@@ -213,13 +230,14 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   atomic_fetch_add(&metrics->received_bytes, (uint64_t)request->received_bytes);
   atomic_fetch_add(&metrics->sent_bytes, (uint64_t)request->sent_bytes);
   log_request(request, aborted);
-  if (request->counted) atomic_fetch_sub(&server->requests.active, 1);
+  bool counted_open = request->counted_open;
+  if (request->counted_active) atomic_fetch_sub(&server->requests.active, 1);
 
   pthread_mutex_lock(&server->requests.lock);
   request->next = server->requests.free;
   server->requests.free = request;
   pthread_mutex_unlock(&server->requests.lock);
-  atomic_fetch_sub(&server->requests.open, 1);  // last: the drain waits for it
+  if (counted_open) atomic_fetch_sub(&server->requests.open, 1);  // last: the drain waits for it
 }
 
 // ---- pool -------------------------------------------------------------------------------------------------------------
@@ -250,16 +268,12 @@ static bool uri_is_sound(const char *uri) {
 
 struct request *request_open(struct server *server, const char *uri) {
   struct request_pool *pool = &server->requests;
-  atomic_fetch_add(&pool->open, 1);
   pthread_mutex_lock(&pool->lock);
   struct request *request = pool->free;
   if (request) pool->free = request->next;
   pthread_mutex_unlock(&pool->lock);
   if (!request) request = malloc(sizeof *request);
-  if (!request) {
-    atomic_fetch_sub(&pool->open, 1);
-    return NULL;
-  }
+  if (!request) return NULL;
   // Not the large arrays at the ends of things: they are written before they are read.
   request->state = REQUEST_NEW;
   request->server = server;
@@ -270,7 +284,8 @@ struct request *request_open(struct server *server, const char *uri) {
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = '\0';
-  request->metadata_only = request->output_ready = request->counted = false;
+  request->metadata_only = request->output_ready = false;
+  request->counted_open = request->counted_active = false;
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
   request->input = request->output = NULL;
   request->output_length = 0;

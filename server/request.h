@@ -26,6 +26,7 @@ enum request_state {
   REQUEST_PAGE,     // IO thread: a GET, answered at the library's next call so that the connection is kept
   REQUEST_DISCARD,  // IO thread: refused; the body is swallowed, then the problem is answered and the connection kept
   REQUEST_BODY,     // IO thread: the body goes into the input buffer
+  REQUEST_WHOLE,    // IO thread: the body is here; suspended and queued at the library's next call
   REQUEST_QUEUED,   // the queue
   REQUEST_RUNNING,  // a worker: request and buffers; resuming the connection is its last act
   REQUEST_DONE,     // IO thread: answer or problem is ready
@@ -56,7 +57,7 @@ struct request {
   size_t header_reserve;    // bytes in front of the tensors
   struct vx_layout layout;  // of the tensors
   bool output_ready;
-  bool counted;  // among the pool's active ones
+  bool counted_open, counted_active;  // in the pool's numbers
   int32_t voxel_counts[VX_MAX_CLOUDS];
   struct vx_voxelize_job job;
   struct answer answer;
@@ -71,7 +72,7 @@ struct request {
 struct request_pool {
   pthread_mutex_t lock;
   struct request *free;
-  atomic_llong open;    // every request that the library knows
+  atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
   atomic_llong active;  // of them those with a body under way, a job, or a job's answer
 };
 

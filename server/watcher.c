@@ -28,7 +28,7 @@ struct peer *watcher_opened(struct watcher *watcher, int fd) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return NULL;
   struct peer *peer = &watcher->peers[fd];
   pthread_mutex_lock(&watcher->lock);
-  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true};
+  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true, .since_ns = clock_ns()};
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = event_key(peer->generation, fd)};
   bool watched = epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -59,20 +59,25 @@ void watcher_closed(struct watcher *watcher, struct peer *peer) {
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
-void peer_upload_begin(struct peer *peer, int64_t now_ns) {
-  atomic_store(&peer->upload_ns, now_ns);
+void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns) {
+  snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
+  atomic_store(&peer->since_ns, now_ns);
   atomic_store(&peer->received, 0);
-  atomic_store(&peer->phase, PEER_UPLOAD);
+  atomic_store(&peer->phase, PEER_UPLOAD);  // last: from here on the watcher reads the others
 }
 
 void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&peer->received, (long long)bytes); }
 
-bool peer_upload_end(struct peer *peer, enum peer_phase next) {
-  int phase = PEER_UPLOAD;
-  return atomic_compare_exchange_strong(&peer->phase, &phase, next);
+static bool move(struct peer *peer, int from, int to) {
+  return atomic_compare_exchange_strong(&peer->phase, &from, to);
 }
 
-void peer_job_end(struct peer *peer) { atomic_store(&peer->phase, PEER_IDLE); }
+bool peer_upload_end(struct peer *peer) { return move(peer, PEER_UPLOAD, PEER_ANSWER); }
+
+void peer_answer_end(struct peer *peer) {
+  atomic_store(&peer->since_ns, clock_ns());
+  (void)move(peer, PEER_ANSWER, PEER_IDLE);
+}
 
 // With the lock held. The socket's send buffer is empty in an upload, so the short text goes out whole or not at all.
 static void write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
@@ -82,16 +87,16 @@ static void write_failure(struct peer *peer, enum problem_kind kind, const char 
   peer->failure = kind;
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
-  problem_render(&problem, "", &text);
+  problem_render(&problem, peer->request_id, &text);
   int length = snprintf(message, sizeof message,
-                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\nContent-Length: %zu\r\n"
-                        "Connection: close\r\n\r\n%s",
-                        problem_info(kind)->status, problem_info(kind)->name, text.length, body);
+                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\nX-Request-Id: %s\r\n"
+                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                        problem_info(kind)->status, problem_info(kind)->name, peer->request_id, text.length, body);
   (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
-  if (!peer_upload_end(peer, PEER_FAILED)) return;
+  if (!move(peer, PEER_UPLOAD, PEER_FAILED)) return;
   pthread_mutex_lock(&watcher->lock);
   write_failure(peer, kind, detail);
   pthread_mutex_unlock(&watcher->lock);
@@ -114,7 +119,7 @@ void peer_linger(struct watcher *watcher, struct peer *peer) {
 
 // Why an upload must end now, or NULL.
 static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int64_t now_ns) {
-  int64_t elapsed = now_ns - atomic_load(&peer->upload_ns);
+  int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
   if (elapsed > watcher->limits.upload_timeout_ns) return "the body did not come within upload_timeout_s";
   double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
   if (elapsed > grace_ns && (double)atomic_load(&peer->received) < due) return "the body came below upload_min_rate";
@@ -125,12 +130,16 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
   int phase = atomic_load(&peer->phase);
   const char *fault = phase == PEER_UPLOAD ? upload_fault(watcher, peer, now_ns) : NULL;
-  if (fault && peer_upload_end(peer, PEER_FAILED)) {
+  if (fault && move(peer, PEER_UPLOAD, PEER_FAILED)) {
     write_failure(peer, PROBLEM_BODY_STALLED, fault);
     phase = PEER_FAILED;
   }
-  // The library reads what is there, then the end of file that it has missed or that this makes.
-  if (phase == PEER_FAILED || (peer->half_closed && phase == PEER_UPLOAD)) (void)shutdown(peer->fd, SHUT_RD);
+  // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request is
+  // whole: the library would take the end of file for the end of a client that waits for its answer.
+  bool over = phase == PEER_FAILED || (peer->half_closed && phase != PEER_ANSWER);
+  // The library closes a silent connection by itself, but not one that sends a byte now and then.
+  if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
+  if (over) (void)shutdown(peer->fd, SHUT_RD);
 }
 
 static void end_lingering(struct watcher *watcher, int index) {

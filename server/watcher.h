@@ -3,8 +3,8 @@
 // libmicrohttpd in epoll mode never notices a client that closes in mid-upload (the end of file hides behind the last data and no
 // new edge comes), has only an inactivity timeout (a byte a second keeps a request alive), and closes a connection so abruptly after an
 // early answer that a client still sending loses the answer. The watcher keeps an epoll set of its own over all connections and
-//   - pokes the library (SHUT_RD makes a new edge) while a half-closed connection is in its upload,
-//   - fails uploads that are late or too slow, with a 408 that the client can read,
+//   - pokes the library (SHUT_RD makes a new edge) while it expects more from a half-closed connection,
+//   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by byte,
 //   - reads on for a moment after an early answer (a lingering close),
 //   - marks clients that are surely gone while their job waits, and lets the queue drop what needs no run any more.
 //
@@ -23,9 +23,9 @@
 #include "kernels/kernels.h"
 
 enum peer_phase {
-  PEER_IDLE,    // no body is due: before a request, or while its answer is sent
+  PEER_IDLE,    // between requests
   PEER_UPLOAD,  // a body is due
-  PEER_JOB,     // the connection is suspended: its job waits or runs
+  PEER_ANSWER,  // the job waits or runs, or the answer is being sent
   PEER_FAILED,  // the upload was ended with an error written straight to the socket
 };
 
@@ -34,7 +34,8 @@ struct peer {
   uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
   atomic_int phase;           // enum peer_phase
   atomic_bool gone;           // the client cannot read an answer any more
-  atomic_llong upload_ns;     // when the upload began
+  atomic_llong since_ns;      // when the upload, or the idleness, began
+  char request_id[129];       // of the upload
   atomic_llong received;      // bytes of the body so far
   enum problem_kind failure;  // in phase FAILED; this and the rest under the watcher's lock
   bool open;
@@ -43,6 +44,7 @@ struct peer {
 };
 
 struct watcher_limits {
+  int64_t idle_timeout_ns;  // between requests, the head of the next one included
   int64_t upload_timeout_ns;
   int64_t upload_min_rate;  // bytes a second; 0 = any
 };
@@ -79,12 +81,13 @@ struct peer *watcher_opened(struct watcher *watcher, int fd);
 // Before the library closes the descriptor.
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 
-// The body of a request is due from now on.
-void peer_upload_begin(struct peer *peer, int64_t now_ns);
+// The headers of a request are here, its body is due from now on.
+void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns);
 void peer_upload_progress(struct peer *peer, size_t bytes);
-// The body is here, or no longer wanted: moves to `next`. False if the watcher has failed the upload: nothing may be answered.
-VX_WARN_UNUSED bool peer_upload_end(struct peer *peer, enum peer_phase next);
-void peer_job_end(struct peer *peer);
+// The body is here, or no longer wanted. False if the watcher has failed the upload: nothing may be answered.
+VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
+// The answer is sent, or cannot be.
+void peer_answer_end(struct peer *peer);
 
 // Ends the upload in the middle: writes the problem straight to the socket. The caller then lets the library close the connection.
 void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);

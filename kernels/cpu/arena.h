@@ -1,8 +1,8 @@
 // The scratch of a lane: one block of memory, cut anew into arrays for each job.
 //
-// A job lays out its arrays twice with the same code: once over an empty arena, which only adds up their sizes, then, after
-// cpu_arena_reserve, over the lane's own. The memory starts as zeros and is never cleared again: what an array holds
-// when it is taken is left over from earlier jobs. Owned by one lane, so by one thread at a time.
+// A job lays out its arrays twice with the same code: once over an empty arena, which only adds up their sizes, then,
+// after cpu_arena_reserve, over the lane's own. The memory starts as zeros and is never cleared again: what an array
+// holds when it is taken is left over from earlier jobs. Owned by one lane, so by one thread at a time.
 #ifndef VOXELD_CPU_ARENA_H
 #define VOXELD_CPU_ARENA_H
 

@@ -1,9 +1,11 @@
 // The block filter: rows stay where the kept points of the blocks around them span the right height.
 //
 // Only blocks that hold a kept point exist here. Their heights are collected through a cell index; then the blocks are
-// sorted by key, so that the part of a window that lies in one column of blocks is a stretch of neighbours, and the heights
-// of any stretch follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs as many steps as
-// its window has columns, however many blocks are in it.
+// sorted by key, so that the part of a window that lies in one column of blocks is a stretch of neighbours, and the
+// heights of any stretch follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs as
+// many steps as its window has columns, however many blocks are in it.
+#include <math.h>
+
 #include "kernels/cpu/run.h"
 
 static void include(struct cpu_heights *heights, float min, float max) {
@@ -39,7 +41,8 @@ static const struct cpu_keyed *sort_blocks(struct cpu_run *run) {
   return cpu_sort(run->sorting, run->sorting + run->largest_rows, num_blocks, run->block_key.bits);
 }
 
-// stretch_heights[k][i] becomes the heights of the sorted blocks i .. i + 2^k - 1, for all k that a window has room for.
+// stretch_heights[k][i] becomes the heights of the sorted blocks i .. i + 2^k - 1, for all k that a window has room
+// for.
 static void tabulate_stretches(struct cpu_run *run, const struct cpu_keyed *sorted) {
   int32_t num_blocks = run->blocks.count;
   for (int32_t i = 0; i < num_blocks; i++) {

@@ -1,9 +1,9 @@
-// Which voxel a cell is: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance, each with the
-// number of its appearances.
+// Which voxel a cell is: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance, each with
+// the number of its appearances.
 //
-// It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. What a slot holds counts only if
-// it names an entry below `count` that names this slot in turn; anything else, left over from an earlier cloud or job or
-// from another array in the same memory, is an empty slot. So starting over costs one store: count = 0.
+// It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. What a slot holds counts
+// only if it names an entry below `count` that names this slot in turn; anything else, left over from an earlier cloud
+// or job or from another array in the same memory, is an empty slot. So starting over costs one store: count = 0.
 //
 // Where there are few possible keys, the slot of a key is the key itself (dense). Otherwise it is a hash of the key,
 // seeded for each lane so that nobody can prepare a scan whose cells collide, with linear probing. At most half of the

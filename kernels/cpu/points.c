@@ -1,7 +1,9 @@
 // From points to voxels: the one pass over a cloud that looks at coordinates.
 //
-// Points go in chunks: the arithmetic of a chunk is one loop that the compiler vectorises, the slots of its cells are asked
-// for together, and only then are they looked up, so that the cache misses of a chunk overlap.
+// Points go in chunks: the arithmetic of a chunk is one loop that the compiler vectorises, the slots of its cells are
+// asked for together, and only then are they looked up, so that the cache misses of a chunk overlap.
+#include <math.h>
+
 #include "kernels/cpu/run.h"
 
 enum { CHUNK = 256 };

@@ -1,5 +1,5 @@
-// From the voxels of a cloud to rows of the output: which points each keeps, in which order they stand, which row a point
-// belongs to.
+// From the voxels of a cloud to rows of the output: which points each keeps, in which order they stand, which row a
+// point belongs to.
 #include "kernels/cpu/run.h"
 
 // Voxels of the cloud that max_voxels lets in: those numbered below this.

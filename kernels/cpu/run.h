@@ -1,7 +1,8 @@
 // One voxelize job on its way through the stages of the CPU backend, and the stages themselves.
 //
-// A job goes cloud by cloud through index, list, filter, order and name; after that the rows of all clouds are known and
-// the tensors are written from them. A struct cpu_run lives on the stack of one call; its arrays are the lane's scratch.
+// A job goes cloud by cloud through index, list, filter, order and name; after that the rows of all clouds are known
+// and the tensors are written from them. A struct cpu_run lives on the stack of one call; its arrays are the lane's
+// scratch.
 #ifndef VOXELD_CPU_RUN_H
 #define VOXELD_CPU_RUN_H
 

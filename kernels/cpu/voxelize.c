@@ -1,5 +1,6 @@
 // The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane.
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/cpu/run.h"

@@ -1,4 +1,6 @@
 // From rows to tensors: one function a tensor, each writing its tensor from the first byte to the last.
+#include <string.h>
+
 #include "kernels/cpu/run.h"
 #include "kernels/half.h"
 
@@ -13,8 +15,8 @@ static const float *point_at(const struct cpu_run *run, int32_t index) {
   return run->points + (int64_t)index * run->columns;
 }
 
-// Sums the first `columns` columns of the listed points, one after the other, beginning with the first itself rather than
-// with 0: -0.0 stays.
+// Sums the first `columns` columns of the listed points, one after the other, beginning with the first itself rather
+// than with 0: -0.0 stays.
 static inline void sum_columns(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns,
                                float *restrict sum) {
   memcpy(sum, point_at(run, list[0]), (size_t)columns * sizeof *sum);
@@ -36,9 +38,9 @@ static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t
   }
 }
 
-// The sum in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups of
-// 64 points, then the groups' sums in groups of 64, and so on; the error grows with the logarithm of the count, and a
-// parallel backend can follow.
+// The sum in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups
+// of 64 points, then the groups' sums in groups of 64, and so on; the error grows with the logarithm of the count, and
+// a parallel backend can follow.
 static void sum_points(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
   if (count <= SUM_GROUP || run->cap != INT32_MAX) {
     sum_sequence(run, list, count, columns, sum);

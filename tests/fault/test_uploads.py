@@ -180,15 +180,16 @@ class Deadlines(FaultCase):
         self.assert_problem(reply, 408)
         self.assert_closes(connection, reply)
 
+    def all_timed_out(self, requests):
+        for connection in [self.raw().send(request) for request in requests]:
+            self.assert_timed_out(connection)
+
     def test_body_that_stalls(self):
-        for sent in (0, 1, 65536, 399_999):
-            with self.subTest(sent):
-                self.assert_timed_out(self.raw().send(HALF[0] + HALF[1][:sent]))
+        self.all_timed_out(HALF[0] + HALF[1][:sent] for sent in (0, 1, 65536, 399_999))
 
     def test_chunked_body_that_stalls(self):
-        for begun in (b"", b"10", b"10000\r\n" + bytes(1000), b"10\r\n" + bytes(16) + b"\r\n"):
-            with self.subTest(begun[:10]):
-                self.assert_timed_out(self.raw().send(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + begun))
+        begun = (b"", b"10", b"10000\r\n" + bytes(1000), b"10\r\n" + bytes(16) + b"\r\n")
+        self.all_timed_out(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + some for some in begun)
 
     def test_body_that_stalls_after_100_continue(self):
         connection = self.raw().send(head("POST", VOXELIZE, "Content-Length: 64", "Expect: 100-continue"))
@@ -219,6 +220,16 @@ class Deadlines(FaultCase):
 
     def test_head_that_never_ends(self):
         connection = self.raw().send(b"POST /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Le")
+        self.assertTrue(connection.ended())
+
+    def test_head_that_drips(self):
+        connection = self.raw().send(b"POST /v1/voxelize HTTP/1.1\r\nX-Drip: ")
+        for _ in range(300):
+            if connection.readable(0.1):  # the pace of the drip
+                break
+            connection.send_some(b"x")
+        else:
+            self.fail("a head was still being taken, byte by byte, after 30 s")
         self.assertTrue(connection.ended())
 
     def test_idle_connection_is_closed(self):

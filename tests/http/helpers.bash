@@ -4,11 +4,12 @@
 # A daemon started by start_daemon is stopped by stop_daemon, which fails unless it exits 0: under a sanitizer that is also the
 # check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs; without them those of build/bin are tested.
 
+export LC_ALL=C.UTF-8
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
 python=(/usr/bin/python3 -I -S) # the standard library only, which starts fastest
-unset VOXELD_BIN # the daemon reads its options from VOXELD_...
+unset "${!VOXELD_@}" # the daemon reads its options from VOXELD_...
 
 # A range and a voxel size of few cells, for tests that are not about them: x, y, z from 0 to 4, 1 m voxels.
 readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'
@@ -41,9 +42,10 @@ started() { grep -q 'msg=listening' "$daemon_log" || ! kill -0 "$daemon" 2>/dev/
 
 # stop_daemon [SIGNAL]: TERM without one.
 stop_daemon() {
-  local status=0
-  kill -"${1:-TERM}" "$daemon"
-  wait "$daemon" || status=$?
+  local status=0 pid=$daemon
+  daemon=
+  kill -"${1:-TERM}" "$pid"
+  wait "$pid" || status=$?
   ((status == 0)) || { cat "$daemon_log" >&2; echo "voxeld exited $status" >&2; return 1; }
 }
 
@@ -84,7 +86,8 @@ has() { [[ $1 == *"$2"* ]] || { echo "expected: ...$2..."; echo "got:      $1"; 
 
 # is_problem STATUS TYPE [PARAMETER]: the last answer is this problem, whole, with a reason.
 is_problem() {
-  local expected="$1 application/problem+json urn:voxeld:problem:$2 $1 True True $(header x-request-id) ${3:-}" got
+  local expected got
+  expected="$1 application/problem+json urn:voxeld:problem:$2 $1 True True $(header x-request-id) ${3:-}"
   got="$code $(header content-type) $(json '" ".join(str(x) for x in (
     d["type"], d["status"], len(d["title"]) > 0, len(d["detail"]) > 0, d["request_id"], d.get("parameter", "")))')"
   is "$got" "$expected" || { cat "$body"; return 1; }

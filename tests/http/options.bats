@@ -5,6 +5,7 @@
 load helpers
 
 setup() { config=$BATS_TEST_TMPDIR/voxeld.json; }
+teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
 
 # effective NAME [OPTION...]: the value in effect.
 effective() { "$voxeld" "${@:2}" --print-config | "${python[@]}" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }

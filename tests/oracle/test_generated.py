@@ -15,8 +15,8 @@ SENSORS = ("hdl64", "hdl32")
 
 
 def voxel_scan():
-    beside = os.path.join(os.path.dirname(daemon.voxeld_binary()), "voxel-scan")
-    return next((path for path in (beside, str(daemon.BINARIES / "voxel-scan")) if os.path.exists(path)), None)
+    named = os.environ.get("VOXEL_SCAN", "")
+    return next((path for path in (named, str(daemon.BINARIES / "voxel-scan")) if os.path.exists(path)), None)
 
 
 def simulated(sensor, seed, columns):

@@ -56,7 +56,8 @@ static inline enum vx_status give_output(void *cls, const struct vx_layout *layo
   struct outcome *outcome = cls;
   outcome->outputs++;
   outcome->layout = *layout;
-  // Exactly as long as asked, so that a sanitizer sees a byte too many, and full of rubbish, so that one left out shows.
+  // Exactly as long as asked, so that a sanitizer sees a byte too many, and full of rubbish, so that one left out
+  // shows.
   size_t bytes = (layout->bytes + 63) / 64 * 64;
   outcome->block = aligned_alloc(64, bytes == 0 ? 64 : bytes);
   memset(outcome->block, 0xA5, bytes == 0 ? 64 : bytes);
