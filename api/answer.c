@@ -148,7 +148,7 @@ size_t answer_header_reserve(const struct answer *answer, const struct vx_layout
   return (LENGTH_PREFIX + measure.length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-void answer_header_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve) {
+void answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve) {
   uint64_t length = reserve - LENGTH_PREFIX;
   for (int i = 0; i < LENGTH_PREFIX; i++) block[i] = (char)(length >> (8 * i) & 0xff);
   // The builder ends its text with a NUL inside its room; the widest times never come, so the last byte is free for it.
@@ -156,4 +156,11 @@ void answer_header_write(const struct answer *answer, const struct vx_layout *la
   write_header(answer, layout, false, &header);
   size_t written = header.length < length ? header.length : length;
   memset(block + LENGTH_PREFIX + written, ' ', length - written);
+  // The memory may hold what an earlier request left there.
+  size_t end = 0;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
+    memset(block + reserve + end, 0, layout->offset[tensor] - end);
+    end = layout->offset[tensor] + layout->shape[tensor].bytes;
+  }
 }

@@ -31,8 +31,8 @@ void answer_metadata(const struct answer *answer, struct text *out);
 // Bytes to reserve in front of the tensors: whatever the times turn out to be, the header fits. A multiple of 64.
 size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout);
 
-// Writes the file's length prefix and header over block[0..reserve).
-void answer_header_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve);
+// Writes all of the file but its tensors: length prefix and header over block[0..reserve), zeros between the tensors behind.
+void answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve);
 
 // The value of the Server-Timing header, in milliseconds.
 void answer_server_timing(const struct answer *answer, struct text *out);

@@ -9,7 +9,8 @@ endif()
 # -fPIE: a position-independent executable, without the cost of functions that another library could replace (-fPIC).
 # -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once where two steps round twice.
 set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
-set(voxeld_compile_plain -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+# Assertions are for the tests: a wrong move in the service must not end it.
+set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 set(voxeld_compile_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 set(voxeld_compile_tsan -O1 -fsanitize=thread)
 set(voxeld_link_plain -Wl,-z,relro,-z,now)

@@ -84,7 +84,7 @@ struct vx_voxelize_params {
   uint32_t tensors;  // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
 };
 
-// The grid that follows from range and voxel size, DESIGN 4.1: cells[a] = round((max[a] - min[a]) / size[a]).
+// The grid that follows from range and voxel size, in float32, halves away from zero: cells[a] = round((max[a] - min[a]) / size[a]).
 struct vx_grid {
   int32_t cells[3];  // x, y, z
 };

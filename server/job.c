@@ -96,7 +96,7 @@ static bool run(struct request *request, struct vx_lane *lane) {
   if (request->metadata_only) {
     if (!write_metadata(request)) return false;
   } else {
-    answer_header_write(&request->answer, &request->layout, request->output->data, request->header_reserve);
+    answer_frame_write(&request->answer, &request->layout, request->output->data, request->header_reserve);
   }
   count(request);
   return true;

@@ -203,7 +203,7 @@ static void log_request(struct request *request, bool aborted) {
   }
   log_string(&line, "client", client);
   log_string(&line, "endpoint", route_of(request->endpoint)->path);
-  log_integer(&line, "status", problem_info(request->problem.kind)->status);
+  if (!aborted) log_integer(&line, "status", problem_info(request->problem.kind)->status);
   if (request->problem.kind) log_string(&line, "reason", problem_info(request->problem.kind)->name);
   if (request->problem.kind) log_string(&line, "detail", request->problem.detail);
   if (aborted) log_string(&line, "aborted", "true");

@@ -2,6 +2,7 @@
 #include "server/watcher.h"
 
 #include <errno.h>
+#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,10 +89,11 @@ static void write_failure(struct peer *peer, enum problem_kind kind, const char 
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
   problem_render(&problem, peer->request_id, &text);
+  unsigned status = (unsigned)problem_info(kind)->status;
   int length = snprintf(message, sizeof message,
-                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\nX-Request-Id: %s\r\n"
+                        "HTTP/1.1 %u %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\nX-Request-Id: %s\r\n"
                         "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                        problem_info(kind)->status, problem_info(kind)->name, peer->request_id, text.length, body);
+                        status, MHD_get_reason_phrase_for(status), peer->request_id, text.length, body);
   (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -26,6 +26,17 @@ static int unload(void **state) {
   return 0;
 }
 
+// Behind the header the tensors are not touched and everything between them is zero.
+static void check_behind(const struct vx_layout *layout, const char *tensors) {
+  for (size_t at = 0; at <= layout->bytes; at++) {
+    bool inside = at == layout->bytes;
+    for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+      if (layout->tensors & VX_TENSOR_BIT(tensor))
+        inside = inside || (at >= layout->offset[tensor] && at - layout->offset[tensor] < layout->shape[tensor].bytes);
+    assert_int_equal(tensors[at], inside ? '#' : 0);
+  }
+}
+
 // The parsed header of an answer of `voxels` voxels; checks the frame around it.
 static json_t *header_of(const char *preset, const char *id, int64_t voxels, int64_t ns) {
   struct voxelize_request request = *presets_request(presets_find(presets, preset));
@@ -40,11 +51,11 @@ static json_t *header_of(const char *preset, const char *id, int64_t voxels, int
   size_t reserve = answer_header_reserve(&answer, &layout);
   assert_int_equal(reserve % VX_TENSOR_ALIGNMENT, 0);
   answer.receive_ns = answer.queue_ns = answer.total_ns = ns;
-  char *block = malloc(reserve + 1);
+  char *block = malloc(reserve + layout.bytes + 1);
   assert_non_null(block);
-  block[reserve] = '#';
-  answer_header_write(&answer, &layout, block, reserve);
-  assert_int_equal(block[reserve], '#');
+  memset(block, '#', reserve + layout.bytes + 1);
+  answer_frame_write(&answer, &layout, block, reserve);
+  check_behind(&layout, block + reserve);
   uint64_t length = 0;
   for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)block[i];
   assert_int_equal(length + 8, reserve);
