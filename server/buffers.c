@@ -8,11 +8,15 @@ void buffers_init(struct buffers *buffers, const struct vx_backend *backend, str
   pthread_mutex_init(&buffers->lock, NULL);
 }
 
+static size_t capacity_of(int tier) { return (size_t)1 << (tier + BUFFER_SMALLEST); }
+
 static int tier_of(size_t size) {
   int tier = 0;
-  while (tier < BUFFER_TIERS && ((size_t)1 << (tier + BUFFER_SMALLEST)) < size) tier++;
+  while (tier < BUFFER_TIERS && capacity_of(tier) < size) tier++;
   return tier;
 }
+
+size_t buffer_capacity(size_t size) { return tier_of(size) == BUFFER_TIERS ? 0 : capacity_of(tier_of(size)); }
 
 static void release(struct buffers *buffers, struct buffer *list) {
   while (list) {
@@ -47,7 +51,7 @@ static struct buffer *evict(struct buffers *buffers, size_t size) {
 static struct buffer *allocate(struct buffers *buffers, int tier) {
   struct buffer *buffer = malloc(sizeof *buffer);
   if (!buffer) return NULL;
-  *buffer = (struct buffer){.pool = buffers, .tier = tier, .capacity = (size_t)1 << (tier + BUFFER_SMALLEST)};
+  *buffer = (struct buffer){.pool = buffers, .tier = tier, .capacity = capacity_of(tier)};
   buffer->data = buffers->backend->host_alloc(buffers->device, buffer->capacity);
   if (buffer->data) return buffer;
   free(buffer);
@@ -57,7 +61,7 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
 struct buffer *buffer_take(struct buffers *buffers, size_t size) {
   int tier = tier_of(size);
   if (tier == BUFFER_TIERS) return NULL;
-  size_t capacity = (size_t)1 << (tier + BUFFER_SMALLEST);
+  size_t capacity = capacity_of(tier);
   struct buffer *evicted = NULL;
 
   pthread_mutex_lock(&buffers->lock);

@@ -36,6 +36,9 @@ struct buffers {
 void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
 
+// What a buffer of `size` bytes takes from the budget; 0 where there is none so large.
+size_t buffer_capacity(size_t size);
+
 // A buffer of at least `size` bytes, or NULL where the budget or the memory is spent.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, size_t size);
 void buffer_give(struct buffer *buffer);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/buffers.h"
+
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
 
 struct option {
@@ -213,9 +215,17 @@ static bool check(const struct options *options, char *error, size_t error_size)
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return fail(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                 (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
-  if (options->memory_budget_bytes < options->max_body_bytes)
-    return fail(error, error_size, "memory_budget_bytes (%lld) must be at least max_body_bytes (%lld)",
-                (long long)options->memory_budget_bytes, (long long)options->max_body_bytes);
+  // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a larger
+  // buffer while the smaller is still there.
+  int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
+  int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
+  int64_t needed = body + (answer > body / 2 ? answer : body / 2);
+  if (options->memory_budget_bytes < needed)
+    return fail(
+        error, error_size,
+        "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each taking the next power of two, "
+        "need %lld",
+        (long long)options->memory_budget_bytes, (long long)needed);
   return true;
 }
 

@@ -87,7 +87,7 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--backend", "gpu", "auto or cpu or cuda"},
                {"--queue-depth", "99999999999999999999", "whole number"},
                {"--idle-timeout-s", "5", "more than upload_timeout_s"},
-               {"--memory-budget-bytes", "1048576", "at least max_body_bytes"},
+               {"--memory-budget-bytes", "1048576", "each taking the next power of two"},
                {"--config", "/nowhere/at/all.json", "/nowhere/at/all.json"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct options options;
