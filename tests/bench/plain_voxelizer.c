@@ -28,11 +28,23 @@ bool plain_open(const struct vx_voxelize_params *params, struct plain_voxelizer 
   int64_t bytes = plain_grid_bytes(params);
   plain->params = *params;
   plain->cells = (size_t)bytes / sizeof(struct plain_list);
-  plain->lists = bytes == INT64_MAX ? NULL : calloc(plain->cells, sizeof(struct plain_list));
-  if (plain->lists) return true;
-  snprintf(error->text, sizeof error->text, "no memory for a grid of %d x %d x %d lists", plain->grid.cells[0],
+  if (bytes != INT64_MAX) return true;
+  snprintf(error->text, sizeof error->text, "a grid of %d x %d x %d lists is no number of bytes", plain->grid.cells[0],
            plain->grid.cells[1], plain->grid.cells[2]);
   return false;
+}
+
+// An empty list in every cell.
+static bool make_grid(struct plain_voxelizer *plain) {
+  plain->lists = malloc(plain->cells * sizeof *plain->lists);
+  for (size_t i = 0; plain->lists && i < plain->cells; i++) plain->lists[i] = (struct plain_list){.points = NULL};
+  return plain->lists;
+}
+
+static void free_grid(struct plain_voxelizer *plain) {
+  for (size_t i = 0; plain->lists && i < plain->cells; i++) free(plain->lists[i].points);
+  free(plain->lists);
+  plain->lists = NULL;
 }
 
 static void free_rows(struct plain_voxelizer *plain) {
@@ -47,8 +59,6 @@ static void free_rows(struct plain_voxelizer *plain) {
 }
 
 void plain_close(struct plain_voxelizer *plain) {
-  for (size_t i = 0; plain->lists && i < plain->cells; i++) free(plain->lists[i].points);
-  free(plain->lists);
   free_rows(plain);
   memset(plain, 0, sizeof *plain);
 }
@@ -154,27 +164,25 @@ static void gather(struct plain_voxelizer *plain, const struct plain_list *list,
   }
 }
 
-// Walks every cell; a list is let go once gathered, as it goes out of scope in the programs that this models.
 static void walk_grid(struct plain_voxelizer *plain, const float *points) {
   int64_t row = 0;
-  struct plain_list *list = plain->lists;
+  const struct plain_list *list = plain->lists;
   for (int32_t x = 0; x < plain->grid.cells[0]; x++) {
     for (int32_t y = 0; y < plain->grid.cells[1]; y++) {
       for (int32_t z = 0; z < plain->grid.cells[2]; z++, list++) {
-        if (list->count == 0) continue;
-        if (row < plain->voxels) gather(plain, list, points, (int32_t[3]){x, y, z}, row++);
-        free(list->points);
-        list->points = NULL;
+        if (list->count > 0 && row < plain->voxels) gather(plain, list, points, (int32_t[3]){x, y, z}, row++);
       }
     }
   }
 }
 
 bool plain_run(struct plain_voxelizer *plain, const float *points, int64_t num_points) {
-  memset(plain->lists, 0, plain->cells * sizeof *plain->lists);
-  if (!fill_grid(plain, points, num_points)) return false;
-  plain->voxels = plain->occupied < plain->params.max_voxels ? plain->occupied : plain->params.max_voxels;
-  if (!make_room(plain, plain->voxels)) return false;
-  walk_grid(plain, points);
-  return true;
+  bool good = make_grid(plain) && fill_grid(plain, points, num_points);
+  if (good) {
+    plain->voxels = plain->occupied < plain->params.max_voxels ? plain->occupied : plain->params.max_voxels;
+    good = make_room(plain, plain->voxels);
+  }
+  if (good) walk_grid(plain, points);
+  free_grid(plain);
+  return good;
 }

@@ -1,10 +1,10 @@
 // The plain sequential voxelizer: the baseline of voxel-bench, and a second opinion on its results.
 //
-// It models what programs of the field do on a CPU when nothing is tuned: a dense grid with one growing list of points a
-// cell; each scan clears the grid, pushes every point onto its cell's list, then walks the whole grid and gathers each list
-// that is not empty into a row. It is written well, not as a straw man: C, one allocation for the grid, which is kept between
-// scans; lists that begin empty and double, and stop growing at max_points_per_voxel; indices in the lists, not copies of
-// the points; no work for a tensor that nobody asked for. It writes float32 only, which spares it the conversion to half precision.
+// It models what the CPU voxelizer of voxelize-cuda, and others like it, does with each scan: make a dense grid with an empty
+// list of points in every cell, push every point onto its cell's list, walk the whole grid and gather each list that is not
+// empty into a row, and let the grid go. Within that it is written well, not as a straw man: C, one allocation for the grid;
+// lists that double and stop growing at max_points_per_voxel; indices in the lists, not copies of the points; no work for a
+// tensor that nobody asked for. It writes float32 only, which spares it the conversion to half precision.
 //
 // Rows come in the grid's order (x, then y, then z ascending: the backends' order=key). Where cells are more than max_voxels it
 // keeps the first in that order, not the first to appear as the backends do; the numbers of voxels are the same.
@@ -24,7 +24,7 @@ struct plain_voxelizer {
   struct vx_voxelize_params params;
   struct vx_grid grid;
   size_t cells;
-  struct plain_list *lists;  // [x][y][z]
+  struct plain_list *lists;  // [x][y][z], during a run
 
   // Of the last run; the tensors as kernels.h lays them out, NULL where params.tensors does not name them.
   int64_t occupied;  // cells with a point
