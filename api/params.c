@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/presets.h"
-
 enum param_type {
   TYPE_INT,
   TYPE_FLOATS,
@@ -88,14 +86,6 @@ static void allowed_text(const struct param *param, char *out, size_t size) {
     for (const char *const *word = param->words; *word && length < size; word++)
       length += (size_t)snprintf(out + length, size - length, "%s%s", length ? " or " : "", *word);
   }
-}
-
-static bool wrong_value(const struct param *param, const char *value, size_t length, struct problem *problem) {
-  char allowed[256];
-  allowed_text(param, allowed, sizeof allowed);
-  int shown = length > 80 ? 80 : (int)length;
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, param->name, "%s is '%.*s'%s; allowed: %s", param->name, shown,
-                     value, length > 80 ? "..." : "", allowed);
 }
 
 // The next item of a comma list, as a NUL-terminated copy in `item`; false at the end or where an item is empty or too long.
@@ -255,9 +245,23 @@ bool voxelize_request_set(struct voxelize_request *request, const char *name, si
                        unknown);
   }
   if (!value) return problem_set(problem, PROBLEM_BAD_PARAMETER, param->name, "%s has no value", param->name);
-  if (!read_value(param, value, value_length, request)) return wrong_value(param, value, value_length, problem);
+  if (!read_value(param, value, value_length, request))
+    return voxelize_request_refuse(param->name, value, value_length, problem);
   request->given |= bit_of(param);
   return true;
+}
+
+bool voxelize_request_refuse(const char *name, const char *value, size_t value_length, struct problem *problem) {
+  char allowed[256];
+  allowed_text(find_param(name, strlen(name)), allowed, sizeof allowed);
+  int shown = value_length > 80 ? 80 : (int)value_length;
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s", name, shown, value,
+                     value_length > 80 ? "..." : "", allowed);
+}
+
+void voxelize_request_unset_outputs(struct voxelize_request *request) {
+  request->outputs = 0;
+  request->given &= ~bit_of(find_param("outputs", 7));
 }
 
 static uint32_t default_tensors(uint32_t features) {
@@ -309,45 +313,6 @@ bool voxelize_request_finish(struct voxelize_request *request, struct problem *p
   if (vx_grid_of(job, request->num_clouds ? request->num_clouds : 1, &grid, &error) != VX_OK)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, "voxel_size", "%s", error.text);
   return true;
-}
-
-static bool apply_preset(struct voxelize_request *request, const struct query *query, const struct presets *presets,
-                         struct problem *problem) {
-  struct voxelize_request named = {.preset = ""};
-  for (size_t i = 0; i < query->count; i++) {
-    const struct query_item *item = &query->items[i];
-    if (find_param(item->name, item->name_length) != &params[0]) continue;
-    if (!voxelize_request_set(&named, item->name, item->name_length, item->value, item->value_length, problem))
-      return false;
-    const struct preset *preset = presets_find(presets, named.preset);
-    if (!preset) return wrong_value(&params[0], item->value, item->value_length, problem);
-    *request = *presets_request(preset);
-    return true;
-  }
-  voxelize_request_init(request);
-  return true;
-}
-
-bool voxelize_request_from_query(struct voxelize_request *request, const struct query *query,
-                                 const struct presets *presets, struct problem *problem) {
-  if (!apply_preset(request, query, presets, problem)) return false;
-  uint32_t seen = 0;
-  for (size_t i = 0; i < query->count; i++) {
-    const struct query_item *item = &query->items[i];
-    if (!voxelize_request_set(request, item->name, item->name_length, item->value, item->value_length, problem))
-      return false;
-    const struct param *param = find_param(item->name, item->name_length);
-    if (seen & bit_of(param))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, param->name, "%s is given more than once", param->name);
-    seen |= bit_of(param);
-  }
-  // A query that asks for other features than its preset means their tensors, not the preset's list.
-  const struct param *feature = find_param("feature", 7), *outputs = find_param("outputs", 7);
-  if (seen & bit_of(feature) && !(seen & bit_of(outputs))) {
-    request->outputs = 0;
-    request->given &= ~bit_of(outputs);
-  }
-  return voxelize_request_finish(request, problem);
 }
 
 size_t voxelize_request_row_bytes(const struct voxelize_request *request) {

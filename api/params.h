@@ -27,19 +27,6 @@ struct voxelize_request {
   uint32_t given;      // 1 << row of each parameter set by preset or query
 };
 
-// One name=value of a query, percent-decoded; `value` is NULL where there is no '='. Not NUL-terminated by promise.
-struct query_item {
-  const char *name, *value;
-  size_t name_length, value_length;
-};
-enum { QUERY_MAX_ITEMS = 32 };
-struct query {
-  struct query_item items[QUERY_MAX_ITEMS];
-  size_t count;
-};
-
-struct presets;
-
 // The request that the defaults give.
 void voxelize_request_init(struct voxelize_request *request);
 
@@ -50,9 +37,11 @@ VX_WARN_UNUSED bool voxelize_request_set(struct voxelize_request *request, const
 // Holds the parameters against each other once all are set, and fills job.tensors. False with a problem.
 VX_WARN_UNUSED bool voxelize_request_finish(struct voxelize_request *request, struct problem *problem);
 
-// The whole way from a query: its preset, then every other parameter over it, each name once, then finish.
-VX_WARN_UNUSED bool voxelize_request_from_query(struct voxelize_request *request, const struct query *query,
-                                                const struct presets *presets, struct problem *problem);
+// As if `outputs` had not been given: the tensors follow from `feature` again.
+void voxelize_request_unset_outputs(struct voxelize_request *request);
+
+// The refusal of a value that the parameter does not take: what was given and what is allowed. Returns false.
+bool voxelize_request_refuse(const char *name, const char *value, size_t value_length, struct problem *problem);
 
 // Splits `rows` points into clouds: fills point_counts with one entry where the query gave none. False where they do not add up.
 VX_WARN_UNUSED bool voxelize_request_split(struct voxelize_request *request, int64_t rows, struct problem *problem);

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api/query.h"
 #include "server/request.h"
 #include "server/server.h"
 

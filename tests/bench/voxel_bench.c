@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "api/params.h"
 #include "api/presets.h"
+#include "api/query.h"
 #include "tests/bench/bench_run.h"
 
 // Those that a machine lacks are named and left out.

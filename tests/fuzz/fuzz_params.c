@@ -10,6 +10,7 @@
 
 #include "api/params.h"
 #include "api/presets.h"
+#include "api/query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

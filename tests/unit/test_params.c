@@ -9,6 +9,7 @@
 
 #include "api/params.h"
 #include "api/presets.h"
+#include "api/query.h"
 
 static struct presets *presets;
 

@@ -1,0 +1,54 @@
+// Presets and queries laid over each other; see query.h.
+#include "api/query.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_named(const struct query_item *item, const char *name) {
+  return item->name_length == strlen(name) && memcmp(item->name, name, item->name_length) == 0;
+}
+
+static const struct query_item *find_item(const struct query *query, const char *name) {
+  for (size_t i = 0; i < query->count; i++)
+    if (is_named(&query->items[i], name)) return &query->items[i];
+  return NULL;
+}
+
+static bool set_item(struct voxelize_request *request, const struct query_item *item, struct problem *problem) {
+  return voxelize_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
+}
+
+// Where the query starts from: the defaults, or its preset.
+static bool start_from(struct voxelize_request *request, const struct query *query, const struct presets *presets,
+                       struct problem *problem) {
+  const struct query_item *item = find_item(query, "preset");
+  voxelize_request_init(request);
+  if (!item) return true;
+  if (!set_item(request, item, problem)) return false;
+  const struct preset *preset = presets_find(presets, request->preset);
+  if (!preset) return voxelize_request_refuse("preset", item->value, item->value_length, problem);
+  *request = *presets_request(preset);
+  return true;
+}
+
+static bool is_repeated(const struct query *query, const char *name) {
+  size_t times = 0;
+  for (size_t i = 0; i < query->count; i++) times += is_named(&query->items[i], name);
+  return times > 1;
+}
+
+bool voxelize_request_from_query(struct voxelize_request *request, const struct query *query,
+                                 const struct presets *presets, struct problem *problem) {
+  if (!start_from(request, query, presets, problem)) return false;
+  // A query that asks for other features than its preset means their tensors, not the preset's list.
+  if (find_item(query, "feature")) voxelize_request_unset_outputs(request);
+  for (size_t i = 0; i < query->count; i++) {
+    const struct query_item *item = &query->items[i];
+    if (!set_item(request, item, problem)) return false;
+    char name[64];  // as long as any parameter's, now that it is known to be one
+    snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
+    if (is_repeated(query, name))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
+  }
+  return voxelize_request_finish(request, problem);
+}
