@@ -191,6 +191,7 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
 static void log_request(struct request *request, bool aborted) {
   struct log_line line;
   log_begin(&line, LOG_INFO, "request");
+  if (!line.wanted) return;
   log_string(&line, "id", request->id);
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
