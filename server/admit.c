@@ -161,6 +161,14 @@ static bool reserve_input(struct request *request) {
 
 // ---- all together -----------------------------------------------------------------------------------------------------
 
+// The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
+static const char *path_of_target(const char *target) {
+  static const char scheme[] = "http://";
+  if (strncasecmp(target, scheme, strlen(scheme)) != 0) return target;
+  const char *path = strchr(target + strlen(scheme), '/');
+  return path ? path : "/";
+}
+
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
   bool declared;
   if (!read_framing(request, &declared)) {
@@ -170,6 +178,7 @@ static bool decide(struct request *request, const char *method, const char *path
   if (!request->uri_sound)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the path or query has a malformed percent-encoding, or a NUL");
+  path = path_of_target(path);
   request->endpoint = route_find(path, &request->page_name);
   if (request->endpoint == ENDPOINT_UNKNOWN)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",

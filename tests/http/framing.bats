@@ -99,3 +99,8 @@ PYTHON
   answer=$(raw 'post /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')
   answered 405 "$answer"
 }
+
+@test "a request line that names the whole URL is the same request" {
+  answered 200 "$(raw 'GET http://proxied.example:80/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')"
+  answered 404 "$(raw 'GET http://proxied.example HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')"
+}
