@@ -17,41 +17,52 @@ static const char *header(const struct request *request, const char *name) {
   return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-struct framing {
+// What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they come.
+struct heads {
   int lengths, codings;
   const char *length, *coding;
+  const char *encoding;  // a Content-Encoding other than identity
+  bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
 };
 
-static enum MHD_Result collect_framing(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
-                                       const char *value, size_t value_size) {
-  struct framing *framing = cls;
-  (void)kind, (void)name_size, (void)value_size;
-  if (strcasecmp(name, "Content-Length") == 0) {
-    framing->lengths++;
-    framing->length = value;
-  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-    framing->codings++;
-    framing->coding = value;
+static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                     const char *value, size_t value_size) {
+  static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  struct heads *heads = cls;
+  (void)kind, (void)value_size;
+  if (name_size == 0 || strspn(name, token) != name_size) heads->odd = true;
+  bool length = strcasecmp(name, "Content-Length") == 0, coding = strcasecmp(name, "Transfer-Encoding") == 0;
+  // The library ends a value at its first NUL. Where that was the line's end, it has put two there, for CR and LF.
+  if ((length || coding) && value[strlen(value) + 1] != '\0') heads->odd = true;
+  if (heads->odd) return MHD_NO;  // seen enough
+  if (length) {
+    heads->lengths++;
+    heads->length = value;
+  } else if (coding) {
+    heads->codings++;
+    heads->coding = value;
+  } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
+    heads->encoding = value;
   }
   return MHD_YES;
 }
 
 // The library takes the first of several lengths and prefers chunked to a length, where another server in front may do
 // otherwise: two would then disagree about where a request ends. Such requests are refused, and the connection with them.
-static bool read_framing(struct request *request, bool *declared) {
-  struct framing framing = {0};
-  MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_framing, &framing);
-  *declared = framing.lengths + framing.codings > 0;
-  if (framing.lengths + framing.codings > 1)
+static bool read_framing(struct request *request, const struct heads *heads) {
+  if (heads->odd)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "a header's name has a space or another odd byte, or the length's value a NUL or no CR LF");
+  if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
-  if (framing.codings && strcasecmp(framing.coding, "chunked") != 0)
+  if (heads->codings && strcasecmp(heads->coding, "chunked") != 0)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
-                       framing.coding);
-  request->body_bytes = framing.codings ? -1 : 0;
+                       heads->coding);
+  request->body_bytes = heads->codings ? -1 : 0;
   // The library has refused what is not a number of 64 bits; past 63 it is too large for anything here.
-  if (framing.lengths) {
-    unsigned long long length = strtoull(framing.length, NULL, 10);
+  if (heads->lengths) {
+    unsigned long long length = strtoull(heads->length, NULL, 10);
     request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
   }
   return true;
@@ -82,18 +93,18 @@ static bool is_media_type(const char *value, const char *type) {
   return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
 }
 
-static bool check_media(struct request *request) {
+static bool check_media(struct request *request, const char *encoding) {
   // The second is what curl --data-binary says of any body.
   static const char *const types[] = {"application/octet-stream", "application/x-www-form-urlencoded"};
-  const char *type = header(request, "Content-Type"), *coding = header(request, "Content-Encoding");
+  const char *type = header(request, "Content-Type");
   bool known = !type;
   for (size_t i = 0; !known && i < sizeof types / sizeof *types; i++) known = is_media_type(type, types[i]);
   if (!known)
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
                        "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
-  if (coding && strcasecmp(coding, "identity") != 0)
+  if (encoding)
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL, "Content-Encoding is '%.80s'; allowed: none",
-                       coding);
+                       encoding);
   return true;
 }
 
@@ -170,8 +181,9 @@ static const char *path_of_target(const char *target) {
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  bool declared;
-  if (!read_framing(request, &declared)) {
+  struct heads heads = {0};
+  MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
+  if (!read_framing(request, &heads)) {
     *early = true;  // nobody can say where this request ends
     return false;
   }
@@ -188,8 +200,8 @@ static bool decide(struct request *request, const char *method, const char *path
   if (atomic_load(&request->server->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->metadata_only = wants_metadata_only(request);
-  return check_length(request, declared, early) && check_media(request) && read_query(request) && check_rows(request) &&
-         reserve_input(request);
+  return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request, heads.encoding) &&
+         read_query(request) && check_rows(request) && reserve_input(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {

@@ -15,32 +15,42 @@
 
 enum { CONNECTION_MEMORY = 256 * 1024 };
 
+// The library may give a request up after its first line without a word to on_completed, so nothing is allocated here: what
+// the line tells goes on in the address of one of these.
+static char sound_line, unsound_line;
+
+static bool is_line_mark(const void *request_cls) { return request_cls == &sound_line || request_cls == &unsound_line; }
+
+// Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there. It also
+// reads a URI to its first NUL; only where there is none does the version follow behind the one that it put there itself.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
-  (void)connection;
-  return request_open(cls, uri);
+  static const char hexadecimal[] = "0123456789abcdefABCDEF", version[] = "HTTP/";
+  (void)cls, (void)connection;
+  for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
+    if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
+        (percent[1] == '0' && percent[2] == '0'))
+      return &unsound_line;
+  return strncmp(uri + strlen(uri) + 1, version, strlen(version)) == 0 ? &sound_line : &unsound_line;
+}
+
+static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  struct peer *peer = info ? info->socket_context : NULL;
+  return peer ? request_open(server, connection, peer, uri_sound) : NULL;  // without one it cannot be watched
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
-  (void)cls, (void)version;
+  (void)version;
+  if (is_line_mark(*request_cls)) *request_cls = open_request(cls, connection, *request_cls == &sound_line);
   struct request *request = *request_cls;
-  if (!request) return MHD_NO;  // no memory for it
-  if (!request->connection) {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    request->connection = connection;
-    request->peer = info ? info->socket_context : NULL;
-    if (!request->peer) return MHD_NO;  // a connection that cannot be watched
-  }
-  return request_advance(request, method, path, data, size);
+  return request ? request_advance(request, method, path, data, size) : MHD_NO;
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
                          enum MHD_RequestTerminationCode code) {
-  (void)cls;
-  struct request *request = *request_cls;
-  if (!request) return;
-  if (!request->connection) request->connection = connection;  // it never came as far as its headers' end
-  request_close(request, code);
+  (void)cls, (void)connection;
+  if (*request_cls && !is_line_mark(*request_cls)) request_close(*request_cls, code);
   *request_cls = NULL;
 }
 

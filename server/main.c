@@ -64,7 +64,8 @@ static bool open_backend(char *error, size_t error_size) {
 static bool raise_file_limit(char *error, size_t error_size) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
-  rlim_t wanted = (rlim_t)server.options.max_connections + LINGER_SLOTS + OWN_FILES;
+  rlim_t wanted =
+      (rlim_t)server.options.max_connections + LINGER_SLOTS + OWN_FILES + 2 * (rlim_t)server.options.io_threads;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
     snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
@@ -96,6 +97,7 @@ static bool start(char *error, size_t error_size) {
   const struct options *options = &server.options;
   struct watcher_limits limits = {.idle_timeout_ns = options->idle_timeout_s * NS_PER_S,
                                   .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
+                                  .send_timeout_ns = options->send_timeout_s * NS_PER_S,
                                   .upload_min_rate = options->upload_min_rate};
   if (!raise_file_limit(error, error_size) || !open_backend(error, error_size)) return false;
   buffers_init(&server.buffers, server.backend, server.device, (size_t)options->memory_budget_bytes);
@@ -125,23 +127,26 @@ static bool wait_until(atomic_llong *count, int64_t until_ns) {
   return true;
 }
 
-// Accepted requests are answered, new ones refused. False where a job would not end.
+// Accepted requests are answered, new ones refused. False where a job would not end. Beyond the drain's own time it takes a
+// few seconds at most.
 static bool drain(void) {
-  static const int64_t last_ns = 5 * NS_PER_S;  // for what the drain's own time did not suffice
   atomic_store(&server.phase, PHASE_DRAINING);
-  if (!wait_until(&server.requests.open, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
+  if (!wait_until(&server.requests.active, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "waiting jobs are refused");
     refuse(queue_take_all(&server.queue), PROBLEM_DRAINING, "the server is stopping and its time to drain is over");
-    (void)wait_until(&server.requests.open, clock_ns() + last_ns);
   }
+  // Refusals and pages that are being sent; a client that goes on trickling a refused body is not waited for.
+  (void)wait_until(&server.requests.open, clock_ns() + NS_PER_S);
   queue_close(&server.queue);
-  return wait_until(&server.workers.running, clock_ns() + last_ns);
+  return wait_until(&server.workers.running, clock_ns() + 5 * NS_PER_S);
 }
 
 static void stop(void) {
   workers_join(&server);
+  watcher_halt(
+      &server.watcher);  // what its tick took from the queue is resumed now: the library ends only without jobs
   http_stop(&server);
-  watcher_stop(&server.watcher);
+  watcher_destroy(&server.watcher);
   requests_destroy(&server.requests);
   queue_destroy(&server.queue);
   buffers_destroy(&server.buffers);
@@ -161,8 +166,8 @@ static int serve(void) {
 
   int signal_number = 0;
   sigwait(&signals, &signal_number);
-  log_event(LOG_INFO, "draining", "signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
   pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // a second signal takes its default action: the end
+  log_event(LOG_INFO, "draining", "signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
   if (!drain()) {
     log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
     _exit(EXIT_FAILURE);

@@ -56,9 +56,11 @@ static const struct option options_table[] = {
      "a connection on which nothing moves for so long is closed; more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
      "a body must have come by then, or is answered 408"},
+    {"send_timeout_s", TYPE_INT, FIELD(send_timeout_s), 1, 86400, NULL, "60",
+     "an answer must have been taken by then, or its connection is closed"},
     {"upload_min_rate", TYPE_INT, FIELD(upload_min_rate), 0, GB, NULL, "16384",
      "bytes a second that a body must keep up after its first 5 seconds, or is answered 408; 0 = any"},
-    {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "30",
+    {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
      "after SIGTERM, accepted requests have so long to be answered"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
      "the longest that a job may wait for a worker, whatever its timeout_ms; then it is answered 504"},
@@ -233,6 +235,9 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
                   char *error, size_t error_size) {
   memset(options, 0, sizeof *options);
   *action = ACTION_SERVE;
+  // What only prints must not stumble over a bad environment or file.
+  for (int i = 1; i < argc; i++)
+    if (action_of(argv[i], action) && *action != ACTION_PRINT_CONFIG && *action != ACTION_CHECK_CONFIG) return true;
   for (size_t i = 0; i < OPTION_COUNT; i++)
     if (!set_option(options, &options_table[i], options_table[i].initial, "default", error, error_size)) return false;
   return read_environment(options, environment, true, error, error_size) &&

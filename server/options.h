@@ -21,7 +21,7 @@ struct options {
   int64_t workers, io_threads, queue_depth;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;
-  int64_t idle_timeout_s, upload_timeout_s, upload_min_rate, drain_timeout_s, max_timeout_ms;
+  int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_timeout_s, max_timeout_ms;
 };
 
 enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };

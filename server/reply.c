@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/clock.h"
 #include "server/pages.h"
 #include "server/request.h"
 #include "server/server.h"
@@ -97,6 +98,7 @@ enum MHD_Result request_reply(struct request *request) {
   if (add_headers(response, request, media_type)) {
     unsigned status = (unsigned)problem_info(request->problem.kind)->status;
     request_to(request, REQUEST_REPLY);
+    peer_reply_begin(request->peer, clock_ns());
     result = MHD_queue_response(request->connection, status, response);
   }
   MHD_destroy_response(response);

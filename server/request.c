@@ -154,8 +154,11 @@ static enum MHD_Result submit(struct request *request) {
   // First suspend, then publish: from the push on the request is not ours.
   MHD_suspend_connection(request->connection);
   if (!queue_push(&server->queue, request)) {
-    problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
-                (long long)server->options.queue_depth);
+    if (atomic_load(&server->phase) == PHASE_DRAINING)
+      problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+    else
+      problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
+                  (long long)server->options.queue_depth);
     request_resume(request);
   }
   return MHD_YES;
@@ -205,8 +208,8 @@ static void log_request(struct request *request, bool aborted) {
   log_string(&line, "client", client);
   log_string(&line, "endpoint", route_of(request->endpoint)->path);
   if (!aborted) log_integer(&line, "status", problem_info(request->problem.kind)->status);
-  if (request->problem.kind) log_string(&line, "reason", problem_info(request->problem.kind)->name);
-  if (request->problem.kind) log_string(&line, "detail", request->problem.detail);
+  if (request->problem.kind && !aborted) log_string(&line, "reason", problem_info(request->problem.kind)->name);
+  if (request->problem.kind && !aborted) log_string(&line, "detail", request->problem.detail);
   if (aborted) log_string(&line, "aborted", "true");
   log_integer(&line, "received_bytes", request->received_bytes);
   log_integer(&line, "sent_bytes", request->sent_bytes);
@@ -217,9 +220,9 @@ static void log_request(struct request *request, bool aborted) {
 void request_close(struct request *request, enum MHD_RequestTerminationCode code) {
   struct server *server = request->server;
   struct metrics *metrics = &server->metrics;
-  enum problem_kind failure = request->peer ? peer_failure(&server->watcher, request->peer) : PROBLEM_NONE;
+  enum problem_kind failure = peer_failure(&server->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
-  if (request->peer) peer_answer_end(request->peer);
+  peer_reply_end(request->peer, clock_ns());
   if (failure) problem_set(&request->problem, failure, NULL, "answered in mid-upload");
   give_input(request);
   if (request->output) buffer_give(request->output);
@@ -257,17 +260,8 @@ void requests_destroy(struct request_pool *pool) {
   pthread_mutex_destroy(&pool->lock);
 }
 
-// Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there.
-static bool uri_is_sound(const char *uri) {
-  static const char hexadecimal[] = "0123456789abcdefABCDEF";
-  for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
-    if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
-        (percent[1] == '0' && percent[2] == '0'))
-      return false;
-  return true;
-}
-
-struct request *request_open(struct server *server, const char *uri) {
+struct request *request_open(struct server *server, struct MHD_Connection *connection, struct peer *peer,
+                             bool uri_sound) {
   struct request_pool *pool = &server->requests;
   pthread_mutex_lock(&pool->lock);
   struct request *request = pool->free;
@@ -279,9 +273,9 @@ struct request *request_open(struct server *server, const char *uri) {
   request->state = REQUEST_NEW;
   request->server = server;
   request->next = NULL;
-  request->connection = NULL;
-  request->peer = NULL;
-  request->uri_sound = uri_is_sound(uri);
+  request->connection = connection;
+  request->peer = peer;
+  request->uri_sound = uri_sound;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = '\0';

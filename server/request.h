@@ -79,8 +79,9 @@ struct request_pool {
 void requests_init(struct request_pool *pool);
 void requests_destroy(struct request_pool *pool);
 
-// The library's calls, in order: the first line is here; headers, body, end (many calls); it is over.
-struct request *request_open(struct server *server, const char *uri);
+// The library's calls, in order: the headers are here (NULL: out of memory); headers, body, end (many calls); it is over.
+struct request *request_open(struct server *server, struct MHD_Connection *connection, struct peer *peer,
+                             bool uri_sound);
 enum MHD_Result request_advance(struct request *request, const char *method, const char *path, const char *data,
                                 size_t *size);
 void request_close(struct request *request, enum MHD_RequestTerminationCode code);

@@ -73,11 +73,16 @@ static bool move(struct peer *peer, int from, int to) {
   return atomic_compare_exchange_strong(&peer->phase, &from, to);
 }
 
-bool peer_upload_end(struct peer *peer) { return move(peer, PEER_UPLOAD, PEER_ANSWER); }
+bool peer_upload_end(struct peer *peer) { return move(peer, PEER_UPLOAD, PEER_JOB); }
 
-void peer_answer_end(struct peer *peer) {
-  atomic_store(&peer->since_ns, clock_ns());
-  (void)move(peer, PEER_ANSWER, PEER_IDLE);
+void peer_reply_begin(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  (void)move(peer, PEER_JOB, PEER_REPLY);
+}
+
+void peer_reply_end(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  if (!move(peer, PEER_REPLY, PEER_IDLE)) (void)move(peer, PEER_JOB, PEER_IDLE);
 }
 
 // With the lock held. The socket's send buffer is empty in an upload, so the short text goes out whole or not at all.
@@ -138,10 +143,13 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   }
   // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request is
   // whole: the library would take the end of file for the end of a client that waits for its answer.
-  bool over = phase == PEER_FAILED || (peer->half_closed && phase != PEER_ANSWER);
+  bool over = phase == PEER_FAILED || (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
+  // Nor one whose client takes a little of its answer now and then, which all the while holds the answer's memory.
+  if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns)
+    (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
 static void end_lingering(struct watcher *watcher, int index) {
@@ -151,14 +159,15 @@ static void end_lingering(struct watcher *watcher, int index) {
 
 // Reads and forgets. True once there is nothing more to wait for.
 static bool drain_socket(struct lingering *lingering) {
-  static char scrap[65536];  // only the watcher's thread comes here
+  static char scrap[65536];           // only the watcher's thread comes here
+  int64_t share = linger_bytes / 64;  // of one sweep: others wait for the lock
   ssize_t got;
   do {
     got = recv(lingering->fd, scrap, sizeof scrap, MSG_DONTWAIT);
-    if (got > 0) lingering->bytes_left -= got;
-  } while (got > 0 && lingering->bytes_left > 0);
+    if (got > 0) lingering->bytes_left -= got, share -= got;
+  } while (got > 0 && share > 0 && lingering->bytes_left > 0);
   if (got < 0) return errno != EAGAIN && errno != EINTR;
-  return lingering->bytes_left <= 0 || !lingering->shut;
+  return lingering->bytes_left <= 0 || (got == 0 && !lingering->shut);
 }
 
 static void on_event(struct watcher *watcher, const struct epoll_event *event) {
@@ -231,10 +240,13 @@ bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
   return true;
 }
 
-void watcher_stop(struct watcher *watcher) {
+void watcher_halt(struct watcher *watcher) {
   ssize_t written = write(watcher->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
   (void)written;  // an eventfd takes one
   pthread_join(watcher->thread, NULL);
+}
+
+void watcher_destroy(struct watcher *watcher) {
   while (watcher->lingering_count) end_lingering(watcher, 0);
   close(watcher->epoll_fd);
   close(watcher->stop_fd);

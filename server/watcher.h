@@ -5,6 +5,7 @@
 // early answer that a client still sending loses the answer. The watcher keeps an epoll set of its own over all connections and
 //   - pokes the library (SHUT_RD makes a new edge) while it expects more from a half-closed connection,
 //   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by byte,
+//   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),
 //   - marks clients that are surely gone while their job waits, and lets the queue drop what needs no run any more.
 //
@@ -25,7 +26,8 @@
 enum peer_phase {
   PEER_IDLE,    // between requests
   PEER_UPLOAD,  // a body is due
-  PEER_ANSWER,  // the job waits or runs, or the answer is being sent
+  PEER_JOB,     // the body is here: the job waits or runs
+  PEER_REPLY,   // the answer is being sent
   PEER_FAILED,  // the upload was ended with an error written straight to the socket
 };
 
@@ -34,7 +36,7 @@ struct peer {
   uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
   atomic_int phase;           // enum peer_phase
   atomic_bool gone;           // the client cannot read an answer any more
-  atomic_llong since_ns;      // when the upload, or the idleness, began
+  atomic_llong since_ns;      // when the upload, the reply or the idleness began
   char request_id[129];       // of the upload
   atomic_llong received;      // bytes of the body so far
   enum problem_kind failure;  // in phase FAILED; this and the rest under the watcher's lock
@@ -46,6 +48,7 @@ struct peer {
 struct watcher_limits {
   int64_t idle_timeout_ns;  // between requests, the head of the next one included
   int64_t upload_timeout_ns;
+  int64_t send_timeout_ns;
   int64_t upload_min_rate;  // bytes a second; 0 = any
 };
 
@@ -74,7 +77,8 @@ struct watcher {
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
                                   void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
                                   size_t error_size);
-void watcher_stop(struct watcher *watcher);  // after the HTTP library has closed every connection
+void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
+void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
 
 // A connection was accepted: its peer, or NULL where it cannot be watched.
 struct peer *watcher_opened(struct watcher *watcher, int fd);
@@ -86,8 +90,10 @@ void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns
 void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is here, or no longer wanted. False if the watcher has failed the upload: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
-// The answer is sent, or cannot be.
-void peer_answer_end(struct peer *peer);
+// The answer is about to be sent.
+void peer_reply_begin(struct peer *peer, int64_t now_ns);
+// It is sent, or cannot be.
+void peer_reply_end(struct peer *peer, int64_t now_ns);
 
 // Ends the upload in the middle: writes the problem straight to the socket. The caller then lets the library close the connection.
 void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
