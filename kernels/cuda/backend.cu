@@ -1,0 +1,159 @@
+// The CUDA backend: its table, its device and lanes, its memory.
+//
+// The device holds nothing but its description, so all threads may share it. A lane belongs to one thread at a time:
+// one stream, scratch that grows outside the hot path and is reused, and a little pinned memory for what the host
+// reads.
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/run.cuh"
+
+enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
+
+// Only asked for its attributes: whether this program has code for the device.
+static __global__ void probe_kernel() {}
+
+static enum vx_status inspect(int index, struct vx_description *description, struct vx_error *error) {
+  int count = 0;
+  CUDA_CALL(cudaGetDeviceCount(&count), error);
+  if (index < 0 || index >= count) {
+    snprintf(error->text, sizeof error->text, "there is no CUDA device %d: there are %d", index, count);
+    return VX_REFUSED;
+  }
+  struct cudaDeviceProp properties;
+  CUDA_CALL(cudaGetDeviceProperties(&properties, index), error);
+  snprintf(description->name, sizeof description->name, "%.120s", properties.name);
+  description->memory_bytes = (int64_t)properties.totalGlobalMem;
+  description->compute_capability = 10 * properties.major + properties.minor;
+  if (description->compute_capability < LEAST_CAPABILITY) {
+    snprintf(error->text, sizeof error->text, "%.120s has compute capability %d.%d; 7.5 is the least", properties.name,
+             properties.major, properties.minor);
+    return VX_REFUSED;
+  }
+  struct cudaFuncAttributes attributes;
+  CUDA_CALL(cudaSetDevice(index), error);
+  CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
+  return VX_OK;
+}
+
+static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
+  struct vx_description description = {};
+  CUDA_TRY(inspect(index, &description, error));
+  *device = (struct vx_device *)calloc(1, sizeof **device);
+  if (*device == NULL) {
+    snprintf(error->text, sizeof error->text, "no memory for CUDA device %d", index);
+    return VX_OUT_OF_MEMORY;
+  }
+  (*device)->index = index;
+  (*device)->description = description;
+  return VX_OK;
+}
+
+static void close_device(struct vx_device *device) { free(device); }
+
+static void describe(const struct vx_device *device, struct vx_description *description) {
+  *description = device->description;
+}
+
+static void close_lane(struct vx_lane *lane) {
+  if (lane == NULL) {
+    return;
+  }
+  // Errors have no reader any more; on a lost device all of these fail.
+  (void)cudaSetDevice(lane->device->index);
+  if (lane->stream != NULL) {
+    (void)cudaStreamSynchronize(lane->stream);
+  }
+  (void)cudaFree(lane->table.memory);
+  (void)cudaFree(lane->scratch.memory);
+  (void)cudaFree(lane->image.memory);
+  (void)cudaFreeHost(lane->result);
+  (void)cudaFreeHost(lane->cloud_points);
+  for (int i = 0; i <= VX_STAGE_COUNT; i++) {
+    if (lane->marks[i] != NULL) {
+      (void)cudaEventDestroy(lane->marks[i]);
+    }
+  }
+  if (lane->stream != NULL) {
+    (void)cudaStreamDestroy(lane->stream);
+  }
+  (void)cudaGetLastError();
+  free(lane);
+}
+
+static enum vx_status fill_lane(struct vx_lane *lane, struct vx_error *error) {
+  if (getrandom(lane->seed, sizeof lane->seed, 0) != (ssize_t)sizeof lane->seed) {
+    snprintf(error->text, sizeof error->text, "no random numbers: %s", strerror(errno));
+    return VX_REFUSED;
+  }
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);
+  CUDA_CALL(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), error);
+  for (int i = 0; i <= VX_STAGE_COUNT; i++) {
+    CUDA_CALL(cudaEventCreate(&lane->marks[i]), error);
+  }
+  size_t result_bytes = sizeof *lane->result + VX_MAX_CLOUDS * sizeof(uint32_t);
+  CUDA_CALL(cudaMallocHost((void **)&lane->result, result_bytes), error);
+  CUDA_CALL(cudaMallocHost((void **)&lane->cloud_points, (VX_MAX_CLOUDS + 1) * sizeof(uint32_t)), error);
+  return VX_OK;
+}
+
+static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
+  struct vx_lane *opened = (struct vx_lane *)calloc(1, sizeof *opened);
+  if (opened == NULL) {
+    snprintf(error->text, sizeof error->text, "no memory for a CUDA lane");
+    return VX_OUT_OF_MEMORY;
+  }
+  opened->device = device;
+  enum vx_status status = fill_lane(opened, error);
+  if (status != VX_OK) {
+    close_lane(opened);
+    return status;
+  }
+  *lane = opened;
+  return VX_OK;
+}
+
+// Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
+static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
+
+static void *alloc_host(struct vx_device *device, size_t bytes) {
+  if (mapped(bytes) == 0 || cudaSetDevice(device->index) != cudaSuccess) {
+    return NULL;
+  }
+  void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return NULL;
+  }
+  if (cudaHostRegister(memory, mapped(bytes), cudaHostRegisterPortable) != cudaSuccess) {
+    (void)cudaGetLastError();
+    munmap(memory, mapped(bytes));
+    return NULL;
+  }
+  return memory;
+}
+
+static void free_host(struct vx_device *device, void *memory, size_t bytes) {
+  if (memory != NULL) {
+    (void)cudaSetDevice(device->index);
+    (void)cudaHostUnregister(memory);
+    (void)cudaGetLastError();
+    munmap(memory, mapped(bytes));
+  }
+}
+
+extern "C" const struct vx_backend vx_cuda_backend = {
+    /* name */ "cuda",
+    /* open */ open_device,
+    /* close */ close_device,
+    /* describe */ describe,
+    /* lane_open */ open_lane,
+    /* lane_close */ close_lane,
+    /* voxelize */ cuda_voxelize,
+    /* host_alloc */ alloc_host,
+    /* host_free */ free_host,
+};
