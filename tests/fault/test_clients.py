@@ -156,5 +156,20 @@ class Connections(FaultCase):
                 self.assert_voxels(self.daemon.post(VOXELIZE, rows(20)))
 
 
+class SlowReader(FaultCase):
+    ARGS = ("--send-timeout-s", "1", "--idle-timeout-s", "86400")
+
+    def test_client_that_takes_too_long_over_its_answer_is_cut_off(self):
+        connection = self.raw(receive_buffer=4096).send(post(LARGE_BODY, LARGE))
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= MB, "an answer under way")
+
+        def cut_off():
+            connection.socket.recv(1000)  # a little now and then: the connection is never idle
+            return self.daemon.status()["buffers"]["in_use_bytes"] == 0
+
+        wait_until(cut_off, "the answer's memory to be given back")
+        self.daemon.assert_quiet()
+
+
 if __name__ == "__main__":
     unittest.main()

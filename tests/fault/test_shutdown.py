@@ -122,6 +122,15 @@ class Shutdown(unittest.TestCase):
         self.assertTrue(uploading.ended())
         uploading.close()
 
+    def test_refused_body_that_goes_on_is_not_waited_for(self):
+        # With a day to drain the test would hang if it were.
+        daemon = Daemon("--drain-timeout-s", "86400")
+        refused = Raw(daemon).send(head("POST", "/nowhere", "Content-Length: 1600000") + rows(100))
+        wait_until(lambda: daemon.status()["requests"]["open"] >= 2, "the refused request")
+        daemon.terminate()
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+        refused.close()
+
     def test_client_gone_while_its_job_drains(self):
         daemon, crowd = self.loaded(0.5)
         leaving = [Raw(daemon).send(post(rows(100))) for _ in range(6)]
