@@ -1,4 +1,5 @@
-# One set of sources, built in flavours: `plain` is what runs in production, `asan` (ASan and UBSan) and `tsan` are for tests.
+# One set of sources, built in flavours: `plain` is what runs in production; `asan` (ASan and UBSan), `tsan` and `faults` (CUDA
+# calls that fail on request) are for tests.
 # Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others, and link libraries of their own flavour.
 
 set(voxeld_warnings -Wall -Wextra -Wpedantic)
@@ -13,9 +14,11 @@ set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
 set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
 set(voxeld_compile_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 set(voxeld_compile_tsan -O1 -fsanitize=thread)
+set(voxeld_compile_faults ${voxeld_compile_plain})
 set(voxeld_link_plain -Wl,-z,relro,-z,now)
 set(voxeld_link_asan -fsanitize=address,undefined)
 set(voxeld_link_tsan -fsanitize=thread)
+set(voxeld_link_faults ${voxeld_link_plain})
 
 # The target that NAME, one of the project's libraries or programs, is built by in FLAVOUR; other names stay as they are.
 function(voxeld_target_name NAME FLAVOUR RESULT)
@@ -36,6 +39,34 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
     voxeld_target_name(${library} ${FLAVOUR} library)
     target_link_libraries(${TARGET} PUBLIC ${library})
   endforeach()
+endfunction()
+
+# Bit by bit what the CPU computes: no fused multiply-add, IEEE division, subnormals kept.
+function(voxeld_configure_cuda TARGET)
+  target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(${TARGET} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE>")
+  set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
+endfunction()
+
+# The CUDA backend, or its stand-in, in the library `kernels` of a flavour.
+function(voxeld_add_cuda FLAVOUR CHECK)
+  voxeld_target_name(kernels ${FLAVOUR} target)
+  if(FLAVOUR MATCHES "^(asan|tsan)$")
+    target_sources(${target} PRIVATE tests/standin/cuda_standin.c tests/standin/inject.c)
+  elseif(VOXELD_CUDA_FOUND)
+    target_sources(${target} PRIVATE ${CHECK} $<TARGET_OBJECTS:kernels-cuda>)
+    voxeld_configure_cuda(${target})
+    # Nothing beyond libc is needed where the program runs.
+    target_link_options(${target} PUBLIC -static-libstdc++ -static-libgcc)
+  else()
+    return()
+  endif()
+  if(FLAVOUR STREQUAL faults)
+    target_sources(${target} PRIVATE tests/standin/inject.c)
+    target_compile_definitions(${target} PRIVATE VOXELD_FAULTS)
+  endif()
+  target_compile_definitions(${target} PRIVATE VOXELD_CUDA)
 endfunction()
 
 function(voxeld_library NAME FLAVOUR)

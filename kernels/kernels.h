@@ -164,6 +164,8 @@ struct vx_description {
 struct vx_backend {
   const char *name;  // "cpu", "cuda"
 
+  // How many devices there are to open; without any, an error that says why (no driver, one that is too old, no device).
+  VX_WARN_UNUSED enum vx_status (*count)(int *count, struct vx_error *error);
   // Opens device number `index`. On success *device is the caller's until close.
   VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct vx_error *error);
   void (*close)(struct vx_device *device);
@@ -174,12 +176,17 @@ struct vx_backend {
   void (*lane_close)(struct vx_lane *lane);
   VX_WARN_UNUSED enum vx_status (*voxelize)(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
 
-  // Memory for input and output of jobs (pinned for a GPU), aligned to 4096 bytes. NULL when there is none.
+  // Memory for input and output of jobs, aligned to 4096 bytes: pinned for a GPU (for all devices of the backend), as long as
+  // its device is not lost. NULL when there is none.
   void *(*host_alloc)(struct vx_device *device, size_t bytes);
   void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
 };
 
-extern const struct vx_backend vx_cpu_backend;
+extern const struct vx_backend vx_cpu_backend;  // always there
+// The backends of this build, the fastest first; NULL ends them.
+extern const struct vx_backend *const vx_backends[];
+// NULL if this build has none of that name.
+const struct vx_backend *vx_backend_find(const char *name);
 
 #ifdef __cplusplus
 }

@@ -31,6 +31,12 @@ static void name_processor(char *name, size_t size) {
   fclose(file);
 }
 
+static enum vx_status count_devices(int *count, struct vx_error *error) {
+  (void)error;
+  *count = 1;
+  return VX_OK;
+}
+
 static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
   if (index != 0) {
     snprintf(error->text, sizeof error->text, "there is no CPU device %d: all processors are device 0", index);
@@ -89,6 +95,7 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
 
 const struct vx_backend vx_cpu_backend = {
     .name = "cpu",
+    .count = count_devices,
     .open = open_device,
     .close = close_device,
     .describe = describe,

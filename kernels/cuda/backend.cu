@@ -18,9 +18,17 @@ enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 // Only asked for its attributes: whether this program has code for the device.
 static __global__ void probe_kernel() {}
 
-static enum vx_status inspect(int index, struct vx_description *description, struct vx_error *error) {
+static enum vx_status count_devices(int *count, struct vx_error *error) {
+  // All kernels are loaded when a device is opened, not by the first job that needs one. Before the first CUDA call.
+  (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  *count = 0;
+  return cuda_check(cudaGetDeviceCount(count), "cudaGetDeviceCount", error);
+}
+
+static enum vx_status inspect(int index, struct vx_device *device, struct vx_error *error) {
+  struct vx_description *description = &device->description;
   int count = 0;
-  CUDA_CALL(cudaGetDeviceCount(&count), error);
+  CUDA_TRY(count_devices(&count, error));
   if (index < 0 || index >= count) {
     snprintf(error->text, sizeof error->text, "there is no CUDA device %d: there are %d", index, count);
     return VX_REFUSED;
@@ -38,19 +46,21 @@ static enum vx_status inspect(int index, struct vx_description *description, str
   struct cudaFuncAttributes attributes;
   CUDA_CALL(cudaSetDevice(index), error);
   CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
+  // Both the device and the code that was compiled for it must know how: older code does not wait (see cuda_wait).
+  device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
+  device->index = index;
   return VX_OK;
 }
 
 static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
-  struct vx_description description = {};
-  CUDA_TRY(inspect(index, &description, error));
-  *device = (struct vx_device *)calloc(1, sizeof **device);
+  struct vx_device inspected = {};
+  CUDA_TRY(inspect(index, &inspected, error));
+  *device = (struct vx_device *)malloc(sizeof **device);
   if (*device == NULL) {
     snprintf(error->text, sizeof error->text, "no memory for CUDA device %d", index);
     return VX_OUT_OF_MEMORY;
   }
-  (*device)->index = index;
-  (*device)->description = description;
+  **device = inspected;
   return VX_OK;
 }
 
@@ -121,20 +131,25 @@ static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane,
 // Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
+// On a lost device memory is just memory: the jobs go on without it.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
-  if (mapped(bytes) == 0 || cudaSetDevice(device->index) != cudaSuccess) {
+  if (mapped(bytes) == 0) {
     return NULL;
   }
   void *memory = mmap(NULL, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return NULL;
   }
-  if (cudaHostRegister(memory, mapped(bytes), cudaHostRegisterPortable) != cudaSuccess) {
-    (void)cudaGetLastError();
-    munmap(memory, mapped(bytes));
-    return NULL;
+  struct vx_error error;
+  enum vx_status status = cuda_check(cudaSetDevice(device->index), "cudaSetDevice", &error);
+  if (status == VX_OK) {
+    status = cuda_check(cudaHostRegister(memory, mapped(bytes), cudaHostRegisterPortable), "cudaHostRegister", &error);
   }
-  return memory;
+  if (status == VX_OK || status == VX_DEVICE_LOST) {
+    return memory;
+  }
+  munmap(memory, mapped(bytes));
+  return NULL;
 }
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
@@ -148,6 +163,7 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
 
 extern "C" const struct vx_backend vx_cuda_backend = {
     /* name */ "cuda",
+    /* count */ count_devices,
     /* open */ open_device,
     /* close */ close_device,
     /* describe */ describe,

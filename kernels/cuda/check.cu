@@ -3,6 +3,10 @@
 
 #include <stdio.h>
 
+#ifdef VOXELD_FAULTS
+#include "tests/standin/inject.h"
+#endif
+
 // What the host asked for cannot be had, and the device is as well as before. Whatever is not listed here is taken for
 // the loss of the device: running on after an error that nobody foresaw could write a wrong byte.
 static bool is_callers_fault(cudaError_t result) {
@@ -30,7 +34,19 @@ static enum vx_status status_of(cudaError_t result) {
   return is_callers_fault(result) ? VX_REFUSED : VX_DEVICE_LOST;
 }
 
+#ifdef VOXELD_FAULTS
+static cudaError_t instead_of(cudaError_t result) {
+  static const cudaError_t stands_for[] = {cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation,
+                                           cudaErrorIllegalAddress};  // by vx_status
+  cudaError_t injected = stands_for[inject_next()];
+  return result == cudaSuccess ? injected : result;
+}
+#else
+static cudaError_t instead_of(cudaError_t result) { return result; }
+#endif
+
 enum vx_status cuda_check(cudaError_t result, const char *what, struct vx_error *error) {
+  result = instead_of(result);
   if (result == cudaSuccess) {
     return VX_OK;
   }

@@ -97,6 +97,7 @@ struct vx_lane {
 
 struct vx_device {
   int index;
+  bool overlap;  // whether a kernel can be started while the one before it ends
   struct vx_description description;
 };
 
@@ -111,7 +112,6 @@ struct cuda_run {
   uint32_t num_points;    // of all clouds
   uint32_t row_capacity;  // most rows that all clouds can have
   bool lists_wanted;      // whether anything reads the kept points voxel by voxel
-  bool overlap;           // whether the device can start a kernel while the one before it ends
   bool sorted_lists;      // listed by sorting all points rather than cell by cell
 
   // Arrays of the job, in the lane's scratch; those not needed are NULL.
@@ -186,7 +186,7 @@ static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params
   config.dynamicSmemBytes = shared_bytes;
   config.stream = run->stream;
   config.attrs = &attribute;
-  config.numAttrs = run->overlap ? 1 : 0;
+  config.numAttrs = run->lane->device->overlap ? 1 : 0;
   return cuda_check(cudaLaunchKernelEx(&config, kernel, p), name, error);
 }
 

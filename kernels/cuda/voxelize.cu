@@ -85,7 +85,6 @@ static void read_params(struct cuda_run *run) {
   run->lists_wanted = params->block_filter.enabled || (params->tensors & TENSORS_OF_LISTS) != 0;
   run->sorted_lists = params->block_filter.enabled;  // which goes through all lists point by point
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
-  run->overlap = run->lane->device->description.compute_capability >= 90;
   // At least half empty, and more where that costs little, so that probes are short; above 2^30 points 32 bits for a
   // slot's number allow no more than this.
   uint64_t slots = power_of_two((run->num_points < 1 << 19 ? 4 : 2) * (uint64_t)run->num_points);

@@ -16,14 +16,7 @@
 #include "api/query.h"
 #include "tests/bench/bench_run.h"
 
-// Those that a machine lacks are named and left out.
-static const struct vx_backend *const backends[] = {&vx_cpu_backend};
-enum {
-  NUM_BACKENDS = sizeof backends / sizeof *backends,
-  MAX_SETTINGS = QUERY_MAX_ITEMS,
-  WARM_UP = 3,
-  PLAIN_WARM_UP = 1
-};
+enum { MAX_BACKENDS = 4, MAX_SETTINGS = QUERY_MAX_ITEMS, WARM_UP = 3, PLAIN_WARM_UP = 1 };
 
 // A program option that stands for a parameter of the service.
 static const struct {
@@ -50,7 +43,7 @@ struct options {
 struct bench {
   struct options options;
   struct presets *presets;
-  struct bench_backend open[NUM_BACKENDS];
+  struct bench_backend open[MAX_BACKENDS];
   int num_open;
   struct bench_scan *scans;
   int num_scans;
@@ -59,7 +52,7 @@ struct bench {
 
 // What one set of parameters costs on one scan; a result whose median is negative was not measured.
 struct row {
-  struct bench_result backend[NUM_BACKENDS], plain;
+  struct bench_result backend[MAX_BACKENDS], plain;
 };
 
 static void usage(FILE *to) {
@@ -381,8 +374,9 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
   }
   for (int i = 0; i < num_paths; i++)
     if (!add_path(bench, paths[i], voxelize_request_row_bytes(&request))) return false;
-  for (int i = 0; i < NUM_BACKENDS; i++)
-    if (bench_open(backends[i], &bench->open[bench->num_open])) bench->num_open++;
+  // Those that a machine lacks are named and left out.
+  for (int i = 0; vx_backends[i] && bench->num_open < MAX_BACKENDS; i++)
+    if (bench_open(vx_backends[i], &bench->open[bench->num_open])) bench->num_open++;
   struct row *rows = calloc((size_t)bench->num_scans + 1, sizeof *rows);
   bool ok = rows && bench->num_scans > 0 && bench->num_open > 0;
   if (!ok) fprintf(stderr, "voxel-bench: %s\n", bench->num_scans == 0 ? "no *.bin file there" : "no backend to run");

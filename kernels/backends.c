@@ -1,0 +1,24 @@
+// The backends of this build. VOXELD_CUDA is defined where the CUDA backend, or a stand-in for it, is linked in.
+#include <string.h>
+
+#include "kernels/kernels.h"
+#ifdef VOXELD_CUDA
+#include "kernels/cuda/cuda_backend.h"
+#endif
+
+const struct vx_backend *const vx_backends[] = {
+#ifdef VOXELD_CUDA
+    &vx_cuda_backend,
+#endif
+    &vx_cpu_backend,
+    NULL,
+};
+
+const struct vx_backend *vx_backend_find(const char *name) {
+  for (const struct vx_backend *const *backend = vx_backends; *backend != NULL; backend++) {
+    if (strcmp((*backend)->name, name) == 0) {
+      return *backend;
+    }
+  }
+  return NULL;
+}
