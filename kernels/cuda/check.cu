@@ -3,10 +3,6 @@
 
 #include <stdio.h>
 
-#ifdef VOXELD_FAULTS
-#include "tests/standin/inject.h"
-#endif
-
 // What the host asked for cannot be had, and the device is as well as before. Whatever is not listed here is taken for
 // the loss of the device: running on after an error that nobody foresaw could write a wrong byte.
 static bool is_callers_fault(cudaError_t result) {
@@ -35,6 +31,8 @@ static enum vx_status status_of(cudaError_t result) {
 }
 
 #ifdef VOXELD_FAULTS
+extern "C" enum vx_status inject_next(void);  // tests/standin/inject.h: what a test wants this call to come to
+
 static cudaError_t instead_of(cudaError_t result) {
   static const cudaError_t stands_for[] = {cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation,
                                            cudaErrorIllegalAddress};  // by vx_status
