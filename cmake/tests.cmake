@@ -41,19 +41,28 @@ function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   endforeach()
 endfunction()
 
+# Tests of every kind run in these; `faults` is for cuda.faults and fault.devices alone.
+set(test_flavours ${flavours})
+list(REMOVE_ITEM test_flavours faults)
+
 # unit: one cmocka program a file, in each flavour.
 foreach(source IN LISTS unit_sources)
   cmake_path(GET source STEM stem)
   string(REGEX REPLACE "^test_" "unit." name ${stem})
-  foreach(flavour IN LISTS flavours)
+  foreach(flavour IN LISTS test_flavours)
     voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} LIBRARIES server PkgConfig::cmocka)
     voxeld_target_name(${stem} ${flavour} target)
     voxeld_test(${name} ${flavour} unit 300 $<TARGET_FILE:${target}>)
   endforeach()
 endforeach()
 
-voxeld_script_tests(http "tests/http/*.bats" 600 "${flavours}" ${BATS})
-voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${flavours}" ${PYTHON})
+voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})
+voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
+if(VOXELD_CUDA_FOUND)
+  voxeld_test(fault.devices faults fault 900 ${PYTHON} tests/fault/test_devices.py)
+  voxeld_test(cuda.faults plain cuda 600 ${CMAKE_BINARY_DIR}/bin/faults/cuda-faults)
+  voxeld_test(cuda.equal plain cuda 900 ${CMAKE_BINARY_DIR}/bin/cuda-equal --jobs 200)
+endif()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
 if(TEST oracle.scans) # all of it needs real scans

@@ -1,9 +1,12 @@
-// One job on one lane: the worker's side of a request. The worker owns the request from REQUEST_QUEUED until it resumes the
+// One job on a lane, or on two where the first fails: the worker's side of a request. The worker owns the request from REQUEST_QUEUED until it resumes the
 // connection; the output buffer that is taken here goes with the answer.
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "server/clock.h"
+#include "server/log.h"
 #include "server/request.h"
 #include "server/server.h"
 
@@ -13,6 +16,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   struct server *server = request->server;
   request->layout = *layout;
   request->header_reserve = answer_header_reserve(&request->answer, layout);
+  request->output_refused = true;
   size_t most = (size_t)server->options.max_response_bytes;
   if (layout->bytes > most || request->header_reserve > most - layout->bytes) {
     snprintf(error->text, sizeof error->text, "the answer would have %zu bytes; allowed: up to %zu", layout->bytes,
@@ -26,13 +30,13 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
              request->output_length);
     return VX_OUT_OF_MEMORY;
   }
+  request->output_refused = false;
   *block = request->output->data + request->header_reserve;
   return VX_OK;
 }
 
 static void prepare(struct request *request, int64_t now_ns) {
   static _Alignas(VX_TENSOR_ALIGNMENT) const char no_points[VX_TENSOR_ALIGNMENT];
-  struct server *server = request->server;
   request->job = (struct vx_voxelize_job){
       .params = request->voxelize.job,
       .points = request->input ? request->input->data : no_points,
@@ -45,13 +49,12 @@ static void prepare(struct request *request, int64_t now_ns) {
   if (request->metadata_only) request->job.params.tensors = 0;
   request->answer = (struct answer){
       .request_id = request->id,
-      .backend = server->backend->name,
-      .device = server->description.name,
       .request = &request->voxelize,
       .job = &request->job,
       .receive_ns = request->queued_ns - request->started_ns,
       .queue_ns = now_ns - request->queued_ns,
   };
+  request->output_refused = false;
 }
 
 static bool write_metadata(struct request *request) {
@@ -75,22 +78,75 @@ static bool failed(struct request *request, enum vx_status status, const struct 
   return problem_set(&request->problem, kinds[status], NULL, "%s", error->text);
 }
 
+// ---- the lanes --------------------------------------------------------------------------------------------------------
+
+static enum vx_status run_on(struct request *request, const struct device *device, struct vx_lane *lane,
+                             struct vx_error *error) {
+  request->answer.backend = device->backend->name;
+  request->answer.device = device->description.name;
+  return device->backend->voxelize(lane, &request->job, error);
+}
+
+// A GPU did not do its job. If it never will again, that is told once, and the others take over.
+static void report(struct request *request, struct device *gpu, enum vx_status status, const char *reason) {
+  struct server *server = request->server;
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, "a GPU failed a job");
+  log_string(&line, "id", request->id);
+  log_string(&line, "device", gpu->description.name);
+  log_integer(&line, "index", gpu->index);
+  log_string(&line, "failure", metrics_failure_name(status));
+  log_string(&line, "error", reason);
+  log_end(&line);
+  metrics_rerun(&server->metrics, status);
+  if (status != VX_DEVICE_LOST || !device_lose(&server->devices, gpu, reason)) return;
+  bool restart = server->options.on_device_lost == LOST_EXIT;
+  log_event(LOG_ERROR, "a GPU is lost", "effect", restart ? "drain and exit" : "its jobs go to other devices");
+  workers_wake(&server->workers);
+  if (!restart || atomic_exchange(&server->must_restart, true)) return;
+  kill(getpid(), SIGTERM);  // main waits for it
+}
+
+// What the GPU fails to do, the CPU does, and writes the same bytes.
+static enum vx_status run_lanes(struct request *request, struct worker *worker, struct vx_error *error) {
+  struct device *gpu = worker->gpu;
+  struct vx_error gpu_error = {""};
+  enum vx_status gpu_status = VX_OK;
+  if (gpu && !device_is_lost(gpu)) {
+    gpu_status = run_on(request, gpu, worker->gpu_lane, &gpu_error);
+    if (gpu_status == VX_OK || request->output_refused) {
+      *error = gpu_error;
+      return gpu_status;
+    }
+    if (request->output) buffer_give(request->output);
+    request->output = NULL;
+  }
+  enum vx_status status = run_on(request, &request->server->devices.cpu, worker->cpu_lane, error);
+  // What both refuse is the request's fault.
+  if (gpu_status != VX_OK && !(gpu_status == VX_REFUSED && status == VX_REFUSED))
+    report(request, gpu, gpu_status, gpu_error.text);
+  return status;
+}
+
+// ---- the job ----------------------------------------------------------------------------------------------------------
+
 static void count(struct request *request) {
   int64_t spans[SPAN_COUNT] = {[SPAN_RECEIVE] = request->answer.receive_ns,
                                [SPAN_QUEUE] = request->answer.queue_ns,
                                [SPAN_TOTAL] = request->answer.total_ns};
   memcpy(&spans[SPAN_STAGES], request->job.stage_ns, sizeof request->job.stage_ns);
-  metrics_job(&request->server->metrics, &request->job.counts, spans);
+  bool on_gpu = request->answer.backend != vx_cpu_backend.name;
+  metrics_job(&request->server->metrics, on_gpu, &request->job.counts, spans);
 }
 
-static bool run(struct request *request, struct vx_lane *lane) {
+static bool run(struct request *request, struct worker *worker) {
   struct vx_error error = {""};
   int64_t now_ns = clock_ns();
   if (request_is_stale(request, now_ns))
     return problem_set(&request->problem, PROBLEM_DEADLINE, NULL, "the job waited %lld ms and had not begun",
                        (long long)((now_ns - request->queued_ns) / NS_PER_MS));
   prepare(request, now_ns);
-  enum vx_status status = request->server->backend->voxelize(lane, &request->job, &error);
+  enum vx_status status = run_lanes(request, worker, &error);
   if (status != VX_OK) return failed(request, status, &error);
   request->answer.total_ns = clock_ns() - request->started_ns;
   if (request->metadata_only) {
@@ -102,9 +158,9 @@ static bool run(struct request *request, struct vx_lane *lane) {
   return true;
 }
 
-void request_run(struct request *request, struct vx_lane *lane) {
+void request_run(struct request *request, struct worker *worker) {
   request_to(request, REQUEST_RUNNING);
-  request->output_ready = run(request, lane);
+  request->output_ready = run(request, worker);
   // Memory goes back as early as it can: the answer may take long to send.
   if (request->input) buffer_give(request->input);
   request->input = NULL;

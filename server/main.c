@@ -1,6 +1,7 @@
 // voxeld: reads its options, opens the backend, serves until a signal, drains, and exits.
 //
-// Only main exits. SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the
+// Only main exits: with 0 after a clean stop, 1 where a job would not end, 2 where it could not start, 3 where it stopped because a
+// GPU was lost. SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the
 // process at once.
 #include <errno.h>
 #include <signal.h>
@@ -15,6 +16,8 @@
 #include "server/log.h"
 #include "server/pages.h"
 #include "server/server.h"
+
+enum { EXIT_DEVICE_LOST = 3 };
 
 static struct server server;
 
@@ -36,7 +39,7 @@ static int print(void (*write_text)(struct text *out)) {
 }
 
 static void write_config(struct text *out) { options_print_config(&server.options, out); }
-static void write_good(struct text *out) { text_put(out, "the options and presets are good\n"); }
+static void write_good(struct text *out) { text_put(out, "the options, presets and devices are good\n"); }
 
 static int fail(const char *error) {
   fprintf(stderr, "voxeld: %s\n", error);
@@ -44,21 +47,6 @@ static int fail(const char *error) {
 }
 
 // ---- serving ------------------------------------------------------------------------------------------------------------
-
-static bool open_backend(char *error, size_t error_size) {
-  if (server.options.backend == BACKEND_CUDA) {
-    snprintf(error, error_size, "backend cuda: this binary was built without CUDA; use --backend cpu or auto");
-    return false;
-  }
-  struct vx_error reason = {""};
-  server.backend = &vx_cpu_backend;
-  if (server.backend->open(0, &server.device, &reason) != VX_OK) {
-    snprintf(error, error_size, "backend %s: %s", server.backend->name, reason.text);
-    return false;
-  }
-  server.backend->describe(server.device, &server.description);
-  return true;
-}
 
 // Every connection needs a descriptor: a limit that the system does not grant is an error now, not a refusal later.
 static bool raise_file_limit(char *error, size_t error_size) {
@@ -99,8 +87,9 @@ static bool start(char *error, size_t error_size) {
                                   .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
                                   .send_timeout_ns = options->send_timeout_s * NS_PER_S,
                                   .upload_min_rate = options->upload_min_rate};
-  if (!raise_file_limit(error, error_size) || !open_backend(error, error_size)) return false;
-  buffers_init(&server.buffers, server.backend, server.device, (size_t)options->memory_budget_bytes);
+  if (!raise_file_limit(error, error_size) || !devices_open(&server.devices, options, error, error_size)) return false;
+  const struct device *device = devices_main(&server.devices);
+  buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes);
   queue_init(&server.queue, options->queue_depth);
   requests_init(&server.requests);
   if (!workers_start(&server, error, error_size) ||
@@ -112,9 +101,10 @@ static bool start(char *error, size_t error_size) {
   log_begin(&line, LOG_INFO, "listening");
   log_string(&line, "address", server.address);
   log_string(&line, "version", VOXELD_VERSION);
-  log_string(&line, "backend", server.backend->name);
-  log_string(&line, "device", server.description.name);
-  log_integer(&line, "workers", server.workers.count);
+  log_string(&line, "backend", device->backend->name);
+  log_string(&line, "device", device->description.name);
+  log_integer(&line, "devices", server.devices.count > 0 ? server.devices.count : 1);
+  log_integer(&line, "workers", workers_at_work(&server.workers));
   log_end(&line);
   return true;
 }
@@ -142,15 +132,16 @@ static bool drain(void) {
 }
 
 static void stop(void) {
-  workers_join(&server);
+  workers_join(&server.workers);
   watcher_halt(
       &server.watcher);  // what its tick took from the queue is resumed now: the library ends only without jobs
   http_stop(&server);
   watcher_destroy(&server.watcher);
   requests_destroy(&server.requests);
+  workers_destroy(&server.workers);
   queue_destroy(&server.queue);
   buffers_destroy(&server.buffers);
-  server.backend->close(server.device);
+  devices_close(&server.devices);
   presets_free(server.presets);
 }
 
@@ -167,14 +158,18 @@ static int serve(void) {
   int signal_number = 0;
   sigwait(&signals, &signal_number);
   pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // a second signal takes its default action: the end
-  log_event(LOG_INFO, "draining", "signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT");
+  bool restart = atomic_load(&server.must_restart);
+  log_event(LOG_INFO, "draining", "signal",
+            restart                    ? "own: a GPU is lost"
+            : signal_number == SIGTERM ? "SIGTERM"
+                                       : "SIGINT");
   if (!drain()) {
     log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
     _exit(EXIT_FAILURE);
   }
   stop();
-  log_event(LOG_INFO, "stopped", "exit", "0");
-  return EXIT_SUCCESS;
+  log_event(LOG_INFO, "stopped", "exit", restart ? "3" : "0");
+  return restart ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
 }
 
 int main(int argc, char **argv) {
@@ -193,5 +188,8 @@ int main(int argc, char **argv) {
   }
   server.presets = presets_load(server.options.presets_dir, error, sizeof error);
   if (!server.presets) return fail(error);
-  return action == ACTION_CHECK_CONFIG ? print(write_good) : serve();
+  if (action == ACTION_SERVE) return serve();
+  if (!devices_open(&server.devices, &server.options, error, sizeof error)) return fail(error);
+  devices_close(&server.devices);
+  return print(write_good);
 }

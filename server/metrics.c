@@ -39,10 +39,19 @@ static void observe(struct histogram *histogram, int64_t ns) {
   add(&histogram->sum_ns, ns);
 }
 
-void metrics_job(struct metrics *metrics, const struct vx_counts *counts, const int64_t spans_ns[SPAN_COUNT]) {
+const char *metrics_failure_name(enum vx_status status) {
+  static const char *const names[] = {"none", "refused", "out_of_memory", "device_lost"};
+  return names[status];
+}
+
+void metrics_rerun(struct metrics *metrics, enum vx_status status) { add(&metrics->reruns[status], 1); }
+
+void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts,
+                 const int64_t spans_ns[SPAN_COUNT]) {
   const int64_t points[FATE_COUNT] = {counts->kept,           counts->not_finite,      counts->out_of_range,
                                       counts->over_voxel_cap, counts->over_max_voxels, counts->block_filtered};
   const int64_t voxels[VOXEL_FATE_COUNT] = {counts->voxels_kept, counts->voxels_dropped, counts->voxels_block_filtered};
+  add(&metrics->jobs[on_gpu], 1);
   for (int i = 0; i < FATE_COUNT; i++) add(&metrics->points[i], points[i]);
   for (int i = 0; i < VOXEL_FATE_COUNT; i++) add(&metrics->voxels[i], voxels[i]);
   for (int i = 0; i < SPAN_COUNT; i++) observe(&metrics->spans[i], spans_ns[i]);
@@ -104,9 +113,27 @@ static void write_spans(struct server *server, const char *name, struct text *ou
 }
 
 static void write_build(struct server *server, const char *name, struct text *out) {
-  text_printf(out, "%s{version=\"%s\",backend=\"%s\",device=", name, VOXELD_VERSION, server->backend->name);
-  text_json_string(out, server->description.name, strlen(server->description.name));
+  const struct device *device = devices_main(&server->devices);
+  text_printf(out, "%s{version=\"%s\",backend=\"%s\",device=", name, VOXELD_VERSION, device->backend->name);
+  text_json_string(out, device->description.name, strlen(device->description.name));
   text_put(out, "} 1\n");
+}
+
+static void write_gpus(struct server *server, const char *name, struct text *out) {
+  int working = atomic_load(&server->devices.working);
+  text_printf(out, "%s{state=\"working\"} %d\n", name, working);
+  text_printf(out, "%s{state=\"lost\"} %d\n", name, server->devices.count - working);
+}
+
+static void write_jobs(struct server *server, const char *name, struct text *out) {
+  text_printf(out, "%s{backend=\"cpu\"} %llu\n", name, get(&server->metrics.jobs[false]));
+  text_printf(out, "%s{backend=\"cuda\"} %llu\n", name, get(&server->metrics.jobs[true]));
+}
+
+static void write_reruns(struct server *server, const char *name, struct text *out) {
+  for (int status = VX_OK + 1; status <= VX_DEVICE_LOST; status++)
+    text_printf(out, "%s{failure=\"%s\"} %llu\n", name, metrics_failure_name((enum vx_status)status),
+                get(&server->metrics.reruns[status]));
 }
 
 static void sample(struct text *out, const char *name, unsigned long long value) {
@@ -155,6 +182,9 @@ static const struct family {
      write_aborted},
     {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", write_received},
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", write_sent},
+    {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus},
+    {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs},
+    {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns},
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels},
     {"voxeld_stage_duration_seconds", "histogram", "Where the time of answered jobs went.", write_spans},

@@ -25,13 +25,19 @@ struct metrics {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][PROBLEM_COUNT];  // PROBLEM_NONE: answered well
   atomic_uint_fast64_t aborted;                                  // the client left before its answer was sent
   atomic_uint_fast64_t received_bytes, sent_bytes;
+  atomic_uint_fast64_t jobs[2];                     // on the CPU, on a GPU
+  atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
   atomic_uint_fast64_t points[FATE_COUNT];
   atomic_uint_fast64_t voxels[VOXEL_FATE_COUNT];
   struct histogram spans[SPAN_COUNT];
 };
 
 void metrics_request(struct metrics *metrics, enum endpoint endpoint, enum problem_kind outcome);
-void metrics_job(struct metrics *metrics, const struct vx_counts *counts, const int64_t spans_ns[SPAN_COUNT]);
+void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts,
+                 const int64_t spans_ns[SPAN_COUNT]);
+// A GPU failed a job with this status, and the CPU ran it instead.
+void metrics_rerun(struct metrics *metrics, enum vx_status status);
+const char *metrics_failure_name(enum vx_status status);
 
 struct server;
 void metrics_write(struct server *server, struct text *out);

@@ -23,6 +23,7 @@ struct option {
 };
 
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
+static const char *const lost_words[] = {"cpu", "exit", NULL};
 static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
@@ -37,10 +38,16 @@ static const struct option options_table[] = {
      "a directory of NAME.json presets, added to the built-in ones and over those of the same name"},
     {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
      "what computes; auto takes a GPU where one works and the CPU elsewhere"},
+    {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all",
+     "the GPUs that compute: all, or their numbers, such as 0,1"},
+    {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "4", "jobs that run at the same time on each GPU"},
+    {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
+     "once a GPU has failed for good: cpu goes on without it; exit answers what it has accepted, then ends with status "
+     "3"},
     {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info",
      "the least that is logged, as logfmt on stderr"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
-     "jobs that run at the same time; 0 takes one a processor"},
+     "jobs that run at the same time on the CPU; 0 takes one a processor"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2", "threads that read requests and send answers"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "64",
      "jobs that wait for a worker; one more is answered 503"},
@@ -213,7 +220,27 @@ static bool read_arguments(struct options *options, int argc, char **argv, bool 
   return true;
 }
 
+bool device_list_read(const char *text, struct device_list *list) {
+  *list = (struct device_list){.all = strcmp(text, "all") == 0};
+  if (list->all) return true;
+  for (const char *next = text;; next++) {
+    size_t digits = strspn(next, "0123456789");
+    long index = digits > 0 && digits <= 3 ? strtol(next, NULL, 10) : MAX_DEVICES;
+    if (index >= MAX_DEVICES || list->count == MAX_DEVICES) return false;
+    for (int i = 0; i < list->count; i++)
+      if (list->index[i] == index) return false;
+    list->index[list->count++] = (int)index;
+    next += digits;
+    if (*next != ',') return *next == '\0';
+  }
+}
+
 static bool check(const struct options *options, char *error, size_t error_size) {
+  struct device_list devices;
+  if (!device_list_read(options->devices, &devices))
+    return fail(error, error_size,
+                "devices is '%.80s'; allowed: all, or numbers below %d with commas between, each once",
+                options->devices, MAX_DEVICES);
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return fail(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                 (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
@@ -272,7 +299,7 @@ void options_help(struct text *out) {
       out,
       "  --help, --version\n"
       "  --print-config\n      the options in effect, as a configuration file\n"
-      "  --check-config\n      read options and presets, say whether they are good, and exit\n"
+      "  --check-config\n      read options and presets, open the devices, say whether all is good, and exit\n"
       "  --describe\n      every table of the service as JSON: parameters, options, endpoints, problems, metrics\n");
 }
 

@@ -17,7 +17,10 @@ struct options {
   char config[1024];
   char presets_dir[1024];
   int32_t backend;    // row of backend_words
-  int32_t log_level;  // enum log_level
+  char devices[256];  // see device_list_read
+  int64_t streams;
+  int32_t on_device_lost;  // row of lost_words
+  int32_t log_level;       // enum log_level
   int64_t workers, io_threads, queue_depth;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;
@@ -25,6 +28,8 @@ struct options {
 };
 
 enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
+enum { LOST_CPU, LOST_EXIT };
+enum { MAX_DEVICES = 64 };
 
 // What the command line asks for instead of serving.
 enum options_action {
@@ -35,6 +40,14 @@ enum options_action {
   ACTION_CHECK_CONFIG,
   ACTION_DESCRIBE
 };
+
+// The GPUs that an option's text names: "all", or numbers with commas between, each once.
+struct device_list {
+  bool all;
+  int count;
+  int index[MAX_DEVICES];
+};
+VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
 
 // Fills options from all sources. False with a reason in `error`.
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,

@@ -25,7 +25,33 @@ static bool write_preset(struct server *server, const char *name, struct text *o
 
 static const char *phase_name(const struct server *server) {
   static const char *const names[] = {"starting", "ready", "draining"};
-  return names[atomic_load(&server->phase)];
+  int phase = atomic_load(&server->phase);
+  bool degraded = atomic_load(&server->devices.working) < server->devices.count;
+  return phase == PHASE_READY && degraded ? "degraded" : names[phase];
+}
+
+static void write_device(const struct device *device, struct text *out) {
+  const struct vx_description *description = &device->description;
+  bool lost = device_is_lost(device);
+  text_printf(out, "{\"index\":%d,\"name\":", device->index);
+  text_json_string(out, description->name, strlen(description->name));
+  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"state\":\"%s\"",
+              (long long)description->memory_bytes, description->compute_capability, lost ? "lost" : "working");
+  if (lost) {
+    text_put(out, ",\"reason\":");
+    text_json_string(out, device->reason, strlen(device->reason));
+  }
+  text_put(out, "}");
+}
+
+static void write_backend(const struct devices *devices, struct text *out) {
+  text_printf(out, ",\"backend\":{\"name\":\"%s\",\"devices\":[", devices_main(devices)->backend->name);
+  for (int i = 0; i < devices->count; i++) {
+    text_put(out, i ? "," : "");
+    write_device(&devices->gpu[i], out);
+  }
+  if (devices->count == 0) write_device(&devices->cpu, out);
+  text_put(out, "]}");
 }
 
 static bool write_status(struct server *server, const char *name, struct text *out, struct problem *problem) {
@@ -35,11 +61,8 @@ static bool write_status(struct server *server, const char *name, struct text *o
   text_printf(out, "{\"version\":\"%s\",\"state\":\"%s\",\"uptime_s\":%.3f,\"address\":", VOXELD_VERSION,
               phase_name(server), (double)(clock_ns() - server->started_ns) / 1e9);
   text_json_string(out, server->address, strlen(server->address));
-  text_printf(out, ",\"backend\":{\"name\":\"%s\",\"device\":", server->backend->name);
-  text_json_string(out, server->description.name, strlen(server->description.name));
-  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d}", (long long)server->description.memory_bytes,
-              server->description.compute_capability);
-  text_printf(out, ",\"workers\":{\"count\":%lld,\"running\":%lld}", (long long)server->workers.count,
+  write_backend(&server->devices, out);
+  text_printf(out, ",\"workers\":{\"count\":%lld,\"running\":%lld}", (long long)workers_at_work(&server->workers),
               (long long)atomic_load(&server->workers.running));
   text_printf(out, ",\"queue\":{\"depth\":%lld,\"limit\":%lld}", (long long)queue_depth(&server->queue),
               (long long)options->queue_depth);
@@ -66,7 +89,7 @@ static bool write_health(struct server *server, const char *name, struct text *o
 static bool write_ready(struct server *server, const char *name, struct text *out, struct problem *problem) {
   (void)name;
   switch (atomic_load(&server->phase)) {
-    case PHASE_READY: text_put(out, "ready\n"); return true;
+    case PHASE_READY: text_printf(out, "%s\n", phase_name(server)); return true;
     case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
     default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
   }

@@ -57,6 +57,7 @@ struct request {
   size_t header_reserve;    // bytes in front of the tensors
   struct vx_layout layout;  // of the tensors
   bool output_ready;
+  bool output_refused;                // no other lane could do better
   bool counted_open, counted_active;  // in the pool's numbers
   int32_t voxel_counts[VX_MAX_CLOUDS];
   struct vx_voxelize_job job;
@@ -95,9 +96,9 @@ void request_resume(struct request *request);
 
 // admit.c: everything that the headers decide. False with a problem; `early` where it must be answered before the body.
 VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
-// job.c: runs the job of a request on a lane and leaves its answer or its problem in the request.
-struct vx_lane;
-void request_run(struct request *request, struct vx_lane *lane);
+// job.c: runs the job of a request on the worker's lanes and leaves its answer or its problem in the request.
+struct worker;
+void request_run(struct request *request, struct worker *worker);
 // reply.c: queues the answer, page or problem.
 enum MHD_Result request_reply(struct request *request);
 

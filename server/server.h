@@ -10,6 +10,7 @@
 #include "api/presets.h"
 #include "kernels/kernels.h"
 #include "server/buffers.h"
+#include "server/devices.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/queue.h"
@@ -22,13 +23,11 @@ enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
 struct server {
   struct options options;
   int64_t started_ns;
-  char address[300];  // where it listens
-  atomic_int phase;   // enum server_phase
+  char address[300];         // where it listens
+  atomic_int phase;          // enum server_phase
+  atomic_bool must_restart;  // a GPU is lost, and on_device_lost says exit
 
-  const struct vx_backend *backend;
-  struct vx_device *device;
-  struct vx_description description;
-
+  struct devices devices;
   struct presets *presets;
   struct buffers buffers;
   struct queue queue;

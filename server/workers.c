@@ -8,53 +8,114 @@
 
 #include "server/server.h"
 
+// ---- standing by ------------------------------------------------------------------------------------------------------
+
+static bool is_needed(const struct worker *worker, const struct devices *devices) {
+  if (worker->gpu && !device_is_lost(worker->gpu)) return true;
+  return atomic_load(&devices->working) == 0;
+}
+
+// Returns when there is work for this one. False: the service stops.
+static bool stand_by(struct worker *worker, struct workers *workers) {
+  if (is_needed(worker, workers->devices)) return true;
+  pthread_mutex_lock(&workers->lock);
+  while (!workers->stopping && !is_needed(worker, workers->devices))
+    pthread_cond_wait(&workers->needed, &workers->lock);
+  bool stopping = workers->stopping;
+  pthread_mutex_unlock(&workers->lock);
+  return !stopping;
+}
+
+void workers_wake(struct workers *workers) {
+  pthread_mutex_lock(&workers->lock);
+  pthread_cond_broadcast(&workers->needed);
+  pthread_mutex_unlock(&workers->lock);
+}
+
+int64_t workers_at_work(const struct workers *workers) {
+  int64_t at_work = 0;
+  for (int64_t i = 0; i < workers->count; i++) at_work += is_needed(&workers->worker[i], workers->devices);
+  return at_work;
+}
+
+// ---- threads ----------------------------------------------------------------------------------------------------------
+
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct server *server = worker->server;
-  for (struct request *request; (request = queue_pop(&server->queue));) {
+  struct request *request;
+  while (stand_by(worker, &server->workers) && (request = queue_pop(&server->queue))) {
     atomic_fetch_add(&server->workers.running, 1);
-    request_run(request, worker->lane);
+    request_run(request, worker);
     atomic_fetch_sub(&server->workers.running, 1);
     request_resume(request);
   }
   return NULL;
 }
 
-static bool start_worker(struct worker *worker, struct server *server, char *error, size_t error_size) {
+static bool open_lane(const struct device *device, struct vx_lane **lane, char *error, size_t error_size) {
   struct vx_error reason = {""};
-  worker->server = server;
-  if (server->backend->lane_open(server->device, &worker->lane, &reason) != VX_OK) {
-    snprintf(error, error_size, "worker: %s", reason.text);
+  if (device->backend->lane_open(device->handle, lane, &reason) == VX_OK) return true;
+  snprintf(error, error_size, "worker on %s: %s", device->description.name, reason.text);
+  *lane = NULL;
+  return false;
+}
+
+static void close_lanes(struct worker *worker) {
+  if (worker->gpu_lane) worker->gpu->backend->lane_close(worker->gpu_lane);
+  if (worker->cpu_lane) vx_cpu_backend.lane_close(worker->cpu_lane);
+}
+
+static bool start_worker(struct worker *worker, char *error, size_t error_size) {
+  if ((worker->gpu && !open_lane(worker->gpu, &worker->gpu_lane, error, error_size)) ||
+      !open_lane(&worker->server->devices.cpu, &worker->cpu_lane, error, error_size)) {
+    close_lanes(worker);
     return false;
   }
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));
-  server->backend->lane_close(worker->lane);
+  close_lanes(worker);
   return false;
 }
 
 bool workers_start(struct server *server, char *error, size_t error_size) {
   struct workers *workers = &server->workers;
-  int64_t wanted = server->options.workers;
+  struct devices *devices = &server->devices;
+  int64_t on_gpus = devices->count * server->options.streams, wanted = server->options.workers;
   if (wanted == 0) wanted = sysconf(_SC_NPROCESSORS_ONLN);
+  if (wanted < on_gpus) wanted = on_gpus;
   if (wanted < 1) wanted = 1;
+  pthread_mutex_init(&workers->lock, NULL);
+  pthread_cond_init(&workers->needed, NULL);
+  workers->devices = devices;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
     snprintf(error, error_size, "workers: out of memory");
     return false;
   }
-  for (; workers->count < wanted; workers->count++)
-    if (!start_worker(&workers->worker[workers->count], server, error, error_size)) return false;
+  for (; workers->count < wanted; workers->count++) {
+    struct worker *worker = &workers->worker[workers->count];
+    worker->server = server;
+    worker->gpu = workers->count < on_gpus ? &devices->gpu[workers->count % devices->count] : NULL;
+    if (!start_worker(worker, error, error_size)) return false;
+  }
   return true;
 }
 
-void workers_join(struct server *server) {
-  struct workers *workers = &server->workers;
+void workers_join(struct workers *workers) {
+  pthread_mutex_lock(&workers->lock);
+  workers->stopping = true;
+  pthread_cond_broadcast(&workers->needed);
+  pthread_mutex_unlock(&workers->lock);
   for (int64_t i = 0; i < workers->count; i++) {
     pthread_join(workers->worker[i].thread, NULL);
-    server->backend->lane_close(workers->worker[i].lane);
+    close_lanes(&workers->worker[i]);
   }
+}
+
+void workers_destroy(struct workers *workers) {
   free(workers->worker);
-  *workers = (struct workers){.count = 0};
+  pthread_cond_destroy(&workers->needed);
+  pthread_mutex_destroy(&workers->lock);
 }

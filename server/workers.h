@@ -1,30 +1,46 @@
-// The workers: threads that take jobs from the queue, one lane of the backend each.
+// The workers: threads that take jobs from the queue, each with a lane of its own.
+//
+// With GPUs there is one for each stream, with a lane there and one on the CPU for what the GPU fails to do. As many more as the CPU
+// alone would have stand by, and so do those of a lost GPU while another works: when the last GPU is lost, all of them take jobs.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
 
+struct device;
 struct server;
 
 struct worker {
   pthread_t thread;
   struct server *server;
-  struct vx_lane *lane;
+  struct device *gpu;  // NULL: the CPU only
+  struct vx_lane *gpu_lane, *cpu_lane;
 };
 
 struct workers {
   int64_t count;
   struct worker *worker;  // [count]
-  atomic_llong running;   // jobs on a lane now
+  struct devices *devices;
+  atomic_llong running;  // jobs on a lane now
+  pthread_mutex_t lock;  // of standing by
+  pthread_cond_t needed;
+  bool stopping;
 };
 
-// Opens the lanes and starts the threads: options.workers of them, or one a processor. False with a reason.
+// Opens the lanes and starts the threads. False with a reason.
 VX_WARN_UNUSED bool workers_start(struct server *server, char *error, size_t error_size);
-// Waits for the threads after the queue was closed, and closes the lanes.
-void workers_join(struct server *server);
+// Waits for the threads after the queue was closed, and closes the lanes; /v1/status may still look at the workers.
+void workers_join(struct workers *workers);
+void workers_destroy(struct workers *workers);
+
+// How many take jobs now; the others stand by.
+int64_t workers_at_work(const struct workers *workers);
+// To be called when a device is lost: those that stood by for that begin to work.
+void workers_wake(struct workers *workers);
 
 #endif

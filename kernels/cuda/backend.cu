@@ -18,11 +18,30 @@ enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 // Only asked for its attributes: whether this program has code for the device.
 static __global__ void probe_kernel() {}
 
+// CUDA says the same of a driver that is too old and of none.
+static void explain_driver(struct vx_error *error) {
+  int driver = 0;
+  bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+  (void)cudaGetLastError();
+  if (known) {
+    snprintf(error->text, sizeof error->text,
+             "the NVIDIA driver is too old: it knows CUDA %d.%d, this program needs %d.%d", driver / 1000,
+             driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+  } else {
+    snprintf(error->text, sizeof error->text, "there is no NVIDIA driver on this machine");
+  }
+}
+
 static enum vx_status count_devices(int *count, struct vx_error *error) {
   // All kernels are loaded when a device is opened, not by the first job that needs one. Before the first CUDA call.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   *count = 0;
-  return cuda_check(cudaGetDeviceCount(count), "cudaGetDeviceCount", error);
+  cudaError_t result = cudaGetDeviceCount(count);
+  enum vx_status status = cuda_check(result, "cudaGetDeviceCount", error);
+  if (result == cudaErrorInsufficientDriver) {
+    explain_driver(error);
+  }
+  return status;
 }
 
 static enum vx_status inspect(int index, struct vx_device *device, struct vx_error *error) {

@@ -6,14 +6,14 @@
 #include <string.h>
 
 static atomic_llong calls, chosen_call;
-static atomic_int chosen_status;
-static atomic_bool later, read_environment;
+static atomic_int chosen_status, chosen_repeat;
+static atomic_bool read_environment;
 
-void inject_set(enum vx_status status, int64_t call, bool and_later) {
+void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat) {
   atomic_store(&read_environment, true);
   atomic_store(&chosen_status, (int)status);
+  atomic_store(&chosen_repeat, (int)repeat);
   atomic_store(&chosen_call, call);
-  atomic_store(&later, and_later);
   atomic_store(&calls, 0);
 }
 
@@ -30,16 +30,27 @@ static void from_environment(void) {
     if (strncmp(text, classes[i].name, length) == 0) {
       char *end;
       long long call = strtoll(text + length, &end, 10);
-      inject_set(classes[i].status, call, *end == '+');
+      inject_set(classes[i].status, call, *end == '+' ? INJECT_FROM_THERE : *end == '%' ? INJECT_EVERY : INJECT_ONCE);
     }
   }
+}
+
+static bool is_hit(long long call) {
+  long long chosen = atomic_load(&chosen_call);
+  if (chosen <= 0) {
+    return false;
+  }
+  switch ((enum inject_repeat)atomic_load(&chosen_repeat)) {
+    case INJECT_ONCE: return call == chosen;
+    case INJECT_FROM_THERE: return call >= chosen;
+    case INJECT_EVERY: return call % chosen == 0;
+  }
+  return false;
 }
 
 enum vx_status inject_next(void) {
   if (!atomic_exchange(&read_environment, true)) {
     from_environment();
   }
-  long long call = atomic_fetch_add(&calls, 1) + 1, chosen = atomic_load(&chosen_call);
-  bool hit = chosen > 0 && (call == chosen || (call > chosen && atomic_load(&later)));
-  return hit ? (enum vx_status)atomic_load(&chosen_status) : VX_OK;
+  return is_hit(atomic_fetch_add(&calls, 1) + 1) ? (enum vx_status)atomic_load(&chosen_status) : VX_OK;
 }

@@ -2,6 +2,7 @@
 //
 //   VOXELD_INJECT=CLASS@N     the Nth checked call of the process's jobs fails, once
 //   VOXELD_INJECT=CLASS@N+    it and every one after it
+//   VOXELD_INJECT=CLASS@N%    every Nth
 //
 // CLASS is refused, memory or lost. Calls are counted over all threads, from the first job on. Any thread.
 #ifndef VOXELD_INJECT_H
@@ -15,8 +16,9 @@ extern "C" {
 
 // What the next checked call of a job shall come to; VX_OK: whatever it comes to by itself.
 enum vx_status inject_next(void);
-// For programs that go through all calls: sets what the environment would, and starts to count anew.
-void inject_set(enum vx_status status, int64_t call, bool and_later);
+enum inject_repeat { INJECT_ONCE, INJECT_FROM_THERE, INJECT_EVERY };
+// For programs that go through all calls: sets what the environment would, and starts to count anew. Call 0: no fault.
+void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat);
 int64_t inject_calls(void);  // counted since then
 
 #ifdef __cplusplus

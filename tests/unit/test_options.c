@@ -122,6 +122,31 @@ static void bad_environment_names_its_variable(void **state) {
   assert_non_null(strstr(error, "VOXELD_WORKERS"));
 }
 
+static void device_lists(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool good, all;
+    int count, last;
+  } lists[] = {{"all", true, true, 0, 0},          {"0", true, false, 1, 0},    {"3,1,0", true, false, 3, 0},
+               {"0,63", true, false, 2, 63},       {"", false, false, 0, 0},    {",", false, false, 0, 0},
+               {"0,", false, false, 0, 0},         {"0,0", false, false, 0, 0}, {"64", false, false, 0, 0},
+               {"-1", false, false, 0, 0},         {"0 1", false, false, 0, 0}, {"all,0", false, false, 0, 0},
+               {"00000000000", false, false, 0, 0}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    struct device_list list;
+    assert_int_equal(device_list_read(lists[i].text, &list), lists[i].good);
+    if (!lists[i].good) continue;
+    assert_int_equal(list.all, lists[i].all);
+    assert_int_equal(list.count, lists[i].count);
+    if (list.count) assert_int_equal(list.index[list.count - 1], lists[i].last);
+  }
+  struct options options;
+  char error[256] = "", *arguments[] = {"--devices", "1,1", NULL};
+  assert_false(read_options(arguments, NULL, &options, error));
+  assert_non_null(strstr(error, "devices is '1,1'; allowed: all"));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(later_sources_win),
@@ -129,6 +154,7 @@ int main(void) {
       cmocka_unit_test(refusals_say_what_is_allowed),
       cmocka_unit_test(bad_files_say_where),
       cmocka_unit_test(bad_environment_names_its_variable),
+      cmocka_unit_test(device_lists),
   };
   return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -1,0 +1,174 @@
+// What becomes of a job when one of its CUDA calls fails: each call site in turn, with each class of error.
+//
+//   cuda-faults
+//
+// The run must end with the class of that error and a text that names the call, and the next job on the same lane must give the
+// same bytes as the CPU. Built with the flavour whose calls fail on request (tests/standin/inject.h); exit code 77 without a GPU.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/half.h"
+#include "tests/standin/inject.h"
+
+#define BIT VX_TENSOR_BIT
+#define ALL (BIT(VX_TENSOR_COUNT) - 1)
+#define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
+
+enum { NUM_POINTS = 3000, COLUMNS = 4, CLOUDS = 3 };
+
+// One for each way through the backend.
+static const struct way {
+  const char *name;
+  int32_t cap, num_clouds;
+  enum vx_order order;
+  enum vx_dtype input;
+  bool filtered;
+  uint32_t tensors;
+} ways[] = {{"one cloud", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL},
+            {"counts only", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0},
+            {"large cap", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL},
+            {"no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED},
+            {"batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL},
+            {"order=key", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL},
+            {"block filter", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, true, ALL},
+            {"float16", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL}};
+
+static uint16_t halves[NUM_POINTS * COLUMNS];
+static float floats[NUM_POINTS * COLUMNS];
+static int32_t counts[CLOUDS] = {1000, 0, 2000}, voxel_counts[CLOUDS];
+static const int32_t one_count[1] = {NUM_POINTS};
+
+struct block {
+  unsigned char *memory;  // of the last output, for the caller to free
+  struct vx_layout layout;
+};
+
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **memory, struct vx_error *error) {
+  struct block *block = cls;
+  block->layout = *layout;
+  block->memory = aligned_alloc(VX_TENSOR_ALIGNMENT, (layout->bytes / VX_TENSOR_ALIGNMENT + 1) * VX_TENSOR_ALIGNMENT);
+  *memory = block->memory;
+  if (*memory != NULL) return VX_OK;
+  snprintf(error->text, sizeof error->text, "no memory for the test");
+  return VX_OUT_OF_MEMORY;
+}
+
+static void fill_points(void) {
+  uint64_t state = 7;
+  for (int i = 0; i < NUM_POINTS * COLUMNS; i++) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    floats[i] = (float)(state >> 40) / 16777216.0f * 22.0f - 11.0f;
+    halves[i] = vx_float_to_half(floats[i]);
+  }
+}
+
+static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
+                          struct block *block, struct vx_counts *out, struct vx_error *error) {
+  struct vx_voxelize_job job = {
+      .params = {.range_min = {-10, -10, -10}, .range_max = {10, 10, 10}, .voxel_size = {2, 2, 2}},
+      .points = way->input == VX_FLOAT16 ? (const void *)halves : floats,
+      .num_clouds = way->num_clouds,
+      .point_counts = way->num_clouds == 1 ? one_count : counts,
+      .output = give_output,
+      .output_cls = block,
+      .voxel_counts = voxel_counts};
+  job.params.num_features = COLUMNS;
+  job.params.max_points_per_voxel = way->cap;
+  job.params.max_voxels = 400;
+  job.params.order = way->order;
+  job.params.input_dtype = way->input;
+  job.params.tensors = way->tensors;
+  if (way->filtered) job.params.block_filter = (struct vx_block_filter){true, 2, 3, 0.5f, 15.0f};
+  *block = (struct block){.memory = NULL};
+  enum vx_status status = backend->voxelize(lane, &job, error);
+  *out = job.counts;
+  return status;
+}
+
+static int faults, failures;
+
+static void fail(const struct way *way, long long call, int class, const char *what) {
+  printf("%s, call %lld, class %d: %s\n", way->name, call, class, what);
+  failures++;
+}
+
+// The lane is as good as new: the same bytes and counts as the CPU's.
+static bool agrees(struct vx_lane *lane, const struct way *way, const struct block *right,
+                   const struct vx_counts *sum) {
+  struct vx_error error = {""};
+  struct vx_counts own;
+  struct block block;
+  bool good = run(&vx_cuda_backend, lane, way, &block, &own, &error) == VX_OK && memcmp(&own, sum, sizeof own) == 0 &&
+              block.layout.bytes == right->layout.bytes &&
+              (right->memory == NULL || memcmp(block.memory, right->memory, right->layout.bytes) == 0);
+  free(block.memory);
+  return good;
+}
+
+static void go_through(struct vx_lane *lane, const struct way *way, const struct block *right,
+                       const struct vx_counts *sum) {
+  inject_set(VX_OK, 0, INJECT_ONCE);
+  if (!agrees(lane, way, right, sum)) fail(way, 0, 0, "differs from the CPU without any fault");
+  long long calls = inject_calls();
+  for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
+    for (long long call = 1; call <= calls; call++, faults++) {
+      struct vx_error error = {""};
+      struct vx_counts own;
+      struct block block;
+      inject_set((enum vx_status) class, call, INJECT_ONCE);
+      enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
+      free(block.memory);
+      // A failed cudaMalloc of more than is needed is tried again with less.
+      if ((int)status != class && !(status == VX_OK && class == VX_OUT_OF_MEMORY)) fail(way, call, class, error.text);
+      if (status != VX_OK && strlen(error.text) < 8) fail(way, call, class, "the text does not name the call");
+      inject_set(VX_OK, 0, INJECT_ONCE);
+      if (!agrees(lane, way, right, sum)) fail(way, call, class, "the next job differs from the CPU");
+    }
+  }
+}
+
+// Opening fails as it should at each of its calls, and works after that.
+static void go_through_opening(struct vx_device *device) {
+  struct vx_error error = {""};
+  struct vx_lane *lane = NULL;
+  for (long long call = 1;; call++, faults++) {
+    inject_set(VX_OUT_OF_MEMORY, call, INJECT_ONCE);
+    enum vx_status status = vx_cuda_backend.lane_open(device, &lane, &error);
+    bool reached = inject_calls() >= call;
+    if (status == VX_OK) vx_cuda_backend.lane_close(lane);
+    if (!reached) break;
+    if (status != VX_OUT_OF_MEMORY) fail(&ways[0], call, VX_OUT_OF_MEMORY, "lane_open does not tell");
+  }
+}
+
+int main(void) {
+  struct vx_error error = {""};
+  struct vx_device *cpu, *gpu;
+  struct vx_lane *cpu_lane, *gpu_lane;
+  if (vx_cuda_backend.open(0, &gpu, &error) != VX_OK) {
+    printf("skipped: %s\n", error.text);
+    return 77;
+  }
+  if (vx_cpu_backend.open(0, &cpu, &error) != VX_OK || vx_cpu_backend.lane_open(cpu, &cpu_lane, &error) != VX_OK ||
+      vx_cuda_backend.lane_open(gpu, &gpu_lane, &error) != VX_OK) {
+    printf("%s\n", error.text);
+    return 1;
+  }
+  fill_points();
+  go_through_opening(gpu);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    struct block right;
+    struct vx_counts sum;
+    if (run(&vx_cpu_backend, cpu_lane, &ways[i], &right, &sum, &error) != VX_OK) fail(&ways[i], 0, 0, error.text);
+    go_through(gpu_lane, &ways[i], &right, &sum);
+    free(right.memory);
+  }
+  vx_cuda_backend.lane_close(gpu_lane);
+  vx_cuda_backend.close(gpu);
+  vx_cpu_backend.lane_close(cpu_lane);
+  vx_cpu_backend.close(cpu);
+  printf("cuda-faults: %d faults, %d failures\n", faults, failures);
+  return failures != 0;
+}

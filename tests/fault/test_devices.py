@@ -1,0 +1,198 @@
+"""GPUs that fail: the CPU answers with the same bytes, the service tells, and nothing is lost.
+
+Runs where CUDA calls can be made to fail (tests/standin): on a stand-in for the GPU in the sanitizer builds, on a real one in the
+build `faults`. VOXELD_INJECT says which call fails.
+"""
+
+import concurrent.futures
+import os
+import re
+import struct
+import subprocess
+import sys
+import unittest
+
+from client import VOXELIZE, Daemon, FaultCase, rows, wait_until
+from daemon import voxeld_binary
+
+with open(voxeld_binary(), "rb") as program:
+    PROGRAM = program.read()
+STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
+
+
+def has_gpu():
+    return subprocess.run([voxeld_binary(), "--backend", "cuda", "--check-config"], capture_output=True).returncode == 0
+
+
+CAN_FAIL = b"VOXELD_INJECT" in PROGRAM and (STAND_IN or has_gpu())
+EVERYTHING = (
+    VOXELIZE + "&feature=points,mean,pillar&max_points_per_voxel=4&outputs=voxel_coords,voxel_num_points,voxels,"
+    "voxel_features,pillar_features,point_voxel_ids,voxel_point_mask"
+)
+BODIES = [rows(count, seed=count) for count in (1, 700, 4000, 9000)]
+
+
+def tensors(reply):
+    """The bytes of the answer behind its header."""
+    (length,) = struct.unpack_from("<Q", reply.body)
+    return reply.body[8 + length :]
+
+
+def start(*args, inject="", devices=2):
+    """A daemon with so many stand-ins, or with the first real GPU."""
+    env = {"VOXELD_INJECT": inject}
+    if STAND_IN:
+        env["VOXELD_STANDIN_DEVICES"] = str(devices)
+    return Daemon("--backend", "cuda", *args, env=env)
+
+
+def metric(daemon, sample):
+    found = re.search(rf"^{re.escape(sample)} (\S+)$", daemon.get("/metrics").body.decode(), re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+class Devices(FaultCase):
+    ARGS = ("--backend", "cpu")  # the class's own daemon says what is right
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.right = [tensors(cls.daemon.post(EVERYTHING, body)) for body in BODIES]
+
+    def devices(self):
+        return 2 if STAND_IN else 1
+
+    def start(self, *args, inject=""):
+        daemon = start(*args, inject=inject)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        return daemon
+
+    def ask(self, daemon, index):
+        """Posts one of the bodies; the tensors must be right. Returns the backend that computed them."""
+        reply = daemon.post(EVERYTHING, BODIES[index])
+        backend = self.assert_voxels(reply)["backend"]
+        self.assertEqual(tensors(reply), self.right[index])
+        return backend
+
+    def test_the_gpu_computes(self):
+        daemon = self.start()
+        self.assertEqual([self.ask(daemon, i) for i in range(len(BODIES))], ["cuda"] * len(BODIES))
+        status = daemon.status()
+        self.assertEqual((status["state"], status["backend"]["name"]), ("ready", "cuda"))
+        self.assertTrue(all(device["state"] == "working" for device in status["backend"]["devices"]))
+        self.assertEqual(metric(daemon, 'voxeld_jobs_total{backend="cuda"}'), len(BODIES))
+        self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 0)
+        daemon.stop()
+
+    def test_failed_calls_are_made_good_by_the_cpu(self):
+        for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
+            with self.subTest(failure):
+                daemon = self.start("--streams", "2", inject=f"{failure}@5%")
+                with concurrent.futures.ThreadPoolExecutor(6) as pool:
+                    backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(60)))
+                self.assertEqual(metric(daemon, f'voxeld_reruns_total{{failure="{name}"}}'), backends.count("cpu"))
+                self.assertGreater(backends.count("cpu"), 0)
+                self.assertEqual(daemon.status()["state"], "ready")  # such a GPU is used again
+                daemon.assert_quiet()
+                daemon.stop()
+
+    def test_a_lost_gpu_is_told_and_never_used_again(self):
+        for call in (1, 2, 3, 4, 5):
+            with self.subTest(call):
+                daemon = self.start("--streams", "1", inject=f"lost@{call}")
+                backends = [self.ask(daemon, i % len(BODIES)) for i in range(12)]
+                wait_until(lambda: daemon.status()["state"] == "degraded", "the loss to be told")
+                self.assertEqual(daemon.get("/readyz").body, b"degraded\n")
+                devices = daemon.status()["backend"]["devices"]
+                self.assertEqual([device["state"] for device in devices].count("lost"), 1)
+                self.assertTrue(all(device.get("reason") for device in devices if device["state"] == "lost"))
+                self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 1)
+                self.assertEqual(metric(daemon, 'voxeld_gpus{state="working"}'), self.devices() - 1)
+                # One job was rerun; after it the other GPU, or for want of one the CPU, has taken all.
+                self.assertGreaterEqual(backends.count("cpu"), 1)
+                if STAND_IN:
+                    self.assertEqual(self.ask(daemon, 0), "cuda")
+                else:
+                    self.assertEqual(self.ask(daemon, 0), "cpu")
+                self.assertIn("a GPU is lost", daemon.log())
+                daemon.stop()
+
+    def test_without_any_gpu_left_the_cpu_takes_all(self):
+        daemon = self.start("--streams", "1", "--workers", "5", inject="lost@1+")
+        self.assertEqual(daemon.status()["workers"]["count"], self.devices())
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(40)))
+        self.assertEqual(set(backends), {"cpu"})
+        wait_until(lambda: metric(daemon, 'voxeld_gpus{state="working"}') == 0, "all GPUs to be lost")
+        self.assertEqual(daemon.status()["workers"]["count"], 5)
+        self.assertEqual(daemon.get("/readyz").status, 200)
+        daemon.assert_quiet()
+        daemon.stop()
+
+    def test_exit_answers_what_was_accepted_and_ends_with_3(self):
+        daemon = self.start("--on-device-lost", "exit", inject="lost@6")
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            answers = list(pool.map(lambda i: self.ask_until_gone(daemon, i % len(BODIES)), range(30)))
+        self.assertGreaterEqual(answers.count("cpu"), 1)
+        self.assertEqual(daemon.wait(), 3, daemon.log())
+
+    def ask_until_gone(self, daemon, index):
+        """As ask(), but a daemon that drains may refuse, or be gone."""
+        try:
+            reply = daemon.post(EVERYTHING, BODIES[index])
+        except OSError:
+            return None
+        if reply.status == 503:
+            return None
+        self.assertEqual(tensors(reply), self.right[index])
+        return self.assert_voxels(reply)["backend"]
+
+    def test_a_request_that_both_refuse_is_the_requests_fault(self):
+        daemon = self.start("--max-response-bytes", "65536")
+        self.assert_problem(daemon.post(EVERYTHING, BODIES[3]), 422)
+        for failure in ("refused", "out_of_memory", "device_lost"):
+            self.assertEqual(metric(daemon, f'voxeld_reruns_total{{failure="{failure}"}}'), 0)
+        daemon.stop()
+
+
+@unittest.skipUnless(STAND_IN, "needs the stand-in for a GPU")
+class Starting(unittest.TestCase):
+    """What becomes of --backend and --devices where devices are missing."""
+
+    def run_daemon(self, *args, devices=0):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
+        env["VOXELD_STANDIN_DEVICES"] = str(devices)
+        done = subprocess.run([voxeld_binary(), *args], env=env, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    def test_cuda_without_a_device_names_the_reason(self):
+        code, text = self.run_daemon("--backend", "cuda")
+        self.assertEqual(code, 2)
+        self.assertRegex(text, r"^voxeld: backend cuda: .*no device")
+
+    def test_a_device_that_is_not_there_is_named(self):
+        code, text = self.run_daemon("--backend", "cuda", "--devices", "0,7", devices=2)
+        self.assertEqual(code, 2)
+        self.assertIn("there is no CUDA device 7: there are 2", text)
+
+    def test_auto_falls_back_with_one_line(self):
+        daemon = Daemon("--backend", "auto")
+        self.addCleanup(daemon.stop)
+        self.assertEqual(daemon.status()["backend"]["name"], "cpu")
+        told = [line for line in daemon.lines if "no GPU" in line]
+        self.assertEqual(len(told), 1, daemon.log())
+        self.assertIn("no device", told[0])
+
+    def test_devices_are_chosen_by_number(self):
+        daemon = Daemon("--devices", "2,0", "--streams", "3", env={"VOXELD_STANDIN_DEVICES": "3"})
+        self.addCleanup(daemon.stop)
+        status = daemon.status()
+        self.assertEqual([device["index"] for device in status["backend"]["devices"]], [2, 0])
+        self.assertEqual(status["workers"]["count"], 6)
+
+
+if __name__ == "__main__":
+    if not CAN_FAIL:
+        print("skipped: needs CUDA calls that fail on request (another build), or a GPU")
+        sys.exit(77)
+    unittest.main()
