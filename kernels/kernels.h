@@ -176,8 +176,8 @@ struct vx_backend {
   void (*lane_close)(struct vx_lane *lane);
   VX_WARN_UNUSED enum vx_status (*voxelize)(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
 
-  // Memory for input and output of jobs, aligned to 4096 bytes: pinned for a GPU (for all devices of the backend), as long as
-  // its device is not lost. NULL when there is none.
+  // Memory for input and output of jobs, aligned to 4096 bytes; for a GPU pinned, for all devices of the backend, where that
+  // can be had. NULL when there is none.
   void *(*host_alloc)(struct vx_device *device, size_t bytes);
   void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
 };
