@@ -46,8 +46,8 @@ static __device__ void find_places(const struct gather_params &p, bool zero_gaps
              at[VX_VOXEL_POINT_MASK]};
 }
 
-static __device__ void write_ids(const struct gather_params &p, int32_t *ids) {
-  for (uint64_t point = (uint64_t)(blockIdx.x - p.row_blocks) * BLOCK + threadIdx.x; point < p.clouds.num_points;
+static __device__ void write_ids(const struct gather_params &p, int32_t *ids, uint32_t block) {
+  for (uint64_t point = (uint64_t)block * BLOCK + threadIdx.x; point < p.clouds.num_points;
        point += (uint64_t)p.id_blocks * BLOCK) {
     uint32_t row = p.rows[point];
     bool has_row = row != p.row_capacity;
@@ -164,28 +164,31 @@ static __device__ void gather_part(const struct gather_params &p, uint32_t num_r
 }
 
 template <int width>
-static __global__ void __launch_bounds__(BLOCK, 4) gather_kernel(const __grid_constant__ struct gather_params p) {
+static __global__ void __launch_bounds__(BLOCK, 6) gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct gather_shared<width> shared;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
   cuda_wait();
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    p.tally->moments[CUDA_FOUND] = cuda_now();
-  }
-  if (blockIdx.x == p.row_blocks + p.id_blocks) {
+  if (blockIdx.x < p.publish_blocks) {
     publish(p.publish);
     return;
   }
+  uint32_t block = blockIdx.x - p.publish_blocks, warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
+  uint32_t parts = (uint32_t)(((uint64_t)num_rows * width + BLOCK - 1) / BLOCK);
+  if (block > 0 && block >= parts && block < p.row_blocks) {
+    return;
+  }
   if (threadIdx.x == 0) {
-    find_places(p, blockIdx.x == 0, &shared.places);
+    find_places(p, block == 0, &shared.places);
+    if (block == 0) {
+      p.tally->moments[CUDA_FOUND] = cuda_now();
+    }
   }
   __syncthreads();
-  uint32_t num_rows = p.tally->num_output_rows, warp = threadIdx.x / WARP;
-  uint32_t parts = (uint32_t)(((uint64_t)num_rows * width + BLOCK - 1) / BLOCK);
-  if (blockIdx.x >= p.row_blocks) {
-    write_ids(p, shared.places.ids);
+  if (block >= p.row_blocks) {
+    write_ids(p, shared.places.ids, block - p.row_blocks);
   } else {
     float *chunk = (float *)chunks + warp * chunk_floats(p);
-    for (uint32_t part = blockIdx.x; part < parts; part += p.row_blocks) {
+    for (uint32_t part = block; part < parts; part += p.row_blocks) {
       uint64_t warp_rows = (part + (uint64_t)warp * parts) * (WARP / width);
       gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, &shared, chunk);
     }
@@ -232,9 +235,10 @@ template <int width>
 static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, size_t shared_bytes,
                              struct vx_error *error) {
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
-  p.row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 16);
-  return cuda_launch("gather_kernel", gather_kernel<width>, p.row_blocks + p.id_blocks + publish, BLOCK, shared_bytes,
-                     run, p, error);
+  p.row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 8);
+  p.publish_blocks = publish;
+  return cuda_launch("gather_kernel", gather_kernel<width>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
+                     shared_bytes, run, p, error);
 }
 
 enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {

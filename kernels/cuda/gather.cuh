@@ -17,9 +17,9 @@ struct gather_params {
   struct cuda_clouds clouds;
   const struct cuda_record *records;
   const uint32_t *lists;
-  bool order_here;                 // the lists are not in order yet
-  uint32_t row_blocks, id_blocks;  // in this order; one may follow that tells the host the sizes
-  const uint32_t *rows;            // [num_points]
+  bool order_here;                                 // the lists are not in order yet
+  uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
+  const uint32_t *rows;                            // [num_points]
   uint32_t row_capacity;
   const uint32_t *output_rows;    // or NULL: each row is its own output row
   const uint32_t *rows_in_order;  // or NULL

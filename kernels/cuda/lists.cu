@@ -118,27 +118,42 @@ static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uin
   }
 }
 
-// How many of from[begin .. end), sorted, are lower.
-static __device__ uint32_t count_lower(const uint32_t *from, uint32_t begin, uint32_t end, uint32_t value) {
-  uint32_t low = begin, high = end;
+// How many of the first `count` items of two merged sequences, from[begin .. middle) and from[middle .. end), are of the
+// first. No two items are equal.
+static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uint32_t middle, uint32_t end,
+                                       uint32_t count) {
+  uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);
   while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    if (from[middle] < value) {
-      low = middle + 1;
+    uint32_t at = (low + high) / 2;
+    if (from[begin + at] < from[middle + count - 1 - at]) {
+      low = at + 1;
     } else {
-      high = middle;
+      high = at;
     }
   }
-  return low - begin;
+  return low;
 }
 
-// As a block: merges sorted parts, two by two; no two items are equal.
-static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part) {
-  for (uint32_t i = threadIdx.x; i < count; i += BLOCK) {
-    uint32_t begin = i / (2 * part) * (2 * part), middle = min(begin + part, count), end = min(begin + 2 * part, count);
-    uint32_t value = from[i];
-    to[i + (i < middle ? count_lower(from, middle, end, value) : count_lower(from, begin, middle, value) - part)] =
-        value;
+// As a block: merges sorted parts, two by two; each thread makes `each` items of the result, which divides `part`.
+static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
+  uint32_t first = threadIdx.x * each, last = min(first + each, count);
+  if (first >= count) {
+    return;
+  }
+  uint32_t begin = first / (2 * part) * (2 * part), middle = min(begin + part, count),
+           end = min(begin + 2 * part, count);
+  uint32_t a = begin + split_merge(from, begin, middle, end, first - begin), b = middle + (first - begin) - (a - begin);
+  uint32_t a_value = a < middle ? from[a] : CUDA_NO_POINT, b_value = b < end ? from[b] : CUDA_NO_POINT;
+  for (uint32_t i = first; i < last; i++) {
+    bool is_a = a_value < b_value;
+    to[i] = is_a ? a_value : b_value;
+    if (is_a) {
+      a++;
+      a_value = a < middle ? from[a] : CUDA_NO_POINT;
+    } else {
+      b++;
+      b_value = b < end ? from[b] : CUDA_NO_POINT;
+    }
   }
 }
 
@@ -148,10 +163,13 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   for (uint32_t begin = threadIdx.x / 32 * WARP_LIST; begin < count; begin += WARPS * WARP_LIST) {
     sort_short_list(list + begin, min(count - begin, (uint32_t)WARP_LIST), buffers[0] + begin);
   }
-  int from = 0;
+  uint32_t from = 0, each = 2;
+  while (each * BLOCK < count) {
+    each *= 2;
+  }
   for (uint32_t part = WARP_LIST; part < count; part *= 2, from ^= 1) {
     __syncthreads();
-    merge_parts(buffers[from], buffers[from ^ 1], count, part);
+    merge_parts(buffers[from], buffers[from ^ 1], count, part, each);
   }
   return buffers[from];
 }
