@@ -1,5 +1,6 @@
 // From numbers to rows: each point writes itself into its cell's part of the list, at its rank, and notes its row where
-// the rows of points are asked for; each cell's points have their fates counted.
+// the rows of points are asked for; each cell's points have their fates counted, and rows whose whole lists are long are
+// queued for ordering.
 #include "kernels/cuda/publish.cuh"
 
 enum { BLOCK = 256 };
@@ -25,6 +26,7 @@ struct assign_params {
   uint32_t cap, row_capacity;
   uint32_t *rows;   // [num_points], or NULL
   uint32_t *lists;  // [num_points], or NULL
+  uint32_t *queue;  // [row_capacity], or NULL
   struct cuda_tally *tally;
 };
 
@@ -53,8 +55,14 @@ static __device__ struct fates fates_of(const struct assign_params &p, uint32_t 
   uint4 record = *(const uint4 *)&p.records[number];
   uint32_t hits = record.y;
   int32_t cloud = cuda_cloud_of_point(p.clouds, record.x);
-  if (cuda_row_of_cell(p.clouds, cloud, number, p.row_capacity) == p.row_capacity) {
+  uint32_t row = cuda_row_of_cell(p.clouds, cloud, number, p.row_capacity);
+  if (row == p.row_capacity) {
     return {0, 0, hits, 0};
+  }
+  if (p.queue != NULL && hits > CUDA_TINY_LIST) {
+    bool is_long = hits > CUDA_WARP_LIST;
+    uint32_t at = atomicAdd(is_long ? &p.tally->num_long : &p.tally->num_short, 1);
+    p.queue[is_long ? p.row_capacity - 1 - at : at] = row;
   }
   uint32_t kept = min(hits, p.cap);
   return {kept, hits - kept, 0, hits};
@@ -106,6 +114,7 @@ enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error) {
   p.row_capacity = run->row_capacity;
   p.rows = run->rows;
   p.lists = run->lists;
+  p.queue = run->queue;
   p.tally = run->tally;
   return cuda_launch("assign_kernel", assign_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error);
 }

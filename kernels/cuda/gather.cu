@@ -7,6 +7,13 @@
 // job's output.
 #include "kernels/cuda/gather.cuh"
 
+// Blocks of a multiprocessor that the registers have to suffice for.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define GATHER_BLOCKS 4
+#else
+#define GATHER_BLOCKS 6
+#endif
+
 enum { BLOCK = 256, WARPS = BLOCK / WARP, WARP_LIST = 128 };  // WARP_LIST: longer lists are left to the block
 
 template <int width> struct gather_shared {
@@ -164,7 +171,7 @@ static __device__ void gather_part(const struct gather_params &p, uint32_t num_r
 }
 
 template <int width>
-static __global__ void __launch_bounds__(BLOCK, 6) gather_kernel(const __grid_constant__ struct gather_params p) {
+static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS) gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct gather_shared<width> shared;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
   cuda_wait();

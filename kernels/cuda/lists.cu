@@ -1,20 +1,13 @@
 // Whole lists, cell by cell: puts all points of each row in input order and, where there is no cap, takes the rows'
 // means, as the order of that sum is a tree. (Under a small cap the gather orders what it needs.)
 //
-// A few threads order a list of as many points, a warp sorts one in its registers; a list that is too long for that is left to the block, whose warps sort parts of
-// it that are then merged in shared memory. One that is too long for shared memory is not touched: the host, which was
+// A few threads order a list of as many points, a warp sorts one in its registers; a list that is too long for that is
+// left to a block, whose warps sort parts of it that are then merged in shared memory. One that is too long for shared memory is not touched: the host, which was
 // told the length of the longest, has all points sorted by cell (cuda_sort_lists).
 #include "kernels/cuda/sort.cuh"
 #include "kernels/half.h"
 
-enum {
-  BLOCK = 256,
-  WARPS = BLOCK / 32,
-  TINY = 8,  // threads that take a row first, and the longest list that they order
-  TINY_ROWS = BLOCK / TINY,
-  WARP_ITEMS = 8,
-  WARP_LIST = 32 * WARP_ITEMS,  // longest list that a warp orders
-};
+enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };
 
 struct lists_params {
   struct cuda_clouds clouds;
@@ -26,7 +19,9 @@ struct lists_params {
   float *tree_sums;     // see tree_mean
   const float *points;  // [num_points, columns]
   uint32_t columns;
-  const struct cuda_tally *tally;
+  const uint32_t *queue;  // [row_capacity]
+  uint32_t row_capacity;
+  struct cuda_tally *tally;
 };
 
 static __device__ struct cuda_record record_of(const struct lists_params &p, uint32_t row) {
@@ -50,11 +45,7 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
   for (uint64_t item = threadIdx.x % threads; item < groups * columns; item += threads) {
     uint64_t group = item / columns, column = item % columns, begin = group * CUDA_SUM_GROUP;
     uint32_t length = (uint32_t)min((uint64_t)CUDA_SUM_GROUP, count - begin);
-    float sum = from[begin * columns + column];
-    for (uint32_t k = 1; k < length; k++) {
-      sum += from[(begin + k) * columns + column];
-    }
-    to[item] = sum;
+    to[item] = sum_column<8>(from + begin * columns, columns, NULL, length, (uint32_t)column);
   }
 }
 
@@ -71,7 +62,8 @@ static __device__ void tree_mean(const struct lists_params &p, uint32_t row, uin
   for (uint64_t item = thread; item < groups * columns; item += threads) {
     uint64_t first = item / columns * CUDA_SUM_GROUP;
     uint32_t length = (uint32_t)min((uint64_t)CUDA_SUM_GROUP, count - first);
-    sums[item] = sum_column<16>(p.points, columns, list + first, length, (uint32_t)(item % columns));
+    sums[item] =
+        sum_column<(CUDA_SUM_GROUP - 1) / 3>(p.points, columns, list + first, length, (uint32_t)(item % columns));
   }
   while (groups > 1) {
     sync_threads<threads>();
@@ -105,7 +97,7 @@ static __device__ void use_list(const struct lists_params &p, uint32_t row, cons
 
 // --- sorting ---
 
-// As a warp: a list of up to WARP_LIST.
+// As a warp: a list of up to CUDA_WARP_LIST.
 static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uint32_t *sorted) {
   if (count <= 32) {
     sort_in_warp<1>(list, count, sorted);
@@ -143,31 +135,26 @@ static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t 
   uint32_t begin = first / (2 * part) * (2 * part), middle = min(begin + part, count),
            end = min(begin + 2 * part, count);
   uint32_t a = begin + split_merge(from, begin, middle, end, first - begin), b = middle + (first - begin) - (a - begin);
-  uint32_t a_value = a < middle ? from[a] : CUDA_NO_POINT, b_value = b < end ? from[b] : CUDA_NO_POINT;
+#pragma unroll 1
   for (uint32_t i = first; i < last; i++) {
-    bool is_a = a_value < b_value;
-    to[i] = is_a ? a_value : b_value;
-    if (is_a) {
-      a++;
-      a_value = a < middle ? from[a] : CUDA_NO_POINT;
-    } else {
-      b++;
-      b_value = b < end ? from[b] : CUDA_NO_POINT;
-    }
+    bool is_a = a < middle && (b >= end || from[a] < from[b]);
+    to[i] = from[is_a ? a : b];
+    a += is_a;
+    b += !is_a;
   }
 }
 
 // As a block: a list of up to CUDA_SHARED_LIST. Returns where in `buffers` it is sorted.
 static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t count,
                                                  uint32_t buffers[2][CUDA_SHARED_LIST]) {
-  for (uint32_t begin = threadIdx.x / 32 * WARP_LIST; begin < count; begin += WARPS * WARP_LIST) {
-    sort_short_list(list + begin, min(count - begin, (uint32_t)WARP_LIST), buffers[0] + begin);
+  for (uint32_t begin = threadIdx.x / 32 * CUDA_WARP_LIST; begin < count; begin += WARPS * CUDA_WARP_LIST) {
+    sort_short_list(list + begin, min(count - begin, (uint32_t)CUDA_WARP_LIST), buffers[0] + begin);
   }
   uint32_t from = 0, each = 2;
   while (each * BLOCK < count) {
     each *= 2;
   }
-  for (uint32_t part = WARP_LIST; part < count; part *= 2, from ^= 1) {
+  for (uint32_t part = CUDA_WARP_LIST; part < count; part *= 2, from ^= 1) {
     __syncthreads();
     merge_parts(buffers[from], buffers[from ^ 1], count, part, each);
   }
@@ -184,9 +171,9 @@ static __device__ void order_long_list(const struct lists_params &p, uint32_t ro
   }
 }
 
-// As a warp: a list of up to WARP_LIST.
-static __device__ void order_list(const struct lists_params &p, uint32_t row, const struct cuda_record &record,
-                                  uint32_t *sorted) {
+// As a warp: a list of up to CUDA_WARP_LIST.
+static __device__ void order_list(const struct lists_params &p, uint32_t row, uint32_t *sorted) {
+  struct cuda_record record = record_of(p, row);
   const uint32_t *list = p.lists + record.begin;
   if (!p.sorted) {
     sort_short_list(list, record.hits, sorted);
@@ -194,69 +181,51 @@ static __device__ void order_list(const struct lists_params &p, uint32_t row, co
   use_list<32>(p, row, record, p.sorted ? list : sorted);
 }
 
-// As a few neighbouring threads: a list of up to as many points.
-static __device__ void order_tiny_list(const struct lists_params &p, uint32_t row, const struct cuda_record &record,
-                                       uint32_t *sorted) {
-  uint32_t lane = threadIdx.x % TINY, mask = ((1u << TINY) - 1) << (threadIdx.x % 32 / TINY * TINY);
-  uint32_t value = lane < record.hits ? p.lists[record.begin + lane] : CUDA_NO_POINT;
-  if (!in_order<TINY>(mask, value)) {
-    value = sort_values<TINY>(mask, value);
+// As a few neighbouring threads: a list of up to as many points. Leaves longer ones.
+static __device__ void order_tiny_list(const struct lists_params &p, uint32_t row, uint32_t *sorted) {
+  struct cuda_record record = record_of(p, row);
+  if (record.hits > CUDA_TINY_LIST) {
+    return;
   }
+  uint32_t lane = threadIdx.x % CUDA_TINY_LIST;
+  uint32_t mask = ((1u << CUDA_TINY_LIST) - 1) << (threadIdx.x % 32 / CUDA_TINY_LIST * CUDA_TINY_LIST);
+  uint32_t value = lane < record.hits ? p.lists[record.begin + lane] : CUDA_NO_POINT;
+  if (!in_order<CUDA_TINY_LIST>(mask, value)) {
+    value = sort_values<CUDA_TINY_LIST>(mask, value);
+  }
+  __syncwarp(mask);
   sorted[lane] = value;
   __syncwarp(mask);
   if (p.sorted_wanted && lane < record.hits) {
     p.lists[record.begin + lane] = value;
   }
-  for (uint32_t column = lane; p.means != NULL && column < p.columns; column += TINY) {
-    float sum = sum_column<TINY>(p.points, p.columns, sorted, record.hits, column);
+  for (uint32_t column = lane; p.means != NULL && column < p.columns; column += CUDA_TINY_LIST) {
+    float sum = sum_column<CUDA_TINY_LIST>(p.points, p.columns, sorted, record.hits, column);
     p.means[(uint64_t)row * p.columns + column] = vx_canonical(sum / (float)record.hits);
   }
 }
 
-struct lists_shared {
-  uint32_t buffers[2][CUDA_SHARED_LIST];
-  uint32_t short_rows[TINY_ROWS], long_rows[TINY_ROWS], num_short, num_long;
-};
-
-// As a block, one part of the rows: a few threads each; what has more points than those is left to a warp or the block.
-// Neighbouring rows are alike: each warp has neighbours, so that its threads have as much to do, and the warps of a
-// block come from all over, so that long lists do not wait for each other.
-static __device__ void order_part(const struct lists_params &p, uint64_t row, uint32_t num_rows,
-                                  struct lists_shared *shared) {
-  uint32_t warp = threadIdx.x / 32;
-  if (threadIdx.x == 0) {
-    shared->num_short = shared->num_long = 0;
-  }
-  __syncthreads();
-  if (row < num_rows) {
-    struct cuda_record record = record_of(p, (uint32_t)row);
-    if (record.hits <= TINY) {
-      order_tiny_list(p, (uint32_t)row, record, shared->buffers[1] + threadIdx.x / TINY * TINY);
-    } else if (threadIdx.x % TINY == 0) {
-      bool is_long = record.hits > WARP_LIST;
-      uint32_t at = atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1);
-      (is_long ? shared->long_rows : shared->short_rows)[at] = (uint32_t)row;
-    }
-  }
-  __syncthreads();
-  for (uint32_t i = warp; i < shared->num_short; i += WARPS) {
-    uint32_t short_row = shared->short_rows[i];
-    order_list(p, short_row, record_of(p, short_row), shared->buffers[0] + warp * WARP_LIST);
-  }
-  __syncthreads();
-  for (uint32_t i = 0; i < shared->num_long; i++) {
-    order_long_list(p, shared->long_rows[i], shared->buffers);
-  }
-}
-
-static __global__ void __launch_bounds__(BLOCK, 4) order_lists_kernel(const __grid_constant__ struct lists_params p) {
-  __shared__ struct lists_shared shared;
+// Long lists first, a block each; then those of a warp, as each warp gets free; then the many tiny ones.
+static __global__ void __launch_bounds__(BLOCK, 3) order_lists_kernel(const __grid_constant__ struct lists_params p) {
+  __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
   cuda_wait();
-  uint32_t num_rows = p.tally->num_rows, parts = (num_rows + TINY_ROWS - 1) / TINY_ROWS;
-  for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
-    uint64_t warp_rows = (part + (uint64_t)(threadIdx.x / 32) * parts) * (32 / TINY);
-    order_part(p, warp_rows + threadIdx.x % 32 / TINY, num_rows, &shared);
+  uint32_t num_rows = p.tally->num_rows, num_short = p.tally->num_short, num_long = p.tally->num_long;
+  for (uint32_t i = blockIdx.x; i < num_long; i += gridDim.x) {
+    order_long_list(p, p.queue[p.row_capacity - 1 - i], buffers);
     __syncthreads();
+  }
+  uint32_t *sorted = buffers[0] + threadIdx.x / 32 * CUDA_WARP_LIST;
+  while (num_short > 0) {
+    uint32_t next = threadIdx.x % 32 == 0 ? atomicAdd(&p.tally->short_ticket, 1) : 0;
+    next = __shfl_sync(~0u, next, 0);
+    if (next >= num_short) {
+      break;
+    }
+    order_list(p, p.queue[next], sorted);
+  }
+  for (uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / CUDA_TINY_LIST; row < num_rows;
+       row += (uint64_t)gridDim.x * BLOCK / CUDA_TINY_LIST) {
+    order_tiny_list(p, (uint32_t)row, buffers[1] + threadIdx.x / CUDA_TINY_LIST * CUDA_TINY_LIST);
   }
 }
 
@@ -271,10 +240,12 @@ enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct 
   p.tree_sums = run->tree_sums;
   p.points = run->points;
   p.columns = run->columns;
+  p.queue = run->queue;
+  p.row_capacity = run->row_capacity;
   p.tally = run->tally;
   if (sorted && p.means == NULL) {
     return VX_OK;
   }
   return cuda_launch("order_lists_kernel", order_lists_kernel,
-                     cuda_looping_blocks(run, run->row_capacity, TINY_ROWS, 8), BLOCK, 0, run, p, error);
+                     cuda_looping_blocks(run, run->row_capacity, BLOCK / CUDA_TINY_LIST, 3), BLOCK, 0, run, p, error);
 }

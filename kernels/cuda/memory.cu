@@ -77,6 +77,9 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   if (run->lists_wanted) {
     take(arena, &run->lists, points);
   }
+  if (run->whole_lists) {
+    take(arena, &run->queue, rows);
+  }
   if (run->means_wanted) {
     take(arena, &run->means, rows * run->columns);
     // A sixteenth of the points: more than all levels of group sums need.

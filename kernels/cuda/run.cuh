@@ -2,9 +2,10 @@
 //
 // A job's points come from the host and get a slot of the table of cells and a rank among the points of their cell
 // each (insert); its cells get a number by first appearance and a part of the list (number); its points write
-// themselves into their cell's part (assign). Whole lists are put in input order where something needs that (lists); rows may be taken out (filter) and reordered (order). Then the tensors are written
-// into an image of the output block (gather), short lists being ordered on the way, and the image goes to the host
-// (transfer). What a job leaves in the table is taken out at its end (transfer), when nobody waits for it.
+// themselves into their cell's part (assign). Whole lists are put in input order where something needs that (lists);
+// rows may be taken out (filter) and reordered (order). Then the tensors are written into an image of the output block
+// (gather), short lists being ordered on the way, and the image goes to the host (transfer). What a job leaves in the
+// table is taken out at its end (transfer), when nobody waits for it.
 //
 // The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
 // engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
@@ -33,6 +34,8 @@
 enum {
   CUDA_TILE = 1024,            // items of one block of a scan
   CUDA_SHORT_CAP = 32,         // under caps up to this only the first points of a list are put in order
+  CUDA_TINY_LIST = 8,          // longest whole list that a few threads put in order
+  CUDA_WARP_LIST = 256,        // longest that a warp does
   CUDA_SHARED_LIST = 4096,     // longest list that a block sorts in shared memory
   CUDA_SUM_GROUP = 64,         // points summed in sequence where there is no cap
   CUDA_DIRECT_CELLS = 1 << 22  // up to this many cells each has its own slot, without hashing
@@ -50,7 +53,9 @@ struct cuda_tally {
   uint32_t longest;                      // points of the row that has most
   uint32_t unplaced;                     // points that found no slot: none, as the table is larger than the scan
   uint32_t number_ticket, order_ticket;  // next tile of the scans
-  uint32_t assign_ticket, gather_ticket, send_ticket;  // blocks that are done
+  uint32_t send_ticket;                  // blocks that are done
+  uint32_t num_short, num_long;          // rows whose lists a warp or a block puts in order
+  uint32_t short_ticket;                 // next of the former
   uint64_t moments[CUDA_MOMENTS];
 };
 
@@ -159,6 +164,7 @@ struct cuda_run {
   struct cuda_tally *tally;
   uint32_t *output_rows;       // [row_capacity]: of each row, or CUDA_NO_ROW
   uint32_t *rows_in_order;     // [row_capacity]: row of each output row
+  uint32_t *queue;             // [row_capacity]: rows that a warp orders from the front, those of a block from the end
   float *means;                // [row_capacity, columns]: where sums are trees
   float *tree_sums;            // see tree_mean
   uint64_t *block_keys;        // [block_slots]: hash table of the filter's blocks
