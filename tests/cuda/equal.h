@@ -1,0 +1,78 @@
+// What the parts of cuda-equal share: a backend at work on one lane, jobs made at random, and the comparison of two.
+//
+// Nothing is global but the counts at the end of this file: every thread has its own sides and its own random numbers.
+#ifndef VOXELD_TESTS_CUDA_EQUAL_H
+#define VOXELD_TESTS_CUDA_EQUAL_H
+
+#include <stdatomic.h>
+
+#include "api/presets.h"
+#include "kernels/kernels.h"
+
+#define BIT VX_TENSOR_BIT
+#define BASE (BIT(VX_VOXEL_COORDS) | BIT(VX_VOXEL_NUM_POINTS))
+#define MEAN (BASE | BIT(VX_VOXEL_FEATURES))
+#define PILLAR (BASE | BIT(VX_PILLAR_FEATURES))
+
+// --- random numbers ---
+
+struct random {
+  uint64_t state;
+};
+
+uint64_t random_bits(struct random *random);
+int32_t random_below(struct random *random, int32_t limit);
+bool random_one_in(struct random *random, int32_t n);
+float random_unit(struct random *random);
+
+// --- a backend at work ---
+
+struct side {
+  const struct vx_backend *backend;
+  struct vx_device *device;
+  struct vx_lane *lane;
+  void *input, *output;
+  size_t input_bytes, output_bytes;
+  bool refuse_output;  // the job's callback for memory does
+  struct vx_layout layout;
+  struct vx_voxelize_job job;
+  int32_t voxel_counts[VX_MAX_CLOUDS];
+};
+
+struct scan {
+  char name[64];
+  void *points;
+  int32_t columns;
+  int32_t num_clouds;
+  int32_t counts[VX_MAX_CLOUDS];
+  int64_t num_points;
+};
+
+// Opens device 0 and a lane. Ends the program with 77 where there is none.
+void side_open(struct side *side, const struct vx_backend *backend);
+void side_close(struct side *side);
+// Fills side->job, with the scan's points where they are.
+void side_set_job(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan);
+// Runs one job over poisoned memory.
+enum vx_status side_run(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan,
+                        struct vx_error *error);
+
+// Runs a job on sides[0], and twice on sides[1]; prints a line for each difference and counts.
+void compare(struct side sides[2], const struct vx_voxelize_params *params, const struct scan *scan, const char *name);
+
+// --- jobs ---
+
+// A job of any kind, of up to that many points. The scan's points are the caller's to free.
+void random_job(struct random *random, int64_t largest, struct vx_voxelize_params *params, struct scan *scan);
+
+// --- the parts ---
+
+// What one lane keeps from job to job, and lanes side by side.
+void test_lanes(uint64_t seed);
+// A table of times of every preset on every scan that has its number of columns.
+void time_presets(struct side *side, const struct presets *presets, const struct scan *scans, int num_scans);
+
+extern atomic_int jobs_run, jobs_equal, jobs_refused;
+extern atomic_llong bytes_compared;
+
+#endif

@@ -1,0 +1,154 @@
+// See equal.h: what one lane keeps from job to job, and lanes side by side. The CPU's lane is the measure.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/equal.h"
+
+// The presets' pillars with all that there is to write, over a grid of any size.
+static struct vx_voxelize_params pillars(float size, int32_t cap) {
+  return (struct vx_voxelize_params){.range_min = {-20, -20, -2},
+                                     .range_max = {20, 20, 2},
+                                     .voxel_size = {size, size, 4},
+                                     .num_features = 4,
+                                     .max_points_per_voxel = cap,
+                                     .max_voxels = VX_MAX_VOXELS,
+                                     .tensors = MEAN | BIT(VX_POINT_VOXEL_IDS) |
+                                                (cap > 0 ? BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXELS) : 0)};
+}
+
+static void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name) {
+  float *points = malloc((size_t)(num_points * 4 + 1) * sizeof *points);
+  for (int64_t i = 0; i < num_points * 4; i++) {
+    points[i] = (random_unit(random) - 0.5f) * (i % 4 == 2 ? 4 : 41);
+  }
+  memset(scan, 0, sizeof *scan);
+  scan->points = points;
+  scan->num_points = num_points;
+  scan->num_clouds = 1;
+  scan->counts[0] = (int32_t)num_points;
+  snprintf(scan->name, sizeof scan->name, "%s", name);
+}
+
+// More tiny jobs than a lane of 17 bits of anything could tell apart; each one is new, a few are compared.
+static void test_many_jobs(struct random *random) {
+  enum { JOBS = 140000, COMPARED = 200 };
+  struct vx_voxelize_params hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
+  struct vx_error error;
+  struct scan scan;
+  struct side sides[2];  // whose outputs are as small as the jobs, as they are poisoned each time
+  side_open(&sides[0], &vx_cpu_backend);
+  side_open(&sides[1], vx_backend_find("cuda"));
+  for (int i = 0; i < JOBS; i++) {
+    fill_scan(random, &scan, 1 + i % 40, "many jobs");
+    const struct vx_voxelize_params *params = i % 3 == 0 ? &direct : &hashed;
+    if (i % (JOBS / COMPARED) == 0) {
+      compare(sides, params, &scan, "many jobs");
+    } else if (side_run(&sides[1], params, &scan, &error) != VX_OK) {
+      printf("UNEQUAL many jobs: %s\n", error.text);
+      atomic_fetch_add(&jobs_run, 1);
+    }
+    free(scan.points);
+  }
+  side_close(&sides[0]);
+  side_close(&sides[1]);
+}
+
+// A job whose memory is refused ends between its kernels; the lane has to be as good as new after it.
+static void test_refused_output(struct side sides[2], struct random *random) {
+  for (int i = 0; i < 12; i++) {
+    struct vx_voxelize_params params = pillars(i % 2 == 0 ? 0.3f : 0.005f, i % 3 == 0 ? 0 : 5);
+    struct scan scan;
+    fill_scan(random, &scan, 1000 << i % 6, "refused output");
+    for (int k = 0; k < 2; k++) {
+      sides[k].refuse_output = true;
+    }
+    compare(sides, &params, &scan, "refused output");
+    for (int k = 0; k < 2; k++) {
+      sides[k].refuse_output = false;
+    }
+    compare(sides, &params, &scan, "after a refusal");
+    free(scan.points);
+  }
+}
+
+// Every point in a few cells: lists far too long for any block, and the sums of such.
+static void test_crowded_cells(struct side sides[2], struct random *random) {
+  static const int32_t caps[] = {0, 5, 32, 33, 1024};
+  for (int i = 0; i < 10; i++) {
+    struct vx_voxelize_params params = pillars(i < 5 ? 4.0f : 41.0f, caps[i % 5]);
+    params.order = i % 2 == 0 ? VX_ORDER_KEY : VX_ORDER_FIRST;
+    params.block_filter = (struct vx_block_filter){i % 4 == 3, 2, 3, 0.5f, 100.0f};
+    struct scan scan;
+    fill_scan(random, &scan, 300000, "crowded cells");
+    compare(sides, &params, &scan, "crowded cells");
+    free(scan.points);
+  }
+}
+
+// A job that takes far more than a lane keeps, and a small one after it.
+static void test_giant_job(struct side sides[2], struct random *random) {
+  struct vx_voxelize_params giant = pillars(0.02f, 64), small = pillars(0.2f, 8);
+  struct scan scan;
+  fill_scan(random, &scan, 400000, "giant job");
+  giant.max_voxels = 250000;
+  compare(sides, &giant, &scan, "giant job");
+  free(scan.points);
+  fill_scan(random, &scan, 4000, "after it");
+  compare(sides, &small, &scan, "after a giant job");
+  free(scan.points);
+}
+
+struct worker {
+  pthread_t thread;
+  uint64_t seed;
+};
+
+static void *run_worker(void *cls) {
+  const struct worker *worker = cls;
+  struct side sides[2];
+  struct random random = {worker->seed};
+  side_open(&sides[0], &vx_cpu_backend);
+  side_open(&sides[1], vx_backend_find("cuda"));
+  for (int i = 0; i < 40; i++) {
+    struct vx_voxelize_params params;
+    struct scan scan = {.name = ""};
+    random_job(&random, 60000, &params, &scan);
+    snprintf(scan.name, sizeof scan.name, "%d", i);
+    compare(sides, &params, &scan, "side by side");
+    free(scan.points);
+  }
+  side_close(&sides[0]);
+  side_close(&sides[1]);
+  return NULL;
+}
+
+static void test_side_by_side(uint64_t seed) {
+  enum { WORKERS = 8 };
+  struct worker workers[WORKERS];
+  for (int i = 0; i < WORKERS; i++) {
+    workers[i].seed = seed * 1000 + (uint64_t)i;
+    if (pthread_create(&workers[i].thread, NULL, run_worker, &workers[i]) != 0) {
+      perror("pthread_create");
+      exit(2);
+    }
+  }
+  for (int i = 0; i < WORKERS; i++) {
+    pthread_join(workers[i].thread, NULL);
+  }
+}
+
+void test_lanes(uint64_t seed) {
+  struct side sides[2];
+  struct random random = {seed};
+  side_open(&sides[0], &vx_cpu_backend);
+  side_open(&sides[1], vx_backend_find("cuda"));
+  test_refused_output(sides, &random);
+  test_crowded_cells(sides, &random);
+  test_giant_job(sides, &random);
+  test_many_jobs(&random);
+  side_close(&sides[0]);
+  side_close(&sides[1]);
+  test_side_by_side(seed);
+}

@@ -1,0 +1,143 @@
+// See equal.h: random numbers (splitmix64), and jobs made of them.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/half.h"
+#include "tests/cuda/equal.h"
+
+uint64_t random_bits(struct random *random) {
+  uint64_t z = random->state += 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+int32_t random_below(struct random *random, int32_t limit) { return (int32_t)(random_bits(random) % (uint64_t)limit); }
+bool random_one_in(struct random *random, int32_t n) { return random_below(random, n) == 0; }
+float random_unit(struct random *random) { return (float)(random_bits(random) >> 40) / 16777216.0f; }
+
+static int64_t random_size(struct random *random, int64_t largest) {
+  switch (random_below(random, 12)) {
+    case 0: return random_below(random, 3);
+    case 1: return random_below(random, 70);
+    case 2: return 1023 + random_below(random, 3);
+    case 3: return largest / 2 + random_below(random, (int32_t)(largest / 2));
+    case 4:
+    case 5: return random_below(random, (int32_t)(largest / 8 + 1));
+    default: return random_below(random, 20000);
+  }
+}
+
+static float strange_value(struct random *random) {
+  static const uint32_t bits[] = {0x7FC00000u, 0x7F800000u, 0xFF800000u, 0x7F812345u, 0xFFC54321u,
+                                  0x7149F2CAu, 0x80000000u, 0x00000001u, 0x80000123u};
+  return vx_bits_float(bits[random_below(random, sizeof bits / sizeof bits[0])]);
+}
+
+static void random_params(struct random *random, struct vx_voxelize_params *params) {
+  static const int32_t caps[] = {0, 1, 2, 3, 5, 8, 10, 20, 31, 32, 33, 35, 64, 65, 100, 300, 1024};
+  *params = (struct vx_voxelize_params){.num_features = 3 + random_below(random, random_one_in(random, 8) ? 62 : 14)};
+  float size = random_one_in(random, 6) ? 1e-4f : random_one_in(random, 5) ? 1000.0f : 0.05f + random_unit(random) * 2;
+  for (int axis = 0; axis < 3; axis++) {
+    params->range_min[axis] = -20.0f * random_unit(random) - 1.0f;
+    params->range_max[axis] = 20.0f * random_unit(random) + 1.0f;
+    params->voxel_size[axis] = size * (0.5f + random_unit(random));
+    float extent = params->range_max[axis] - params->range_min[axis];
+    if (params->voxel_size[axis] > extent) {
+      params->voxel_size[axis] = extent;
+    }
+  }
+  params->max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof caps[0])];
+  params->max_voxels =
+      random_one_in(random, 2) ? VX_MAX_VOXELS : 1 + random_below(random, random_one_in(random, 2) ? 50 : 20000);
+  params->input_dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
+  params->feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;
+  params->order = random_one_in(random, 3) ? VX_ORDER_KEY : VX_ORDER_FIRST;
+  params->fill = random_one_in(random, 2) ? VX_FILL_MEAN : VX_FILL_ZERO;
+  if (random_one_in(random, 3)) {
+    float low = random_unit(random) * 4;
+    params->block_filter =
+        (struct vx_block_filter){.enabled = true,
+                                 .factor = random_one_in(random, 9) ? 1000000 : 1 + random_below(random, 12),
+                                 .size = 1 + random_below(random, random_one_in(random, 4) ? 32 : 6),
+                                 .low = random_one_in(random, 3) ? -1.0f : low,
+                                 .high = low + random_unit(random) * 30};
+  }
+  params->tensors = random_one_in(random, 10)  ? 0
+                    : random_one_in(random, 2) ? BIT(VX_TENSOR_COUNT) - 1
+                                               : (uint32_t)random_below(random, BIT(VX_TENSOR_COUNT));
+  if (params->max_points_per_voxel == 0 && !random_one_in(random, 10)) {
+    params->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
+  }
+}
+
+static void random_clouds(struct random *random, struct scan *scan) {
+  scan->num_clouds =
+      random_one_in(random, 2) ? 1 : 1 + random_below(random, random_one_in(random, 6) ? VX_MAX_CLOUDS : 9);
+  int64_t left = scan->num_points;
+  for (int32_t i = 0; i < scan->num_clouds; i++) {
+    bool last = i == scan->num_clouds - 1;
+    scan->counts[i] = last ? (int32_t)left
+                      : random_one_in(random, 4)
+                          ? 0
+                          : random_below(random, (int32_t)(left * 2 / (scan->num_clouds - i) + 1));
+    if (scan->counts[i] > left) {
+      scan->counts[i] = (int32_t)left;
+    }
+    left -= scan->counts[i];
+  }
+  if (scan->num_clouds > 1 && random_one_in(random, 3)) {  // an empty cloud at the end
+    scan->counts[scan->num_clouds - 2] += scan->counts[scan->num_clouds - 1];
+    scan->counts[scan->num_clouds - 1] = 0;
+  }
+}
+
+// 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.
+static void random_points(struct random *random, const struct vx_voxelize_params *params, struct scan *scan) {
+  int32_t columns = params->num_features, kind = random_below(random, 5);
+  float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);
+  bool strange = random_one_in(random, 3);
+  for (int64_t i = 0; i < scan->num_points; i++) {
+    float *point = points + i * columns;
+    for (int32_t c = 0; c < columns; c++) {
+      float low = c < 3 ? params->range_min[c] : 0, high = c < 3 ? params->range_max[c] : 1;
+      float at = kind == 1   ? 0.5f + 0.02f * (random_unit(random) + random_unit(random) + random_unit(random) - 1.5f)
+                 : kind == 2 ? 0.5f
+                 : kind == 4 ? 0.5f + 0.4f * sinf((float)i * 1e-3f * (float)(c + 1))
+                             : random_unit(random) * 1.05f - 0.02f;
+      point[c] = c < 3 ? low + at * (high - low) : random_unit(random) * 100 - 50;
+    }
+    if (kind == 3 && i > 0 && !random_one_in(random, 4)) {
+      memcpy(point, points + (int64_t)(random_bits(random) % (uint64_t)i) * columns, (size_t)columns * sizeof *point);
+    }
+    if (strange && random_one_in(random, 50)) {
+      point[random_below(random, columns)] = strange_value(random);
+    }
+  }
+  scan->points = points;
+  if (params->input_dtype == VX_FLOAT16) {
+    uint16_t *halves = malloc((size_t)(scan->num_points * columns + 1) * sizeof *halves);
+    for (int64_t i = 0; i < scan->num_points * columns; i++) {
+      halves[i] = strange && random_one_in(random, 99) ? (uint16_t)random_bits(random) : vx_float_to_half(points[i]);
+    }
+    free(points);
+    scan->points = halves;
+  }
+}
+
+void random_job(struct random *random, int64_t largest, struct vx_voxelize_params *params, struct scan *scan) {
+  random_params(random, params);
+  scan->num_points = random_size(random, largest);
+  if (scan->num_points * params->num_features > 20000000) {
+    scan->num_points = 20000000 / params->num_features;
+  }
+  // Tensors of padding grow with the cap: keep them to about a gigabyte.
+  int64_t most = INT64_C(1) << 28, width = (int64_t)params->max_points_per_voxel * (2 * params->num_features + 6);
+  if ((params->tensors & ~(MEAN | BIT(VX_POINT_VOXEL_IDS))) != 0 && scan->num_points * width > most) {
+    params->max_voxels = (int32_t)(most / width / 8);
+  }
+  random_clouds(random, scan);
+  random_points(random, params, scan);
+}

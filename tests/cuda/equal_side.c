@@ -1,0 +1,160 @@
+// See equal.h: a backend at work, and the comparison of two.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/equal.h"
+
+atomic_int jobs_run, jobs_equal, jobs_refused;
+atomic_llong bytes_compared;
+
+static void *room(struct side *side, void **memory, size_t *bytes, size_t need) {
+  if (need > *bytes || *memory == NULL) {
+    side->backend->host_free(side->device, *memory, *bytes);
+    *bytes = need + need / 4 + 4096;
+    *memory = side->backend->host_alloc(side->device, *bytes);
+    if (*memory == NULL) {
+      fprintf(stderr, "%s: no memory for %zu bytes\n", side->backend->name, *bytes);
+      exit(2);
+    }
+  }
+  return *memory;
+}
+
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  struct side *side = cls;
+  side->layout = *layout;
+  if (side->refuse_output || layout->bytes > (size_t)6 << 30) {
+    snprintf(error->text, sizeof error->text, "refused by the test");
+    return VX_REFUSED;
+  }
+  *block = room(side, &side->output, &side->output_bytes, layout->bytes);
+  return VX_OK;
+}
+
+void side_open(struct side *side, const struct vx_backend *backend) {
+  struct vx_error error;
+  memset(side, 0, sizeof *side);
+  side->backend = backend;
+  if (backend->open(0, &side->device, &error) != VX_OK ||
+      backend->lane_open(side->device, &side->lane, &error) != VX_OK) {
+    fprintf(stderr, "%s: %s\n", backend->name, error.text);
+    exit(77);
+  }
+}
+
+void side_close(struct side *side) {
+  side->backend->host_free(side->device, side->input, side->input_bytes);
+  side->backend->host_free(side->device, side->output, side->output_bytes);
+  side->backend->lane_close(side->lane);
+  side->backend->close(side->device);
+}
+
+void side_set_job(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan) {
+  side->job = (struct vx_voxelize_job){.params = *params,
+                                       .points = scan->points,
+                                       .num_clouds = scan->num_clouds,
+                                       .point_counts = scan->counts,
+                                       .output = give_output,
+                                       .output_cls = side,
+                                       .voxel_counts = side->voxel_counts};
+}
+
+enum vx_status side_run(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan,
+                        struct vx_error *error) {
+  size_t bytes = (size_t)scan->num_points * (size_t)params->num_features * vx_dtype_size(params->input_dtype);
+  void *input = room(side, &side->input, &side->input_bytes, bytes);
+  memcpy(input, scan->points, bytes);
+  if (side->output != NULL) {
+    size_t poisoned = side->output_bytes < (size_t)64 << 20 ? side->output_bytes : (size_t)64 << 20;
+    memset(side->output, 0xA5, poisoned);
+  }
+  memset(&side->layout, 0, sizeof side->layout);
+  memset(side->voxel_counts, 0x5A, sizeof side->voxel_counts);
+  side_set_job(side, params, scan);
+  side->job.points = input;
+  return side->backend->voxelize(side->lane, &side->job, error);
+}
+
+// --- comparison ---
+
+static bool gaps_are_zero(const struct side *side) {
+  size_t end = 0;
+  for (int t = 0; t < VX_TENSOR_COUNT; t++) {
+    if ((side->layout.tensors & BIT(t)) != 0) {
+      for (; end < side->layout.offset[t]; end++) {
+        if (((unsigned char *)side->output)[end] != 0) {
+          return false;
+        }
+      }
+      end = side->layout.offset[t] + side->layout.shape[t].bytes;
+    }
+  }
+  return true;
+}
+
+static void describe_counts(const struct vx_counts *x, const struct vx_counts *y, char *text, size_t size) {
+  snprintf(text, size, "counts: kept %lld %lld range %lld %lld cap %lld %lld voxels %lld %lld dropped %lld %lld",
+           (long long)x->kept, (long long)y->kept, (long long)x->out_of_range, (long long)y->out_of_range,
+           (long long)x->over_voxel_cap, (long long)y->over_voxel_cap, (long long)x->voxels_kept,
+           (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
+}
+
+// False with a word on it where the results of two sides differ.
+static bool same(const struct side *a, const struct side *b, int32_t num_clouds, char *text, size_t size) {
+  if (memcmp(&a->job.counts, &b->job.counts, sizeof a->job.counts) != 0) {
+    describe_counts(&a->job.counts, &b->job.counts, text, size);
+    return false;
+  }
+  if (memcmp(a->voxel_counts, b->voxel_counts, (size_t)num_clouds * sizeof(int32_t)) != 0 ||
+      a->layout.bytes != b->layout.bytes) {
+    snprintf(text, size, "voxel_counts or layout");
+    return false;
+  }
+  for (int t = 0; t < VX_TENSOR_COUNT; t++) {
+    size_t bytes = (a->layout.tensors & BIT(t)) == 0 ? 0 : a->layout.shape[t].bytes;
+    const unsigned char *x = (unsigned char *)a->output + a->layout.offset[t];
+    const unsigned char *y = (unsigned char *)b->output + b->layout.offset[t];
+    atomic_fetch_add(&bytes_compared, (long long)bytes);
+    if (bytes != 0 && memcmp(x, y, bytes) != 0) {
+      size_t at = 0;
+      while (x[at] == y[at]) at++;
+      snprintf(text, size, "%s at byte %zu of %zu", vx_tensor_name((enum vx_tensor)t), at, bytes);
+      return false;
+    }
+  }
+  snprintf(text, size, "gaps are not zero");
+  return gaps_are_zero(b);
+}
+
+void compare(struct side sides[2], const struct vx_voxelize_params *params, const struct scan *scan, const char *name) {
+  struct vx_error errors[2] = {{""}, {""}};
+  enum vx_status cpu = side_run(&sides[0], params, scan, &errors[0]);
+  for (int again = 0; again < 2; again++) {
+    char text[256];
+    enum vx_status cuda = side_run(&sides[1], params, scan, &errors[1]);
+    bool equal = cpu == cuda;
+    if (!equal) {
+      snprintf(text, sizeof text, "%.200s", errors[1].text);
+    } else if (cpu == VX_OK) {
+      equal = same(&sides[0], &sides[1], scan->num_clouds, text, sizeof text);
+    } else {
+      atomic_fetch_add(&jobs_refused, 1);
+    }
+    atomic_fetch_add(&jobs_run, 1);
+    atomic_fetch_add(&jobs_equal, equal);
+    if (equal) {
+      continue;
+    }
+    printf("UNEQUAL %s %s: status %d %d: %s (N %lld B %d C %d P %d M %d in %d out %d order %d fill %d filter %d %d %d "
+           "tensors %x)\n",
+           name, scan->name, (int)cpu, (int)cuda, text, (long long)scan->num_points, scan->num_clouds,
+           params->num_features, params->max_points_per_voxel, params->max_voxels, (int)params->input_dtype,
+           (int)params->feature_dtype, (int)params->order, (int)params->fill, (int)params->block_filter.enabled,
+           params->block_filter.factor, params->block_filter.size, params->tensors);
+    if (cuda == VX_DEVICE_LOST) {
+      printf("device lost: stopping\n");
+      exit(1);
+    }
+  }
+}
