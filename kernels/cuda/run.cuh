@@ -192,8 +192,9 @@ static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params
 
 __device__ static inline void cuda_wait() {
 #if __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();
-  cudaGridDependencySynchronize();
+  // The runtime's names for these two came with CUDA 12.
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
