@@ -184,7 +184,7 @@ class Starting(unittest.TestCase):
         self.assertIn("no device", told[0])
 
     def test_devices_are_chosen_by_number(self):
-        daemon = Daemon("--devices", "2,0", "--streams", "3", env={"VOXELD_STANDIN_DEVICES": "3"})
+        daemon = Daemon("--backend", "auto", "--devices", "2,0", "--streams", "3", env={"VOXELD_STANDIN_DEVICES": "3"})
         self.addCleanup(daemon.stop)
         status = daemon.status()
         self.assertEqual([device["index"] for device in status["backend"]["devices"]], [2, 0])
