@@ -135,6 +135,7 @@ static bool measure(struct gpu *gpu, const struct work *work, const struct vx_vo
   struct vx_voxelize_job job;
   const struct frame *frame = frames;
   int32_t voxels;
+  double in_bytes = 0, out_bytes = 0;  // a run, on average
   for (int i = -WARM_UP; i < repeat; i++) {
     frame = &frames[(i + WARM_UP) % num_frames];
     job = (struct vx_voxelize_job){.params = *params,
@@ -156,9 +157,10 @@ static bool measure(struct gpu *gpu, const struct work *work, const struct vx_vo
     voxelize[i] = (double)job.stage_ns[VX_STAGE_VOXELIZE] / 1e3;
     features[i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
     device[i] = voxelize[i] + features[i];
+    in_bytes += (double)frame->bytes / repeat;
+    out_bytes += (double)gpu->layout.bytes / repeat;
   }
   double in_us = median(in, repeat), out_us = median(out, repeat), device_us = median(device, repeat);
-  double in_bytes = (double)frame->bytes, out_bytes = (double)gpu->layout.bytes;
   char target[16] = "", rival[64] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
   if (work->rival_us > 0)
