@@ -68,6 +68,7 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   // Both the device and the code that was compiled for it must know how: older code does not wait (see cuda_wait).
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   device->index = index;
+  device->multiprocessors = (unsigned)properties.multiProcessorCount;
   return VX_OK;
 }
 
@@ -98,16 +99,9 @@ static void close_lane(struct vx_lane *lane) {
   if (lane->stream != NULL) {
     (void)cudaStreamSynchronize(lane->stream);
   }
-  (void)cudaFree(lane->table.memory);
-  (void)cudaFree(lane->scratch.memory);
-  (void)cudaFree(lane->image.memory);
-  (void)cudaFreeHost(lane->result);
+  cuda_free_all(lane);
+  (void)cudaFreeHost((void *)lane->report);
   (void)cudaFreeHost(lane->cloud_points);
-  for (int i = 0; i <= VX_STAGE_COUNT; i++) {
-    if (lane->marks[i] != NULL) {
-      (void)cudaEventDestroy(lane->marks[i]);
-    }
-  }
   if (lane->stream != NULL) {
     (void)cudaStreamDestroy(lane->stream);
   }
@@ -122,13 +116,14 @@ static enum vx_status fill_lane(struct vx_lane *lane, struct vx_error *error) {
   }
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   CUDA_CALL(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), error);
-  for (int i = 0; i <= VX_STAGE_COUNT; i++) {
-    CUDA_CALL(cudaEventCreate(&lane->marks[i]), error);
-  }
-  size_t result_bytes = sizeof *lane->result + VX_MAX_CLOUDS * sizeof(uint32_t);
-  CUDA_CALL(cudaMallocHost((void **)&lane->result, result_bytes), error);
-  CUDA_CALL(cudaMallocHost((void **)&lane->cloud_points, (VX_MAX_CLOUDS + 1) * sizeof(uint32_t)), error);
-  return VX_OK;
+  void *report;
+  CUDA_CALL(cudaHostAlloc(&report, sizeof(struct cuda_report), cudaHostAllocMapped), error);
+  memset(report, 0, sizeof(struct cuda_report));
+  lane->report = (volatile struct cuda_report *)report;
+  CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->device_report, report, 0), error);
+  CUDA_CALL(cudaHostAlloc((void **)&lane->cloud_points, (VX_MAX_CLOUDS + 1) * sizeof(uint32_t), cudaHostAllocMapped),
+            error);
+  return cuda_presize(lane, error);
 }
 
 static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {

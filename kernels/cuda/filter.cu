@@ -7,7 +7,7 @@
 #include "kernels/cuda/run.cuh"
 #include "kernels/half.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, ROW_THREADS = 8 };
 #define NO_BLOCK UINT64_MAX
 
 struct filter_params {
@@ -15,10 +15,9 @@ struct filter_params {
   const float *points;  // [num_points, columns]
   uint32_t columns;
   struct cuda_clouds clouds;
-  struct cuda_lists lists;
-  const uint32_t *first_points;
-  const uint32_t *sorted_rows;  // [num_points]: row of each place in the lists
-  uint32_t row_capacity;
+  const struct cuda_record *records;
+  const uint32_t *lists;  // each row's first points in front
+  uint32_t cap, row_capacity;
   int32_t factor, size;
   float low, high;
   int64_t grid_blocks[2];
@@ -76,36 +75,37 @@ static __device__ uint64_t find_block(const struct filter_params &p, uint64_t ke
   return p.num_slots;
 }
 
-// One thread a row.
-static __global__ void __launch_bounds__(BLOCK) find_blocks_kernel(const __grid_constant__ struct filter_params p) {
-  uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
+static __device__ struct cuda_record record_of(const struct filter_params &p, uint32_t row) {
+  return cuda_record_of_row(p.clouds, p.records, cuda_cloud_of_row(p.clouds, row), row);
+}
+
+// Some threads a row: its block, and the heights of its kept points.
+static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_constant__ struct filter_params p) {
+  uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
   if (row >= p.tally->num_rows) {
     return;
   }
-  int32_t cloud = cuda_cloud_of_row(p.clouds, row), cell[3];
-  const float *point = p.points + (uint64_t)cuda_first_of_row(p.clouds, p.first_points, cloud, row) * p.columns;
-  vx_cell_of_point(&p.map, point[0], point[1], point[2], cell);
-  p.block_of[row] = (uint32_t)add_block(p, block_key(p, cloud, cell[0] / p.factor, cell[1] / p.factor));
-}
-
-// One thread a place in the lists.
-static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_constant__ struct filter_params p) {
-  uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
-  if (i >= p.clouds.num_points) {
-    return;
+  struct cuda_record record = record_of(p, (uint32_t)row);
+  uint32_t lane = threadIdx.x % ROW_THREADS, kept = min(record.hits, p.cap);
+  uint32_t mask = ((1u << ROW_THREADS) - 1) << (threadIdx.x % 32 / ROW_THREADS * ROW_THREADS);
+  uint32_t lowest = UINT32_MAX, highest = 0;
+  for (uint32_t k = lane; k < kept; k += ROW_THREADS) {
+    uint32_t z = ordered(p.points[(uint64_t)p.lists[record.begin + k] * p.columns + 2]);
+    lowest = min(lowest, z);
+    highest = max(highest, z);
   }
-  uint32_t row = p.sorted_rows[i];
-  if (row >= p.tally->num_rows || i - p.lists.begins[row] >= cuda_kept_of(p.lists, row)) {
-    return;
+  for (int offset = ROW_THREADS / 2; offset > 0; offset /= 2) {
+    lowest = min(lowest, __shfl_xor_sync(mask, lowest, offset));
+    highest = max(highest, __shfl_xor_sync(mask, highest, offset));
   }
-  uint32_t z = ordered(p.points[(uint64_t)p.lists.points[i] * p.columns + 2]);
-  uint32_t *heights = p.heights + 2 * (uint64_t)p.block_of[row];
-  volatile uint32_t *seen = heights;
-  if (z < seen[0]) {
-    atomicMin(&heights[0], z);
-  }
-  if (z > seen[1]) {
-    atomicMax(&heights[1], z);
+  if (lane == 0) {
+    const float *point = p.points + (uint64_t)record.first_point * p.columns;
+    int32_t cloud = cuda_cloud_of_row(p.clouds, (uint32_t)row), cell[3];
+    vx_cell_of_point(&p.map, point[0], point[1], point[2], cell);
+    uint64_t block = add_block(p, block_key(p, cloud, cell[0] / p.factor, cell[1] / p.factor));
+    p.block_of[row] = (uint32_t)block;
+    atomicMin(&p.heights[2 * block], lowest);
+    atomicMax(&p.heights[2 * block + 1], highest);
   }
 }
 
@@ -142,7 +142,7 @@ static __global__ void __launch_bounds__(BLOCK) judge_rows_kernel(const __grid_c
   bool stays = exists && p.block_stays[p.block_of[row]];
   p.stays[row] = stays;
   if (exists && !stays) {
-    uint32_t hits = p.lists.hits[row], kept = cuda_kept_of(p.lists, row);
+    uint32_t hits = record_of(p, row).hits, kept = min(hits, p.cap);
     atomicSub(&p.tally->kept, kept);
     atomicSub(&p.tally->over_voxel_cap, hits - kept);
     atomicAdd(&p.tally->block_filtered, hits);
@@ -175,9 +175,8 @@ static cudaError_t scan_stays(const struct cuda_run *run, void *temporary, size_
                                        run->stream);
 }
 
-size_t cuda_filter_cub_bytes(const struct cuda_run *run) {
-  size_t bytes = 0;
-  return scan_stays(run, NULL, &bytes) == cudaSuccess ? bytes : SIZE_MAX;
+enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct vx_error *error) {
+  return cuda_check(scan_stays(run, NULL, bytes), "cub::DeviceScan", error);
 }
 
 static struct filter_params filter_params_of(const struct cuda_run *run) {
@@ -187,9 +186,9 @@ static struct filter_params filter_params_of(const struct cuda_run *run) {
   p.points = run->points;
   p.columns = run->columns;
   p.clouds = run->clouds;
+  p.records = run->records;
   p.lists = run->lists;
-  p.first_points = run->first_points;
-  p.sorted_rows = run->sorted_rows;
+  p.cap = run->cap;
   p.row_capacity = run->row_capacity;
   p.factor = filter->factor;
   p.size = filter->size;
@@ -207,7 +206,7 @@ static struct filter_params filter_params_of(const struct cuda_run *run) {
   p.stays = run->stays;
   p.output_rows = run->output_rows;
   p.rows_in_order = run->rows_in_order;
-  p.cloud_rows = run->cloud_rows;
+  p.cloud_rows = run->control->cloud_rows;
   p.tally = run->tally;
   return p;
 }
@@ -227,18 +226,17 @@ enum vx_status cuda_filter(const struct cuda_run *run, struct vx_error *error) {
   unsigned row_blocks = cuda_blocks(run->row_capacity, BLOCK), slot_blocks = cuda_blocks(p.num_slots, BLOCK);
   empty_blocks_kernel<<<slot_blocks, BLOCK, 0, run->stream>>>(p);
   CUDA_TRY(cuda_launched("empty_blocks_kernel", error));
-  find_blocks_kernel<<<row_blocks, BLOCK, 0, run->stream>>>(p);
-  CUDA_TRY(cuda_launched("find_blocks_kernel", error));
-  heights_kernel<<<cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run->stream>>>(p);
+  heights_kernel<<<cuda_blocks(run->row_capacity, BLOCK / ROW_THREADS), BLOCK, 0, run->stream>>>(p);
   CUDA_TRY(cuda_launched("heights_kernel", error));
   judge_blocks_kernel<<<slot_blocks, BLOCK, 0, run->stream>>>(p);
   CUDA_TRY(cuda_launched("judge_blocks_kernel", error));
   judge_rows_kernel<<<row_blocks, BLOCK, 0, run->stream>>>(p);
   CUDA_TRY(cuda_launched("judge_rows_kernel", error));
-  size_t bytes = run->cub_bytes;
-  CUDA_CALL(scan_stays(run, run->cub, &bytes), error);
+  size_t bytes = run->filter_cub_bytes;
+  CUDA_CALL(scan_stays(run, run->filter_cub, &bytes), error);
   if (run->clouds.count > 1) {
-    CUDA_CALL(cudaMemsetAsync(run->cloud_rows, 0, (size_t)run->clouds.count * sizeof(uint32_t), run->stream), error);
+    CUDA_CALL(cudaMemsetAsync(run->control->cloud_rows, 0, (size_t)run->clouds.count * sizeof(uint32_t), run->stream),
+              error);
   }
   renumber_kernel<<<row_blocks, BLOCK, 0, run->stream>>>(p);
   return cuda_launched("renumber_kernel", error);

@@ -1,9 +1,14 @@
 // One voxelize job on its way through the stages of the CUDA backend, and the stages themselves.
 //
-// A job's points get a slot of the hash table and a place among the points of their cell each (insert), its cells a
-// number by first appearance and a part of the list (number), its points a row (assign); the lists are put in input
-// order (lists); then rows may be taken out (filter) and reordered (order); then the tensors are written into an
-// image of the whole output block (gather), which one copy brings to the host.
+// A job's points come from the host and get a slot of the table of cells and a rank among the points of their cell
+// each (insert); its cells get a number by first appearance and a part of the list (number); its points write
+// themselves into their cell's part (assign), which tells the host all sizes. Whole lists are put in input order where
+// something needs that (lists); rows may be taken out (filter) and reordered (order). Then the tensors are written
+// into an image of the output block (gather), short lists being ordered on the way, and the image goes to the host
+// (transfer). What a job leaves in the table is taken out at its end (transfer), when nobody waits for it.
+//
+// The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
+// engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
 //
 // Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; a *row* counts those that
 // max_voxels lets in, in the same order; an *output row* is a row after block filter and ordering. Without several
@@ -21,59 +26,70 @@
 #include "kernels/kernels.h"
 
 #define CUDA_NO_SLOT 0xFFFFFFFFu   // of a point that is not finite or out of range; the table has at most 2^31 slots
-#define CUDA_NO_POINT 0xFFFFFFFFu  // after the last of a list
+#define CUDA_NO_POINT 0xFFFFFFFFu  // after the last of a list; first point of a cell that has none
 #define CUDA_NO_ROW 0xFFFFFFFFu    // of a row that the block filter took out
+#define CUDA_NO_KEY UINT64_MAX     // of a free slot; keys are below VX_MAX_GRID_CELLS
 
 enum {
-  CUDA_TILE = 1024,       // points of one block of the numbering
-  CUDA_SHORT_CAP = 32,    // under caps up to this only the first points of a list are put in order
-  CUDA_SUM_GROUP = 64,    // points summed in sequence where there is no cap
-  CUDA_BIG_BLOCKS = 264,  // blocks that share the rows of more points than that
+  CUDA_TILE = 1024,            // items of one block of a scan
+  CUDA_SHORT_CAP = 32,         // under caps up to this only the first points of a list are put in order
+  CUDA_SHARED_LIST = 4096,     // longest list that a block sorts in shared memory
+  CUDA_SUM_GROUP = 64,         // points summed in sequence where there is no cap
+  CUDA_DIRECT_CELLS = 1 << 22  // up to this many cells each has its own slot, without hashing
 };
 
-// What the device counts; zeroed for each job, copied to the host at its end. `cloud_rows` follows it in memory.
+// Moments of a job, as the device's clock has them, in ns.
+enum cuda_moment { CUDA_BEGUN, CUDA_ARRIVED, CUDA_FOUND, CUDA_GATHERED, CUDA_SENDING, CUDA_SENT, CUDA_MOMENTS };
+
+// What the device counts; zero when a job begins.
 struct cuda_tally {
   uint32_t not_finite, out_of_range, over_max_voxels, over_voxel_cap, kept, block_filtered;
-  uint32_t num_cells;        // distinct, of all clouds
-  uint32_t num_rows;         // let in by max_voxels
-  uint32_t num_output_rows;  // left by the block filter
-  uint32_t unplaced;         // points that found no slot: none, as the table is larger than the scan
-  uint32_t ticket;           // next tile of the numbering
-  uint32_t num_big;          // rows whose sum is taken by a whole block
+  uint32_t num_cells;                    // distinct, of all clouds
+  uint32_t num_rows;                     // let in by max_voxels
+  uint32_t num_output_rows;              // left by the block filter
+  uint32_t longest;                      // points of the row that has most
+  uint32_t unplaced;                     // points that found no slot: none, as the table is larger than the scan
+  uint32_t number_ticket, order_ticket;  // next tile of the scans
+  uint32_t assign_ticket, gather_ticket, send_ticket;  // blocks that are done
+  uint64_t moments[CUDA_MOMENTS];
+  uint64_t offset[VX_TENSOR_COUNT];  // vx_layout_of for num_output_rows
+};
+
+// Host memory that the device writes. A job believes only its own sequence numbers.
+struct cuda_report {
+  uint32_t sized, sent;  // sequence number of the last job whose tally and rows, whose output and moments are here
+  struct cuda_tally tally;
+  uint32_t cloud_rows[VX_MAX_CLOUDS];
+};
+
+// The lane's, all zero between jobs but for cloud_rows. Two tallies take turns, so that a job's end can clear the next
+// one's while it still reads its own.
+struct cuda_control {
+  struct cuda_tally tallies[2];
+  uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud
+  uint64_t order_tiles[CUDA_DIRECT_CELLS / CUDA_TILE];  // look-back of the ordering
+  uint64_t tiles[];                                     // [num_tiles]: of the numbering
 };
 
 // The clouds of a batch. With one cloud all arrays are NULL.
 struct cuda_clouds {
   int32_t count;
   uint32_t num_points;
+  uint32_t max_rows;            // let in of one cloud
   const uint32_t *first_point;  // [count + 1]
   uint32_t *first_cell;         // [count]; undefined for empty clouds at the end
   uint32_t *first_row;          // [count]
 };
 
-// The points of each row: hits[row] of them, from points[begins[row]] on, the first min(hits, cap) in input order.
-struct cuda_lists {
-  uint32_t *points;  // [num_points]
-  uint32_t *begins;  // [row_capacity]
-  uint32_t *hits;    // [row_capacity]
-  uint32_t cap;      // 0xFFFFFFFF if there is none
+// Of each slot of the table; all bits set: no point yet.
+struct __align__(8) cuda_cell {
+  uint32_t first;  // point of the cell, later the cell's number
+  uint32_t hits;   // of the cell, less one; later where its part of the list begins
 };
 
-// A slot of the hash table. All bits set: free.
-struct __align__(16) cuda_slot {
-  uint64_t
-      first;      // 17 bits epoch, 16 bits of the cell's hash, 31 bits first point of the cell, later the cell's number
-  uint32_t hits;  // of the cell, less one; all bits set again when its job has numbered it
-  uint32_t begin;  // of the cell's part of the list
-};
-
-enum { CUDA_EPOCH_BITS = 17, CUDA_TAG_BITS = 16, CUDA_INDEX_BITS = 31 };
-#define CUDA_INDEX_MASK 0x7FFFFFFFu
-#define CUDA_EPOCH_NONE ((1u << CUDA_EPOCH_BITS) - 1)  // of slots that were never used
-
-struct cuda_arena {
-  unsigned char *memory;  // NULL: takes are only measured
-  size_t used;            // SIZE_MAX once a size did not fit
+// Of each cell number: points[begin .. begin + hits) are the cell's.
+struct __align__(16) cuda_record {
+  uint32_t first_point, hits, begin, slot;
 };
 
 struct cuda_memory {
@@ -85,19 +101,22 @@ struct cuda_memory {
 struct vx_lane {
   struct vx_device *device;
   cudaStream_t stream;
-  cudaEvent_t marks[VX_STAGE_COUNT + 1];
-  uint64_t seed[2];            // of the hash
-  uint32_t epoch;              // of the table's entries; goes down, so that a newer entry is always the smaller one
-  struct cuda_memory table;    // never cleared between jobs
-  struct cuda_memory scratch;  // arrays of one job
-  struct cuda_memory image;    // output block of one job
-  struct cuda_tally *result;   // host, pinned: a tally and VX_MAX_CLOUDS counts of rows
-  uint32_t *cloud_points;      // host, pinned: [VX_MAX_CLOUDS + 1]
+  uint64_t seed[2];   // of the hash
+  uint32_t sequence;  // of the last job, which has this and the next one; even
+  bool clean;         // whether control, keys and cells are as a job has to find them
+  struct cuda_memory control, keys, cells;
+  struct cuda_memory scratch;           // arrays of one job
+  struct cuda_memory sorting;           // arrays of one job that are needed only where something is sorted by cub
+  struct cuda_memory image;             // output block of one job
+  volatile struct cuda_report *report;  // host, pinned
+  struct cuda_report *device_report;    // the same, as the device sees it
+  uint32_t *cloud_points;               // host, pinned: [VX_MAX_CLOUDS + 1]
 };
 
 struct vx_device {
   int index;
-  bool overlap;  // whether a kernel can be started while the one before it ends
+  bool overlap;              // whether a kernel can be started while the one before it ends
+  unsigned multiprocessors;  // streaming multiprocessors
   struct vx_description description;
 };
 
@@ -108,60 +127,96 @@ struct cuda_run {
   cudaStream_t stream;
   struct vx_cell_map map;
   struct vx_grid grid;
+  uint64_t num_cells;     // of the grid, of all clouds
   uint32_t columns;       // C
   uint32_t num_points;    // of all clouds
   uint32_t row_capacity;  // most rows that all clouds can have
+  uint32_t cap;           // points that a row keeps; 0xFFFFFFFF if there is no cap
+  uint32_t num_tiles;     // of the numbering
+  size_t image_capacity;  // bytes of the output block for row_capacity rows
+  bool direct;            // each cell of the grid has its own slot
   bool lists_wanted;      // whether anything reads the kept points voxel by voxel
-  bool sorted_lists;      // listed by sorting all points rather than cell by cell
+  bool whole_lists;       // lists are ordered before the gather, not in it
+  bool means_wanted;      // sums are trees and taken where the lists are ordered
+  bool eager;             // the gather is enqueued before the host knows any size
 
-  // Arrays of the job, in the lane's scratch; those not needed are NULL.
-  void *input;              // [num_points, columns] as the client sent it
-  float *points;            // [num_points, columns]
-  struct cuda_slot *table;  // [table_slots]
-  uint64_t table_slots;     // a power of two
-  uint2 *places;            // [num_points]: slot, and how many points of the cell came to it before
-  uint64_t *tiles;          // [num_tiles]: the numbering's look-back
-  uint32_t num_tiles;
-  uint32_t *first_points;  // [num_points]: of each cell number
-  uint32_t *cell_hits;     // [num_points]: of each cell number
-  uint32_t *rows;          // [num_points]: row of each point, row_capacity if it has none
-  uint32_t *numbers;       // [num_points]: 0, 1, 2, ... for sorting
-  uint32_t *sorted_rows;   // [num_points]
+  // What the host learned.
+  struct cuda_tally sizes;
+
+  // Arrays of the job; those not needed are NULL.
+  const void *source;           // [num_points, columns] as the client sent it; host memory, or a copy of it
+  void *source_copy;            // where `source` cannot be read by the device
+  float *points;                // [num_points, columns]
+  uint64_t *keys;               // [table_slots], or NULL if direct
+  struct cuda_cell *cells;      // [table_slots]
+  uint64_t table_slots;         // a power of two, or the cells of the grid
+  uint32_t *slots;              // [num_points]: of each point
+  uint32_t *ranks;              // [num_points]: how many points of its cell came to it before
+  struct cuda_record *records;  // [num_points]: of each cell number
+  uint32_t *lists;              // [num_points]: points, cell by cell
+  uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
   struct cuda_clouds clouds;
-  struct cuda_lists lists;
+  struct cuda_control *control;
   struct cuda_tally *tally;
-  uint32_t *cloud_rows;        // [num_clouds]: output rows of each cloud
   uint32_t *output_rows;       // [row_capacity]: of each row, or CUDA_NO_ROW
   uint32_t *rows_in_order;     // [row_capacity]: row of each output row
-  uint32_t *rows_unordered;    // [row_capacity]
-  uint64_t *order_keys[2];     // [row_capacity]
+  float *means;                // [row_capacity, columns]: where sums are trees
+  float *tree_sums;            // see tree_mean
   uint64_t *block_keys;        // [block_slots]: hash table of the filter's blocks
   uint32_t *block_heights;     // [block_slots, 2]: lowest and highest z
   unsigned char *block_stays;  // [block_slots]
   uint32_t *block_of;          // [row_capacity]: slot of a row's block
   uint32_t *stays;             // [row_capacity]: 0 or 1, for the scan
   uint64_t block_slots;
-  void *cub;  // temporary storage of cub
-  size_t cub_bytes;
-  uint32_t *big;    // [row_capacity]: rows whose sum is taken by a whole block
-  float *big_sums;  // see write_big_mean
+  void *filter_cub;  // temporary storage of the filter's scan
+  size_t filter_cub_bytes;
 };
+
+// --- memory (memory.cu) ---
+
+struct cuda_arena {
+  unsigned char *memory;  // NULL: takes are only measured
+  size_t used;            // SIZE_MAX once a size did not fit
+};
+
+void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size);
+// An array of `count` items, aligned for any access; NULL while the arena is only measured.
+template <typename type> static inline void take(struct cuda_arena *arena, type **array, uint64_t count) {
+  *array = (type *)cuda_take(arena, count, sizeof(type));
+}
+
+// Makes room for at least that many bytes; what was there is lost if it grows.
+VX_WARN_UNUSED enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error);
+// Gives all arrays of the job their place, in a lane that is clean.
+VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error);
+// Room for jobs of a usual size, so that the first ones allocate nothing.
+VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error);
+// Gives back what a job of unusual size took.
+VX_WARN_UNUSED enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error);
+void cuda_free_all(struct vx_lane *lane);
 
 // --- stages; each only enqueues work ---
 
-VX_WARN_UNUSED enum vx_status cuda_widen(const struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_number(const struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error);
-VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, struct vx_error *error);
-VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error);
+// Orders whole lists and takes the sums that are trees. `sorted`: the lists are in order already.
+VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct vx_error *error);
-VX_WARN_UNUSED enum vx_status cuda_order(const struct cuda_run *run, uint32_t num_rows, struct vx_error *error);
-VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, const struct vx_layout *layout, uint32_t num_rows,
-                                          unsigned char *image, struct vx_error *error);
+// Tells the host the sizes again, under the second sequence number of the job.
+VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, struct vx_error *error);
+// `output`: host memory as the device sees it.
+VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error);
+// The next two need run->sizes; the second one for hashed cells only.
+VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_sort_rows(const struct cuda_run *run, struct vx_error *error);
+// Orders rows by their slots, where each cell has its own.
+VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct vx_error *error);
 
-// Bytes of temporary storage that cub asks for in any stage of this job.
-VX_WARN_UNUSED enum vx_status cuda_measure_cub(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
 
 VX_WARN_UNUSED enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
 
@@ -169,6 +224,13 @@ VX_WARN_UNUSED enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_voxe
 
 static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
   return (unsigned)((items + per_block - 1) / per_block);
+}
+
+// Blocks of a kernel that goes through its items in a loop: no more than the device runs at once.
+static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t items, unsigned per_block,
+                                           unsigned per_multiprocessor) {
+  uint64_t blocks = (items + per_block - 1) / per_block, most = run->lane->device->multiprocessors * per_multiprocessor;
+  return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
 // Launches a kernel of one params struct. Where the device can, its blocks are brought up while the kernel before it
@@ -190,12 +252,63 @@ static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params
   return cuda_check(cudaLaunchKernelEx(&config, kernel, p), name, error);
 }
 
-__device__ static inline void cuda_wait() {
+// Lets the blocks of the next kernel come up; they take the room of others, so not long before this one's end.
+__device__ static inline void cuda_let_next() {
 #if __CUDA_ARCH__ >= 900
-  // The runtime's names for these two came with CUDA 12.
   asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+
+__device__ static inline void cuda_wait_alone() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // the runtime's name for it came with CUDA 12
+#endif
+}
+
+__device__ static inline void cuda_wait() {
+  cuda_let_next();
+  cuda_wait_alone();
+}
+
+__device__ static inline uint64_t cuda_now() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+__device__ static inline uint32_t cuda_warp_add(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, value);
+#else
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(~0u, value, offset);
+  }
+  return value;
+#endif
+}
+
+__device__ static inline uint32_t cuda_warp_max(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(~0u, value);
+#else
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value = max(value, __shfl_xor_sync(~0u, value, offset));
+  }
+  return value;
+#endif
+}
+
+// As a block, once it has done its part: whether it is the last of `blocks` to do so. Then all others' writes are seen.
+__device__ static inline bool cuda_last_block(uint32_t *ticket, uint32_t blocks) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(ticket, 1) == blocks - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
 }
 
 // The last of `count` ascending items that is <= value; the first is.
@@ -220,18 +333,18 @@ __device__ static inline int32_t cuda_cloud_of_row(const struct cuda_clouds &clo
   return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_row, clouds.count, row);
 }
 
-// The first point of a row of that cloud.
-__device__ static inline uint32_t cuda_first_of_row(const struct cuda_clouds &clouds, const uint32_t *first_points,
-                                                    int32_t cloud, uint32_t row) {
-  return first_points[clouds.count == 1 ? row : clouds.first_cell[cloud] + (row - clouds.first_row[cloud])];
+// The row of a cell of that cloud, or `none`.
+__device__ static inline uint32_t cuda_row_of_cell(const struct cuda_clouds &clouds, int32_t cloud, uint32_t number,
+                                                   uint32_t none) {
+  uint32_t within = clouds.count == 1 ? number : number - clouds.first_cell[cloud];
+  return within >= clouds.max_rows ? none : clouds.count == 1 ? within : clouds.first_row[cloud] + within;
 }
 
-__device__ static inline const uint32_t *cuda_list_of(const struct cuda_lists &lists, uint32_t row) {
-  return lists.points + lists.begins[row];
-}
-
-__device__ static inline uint32_t cuda_kept_of(const struct cuda_lists &lists, uint32_t row) {
-  return min(lists.hits[row], lists.cap);
+__device__ static inline struct cuda_record
+cuda_record_of_row(const struct cuda_clouds &clouds, const struct cuda_record *records, int32_t cloud, uint32_t row) {
+  uint64_t number = clouds.count == 1 ? row : clouds.first_cell[cloud] + (row - clouds.first_row[cloud]);
+  uint4 bits = *(const uint4 *)&records[number];
+  return {bits.x, bits.y, bits.z, bits.w};
 }
 
 #endif

@@ -1,0 +1,185 @@
+// From numbers to rows: each point writes itself into its cell's part of the list, at its rank, and notes its row where
+// the rows of points are asked for; each cell's points have their fates counted. The last block to be done lays out the
+// output block, for the kernels that follow, and tells the host all sizes, while those already run.
+#include "kernels/cuda/run.cuh"
+
+enum { BLOCK = 256 };
+
+// --- telling the host ---
+
+struct publish_params {
+  uint32_t tensors;
+  uint64_t row_bytes[VX_TENSOR_COUNT];    // for one output row
+  uint64_t fixed_bytes[VX_TENSOR_COUNT];  // however many rows
+  struct cuda_tally *tally;
+  const uint32_t *cloud_rows;
+  int32_t num_clouds;
+  struct cuda_report *report;
+  uint32_t sequence;
+};
+
+// Where each tensor begins: what vx_layout_of says for this many rows.
+static __device__ void lay_out_tensors(const struct publish_params &p, uint64_t num_rows) {
+  uint64_t end = 0;
+#pragma unroll
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if ((p.tensors >> tensor & 1) != 0) {
+      end = (end + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
+      p.tally->offset[tensor] = end;
+      end += p.row_bytes[tensor] * num_rows + p.fixed_bytes[tensor];
+    }
+  }
+}
+
+// As a block, when all counts are final.
+static __device__ void publish(const struct publish_params &p) {
+  volatile struct cuda_tally *tally = p.tally;
+  if (threadIdx.x == 0) {
+    tally->moments[CUDA_FOUND] = cuda_now();
+    lay_out_tensors(p, tally->num_output_rows);
+  }
+  __syncthreads();
+  const volatile uint32_t *from = (const volatile uint32_t *)p.tally;
+  uint32_t *to = (uint32_t *)&p.report->tally;
+  for (uint32_t i = threadIdx.x; i < sizeof *p.tally / sizeof *to; i += BLOCK) {
+    to[i] = from[i];
+  }
+  for (int32_t i = threadIdx.x; p.num_clouds > 1 && i < p.num_clouds; i += BLOCK) {
+    p.report->cloud_rows[i] = ((const volatile uint32_t *)p.cloud_rows)[i];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence_system();
+    *(volatile uint32_t *)&p.report->sized = p.sequence;
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK) publish_kernel(const __grid_constant__ struct publish_params p) {
+  cuda_wait();
+  publish(p);
+}
+
+static struct publish_params publish_params_of(const struct cuda_run *run) {
+  struct publish_params p = {};
+  struct vx_layout layout;
+  struct vx_error error;
+  // For the shapes of one row; whether they can be had at all was asked before.
+  if (run->params->tensors != 0 && vx_layout_of(run->params, run->num_points, 1, &layout, &error) == VX_OK) {
+    p.tensors = run->params->tensors;
+    for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+      (tensor == VX_POINT_VOXEL_IDS ? p.fixed_bytes : p.row_bytes)[tensor] = layout.shape[tensor].bytes;
+    }
+  }
+  p.tally = run->tally;
+  p.cloud_rows = run->control->cloud_rows;
+  p.num_clouds = run->clouds.count;
+  p.report = run->lane->device_report;
+  p.sequence = run->lane->sequence;
+  return p;
+}
+
+enum vx_status cuda_publish(const struct cuda_run *run, struct vx_error *error) {
+  struct publish_params p = publish_params_of(run);
+  p.sequence++;
+  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, p, error);
+}
+
+// --- assigning ---
+
+struct assign_params {
+  struct cuda_clouds clouds;
+  const uint32_t *slots, *ranks;  // [num_points]
+  const struct cuda_cell *cells;
+  const struct cuda_record *records;  // [num_points]
+  uint32_t cap, row_capacity;
+  uint32_t *rows;   // [num_points], or NULL
+  uint32_t *lists;  // [num_points], or NULL
+  struct cuda_tally *tally;
+  struct publish_params publish;
+};
+
+static __device__ void assign_point(const struct assign_params &p, uint32_t point) {
+  uint32_t slot = p.slots[point], rank = p.ranks[point], row = p.row_capacity;
+  if (slot != CUDA_NO_SLOT) {
+    uint2 cell = *(const uint2 *)&p.cells[slot];  // its number, where its list begins
+    if (p.rows != NULL) {
+      row = cuda_row_of_cell(p.clouds, cuda_cloud_of_point(p.clouds, point), cell.x, p.row_capacity);
+    }
+    if (p.lists != NULL) {
+      p.lists[cell.y + rank] = point;
+    }
+  }
+  if (p.rows != NULL) {
+    p.rows[point] = row;
+  }
+}
+
+// What becomes of a cell's points.
+struct fates {
+  uint32_t kept, over_cap, dropped, longest;
+};
+
+static __device__ struct fates fates_of(const struct assign_params &p, uint32_t number) {
+  uint4 record = *(const uint4 *)&p.records[number];
+  uint32_t hits = record.y;
+  int32_t cloud = cuda_cloud_of_point(p.clouds, record.x);
+  if (cuda_row_of_cell(p.clouds, cloud, number, p.row_capacity) == p.row_capacity) {
+    return {0, 0, hits, 0};
+  }
+  uint32_t kept = min(hits, p.cap);
+  return {kept, hits - kept, 0, hits};
+}
+
+static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_constant__ struct assign_params p) {
+  __shared__ struct fates all;
+  cuda_wait();
+  if (threadIdx.x == 0) {
+    all = {0, 0, 0, 0};
+  }
+  __syncthreads();
+  uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+  struct fates fates = {0, 0, 0, 0};
+  if (i < p.clouds.num_points) {
+    if (i < p.tally->num_cells) {
+      fates = fates_of(p, i);
+    }
+    assign_point(p, i);
+  }
+  __syncwarp();
+  fates.kept = cuda_warp_add(fates.kept);
+  fates.over_cap = cuda_warp_add(fates.over_cap);
+  fates.dropped = cuda_warp_add(fates.dropped);
+  fates.longest = cuda_warp_max(fates.longest);
+  if (threadIdx.x % 32 == 0 && fates.kept + fates.dropped != 0) {
+    atomicAdd(&all.kept, fates.kept);
+    atomicAdd(&all.over_cap, fates.over_cap);
+    atomicAdd(&all.dropped, fates.dropped);
+    atomicMax(&all.longest, fates.longest);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0 && all.kept + all.dropped != 0) {
+    atomicAdd(&p.tally->kept, all.kept);
+    atomicAdd(&p.tally->over_voxel_cap, all.over_cap);
+    atomicAdd(&p.tally->over_max_voxels, all.dropped);
+    atomicMax(&p.tally->longest, all.longest);
+  }
+  if (cuda_last_block(&p.tally->assign_ticket, gridDim.x)) {
+    publish(p.publish);
+  }
+}
+
+enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error) {
+  struct assign_params p = {};
+  p.clouds = run->clouds;
+  p.slots = run->slots;
+  p.ranks = run->ranks;
+  p.cells = run->cells;
+  p.records = run->records;
+  p.cap = run->cap;
+  p.row_capacity = run->row_capacity;
+  p.rows = run->rows;
+  p.lists = run->lists;
+  p.tally = run->tally;
+  p.publish = publish_params_of(run);
+  return cuda_launch("assign_kernel", assign_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error);
+}

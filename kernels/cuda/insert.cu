@@ -1,0 +1,201 @@
+// From points to cells: brings the points from the host's memory and puts each into the table of cells.
+//
+// The points are read straight from pinned host memory, so that the first are in the table while the last are on their
+// way; a few blocks keep the bus busy, each with chunk after chunk. They are stored as float32 for the gather.
+//
+// Small grids have a slot for each cell. In larger ones a cell's slot is found by hashing its key, with linear probing:
+// a slot is claimed by one compare-and-swap, and keys are whole, so whoever finds its own has found its cell. Slots are
+// free when a job begins (see clean_kernel). A slot counts the cell's points and keeps the first of them by atomicMin;
+// each point takes the count that it finds as its rank, in whatever order they come.
+#include "kernels/cuda/run.cuh"
+#include "kernels/half.h"
+
+enum { BLOCK = 256, AHEAD = 4 };
+
+struct insert_params {
+  struct vx_cell_map map;
+  uint64_t yz_cells, z_cells, cells_per_cloud;
+  const void *source;  // [num_points, columns], float32 or float16
+  bool halves;
+  float *points;  // the same, or a copy
+  uint32_t columns;
+  struct cuda_clouds clouds;
+  uint64_t *keys;  // NULL: a cell's slot is its key
+  struct cuda_cell *cells;
+  uint64_t slot_mask;
+  uint64_t seed[2];
+  uint32_t *slots, *ranks;  // [num_points]
+  struct cuda_tally *tally;
+};
+
+// --- bringing points ---
+
+// Eight halves or four floats, to their place among the points.
+static __device__ void store_part(const struct insert_params &p, uint64_t part, uint4 bits) {
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+  if (!p.halves) {
+    ((uint4 *)p.points)[part] = bits;
+    return;
+  }
+  float values[8];
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    values[2 * i] = vx_half_to_float((uint16_t)(words[i] & 0xFFFF));
+    values[2 * i + 1] = vx_half_to_float((uint16_t)(words[i] >> 16));
+  }
+  float4 *to = (float4 *)p.points + 2 * part;
+  to[0] = make_float4(values[0], values[1], values[2], values[3]);
+  to[1] = make_float4(values[4], values[5], values[6], values[7]);
+}
+
+// As a block: rows first .. first + count - 1. Parts of 16 bytes, then what is left over at the scan's end.
+static __device__ void bring_rows(const struct insert_params &p, uint64_t first, uint32_t count) {
+  uint32_t per_part = p.halves ? 8 : 4;
+  uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin is a multiple of 8: see BLOCK
+  uint64_t begin_part = begin / per_part, end_part = end / per_part;
+  for (uint64_t part = begin_part + threadIdx.x; part < end_part; part += BLOCK * AHEAD) {
+    uint4 bits[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+      if (part + i * BLOCK < end_part) {
+        bits[i] = __ldcs((const uint4 *)p.source + part + i * BLOCK);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++) {
+      if (part + i * BLOCK < end_part) {
+        store_part(p, part + i * BLOCK, bits[i]);
+      }
+    }
+  }
+  uint64_t at = end_part * per_part + threadIdx.x;
+  if (at < end) {
+    p.points[at] = p.halves ? vx_half_to_float(((const uint16_t *)p.source)[at]) : ((const float *)p.source)[at];
+  }
+  __syncthreads();
+}
+
+struct location {
+  float x, y, z;
+};
+
+// The coordinates of this thread's point of the chunk, all of whose rows are in their place after this.
+static __device__ struct location bring(const struct insert_params &p, uint64_t first, uint32_t count) {
+  if (p.columns == 4 && !p.halves) {
+    float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (threadIdx.x < count) {
+      row = __ldcs((const float4 *)p.source + first + threadIdx.x);
+      ((float4 *)p.points)[first + threadIdx.x] = row;
+    }
+    return {row.x, row.y, row.z};
+  }
+  bring_rows(p, first, count);
+  if (threadIdx.x >= count) {
+    return {0.0f, 0.0f, 0.0f};
+  }
+  const float *row = p.points + (first + threadIdx.x) * p.columns;
+  return {row[0], row[1], row[2]};
+}
+
+// --- table ---
+
+// The slot of a cell. At most as many steps as there are slots; some slot is always free.
+static __device__ uint32_t slot_of(const struct insert_params &p, uint64_t key) {
+  if (p.keys == NULL) {
+    return (uint32_t)key;
+  }
+  uint64_t a = key ^ p.seed[0], b = p.seed[1] | 1, slot = (a * b) ^ __umul64hi(a, b);
+  for (uint64_t step = 0; step <= p.slot_mask; step++, slot++) {
+    slot &= p.slot_mask;
+    uint64_t before = atomicCAS((unsigned long long *)&p.keys[slot], CUDA_NO_KEY, key);
+    if (before == CUDA_NO_KEY || before == key) {
+      return (uint32_t)slot;
+    }
+  }
+  atomicAdd(&p.tally->unplaced, 1);
+  return CUDA_NO_SLOT;
+}
+
+// Finds slot and rank of a point. Threads of the warp whose points share a cell (`inside` names those whose points have
+// one) let the first of them do it: it has the first of the points.
+static __device__ void place(const struct insert_params &p, uint32_t inside, uint32_t point, uint64_t key) {
+  uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
+  uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
+  if (lane == leader) {
+    slot = slot_of(p, key);
+    if (slot != CUDA_NO_SLOT) {
+      atomicMin(&p.cells[slot].first, point);
+      before = atomicAdd(&p.cells[slot].hits, __popc(peers)) + 1;
+    }
+  }
+  slot = __shfl_sync(inside, slot, leader);
+  before = __shfl_sync(inside, before, leader);
+  p.slots[point] = slot;
+  p.ranks[point] = before + __popc(peers & ((1u << lane) - 1));
+}
+
+static __device__ uint64_t key_of(const struct insert_params &p, uint32_t point, const int32_t cell[3]) {
+  uint64_t key = (uint64_t)cell[0] * p.yz_cells + (uint64_t)cell[1] * p.z_cells + (uint64_t)cell[2];
+  return p.clouds.count == 1 ? key : key + cuda_cloud_of_point(p.clouds, point) * p.cells_per_cloud;
+}
+
+static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct insert_params p) {
+  cuda_wait_alone();
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    p.tally->moments[CUDA_BEGUN] = cuda_now();
+  }
+  uint32_t outside = 0, strange = 0;  // of the warp
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.clouds.num_points;
+       first += (uint64_t)gridDim.x * BLOCK) {
+    uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.clouds.num_points - first);
+    struct location at = bring(p, first, count);
+    bool here = threadIdx.x < count;
+    int32_t cell[3];
+    bool inside = vx_cell_of_point(&p.map, at.x, at.y, at.z, cell) && here;
+    bool finite = (fabsf(at.x) < INFINITY) & (fabsf(at.y) < INFINITY) & (fabsf(at.z) < INFINITY);
+    uint32_t point = (uint32_t)first + threadIdx.x, all_inside = __ballot_sync(~0u, inside);
+    outside += __popc(__ballot_sync(~0u, here && !inside && finite));
+    strange += __popc(__ballot_sync(~0u, here && !finite));
+    if (first + (uint64_t)gridDim.x * BLOCK >= p.clouds.num_points) {
+      cuda_let_next();  // all of this block's points are here: what follows is short
+      if (threadIdx.x == 0) {
+        atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
+      }
+    }
+    if (inside) {
+      place(p, all_inside, point, key_of(p, point, cell));
+    } else if (here) {
+      p.slots[point] = CUDA_NO_SLOT;
+    }
+    __syncwarp();
+  }
+  if (threadIdx.x % 32 == 0 && outside != 0) {
+    atomicAdd(&p.tally->out_of_range, outside);
+  }
+  if (threadIdx.x % 32 == 0 && strange != 0) {
+    atomicAdd(&p.tally->not_finite, strange);
+  }
+}
+
+enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error) {
+  struct insert_params p = {};
+  p.map = run->map;
+  p.z_cells = (uint64_t)run->grid.cells[2];
+  p.yz_cells = p.z_cells * (uint64_t)run->grid.cells[1];
+  p.cells_per_cloud = p.yz_cells * (uint64_t)run->grid.cells[0];
+  p.source = run->source;
+  p.halves = run->params->input_dtype == VX_FLOAT16;
+  p.points = run->points;
+  p.columns = run->columns;
+  p.clouds = run->clouds;
+  p.keys = run->keys;
+  p.cells = run->cells;
+  p.slot_mask = run->table_slots - 1;
+  p.seed[0] = run->lane->seed[0];
+  p.seed[1] = run->lane->seed[1];
+  p.slots = run->slots;
+  p.ranks = run->ranks;
+  p.tally = run->tally;
+  return cuda_launch("insert_kernel", insert_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 4), BLOCK, 0, run,
+                     p, error);
+}

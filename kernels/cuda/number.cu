@@ -1,0 +1,121 @@
+// From cells to numbers: a scan over "I am the first point of my cell", and over the points of those cells, gives each
+// cell its number by first appearance and its part of the list.
+//
+// The number replaces the first point in the cell's slot. It is at most the index of that point, so no later point of
+// the cell can take it for its own index and think that it is the first.
+#include "kernels/cuda/scan.cuh"
+
+struct number_params {
+  struct cuda_clouds clouds;
+  const uint32_t *slots;  // [num_points]
+  struct cuda_cell *cells;
+  uint64_t *tiles;  // [num_tiles], zeroed
+  uint32_t num_tiles;
+  struct cuda_record *records;  // [num_points]
+  struct cuda_tally *tally;
+};
+
+// Notes the number of cells before each cloud, where this point is the first of one (or of several: empty ones).
+static __device__ void note_clouds(const struct number_params &p, uint32_t point, uint32_t cells_before) {
+  int32_t cloud = cuda_cloud_of_point(p.clouds, point);
+  for (; cloud >= 0 && p.clouds.first_point[cloud] == point; cloud--) {
+    p.clouds.first_cell[cloud] = cells_before;
+  }
+}
+
+static __device__ void note_totals(const struct number_params &p, uint64_t total) {
+  uint32_t cells = (uint32_t)(total >> 32);
+  p.tally->num_cells = cells;
+  p.tally->num_rows = min(cells, p.clouds.max_rows);  // of one cloud; close_clouds_kernel knows better of several
+  p.tally->num_output_rows = p.tally->num_rows;
+}
+
+static __device__ void load_slots(const struct number_params &p, uint32_t begin, uint32_t slots[SCAN_ITEMS]) {
+  if ((uint64_t)begin + SCAN_ITEMS <= p.clouds.num_points) {
+    uint4 all = *(const uint4 *)(p.slots + begin);
+    slots[0] = all.x, slots[1] = all.y, slots[2] = all.z, slots[3] = all.w;
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    slots[k] = (uint64_t)begin + k < p.clouds.num_points ? p.slots[begin + k] : CUDA_NO_SLOT;
+  }
+}
+
+static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct number_params p) {
+  __shared__ struct scan_shared shared;
+  cuda_wait();
+  uint32_t tile = scan_next_tile(&p.tally->number_ticket, &shared);
+  uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
+  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
+  load_slots(p, begin, slots);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    uint2 cell = slots[k] == CUDA_NO_SLOT ? make_uint2(CUDA_NO_POINT, 0) : *(const uint2 *)&p.cells[slots[k]];
+    items[k] = cell.x == begin + k ? UINT64_C(1) << 32 | (cell.y + 1) : 0;
+  }
+  uint64_t total = scan_items(p.tiles, tile, items, before, &shared);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    uint32_t number = (uint32_t)(before[k] >> 32), list = (uint32_t)before[k];
+    if (items[k] != 0) {
+      *(uint2 *)&p.cells[slots[k]] = make_uint2(number, list);
+      *(uint4 *)&p.records[number] = make_uint4(begin + k, (uint32_t)items[k], list, slots[k]);
+    }
+    if (p.clouds.count > 1 && (uint64_t)begin + k < p.clouds.num_points) {
+      note_clouds(p, begin + k, number);
+    }
+  }
+  if (tile == p.num_tiles - 1 && threadIdx.x == 0) {
+    note_totals(p, total);
+  }
+}
+
+// The rows of each cloud of a batch, in one block.
+struct close_clouds_params {
+  struct cuda_clouds clouds;
+  struct cuda_tally *tally;
+  uint32_t *cloud_rows;  // [clouds.count]
+};
+
+static __device__ uint32_t first_cell_of(const struct close_clouds_params &p, int32_t cloud) {
+  bool at_end = cloud == p.clouds.count || p.clouds.first_point[cloud] == p.clouds.num_points;
+  return at_end ? p.tally->num_cells : p.clouds.first_cell[cloud];
+}
+
+static __global__ void __launch_bounds__(VX_MAX_CLOUDS)
+    close_clouds_kernel(const __grid_constant__ struct close_clouds_params p) {
+  typedef cub::BlockScan<uint32_t, VX_MAX_CLOUDS> scan;
+  __shared__ scan::TempStorage temporary;
+  cuda_wait();
+  int32_t cloud = (int32_t)threadIdx.x;
+  bool here = cloud < p.clouds.count;
+  uint32_t rows = here ? min(first_cell_of(p, cloud + 1) - first_cell_of(p, cloud), p.clouds.max_rows) : 0;
+  uint32_t before, sum;
+  scan(temporary).ExclusiveSum(rows, before, sum);
+  if (here) {
+    p.clouds.first_row[cloud] = before;
+    p.cloud_rows[cloud] = rows;
+  }
+  if (cloud == 0) {
+    p.tally->num_rows = sum;
+    p.tally->num_output_rows = sum;
+  }
+}
+
+enum vx_status cuda_number(const struct cuda_run *run, struct vx_error *error) {
+  struct number_params p = {};
+  p.clouds = run->clouds;
+  p.slots = run->slots;
+  p.cells = run->cells;
+  p.tiles = run->control->tiles;
+  p.num_tiles = run->num_tiles;
+  p.records = run->records;
+  p.tally = run->tally;
+  CUDA_TRY(cuda_launch("number_kernel", number_kernel, run->num_tiles, SCAN_BLOCK, 0, run, p, error));
+  if (run->clouds.count == 1) {
+    return VX_OK;
+  }
+  struct close_clouds_params close = {run->clouds, run->tally, run->control->cloud_rows};
+  return cuda_launch("close_clouds_kernel", close_clouds_kernel, 1, VX_MAX_CLOUDS, 0, run, close, error);
+}
