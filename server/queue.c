@@ -6,42 +6,56 @@
 void queue_init(struct queue *queue, int64_t limit) {
   *queue = (struct queue){.limit = limit};
   pthread_mutex_init(&queue->lock, NULL);
-  pthread_cond_init(&queue->filled, NULL);
 }
 
-void queue_destroy(struct queue *queue) {
-  pthread_cond_destroy(&queue->filled);
-  pthread_mutex_destroy(&queue->lock);
+void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
+
+void queue_waiter_init(struct queue_waiter *waiter) { pthread_cond_init(&waiter->wake, NULL); }
+void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
+
+static void append(struct queue *queue, struct request *request) {
+  request->next = NULL;
+  if (queue->tail)
+    queue->tail->next = request;
+  else
+    queue->head = request;
+  queue->tail = request;
+  queue->depth++;
 }
 
 bool queue_push(struct queue *queue, struct request *request) {
   pthread_mutex_lock(&queue->lock);
-  bool taken = !queue->closed && queue->depth < queue->limit;
-  if (taken) {
-    request->next = NULL;
-    if (queue->tail)
-      queue->tail->next = request;
-    else
-      queue->head = request;
-    queue->tail = request;
-    queue->depth++;
-    pthread_cond_signal(&queue->filled);
+  struct queue_waiter *waiter = queue->idle;
+  bool taken = !queue->closed && (waiter || queue->depth < queue->limit);
+  if (taken && waiter) {
+    queue->idle = waiter->next;
+    waiter->request = request;
+    pthread_cond_signal(&waiter->wake);
+  } else if (taken) {
+    append(queue, request);
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
 }
 
-struct request *queue_pop(struct queue *queue) {
-  pthread_mutex_lock(&queue->lock);
-  while (!queue->head && !queue->closed) pthread_cond_wait(&queue->filled, &queue->lock);
+static struct request *take_first(struct queue *queue) {
   struct request *request = queue->head;
-  if (request) {
-    queue->head = request->next;
-    if (!queue->head) queue->tail = NULL;
-    queue->depth--;
+  queue->head = request->next;
+  if (!queue->head) queue->tail = NULL;
+  queue->depth--;
+  return request;
+}
+
+struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
+  pthread_mutex_lock(&queue->lock);
+  waiter->request = queue->head ? take_first(queue) : NULL;
+  if (!waiter->request && !queue->closed) {
+    waiter->next = queue->idle;
+    queue->idle = waiter;
+    while (!waiter->request && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
   }
   pthread_mutex_unlock(&queue->lock);
-  return request;
+  return waiter->request;
 }
 
 // Takes out what `stale` names, or all where now_ns is INT64_MAX, in order.
@@ -77,7 +91,7 @@ struct request *queue_take_all(struct queue *queue) {
 void queue_close(struct queue *queue) {
   pthread_mutex_lock(&queue->lock);
   queue->closed = true;
-  pthread_cond_broadcast(&queue->filled);
+  for (struct queue_waiter *waiter = queue->idle; waiter; waiter = waiter->next) pthread_cond_signal(&waiter->wake);
   pthread_mutex_unlock(&queue->lock);
 }
 

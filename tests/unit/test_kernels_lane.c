@@ -152,6 +152,7 @@ static void no_allocation_after_warm_up(void **state) {
 // Scratch of an unusually large job is not kept.
 static void huge_scratch_is_given_back(void **state) {
   (void)state;
+  if (backend != &vx_cpu_backend) skip();
   enum { COUNT = 2000000 };
   float *flat = calloc((size_t)COUNT * 3, sizeof *flat);
   struct vx_voxelize_params params = plain_params(4);
@@ -230,6 +231,7 @@ static void arena_sizes_are_checked(void **state) {
 // Memory runs out in the middle of a lane's life: the job fails, the next smaller one does not.
 static void out_of_memory(void **state) {
   (void)state;
+  if (backend != &vx_cpu_backend) skip();
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   skip();  // a sanitizer reserves more address space than any limit would leave
 #endif
@@ -257,6 +259,7 @@ static void out_of_memory(void **state) {
 
 static void stage_times(void **state) {
   (void)state;
+  if (backend != &vx_cpu_backend) skip();
   struct random random = {21};
   struct vx_voxelize_params params = plain_params(10);
   scatter(&random, 0, 10);
