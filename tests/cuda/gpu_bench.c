@@ -3,13 +3,17 @@
 //   gpu-bench [--repeat N] [DIRECTORY]
 //   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     so many runs and no table, for a profiler to look at
 //
-// Device time is what the backend measures with events on its stream, medians of N rounds (200) after a warm-up, over frames that
-// take turns, each in pinned memory of its own. `whole` is the host's clock around a run, both copies in it. DIRECTORY holds the scans
-// (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU. Nothing here asserts a time.
+// Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from the first kernel
+// to the finished tensors on the device, with points that are there already, as the rivals were measured; `floor` the time of a
+// device copy of points and tensors. The rest is of whole requests, both ways over the bus: `in` until the last point has come
+// (most are in their cells by then), then cells and tensors, then `out`, all by the device's clock, and `whole` by the host's.
+// DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cuda_runtime_api.h>
 
 #include "api/params.h"
 #include "api/presets.h"
@@ -43,7 +47,8 @@ static const struct work {
 };
 
 struct frame {
-  void *points;  // pinned
+  void *points;    // pinned
+  void *resident;  // the same, on the device
   size_t bytes;
   int32_t rows;
 };
@@ -100,7 +105,9 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   frame->bytes = size > 0 ? (size_t)size / row_bytes * row_bytes : 0;
   frame->rows = (int32_t)(frame->bytes / row_bytes);
   frame->points = gpu->backend->host_alloc(gpu->device, frame->bytes);
-  bool good = frame->points && fread(frame->points, 1, frame->bytes, file) == frame->bytes;
+  bool good = frame->points && fread(frame->points, 1, frame->bytes, file) == frame->bytes &&
+              cudaMalloc(&frame->resident, frame->bytes) == cudaSuccess &&
+              cudaMemcpy(frame->resident, frame->points, frame->bytes, cudaMemcpyHostToDevice) == cudaSuccess;
   fclose(file);
   return good;
 }
@@ -126,55 +133,76 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_voxe
   return true;
 }
 
-// The medians of one work over its frames, as a row of the table.
-static bool measure(struct gpu *gpu, const struct work *work, const struct vx_voxelize_params *params,
-                    const struct frame *frames, int num_frames, int repeat) {
-  static double in[MAX_REPEAT], voxelize[MAX_REPEAT], features[MAX_REPEAT], device[MAX_REPEAT], out[MAX_REPEAT],
-      whole[MAX_REPEAT];
+// Medians of the rounds; bytes a round on average.
+struct times {
+  double in_us, voxelize_us, features_us, device_us, out_us, whole_us;
+  double in_bytes, out_bytes;
+  int32_t voxels;  // of the last frame
+};
+
+static bool time_rounds(struct gpu *gpu, const struct vx_voxelize_params *params, const struct frame *frames,
+                        int num_frames, bool resident, int repeat, struct times *times) {
+  enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
+  static double us[COLUMNS][MAX_REPEAT];
   struct vx_error error = {""};
-  struct vx_voxelize_job job;
-  const struct frame *frame = frames;
-  int32_t voxels;
-  double in_bytes = 0, out_bytes = 0;  // a run, on average
+  *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
-    frame = &frames[(i + WARM_UP) % num_frames];
-    job = (struct vx_voxelize_job){.params = *params,
-                                   .points = frame->points,
-                                   .num_clouds = 1,
-                                   .point_counts = &frame->rows,
-                                   .output = give_output,
-                                   .output_cls = gpu,
-                                   .voxel_counts = &voxels};
+    const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
+    struct vx_voxelize_job job = {.params = *params,
+                                  .points = resident ? frame->resident : frame->points,
+                                  .num_clouds = 1,
+                                  .point_counts = &frame->rows,
+                                  .output = give_output,
+                                  .output_cls = gpu,
+                                  .voxel_counts = &times->voxels};
     double begin = now_us();
     if (gpu->backend->voxelize(gpu->lane, &job, &error) != VX_OK) {
-      fprintf(stderr, "gpu-bench: %s: %s\n", work->name, error.text);
+      fprintf(stderr, "gpu-bench: %s\n", error.text);
       return false;
     }
     if (i < 0) continue;
-    whole[i] = now_us() - begin;
-    in[i] = (double)job.stage_ns[VX_STAGE_COPY_IN] / 1e3;
-    out[i] = (double)job.stage_ns[VX_STAGE_COPY_OUT] / 1e3;
-    voxelize[i] = (double)job.stage_ns[VX_STAGE_VOXELIZE] / 1e3;
-    features[i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
-    device[i] = voxelize[i] + features[i];
-    in_bytes += (double)frame->bytes / repeat;
-    out_bytes += (double)gpu->layout.bytes / repeat;
+    us[WHOLE][i] = now_us() - begin;
+    us[IN][i] = (double)job.stage_ns[VX_STAGE_COPY_IN] / 1e3;
+    us[VOXELIZE][i] = (double)job.stage_ns[VX_STAGE_VOXELIZE] / 1e3;
+    us[FEATURES][i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
+    us[OUT][i] = (double)job.stage_ns[VX_STAGE_COPY_OUT] / 1e3;
+    us[DEVICE][i] = us[IN][i] + us[VOXELIZE][i] + us[FEATURES][i];
+    times->in_bytes += (double)frame->bytes / repeat;
+    times->out_bytes += (double)gpu->layout.bytes / repeat;
   }
-  double in_us = median(in, repeat), out_us = median(out, repeat), device_us = median(device, repeat);
+  times->in_us = median(us[IN], repeat);
+  times->voxelize_us = median(us[VOXELIZE], repeat);
+  times->features_us = median(us[FEATURES], repeat);
+  times->device_us = median(us[DEVICE], repeat);
+  times->out_us = median(us[OUT], repeat);
+  times->whole_us = median(us[WHOLE], repeat);
+  return true;
+}
+
+static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }
+
+// One work over its frames, as a row of the table.
+static bool measure(struct gpu *gpu, const struct work *work, const struct vx_voxelize_params *params,
+                    const struct frame *frames, int num_frames, int repeat) {
+  struct times resident, times;
+  if (!time_rounds(gpu, params, frames, num_frames, true, repeat, &resident) ||
+      !time_rounds(gpu, params, frames, num_frames, false, repeat, &times))
+    return false;
   char target[16] = "", rival[64] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
   if (work->rival_us > 0)
-    snprintf(rival, sizeof rival, "%s %.0f (%.1fx)", work->rival, work->rival_us, work->rival_us / device_us);
-  printf("%-21s %-17s %6d %6d | %6.1f %6.1f %6.1f %6s %6.1f | %6.1f %5.1f %6.1f %5.1f %6.1f | %s\n", work->name,
-         work->frames[0], frame->rows, voxels, median(voxelize, repeat), median(features, repeat), device_us, target,
-         (in_bytes + out_bytes) / device_bytes_per_us, in_us, in_bytes / in_us / 1e3, out_us,
-         out_us > 0 ? out_bytes / out_us / 1e3 : 0, median(whole, repeat), rival);
+    snprintf(rival, sizeof rival, "%s %.0f (%.1fx)", work->rival, work->rival_us, work->rival_us / resident.device_us);
+  printf("%-21s %-17s %6d %6d | %6.1f %6s %5.1f | %6.1f %5.1f %6.1f %6.1f %6.1f %5.1f %6.1f | %s\n", work->name,
+         work->frames[0], frames->rows, times.voxels, resident.device_us, target,
+         (times.in_bytes + times.out_bytes) / device_bytes_per_us, times.in_us, rate(times.in_bytes, times.in_us),
+         times.voxelize_us, times.features_us, times.out_us, rate(times.out_bytes, times.out_us), times.whole_us,
+         rival);
   return true;
 }
 
 static bool bench(struct gpu *gpu, const struct work *work, const char *directory, int repeat) {
   struct vx_voxelize_params params;
-  struct frame frames[MAX_FRAMES] = {{NULL, 0, 0}};
+  struct frame frames[MAX_FRAMES] = {{.rows = 0}};
   int num_frames = 0;
   if (!read_params(gpu, work->query, &params)) return false;
   size_t row_bytes = (size_t)params.num_features * vx_dtype_size(params.input_dtype);
@@ -186,7 +214,10 @@ static bool bench(struct gpu *gpu, const struct work *work, const char *director
     printf("%-21s no %s.bin in %s\n", work->name, work->frames[0], directory);
   else
     good = measure(gpu, work, &params, frames, num_frames, repeat);
-  for (int i = 0; i < MAX_FRAMES; i++) gpu->backend->host_free(gpu->device, frames[i].points, frames[i].bytes);
+  for (int i = 0; i < MAX_FRAMES; i++) {
+    gpu->backend->host_free(gpu->device, frames[i].points, frames[i].bytes);
+    (void)cudaFree(frames[i].resident);
+  }
   return good;
 }
 
@@ -194,8 +225,8 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
   struct vx_description description;
   gpu->backend->describe(gpu->device, &description);
   printf("%s, medians of %d, us\n", description.name, repeat);
-  printf("%-21s %-17s %6s %6s | %6s %6s %6s %6s %6s | %6s %5s %6s %5s %6s | %s\n", "work", "scan", "points", "voxels",
-         "voxel.", "feat.", "device", "target", "floor", "in", "GB/s", "out", "GB/s", "whole", "rival (times slower)");
+  printf("%-21s %-17s %6s %6s | %6s %6s %5s | %6s %5s %6s %6s %6s %5s %6s | %s\n", "work", "scan", "points", "voxels",
+         "device", "target", "floor", "in", "GB/s", "voxel.", "feat.", "out", "GB/s", "whole", "rival (times slower)");
   bool good = true;
   for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(gpu, &works[i], directory, repeat) && good;
   return good;
