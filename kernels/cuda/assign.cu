@@ -1,87 +1,18 @@
 // From numbers to rows: each point writes itself into its cell's part of the list, at its rank, and notes its row where
-// the rows of points are asked for; each cell's points have their fates counted. The last block to be done lays out the
-// output block, for the kernels that follow, and tells the host all sizes, while those already run.
-#include "kernels/cuda/run.cuh"
+// the rows of points are asked for; each cell's points have their fates counted.
+#include "kernels/cuda/publish.cuh"
 
 enum { BLOCK = 256 };
 
-// --- telling the host ---
-
-struct publish_params {
-  uint32_t tensors;
-  uint64_t row_bytes[VX_TENSOR_COUNT];    // for one output row
-  uint64_t fixed_bytes[VX_TENSOR_COUNT];  // however many rows
-  struct cuda_tally *tally;
-  const uint32_t *cloud_rows;
-  int32_t num_clouds;
-  struct cuda_report *report;
-  uint32_t sequence;
-};
-
-// Where each tensor begins: what vx_layout_of says for this many rows.
-static __device__ void lay_out_tensors(const struct publish_params &p, uint64_t num_rows) {
-  uint64_t end = 0;
-#pragma unroll
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if ((p.tensors >> tensor & 1) != 0) {
-      end = (end + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
-      p.tally->offset[tensor] = end;
-      end += p.row_bytes[tensor] * num_rows + p.fixed_bytes[tensor];
-    }
-  }
-}
-
-// As a block, when all counts are final.
-static __device__ void publish(const struct publish_params &p) {
-  volatile struct cuda_tally *tally = p.tally;
-  if (threadIdx.x == 0) {
-    tally->moments[CUDA_FOUND] = cuda_now();
-    lay_out_tensors(p, tally->num_output_rows);
-  }
-  __syncthreads();
-  const volatile uint32_t *from = (const volatile uint32_t *)p.tally;
-  uint32_t *to = (uint32_t *)&p.report->tally;
-  for (uint32_t i = threadIdx.x; i < sizeof *p.tally / sizeof *to; i += BLOCK) {
-    to[i] = from[i];
-  }
-  for (int32_t i = threadIdx.x; p.num_clouds > 1 && i < p.num_clouds; i += BLOCK) {
-    p.report->cloud_rows[i] = ((const volatile uint32_t *)p.cloud_rows)[i];
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence_system();
-    *(volatile uint32_t *)&p.report->sized = p.sequence;
-  }
-}
+// --- telling the host, where no gather does ---
 
 static __global__ void __launch_bounds__(BLOCK) publish_kernel(const __grid_constant__ struct publish_params p) {
   cuda_wait();
   publish(p);
 }
 
-static struct publish_params publish_params_of(const struct cuda_run *run) {
-  struct publish_params p = {};
-  struct vx_layout layout;
-  struct vx_error error;
-  // For the shapes of one row; whether they can be had at all was asked before.
-  if (run->params->tensors != 0 && vx_layout_of(run->params, run->num_points, 1, &layout, &error) == VX_OK) {
-    p.tensors = run->params->tensors;
-    for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-      (tensor == VX_POINT_VOXEL_IDS ? p.fixed_bytes : p.row_bytes)[tensor] = layout.shape[tensor].bytes;
-    }
-  }
-  p.tally = run->tally;
-  p.cloud_rows = run->control->cloud_rows;
-  p.num_clouds = run->clouds.count;
-  p.report = run->lane->device_report;
-  p.sequence = run->lane->sequence;
-  return p;
-}
-
-enum vx_status cuda_publish(const struct cuda_run *run, struct vx_error *error) {
-  struct publish_params p = publish_params_of(run);
-  p.sequence++;
-  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, p, error);
+enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, publish_params_of(run, sequence), error);
 }
 
 // --- assigning ---
@@ -95,7 +26,6 @@ struct assign_params {
   uint32_t *rows;   // [num_points], or NULL
   uint32_t *lists;  // [num_points], or NULL
   struct cuda_tally *tally;
-  struct publish_params publish;
 };
 
 static __device__ void assign_point(const struct assign_params &p, uint32_t point) {
@@ -163,9 +93,6 @@ static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_const
     atomicAdd(&p.tally->over_max_voxels, all.dropped);
     atomicMax(&p.tally->longest, all.longest);
   }
-  if (cuda_last_block(&p.tally->assign_ticket, gridDim.x)) {
-    publish(p.publish);
-  }
 }
 
 enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error) {
@@ -180,6 +107,5 @@ enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error) {
   p.rows = run->rows;
   p.lists = run->lists;
   p.tally = run->tally;
-  p.publish = publish_params_of(run);
   return cuda_launch("assign_kernel", assign_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error);
 }

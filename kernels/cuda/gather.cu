@@ -7,47 +7,48 @@
 // job's output.
 #include "kernels/cuda/gather.cuh"
 
-enum { BLOCK = 256, WARPS = BLOCK / WARP };
+enum { BLOCK = 256, WARPS = BLOCK / WARP, WARP_LIST = 128 };  // WARP_LIST: longer lists are left to the block
 
 template <int width> struct gather_shared {
-  enum { ROWS = BLOCK / width, LONG_LIST = 4 * width };  // longer lists are the block's
-  uint32_t lists[BLOCK];                                 // [ROWS, width]
+  enum { ROWS = BLOCK / width };
+  struct places places;
+  uint32_t lists[ROWS][WARP];  // the first points of each row, in order
   uint32_t values[BLOCK];
-  uint32_t long_rows[ROWS], long_begins[ROWS], long_hits[ROWS], num_long;
+  uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
+  struct {
+    uint32_t begin, hits;
+  } parts[ROWS];  // of the lists
 };
 
-// Room for a chunk and the mean that pads, in whole float4s.
+// Room for a chunk of the widest points and the mean that pads, in whole float4s.
 static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) {
-  return ((p.chunk + 1) * p.columns + 3) / 4 * 4;
+  return ((p.chunk + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
 }
 
-static __device__ struct places find_places(const struct gather_params &p) {
+// Where each tensor is, as vx_layout_of has it for this many rows. Zeroes the gaps if asked to. One thread.
+static __device__ void find_places(const struct gather_params &p, bool zero_gaps, struct places *places) {
+  uint64_t end = 0, num_rows = p.tally->num_output_rows;
   unsigned char *at[VX_TENSOR_COUNT];
 #pragma unroll
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    at[tensor] = (p.tensors >> tensor & 1) != 0 ? p.image + p.tally->offset[tensor] : NULL;
-  }
-  return {(int4 *)at[VX_VOXEL_COORDS],   (int32_t *)at[VX_VOXEL_NUM_POINTS], (float *)at[VX_VOXELS],
-          (void *)at[VX_VOXEL_FEATURES], (void *)at[VX_PILLAR_FEATURES],     (int32_t *)at[VX_POINT_VOXEL_IDS],
-          at[VX_VOXEL_POINT_MASK]};
-}
-
-static __device__ void zero_gaps(const struct gather_params &p) {
-  uint64_t end = 0, num_rows = p.tally->num_output_rows;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    at[tensor] = NULL;
     if ((p.tensors >> tensor & 1) != 0) {
-      uint64_t begin = p.tally->offset[tensor];
-      if (threadIdx.x < begin - end) {
-        p.image[end + threadIdx.x] = 0;
+      uint64_t begin = (end + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
+      for (; zero_gaps && end < begin; end++) {
+        p.image[end] = 0;
       }
+      at[tensor] = p.image + begin;
       end = begin + (tensor == VX_POINT_VOXEL_IDS ? p.ids_bytes : p.row_bytes[tensor] * num_rows);
     }
   }
+  *places = {(int4 *)at[VX_VOXEL_COORDS],   (int32_t *)at[VX_VOXEL_NUM_POINTS], (float *)at[VX_VOXELS],
+             (void *)at[VX_VOXEL_FEATURES], (void *)at[VX_PILLAR_FEATURES],     (int32_t *)at[VX_POINT_VOXEL_IDS],
+             at[VX_VOXEL_POINT_MASK]};
 }
 
-static __device__ void write_ids(const struct gather_params &p, int32_t *ids) {
-  for (uint64_t point = (uint64_t)(blockIdx.x - p.row_blocks) * BLOCK + threadIdx.x; point < p.clouds.num_points;
-       point += (uint64_t)(gridDim.x - p.row_blocks) * BLOCK) {
+static __device__ void write_ids(const struct gather_params &p, int32_t *ids, uint32_t block) {
+  for (uint64_t point = (uint64_t)block * BLOCK + threadIdx.x; point < p.clouds.num_points;
+       point += (uint64_t)p.id_blocks * BLOCK) {
     uint32_t row = p.rows[point];
     bool has_row = row != p.row_capacity;
     ids[point] = !has_row ? -1 : (int32_t)(p.output_rows != NULL ? p.output_rows[row] : row);
@@ -55,7 +56,6 @@ static __device__ void write_ids(const struct gather_params &p, int32_t *ids) {
 }
 
 // One row as a block: each warp finds the lowest of its part, the first warp the lowest of those sorted sequences.
-template <int width>
 static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
   values[threadIdx.x] = lowest_of<WARP>(~0u, list, count, threadIdx.x / WARP * WARP, BLOCK);
   __syncthreads();
@@ -64,9 +64,7 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
     for (int warp = 1; warp < WARPS; warp++) {
       lowest = merge_values<WARP>(~0u, lowest, values[WARP * warp + threadIdx.x]);
     }
-    if (threadIdx.x < width) {
-      ordered[threadIdx.x] = lowest;
-    }
+    ordered[threadIdx.x] = lowest;
   }
   __syncthreads();
 }
@@ -78,26 +76,29 @@ static __device__ void order_lists(const struct gather_params &p, const struct c
   uint32_t lane = threadIdx.x % width, row = threadIdx.x / width, hits = record.hits;
   uint32_t mask = width == WARP ? ~0u : ((1u << (width % WARP)) - 1) << (threadIdx.x % WARP / width * width);
   if (threadIdx.x == 0) {
-    shared->num_long = 0;
+    shared->num_short = shared->num_long = 0;
   }
   __syncthreads();
-  if (hits > gather_shared<width>::LONG_LIST) {
-    if (lane == 0) {
-      uint32_t i = atomicAdd(&shared->num_long, 1);
-      shared->long_rows[i] = row;
-      shared->long_begins[i] = record.begin;
-      shared->long_hits[i] = hits;
-    }
-  } else if (hits > 1) {
-    shared->lists[threadIdx.x] = lowest_of<width>(mask, p.lists + record.begin, hits, 0, width);
-  } else {
-    shared->lists[threadIdx.x] = record.first_point;
+  if (hits <= (width == WARP ? WARP_LIST : width)) {
+    shared->lists[row][lane] =
+        hits <= 1 ? record.first_point : lowest_of<width>(mask, p.lists + record.begin, hits, 0, width);
+  } else if (lane == 0) {
+    bool is_long = hits > WARP_LIST;
+    (is_long ? shared->long_rows : shared->short_rows)[atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1)] =
+        row;
+    shared->parts[row] = {record.begin, hits};
   }
   __syncthreads();
+  for (uint32_t i = threadIdx.x / WARP; i < shared->num_short; i += WARPS) {
+    uint32_t at = shared->short_rows[i];
+    shared->lists[at][threadIdx.x % WARP] =
+        lowest_of<WARP>(~0u, p.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
+  }
   for (uint32_t i = 0; i < shared->num_long; i++) {
-    order_long_list<width>(p.lists + shared->long_begins[i], shared->long_hits[i], shared->values,
-                           shared->lists + shared->long_rows[i] * width);
+    uint32_t at = shared->long_rows[i];
+    order_long_list(p.lists + shared->parts[at].begin, shared->parts[at].hits, shared->values, shared->lists[at]);
   }
+  __syncthreads();
 }
 
 // By the row's threads: all but whole voxels.
@@ -127,8 +128,9 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
 // As a block: one part of the rows. Neighbouring rows are alike: each warp has neighbours, so that its threads have as
 // much to do, and the warps of a block come from all over, so that long lists do not wait for each other.
 template <int width>
-static __device__ void gather_part(const struct gather_params &p, const struct places &places, uint32_t num_rows,
-                                   uint64_t output_row, struct gather_shared<width> *shared, float *chunk) {
+static __device__ void gather_part(const struct gather_params &p, uint32_t num_rows, uint64_t output_row,
+                                   struct gather_shared<width> *shared, float *chunk) {
+  const struct places &places = shared->places;
   bool here = output_row < num_rows;
   uint32_t number = !here ? 0 : p.rows_in_order != NULL ? p.rows_in_order[output_row] : (uint32_t)output_row;
   int32_t cloud = 0;
@@ -144,12 +146,15 @@ static __device__ void gather_part(const struct gather_params &p, const struct p
   row.list = p.lists + record.begin;
   if (p.order_here) {
     order_lists<width>(p, record, shared);
-    row.list = shared->lists + threadIdx.x / width * width;
+    row.list = shared->lists[threadIdx.x / width];
   }
   if (here) {
     write_row<width>(p, places, row, cloud, p.means == NULL ? NULL : p.means + (uint64_t)number * p.columns);
-    if (width == WARP && (places.voxels != NULL || places.pillars != NULL)) {
-      write_voxel(p, places, chunk, row);
+    if (width == WARP && places.voxels != NULL) {
+      write_voxel(p, places.voxels, chunk, row);
+    }
+    if (width == WARP && places.pillars != NULL) {
+      write_pillar(p, places.pillars, chunk, row);
     }
     if (width == WARP && places.mask != NULL) {
       write_mask(p, places.mask, row);
@@ -159,27 +164,33 @@ static __device__ void gather_part(const struct gather_params &p, const struct p
 }
 
 template <int width>
-static __global__ void __launch_bounds__(BLOCK) gather_kernel(const __grid_constant__ struct gather_params p) {
+static __global__ void __launch_bounds__(BLOCK, 6) gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct gather_shared<width> shared;
-  extern __shared__ float4 chunks[];  // [WARPS, chunk + 1, columns] floats
+  extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
   cuda_wait();
-  const uint32_t rows_of_warp = WARP / width, rows_of_part = BLOCK / width;
-  uint32_t num_rows = p.tally->num_output_rows, warp = threadIdx.x / WARP;
-  uint32_t parts = (uint32_t)(((uint64_t)num_rows + rows_of_part - 1) / rows_of_part);
-  struct places places = find_places(p);
-  if (blockIdx.x == 0) {
-    zero_gaps(p);
+  if (blockIdx.x < p.publish_blocks) {
+    publish(p.publish);
+    return;
   }
-  if (blockIdx.x == 0 && threadIdx.x == 0) {
-    p.tally->moments[CUDA_FOUND] = cuda_now();
+  uint32_t block = blockIdx.x - p.publish_blocks, warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
+  uint32_t parts = (uint32_t)(((uint64_t)num_rows * width + BLOCK - 1) / BLOCK);
+  if (block > 0 && block >= parts && block < p.row_blocks) {
+    return;
   }
-  if (blockIdx.x >= p.row_blocks) {
-    write_ids(p, places.ids);
+  if (threadIdx.x == 0) {
+    find_places(p, block == 0, &shared.places);
+    if (block == 0) {
+      p.tally->moments[CUDA_FOUND] = cuda_now();
+    }
+  }
+  __syncthreads();
+  if (block >= p.row_blocks) {
+    write_ids(p, shared.places.ids, block - p.row_blocks);
   } else {
     float *chunk = (float *)chunks + warp * chunk_floats(p);
-    for (uint32_t part = blockIdx.x; part < parts; part += p.row_blocks) {
-      uint64_t first = (part + (uint64_t)warp * parts) * rows_of_warp;
-      gather_part<width>(p, places, num_rows, first + threadIdx.x % WARP / width, &shared, chunk);
+    for (uint32_t part = block; part < parts; part += p.row_blocks) {
+      uint64_t warp_rows = (part + (uint64_t)warp * parts) * (WARP / width);
+      gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, &shared, chunk);
     }
   }
   __syncthreads();
@@ -216,30 +227,28 @@ static struct gather_params gather_params_of(const struct cuda_run *run, const s
   p.ids_bytes = row_layout->shape[VX_POINT_VOXEL_IDS].bytes;
   p.image = run->lane->image.memory;
   p.tally = run->tally;
+  p.publish = publish_params_of(run, run->lane->sequence);
   return p;
 }
 
 template <int width>
-static enum vx_status launch(const struct cuda_run *run, struct gather_params p, size_t shared_bytes,
+static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, size_t shared_bytes,
                              struct vx_error *error) {
-  unsigned id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
-  p.row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 6);
-  return cuda_launch("gather_kernel", gather_kernel<width>, p.row_blocks + id_blocks, BLOCK, shared_bytes, run, p,
-                     error);
+  p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
+  p.row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 8);
+  p.publish_blocks = publish;
+  return cuda_launch("gather_kernel", gather_kernel<width>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
+                     shared_bytes, run, p, error);
 }
 
-enum vx_status cuda_gather(const struct cuda_run *run, struct vx_error *error) {
+enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {
   const uint32_t whole_voxels =
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct vx_layout row_layout;
   CUDA_TRY(vx_layout_of(run->params, run->num_points, 1, &row_layout, error));
   struct gather_params p = gather_params_of(run, &row_layout);
-  if ((p.tensors & whole_voxels) != 0) {
-    size_t floats = WARPS * (size_t)chunk_floats(p);
-    return launch<WARP>(run, p, floats * sizeof(float), error);
+  if ((p.tensors & whole_voxels) == 0) {
+    return launch<8>(run, p, publish, 0, error);
   }
-  bool short_lists = p.order_here && run->cap <= 16;
-  return short_lists && run->cap > 8    ? launch<16>(run, p, 0, error)
-         : short_lists || !p.order_here ? launch<8>(run, p, 0, error)
-                                        : launch<WARP>(run, p, 0, error);
+  return launch<WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);
 }

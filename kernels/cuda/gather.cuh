@@ -4,6 +4,7 @@
 
 #include <cuda_fp16.h>
 
+#include "kernels/cuda/publish.cuh"
 #include "kernels/cuda/sort.cuh"
 #include "kernels/half.h"
 
@@ -16,9 +17,9 @@ struct gather_params {
   struct cuda_clouds clouds;
   const struct cuda_record *records;
   const uint32_t *lists;
-  bool order_here;       // the lists are not in order yet
-  uint32_t row_blocks;   // those of points follow
-  const uint32_t *rows;  // [num_points]
+  bool order_here;                                 // the lists are not in order yet
+  uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
+  const uint32_t *rows;                            // [num_points]
   uint32_t row_capacity;
   const uint32_t *output_rows;    // or NULL: each row is its own output row
   const uint32_t *rows_in_order;  // or NULL
@@ -31,6 +32,7 @@ struct gather_params {
   uint64_t ids_bytes, row_bytes[VX_TENSOR_COUNT];
   unsigned char *image;
   struct cuda_tally *tally;
+  struct publish_params publish;
 };
 
 // The tensors in the image; those that are not asked for are NULL.
@@ -55,16 +57,19 @@ static __device__ uint16_t half_bits(float value) {
   return value == value ? __half_as_ushort(__float2half_rn(value)) : (uint16_t)VX_HALF_NAN;
 }
 
-// --- chunks ---
+// --- chunks of points in shared memory, `stride` floats each ---
 
-// Copies `count` listed points (a chunk at most) into shared memory, as a warp.
-static __device__ void load_chunk(const struct gather_params &p, float *chunk, const uint32_t *list, uint32_t count) {
+// Copies `count` listed points (a chunk at most), as a warp.
+static __device__ void load_chunk(const struct gather_params &p, float *chunk, uint32_t stride, const uint32_t *list,
+                                  uint32_t count) {
   uint32_t lane = threadIdx.x % WARP, columns = p.columns;
   uint32_t mine = lane < count ? list[lane] : 0;
   __syncwarp();
   if (columns == 4) {
     if (lane < count) {
-      ((float4 *)chunk)[lane] = ((const float4 *)p.points)[mine];
+      float4 point = ((const float4 *)p.points)[mine];
+      float *to = chunk + lane * stride;
+      to[0] = point.x, to[1] = point.y, to[2] = point.z, to[3] = point.w;
     }
     __syncwarp();
     return;
@@ -73,7 +78,7 @@ static __device__ void load_chunk(const struct gather_params &p, float *chunk, c
   for (uint32_t begin = 0; begin < count * columns; begin += WARP) {
     uint32_t point = __shfl_sync(~0u, mine, k % WARP);
     if (begin + lane < count * columns) {
-      chunk[begin + lane] = p.points[(uint64_t)point * columns + c];
+      chunk[k * stride + c] = p.points[(uint64_t)point * columns + c];
     }
     c += WARP % columns;
     k += WARP / columns;
@@ -86,20 +91,20 @@ static __device__ void load_chunk(const struct gather_params &p, float *chunk, c
 }
 
 // The mean of up to 64 columns: lane l has columns l and l + 32. The last chunk stays in shared memory.
-static __device__ void find_mean(const struct gather_params &p, float *chunk, const struct gathered_row &row,
-                                 uint32_t columns, float mean[SUM_SLOTS]) {
+static __device__ void find_mean(const struct gather_params &p, float *chunk, uint32_t stride,
+                                 const struct gathered_row &row, uint32_t columns, float mean[SUM_SLOTS]) {
   uint32_t lane = threadIdx.x % WARP;
   for (uint32_t begin = 0; begin < row.kept; begin += p.chunk) {
     uint32_t count = min(row.kept - begin, p.chunk);
-    load_chunk(p, chunk, row.list + begin, count);
+    load_chunk(p, chunk, stride, row.list + begin, count);
 #pragma unroll
     for (int slot = 0; slot < SUM_SLOTS; slot++) {
       uint32_t column = lane + slot * WARP;
       if (column < columns) {
         float sum = begin == 0 ? chunk[column] : mean[slot] + chunk[column];
-#pragma unroll 8
+#pragma unroll 4
         for (uint32_t k = 1; k < count; k++) {
-          sum += chunk[k * p.columns + column];
+          sum += chunk[k * stride + column];
         }
         mean[slot] = sum;
       }
@@ -111,33 +116,7 @@ static __device__ void find_mean(const struct gather_params &p, float *chunk, co
   }
 }
 
-// --- values of a chunk, by point and column ---
-
-struct voxel_values {
-  const float *chunk, *padding;  // padding: [columns], or NULL for zeros
-  uint32_t columns, count;       // points of the chunk
-  __device__ float at(uint32_t k, uint32_t c) const {
-    return k < count ? chunk[k * columns + c] : padding != NULL ? padding[c] : 0.0f;
-  }
-};
-
-struct pillar_values {
-  const float *chunk;
-  uint32_t columns, count;
-  float mean[3], centre[3];
-  __device__ float at(uint32_t k, uint32_t c) const {
-    if (k >= count) {
-      return 0.0f;
-    }
-    if (c < columns) {
-      return chunk[k * columns + c];
-    }
-    uint32_t extra = c - columns, axis = extra % 3;
-    float from_mean = axis == 0 ? mean[0] : axis == 1 ? mean[1] : mean[2];
-    float from_centre = axis == 0 ? centre[0] : axis == 1 ? centre[1] : centre[2];
-    return vx_canonical(chunk[k * columns + axis] - (extra < 3 ? from_mean : from_centre));
-  }
-};
+// --- whole voxels ---
 
 static __device__ void store_items(float *to, const float (&values)[4]) {
   *(float4 *)to = make_float4(values[0], values[1], values[2], values[3]);
@@ -155,74 +134,95 @@ static __device__ void store_items(uint16_t *to, const float (&values)[8]) {
 static __device__ void store_item(float *to, float value) { *to = value; }
 static __device__ void store_item(uint16_t *to, float value) { *to = half_bits(value); }
 
-// As a warp: writes `count` items, rows of `width`, 16 bytes at a time where all rows begin and end at such.
-template <typename unit, typename values>
-static __device__ void write_items(unit *to, uint32_t count, uint32_t width, const values &from) {
+// As a warp: writes `count` items, of which the first `used` are those of a chunk and the rest are zero; 16 bytes at a
+// time where all chunks begin and end at such.
+template <typename unit>
+static __device__ void write_items(unit *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = 16 / sizeof(unit);
-  uint32_t each = ((uintptr_t)to | (uintptr_t)(count * sizeof(unit))) % 16 == 0 ? items : 1;
-  uint32_t i = threadIdx.x % WARP * each, step = WARP * each, k = i / width, c = i % width;
-  uint32_t k_step = step / width, c_step = step % width;
-  for (; i < count; i += step) {
-    if (each == 1) {
-      store_item(to + i, from.at(k, c));
-    } else {
-      float item[items];
-      uint32_t row = k, column = c;
+  uint32_t lane = threadIdx.x % WARP;
+  if (((uintptr_t)to | (uintptr_t)(count * sizeof(unit))) % 16 != 0) {
+    for (uint32_t i = lane; i < count; i += WARP) {
+      store_item(to + i, i < used ? chunk[i] : 0.0f);
+    }
+    return;
+  }
+  uint32_t i = lane * items;
+  for (; i < used; i += WARP * items) {
+    float values[items];
 #pragma unroll
-      for (uint32_t n = 0; n < items; n++) {
-        item[n] = from.at(row, column);
-        bool end = ++column == width;
-        row += end;
-        column = end ? 0 : column;
-      }
-      store_items(to + i, item);
+    for (uint32_t n = 0; n < items; n++) {
+      values[n] = i + n < used ? chunk[i + n] : 0.0f;
     }
-    c += c_step;
-    k += k_step;
-    if (c >= width) {
-      c -= width;
-      k++;
-    }
+    store_items(to + i, values);
+  }
+  for (; i < count; i += WARP * items) {
+    *(uint4 *)(to + i) = make_uint4(0, 0, 0, 0);
   }
 }
 
-// --- whole voxels ---
-
 // As a warp. `chunk` has room for a chunk and one row, for the mean that pads.
-static __device__ void write_voxel(const struct gather_params &p, const struct places &places, float *chunk,
+static __device__ void write_voxel(const struct gather_params &p, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
-  uint32_t lane = threadIdx.x % WARP, kept = row.kept, width = p.columns + PILLAR_EXTRA;
-  bool padded_mean = places.voxels != NULL && p.fill_mean && kept < p.cap;
-  float mean[SUM_SLOTS] = {0.0f, 0.0f}, *padding = chunk + p.chunk * p.columns;
-  if (places.pillars != NULL || padded_mean) {
-    find_mean(p, chunk, row, padded_mean ? p.columns : 3, mean);
+  uint32_t lane = threadIdx.x % WARP, kept = row.kept, columns = p.columns;
+  bool padded = p.fill_mean && kept < p.cap;
+  float mean[SUM_SLOTS] = {0.0f, 0.0f}, *padding = chunk + p.chunk * columns;
+  if (padded) {
+    find_mean(p, chunk, columns, row, columns, mean);
   }
-  for (uint32_t column = lane, slot = 0; padded_mean && column < p.columns; column += WARP, slot++) {
+  for (uint32_t column = lane, slot = 0; padded && column < columns; column += WARP, slot++) {
     padding[column] = slot == 0 ? mean[0] : mean[1];
   }
-  struct voxel_values voxel = {chunk, padded_mean ? padding : NULL, p.columns, 0};
-  struct pillar_values pillar = {chunk, p.columns, 0, {}, {}};
-#pragma unroll
-  for (int axis = 0; axis < 3; axis++) {
-    pillar.mean[axis] = __shfl_sync(~0u, mean[0], axis);
-    pillar.centre[axis] = vx_cell_centre(&p.map, axis, row.cell[axis]);
-  }
-  bool loaded = (places.pillars != NULL || padded_mean) && kept <= p.chunk;
   for (uint32_t begin = 0; begin < p.cap; begin += p.chunk) {
-    uint32_t length = min(p.cap - begin, p.chunk);
-    voxel.count = pillar.count = begin < kept ? min(kept - begin, p.chunk) : 0;
-    if (!loaded && begin < kept) {
-      load_chunk(p, chunk, row.list + begin, voxel.count);
+    uint32_t length = min(p.cap - begin, p.chunk), count = begin < kept ? min(kept - begin, p.chunk) : 0;
+    if (begin < kept) {
+      load_chunk(p, chunk, columns, row.list + begin, count);
+    }
+    for (uint32_t i = count * columns + lane; padded && i < length * columns; i += WARP) {
+      chunk[i] = padding[i % columns];
     }
     __syncwarp();
-    uint64_t at = (uint64_t)row.output_row * p.cap + begin;
-    if (places.voxels != NULL) {
-      write_items(places.voxels + at * p.columns, length * p.columns, p.columns, voxel);
+    write_items(voxels + ((uint64_t)row.output_row * p.cap + begin) * columns, length * columns, chunk,
+                (padded ? length : count) * columns);
+    __syncwarp();
+  }
+}
+
+// The offsets of a chunk's points, behind their columns; one point a thread.
+static __device__ void add_offsets(const struct gather_params &p, float *chunk, uint32_t count, const float mean[3],
+                                   const float centre[3]) {
+  uint32_t lane = threadIdx.x % WARP;
+  if (lane < count) {
+    float *point = chunk + lane * (p.columns + PILLAR_EXTRA);
+#pragma unroll
+    for (int axis = 0; axis < 3; axis++) {
+      point[p.columns + axis] = vx_canonical(point[axis] - mean[axis]);
+      point[p.columns + 3 + axis] = vx_canonical(point[axis] - centre[axis]);
     }
-    if (places.pillars != NULL && p.half_features) {
-      write_items((uint16_t *)places.pillars + at * width, length * width, width, pillar);
-    } else if (places.pillars != NULL) {
-      write_items((float *)places.pillars + at * width, length * width, width, pillar);
+  }
+  __syncwarp();
+}
+
+static __device__ void write_pillar(const struct gather_params &p, void *pillars, float *chunk,
+                                    const struct gathered_row &row) {
+  uint32_t kept = row.kept, width = p.columns + PILLAR_EXTRA;
+  float mean[SUM_SLOTS] = {0.0f, 0.0f}, means[3], centre[3];
+  find_mean(p, chunk, width, row, 3, mean);
+#pragma unroll
+  for (int axis = 0; axis < 3; axis++) {
+    means[axis] = __shfl_sync(~0u, mean[0], axis);
+    centre[axis] = vx_cell_centre(&p.map, axis, row.cell[axis]);
+  }
+  for (uint32_t begin = 0; begin < p.cap; begin += p.chunk) {
+    uint32_t length = min(p.cap - begin, p.chunk), count = begin < kept ? min(kept - begin, p.chunk) : 0;
+    if (kept > p.chunk && begin < kept) {
+      load_chunk(p, chunk, width, row.list + begin, count);
+    }
+    add_offsets(p, chunk, count, means, centre);
+    uint64_t at = ((uint64_t)row.output_row * p.cap + begin) * width;
+    if (p.half_features) {
+      write_items((uint16_t *)pillars + at, length * width, chunk, count * width);
+    } else {
+      write_items((float *)pillars + at, length * width, chunk, count * width);
     }
     __syncwarp();
   }

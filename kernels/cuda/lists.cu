@@ -1,13 +1,20 @@
 // Whole lists, cell by cell: puts all points of each row in input order and, where there is no cap, takes the rows'
 // means, as the order of that sum is a tree. (Under a small cap the gather orders what it needs.)
 //
-// A warp sorts a list in its registers; a list that is too long for that is left to the block, whose warps sort parts of
+// A few threads order a list of as many points, a warp sorts one in its registers; a list that is too long for that is left to the block, whose warps sort parts of
 // it that are then merged in shared memory. One that is too long for shared memory is not touched: the host, which was
 // told the length of the longest, has all points sorted by cell (cuda_sort_lists).
 #include "kernels/cuda/sort.cuh"
 #include "kernels/half.h"
 
-enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = 8, WARP_LIST = 32 * WARP_ITEMS };
+enum {
+  BLOCK = 256,
+  WARPS = BLOCK / 32,
+  TINY = 8,  // threads that take a row first, and the longest list that they order
+  TINY_ROWS = BLOCK / TINY,
+  WARP_ITEMS = 8,
+  WARP_LIST = 32 * WARP_ITEMS,  // longest list that a warp orders
+};
 
 struct lists_params {
   struct cuda_clouds clouds;
@@ -21,6 +28,10 @@ struct lists_params {
   uint32_t columns;
   const struct cuda_tally *tally;
 };
+
+static __device__ struct cuda_record record_of(const struct lists_params &p, uint32_t row) {
+  return cuda_record_of_row(p.clouds, p.records, cuda_cloud_of_row(p.clouds, row), row);
+}
 
 template <int threads> static __device__ void sync_threads() {
   if (threads == 32) {
@@ -107,27 +118,42 @@ static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uin
   }
 }
 
-// How many of from[begin .. end), sorted, are lower.
-static __device__ uint32_t count_lower(const uint32_t *from, uint32_t begin, uint32_t end, uint32_t value) {
-  uint32_t low = begin, high = end;
+// How many of the first `count` items of two merged sequences, from[begin .. middle) and from[middle .. end), are of the
+// first. No two items are equal.
+static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uint32_t middle, uint32_t end,
+                                       uint32_t count) {
+  uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);
   while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    if (from[middle] < value) {
-      low = middle + 1;
+    uint32_t at = (low + high) / 2;
+    if (from[begin + at] < from[middle + count - 1 - at]) {
+      low = at + 1;
     } else {
-      high = middle;
+      high = at;
     }
   }
-  return low - begin;
+  return low;
 }
 
-// As a block: merges sorted parts, two by two; no two items are equal.
-static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part) {
-  for (uint32_t i = threadIdx.x; i < count; i += BLOCK) {
-    uint32_t begin = i / (2 * part) * (2 * part), middle = min(begin + part, count), end = min(begin + 2 * part, count);
-    uint32_t value = from[i];
-    to[i + (i < middle ? count_lower(from, middle, end, value) : count_lower(from, begin, middle, value) - part)] =
-        value;
+// As a block: merges sorted parts, two by two; each thread makes `each` items of the result, which divides `part`.
+static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
+  uint32_t first = threadIdx.x * each, last = min(first + each, count);
+  if (first >= count) {
+    return;
+  }
+  uint32_t begin = first / (2 * part) * (2 * part), middle = min(begin + part, count),
+           end = min(begin + 2 * part, count);
+  uint32_t a = begin + split_merge(from, begin, middle, end, first - begin), b = middle + (first - begin) - (a - begin);
+  uint32_t a_value = a < middle ? from[a] : CUDA_NO_POINT, b_value = b < end ? from[b] : CUDA_NO_POINT;
+  for (uint32_t i = first; i < last; i++) {
+    bool is_a = a_value < b_value;
+    to[i] = is_a ? a_value : b_value;
+    if (is_a) {
+      a++;
+      a_value = a < middle ? from[a] : CUDA_NO_POINT;
+    } else {
+      b++;
+      b_value = b < end ? from[b] : CUDA_NO_POINT;
+    }
   }
 }
 
@@ -137,17 +163,20 @@ static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t 
   for (uint32_t begin = threadIdx.x / 32 * WARP_LIST; begin < count; begin += WARPS * WARP_LIST) {
     sort_short_list(list + begin, min(count - begin, (uint32_t)WARP_LIST), buffers[0] + begin);
   }
-  int from = 0;
+  uint32_t from = 0, each = 2;
+  while (each * BLOCK < count) {
+    each *= 2;
+  }
   for (uint32_t part = WARP_LIST; part < count; part *= 2, from ^= 1) {
     __syncthreads();
-    merge_parts(buffers[from], buffers[from ^ 1], count, part);
+    merge_parts(buffers[from], buffers[from ^ 1], count, part, each);
   }
   return buffers[from];
 }
 
 static __device__ void order_long_list(const struct lists_params &p, uint32_t row,
                                        uint32_t buffers[2][CUDA_SHARED_LIST]) {
-  struct cuda_record record = cuda_record_of_row(p.clouds, p.records, cuda_cloud_of_row(p.clouds, row), row);
+  struct cuda_record record = record_of(p, row);
   if (p.sorted) {
     use_list<BLOCK>(p, row, record, p.lists + record.begin);
   } else if (record.hits <= CUDA_SHARED_LIST) {
@@ -155,37 +184,79 @@ static __device__ void order_long_list(const struct lists_params &p, uint32_t ro
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) order_lists_kernel(const __grid_constant__ struct lists_params p) {
-  __shared__ uint32_t buffers[2][CUDA_SHARED_LIST], long_rows[WARPS], num_long;
+// As a warp: a list of up to WARP_LIST.
+static __device__ void order_list(const struct lists_params &p, uint32_t row, const struct cuda_record &record,
+                                  uint32_t *sorted) {
+  const uint32_t *list = p.lists + record.begin;
+  if (!p.sorted) {
+    sort_short_list(list, record.hits, sorted);
+  }
+  use_list<32>(p, row, record, p.sorted ? list : sorted);
+}
+
+// As a few neighbouring threads: a list of up to as many points.
+static __device__ void order_tiny_list(const struct lists_params &p, uint32_t row, const struct cuda_record &record,
+                                       uint32_t *sorted) {
+  uint32_t lane = threadIdx.x % TINY, mask = ((1u << TINY) - 1) << (threadIdx.x % 32 / TINY * TINY);
+  uint32_t value = lane < record.hits ? p.lists[record.begin + lane] : CUDA_NO_POINT;
+  if (!in_order<TINY>(mask, value)) {
+    value = sort_values<TINY>(mask, value);
+  }
+  sorted[lane] = value;
+  __syncwarp(mask);
+  if (p.sorted_wanted && lane < record.hits) {
+    p.lists[record.begin + lane] = value;
+  }
+  for (uint32_t column = lane; p.means != NULL && column < p.columns; column += TINY) {
+    float sum = sum_column<TINY>(p.points, p.columns, sorted, record.hits, column);
+    p.means[(uint64_t)row * p.columns + column] = vx_canonical(sum / (float)record.hits);
+  }
+}
+
+struct lists_shared {
+  uint32_t buffers[2][CUDA_SHARED_LIST];
+  uint32_t short_rows[TINY_ROWS], long_rows[TINY_ROWS], num_short, num_long;
+};
+
+// As a block, one part of the rows: a few threads each; what has more points than those is left to a warp or the block.
+// Neighbouring rows are alike: each warp has neighbours, so that its threads have as much to do, and the warps of a
+// block come from all over, so that long lists do not wait for each other.
+static __device__ void order_part(const struct lists_params &p, uint64_t row, uint32_t num_rows,
+                                  struct lists_shared *shared) {
+  uint32_t warp = threadIdx.x / 32;
+  if (threadIdx.x == 0) {
+    shared->num_short = shared->num_long = 0;
+  }
+  __syncthreads();
+  if (row < num_rows) {
+    struct cuda_record record = record_of(p, (uint32_t)row);
+    if (record.hits <= TINY) {
+      order_tiny_list(p, (uint32_t)row, record, shared->buffers[1] + threadIdx.x / TINY * TINY);
+    } else if (threadIdx.x % TINY == 0) {
+      bool is_long = record.hits > WARP_LIST;
+      uint32_t at = atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1);
+      (is_long ? shared->long_rows : shared->short_rows)[at] = (uint32_t)row;
+    }
+  }
+  __syncthreads();
+  for (uint32_t i = warp; i < shared->num_short; i += WARPS) {
+    uint32_t short_row = shared->short_rows[i];
+    order_list(p, short_row, record_of(p, short_row), shared->buffers[0] + warp * WARP_LIST);
+  }
+  __syncthreads();
+  for (uint32_t i = 0; i < shared->num_long; i++) {
+    order_long_list(p, shared->long_rows[i], shared->buffers);
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK, 4) order_lists_kernel(const __grid_constant__ struct lists_params p) {
+  __shared__ struct lists_shared shared;
   cuda_wait();
-  uint32_t num_rows = p.tally->num_rows, parts = (num_rows + WARPS - 1) / WARPS, warp = threadIdx.x / 32;
+  uint32_t num_rows = p.tally->num_rows, parts = (num_rows + TINY_ROWS - 1) / TINY_ROWS;
   for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
-    if (threadIdx.x == 0) {
-      num_long = 0;
-    }
+    uint64_t warp_rows = (part + (uint64_t)(threadIdx.x / 32) * parts) * (32 / TINY);
+    order_part(p, warp_rows + threadIdx.x % 32 / TINY, num_rows, &shared);
     __syncthreads();
-    // Neighbouring rows are alike: those of a block come from all over, so that long ones do not wait for each other.
-    uint32_t row = part + warp * parts;
-    struct cuda_record record = {0, 0, 0, 0};
-    if (row < num_rows) {
-      record = cuda_record_of_row(p.clouds, p.records, cuda_cloud_of_row(p.clouds, row), row);
-    }
-    if (record.hits > WARP_LIST) {
-      if (threadIdx.x % 32 == 0) {
-        long_rows[atomicAdd(&num_long, 1)] = row;
-      }
-    } else if (record.hits > 0) {
-      const uint32_t *list = p.lists + record.begin;
-      uint32_t *sorted = buffers[0] + warp * WARP_LIST;
-      if (!p.sorted) {
-        sort_short_list(list, record.hits, sorted);
-      }
-      use_list<32>(p, row, record, p.sorted ? list : sorted);
-    }
-    __syncthreads();
-    for (uint32_t i = 0; i < num_long; i++) {
-      order_long_list(p, long_rows[i], buffers);
-    }
   }
 }
 
@@ -204,6 +275,6 @@ enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct 
   if (sorted && p.means == NULL) {
     return VX_OK;
   }
-  return cuda_launch("order_lists_kernel", order_lists_kernel, cuda_looping_blocks(run, run->row_capacity, WARPS, 6),
-                     BLOCK, 0, run, p, error);
+  return cuda_launch("order_lists_kernel", order_lists_kernel,
+                     cuda_looping_blocks(run, run->row_capacity, TINY_ROWS, 8), BLOCK, 0, run, p, error);
 }

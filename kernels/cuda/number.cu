@@ -44,8 +44,9 @@ static __device__ void load_slots(const struct number_params &p, uint32_t begin,
 
 static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_constant__ struct number_params p) {
   __shared__ struct scan_shared shared;
-  cuda_wait();
+  // The tally was clean before the kernel ahead of this one began.
   uint32_t tile = scan_next_tile(&p.tally->number_ticket, &shared);
+  cuda_wait();
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
   load_slots(p, begin, slots);

@@ -2,8 +2,7 @@
 //
 // A job's points come from the host and get a slot of the table of cells and a rank among the points of their cell
 // each (insert); its cells get a number by first appearance and a part of the list (number); its points write
-// themselves into their cell's part (assign), which tells the host all sizes. Whole lists are put in input order where
-// something needs that (lists); rows may be taken out (filter) and reordered (order). Then the tensors are written
+// themselves into their cell's part (assign). Whole lists are put in input order where something needs that (lists); rows may be taken out (filter) and reordered (order). Then the tensors are written
 // into an image of the output block (gather), short lists being ordered on the way, and the image goes to the host
 // (transfer). What a job leaves in the table is taken out at its end (transfer), when nobody waits for it.
 //
@@ -20,6 +19,7 @@
 #define VOXELD_CUDA_RUN_CUH
 
 #include <cuda_runtime.h>
+#include <stddef.h>
 
 #include "kernels/cuda/check.cuh"
 #include "kernels/grid.h"
@@ -52,7 +52,6 @@ struct cuda_tally {
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t assign_ticket, gather_ticket, send_ticket;  // blocks that are done
   uint64_t moments[CUDA_MOMENTS];
-  uint64_t offset[VX_TENSOR_COUNT];  // vx_layout_of for num_output_rows
 };
 
 // Host memory that the device writes. A job believes only its own sequence numbers.
@@ -203,9 +202,10 @@ VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct vx_
 // Orders whole lists and takes the sums that are trees. `sorted`: the lists are in order already.
 VX_WARN_UNUSED enum vx_status cuda_order_lists(const struct cuda_run *run, bool sorted, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_filter(const struct cuda_run *run, struct vx_error *error);
-// Tells the host the sizes again, under the second sequence number of the job.
-VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, struct vx_error *error);
-VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, struct vx_error *error);
+// Tells the host the sizes.
+VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error);
+// Writes the image; tells the host the sizes if it does not know them yet.
+VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error);
 // `output`: host memory as the device sees it.
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error);

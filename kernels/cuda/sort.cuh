@@ -31,8 +31,13 @@ template <int width> static __device__ uint32_t merge_values(uint32_t mask, uint
   return value;
 }
 
-// The lowest of list[begin], list[begin + 1], ... in chunks of `width`, a chunk every `step`, sorted. Points come nearly
-// in order, so what follows the first chunk is mostly too late.
+// Whether the values of `width` neighbouring threads are in order: points come nearly so, and checking is cheap.
+template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
+  return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
+}
+
+// The lowest of list[begin], list[begin + 1], ... in chunks of `width`, a chunk every `step`, sorted. What follows the
+// first chunk is mostly too late.
 template <int width>
 static __device__ uint32_t lowest_of(uint32_t mask, const uint32_t *list, uint32_t count, uint32_t begin,
                                      uint32_t step) {
@@ -43,7 +48,10 @@ static __device__ uint32_t lowest_of(uint32_t mask, const uint32_t *list, uint32
     next = at + step + lane < count ? list[at + step + lane] : CUDA_NO_POINT;
     uint32_t bound = __shfl_sync(mask, lowest, width - 1, width);
     if (__any_sync(mask, value < bound)) {
-      lowest = merge_values<width>(mask, lowest, sort_values<width>(mask, value));
+      if (!in_order<width>(mask, value)) {
+        value = sort_values<width>(mask, value);
+      }
+      lowest = at == begin ? value : merge_values<width>(mask, lowest, value);
     }
   }
   return lowest;
@@ -79,6 +87,22 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
 #pragma unroll
   for (int k = 0; k < items; k++) {
     values[k] = k * 32 + lane < count ? list[k * 32 + lane] : CUDA_NO_POINT;
+  }
+  bool ordered = true;
+#pragma unroll
+  for (int k = 0; k < items; k++) {
+    uint32_t before = __shfl_up_sync(~0u, values[k], 1), end = __shfl_sync(~0u, values[k == 0 ? 0 : k - 1], 31);
+    before = lane > 0 ? before : k > 0 ? end : 0;
+    ordered = ordered && before <= values[k];
+  }
+  if (__all_sync(~0u, ordered)) {
+#pragma unroll
+    for (int k = 0; k < items; k++) {
+      if (k * 32 + lane < count) {
+        sorted[k * 32 + lane] = values[k];
+      }
+    }
+    return;
   }
   sort_registers<items>(values);
 #pragma unroll

@@ -214,28 +214,28 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   }
   if (run->params->block_filter.enabled) {
     CUDA_TRY(cuda_filter(run, error));
-    CUDA_TRY(cuda_publish(run, error));
+    CUDA_TRY(cuda_publish(run, run->lane->sequence + 1, error));
   }
   return run->params->order == VX_ORDER_KEY && run->direct ? cuda_order_rows(run, error) : VX_OK;
 }
 
 // As far as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) {
+  uint32_t sequence = run->lane->sequence;
   CUDA_TRY(find_rows(run, false, error));
-  if (run->params->tensors != 0) {
-    CUDA_TRY(cuda_gather(run, error));
-  }
-  CUDA_TRY(read_sizes(run, run->lane->sequence, error));
+  CUDA_TRY(run->params->tensors != 0 ? cuda_gather(run, true, error) : cuda_publish(run, sequence, error));
+  CUDA_TRY(read_sizes(run, sequence, error));
   if (!lists_too_long(run)) {
     return VX_OK;
   }
   CUDA_TRY(cuda_sort_lists(run, error));  // and once more, with what was missing
   CUDA_TRY(cuda_order_lists(run, true, error));
-  return run->params->tensors != 0 ? cuda_gather(run, error) : VX_OK;
+  return run->params->tensors != 0 ? cuda_gather(run, false, error) : VX_OK;
 }
 
 // Size by size.
 static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(cuda_publish(run, run->lane->sequence, error));
   CUDA_TRY(read_sizes(run, run->lane->sequence, error));
   bool sorted = lists_too_long(run);
   if (sorted) {
@@ -254,7 +254,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
   struct vx_layout layout;
   CUDA_TRY(vx_layout_of(run->params, run->num_points, run->sizes.num_output_rows, &layout, error));
   CUDA_TRY(cuda_reserve(&run->lane->image, layout.bytes, error));
-  return layout.bytes == 0 ? VX_OK : cuda_gather(run, error);
+  return layout.bytes == 0 ? VX_OK : cuda_gather(run, false, error);
 }
 
 static enum vx_status write_output(const struct cuda_run *run, struct vx_error *error) {
