@@ -1,10 +1,13 @@
 // The job queue; see queue.h.
 #include "server/queue.h"
 
+#include <sched.h>
+
+#include "server/clock.h"
 #include "server/request.h"
 
-void queue_init(struct queue *queue, int64_t limit) {
-  *queue = (struct queue){.limit = limit};
+void queue_init(struct queue *queue, int64_t limit, int64_t awake_ns) {
+  *queue = (struct queue){.limit = limit, .awake_ns = awake_ns};
   pthread_mutex_init(&queue->lock, NULL);
 }
 
@@ -25,12 +28,15 @@ static void append(struct queue *queue, struct request *request) {
 
 bool queue_push(struct queue *queue, struct request *request) {
   pthread_mutex_lock(&queue->lock);
-  struct queue_waiter *waiter = queue->idle;
-  bool taken = !queue->closed && (waiter || queue->depth < queue->limit);
-  if (taken && waiter) {
-    queue->idle = waiter->next;
-    waiter->request = request;
-    pthread_cond_signal(&waiter->wake);
+  struct queue_waiter *awake = queue->awake, *idle = queue->idle;
+  bool taken = !queue->closed && (awake || idle || queue->depth < queue->limit);
+  if (taken && awake) {
+    queue->awake = NULL;
+    atomic_store(&awake->request, request);
+  } else if (taken && idle) {
+    queue->idle = idle->next;
+    atomic_store(&idle->request, request);
+    pthread_cond_signal(&idle->wake);
   } else if (taken) {
     append(queue, request);
   }
@@ -46,16 +52,35 @@ static struct request *take_first(struct queue *queue) {
   return request;
 }
 
+// Without the lock, which is taken again at the end.
+static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
+  enum { LOOKS = 64 };
+  queue->awake = waiter;
+  pthread_mutex_unlock(&queue->lock);
+  int64_t until_ns = clock_ns() + queue->awake_ns;
+  do {
+    for (int i = 0; i < LOOKS && !atomic_load(&waiter->request); i++) clock_pause();
+    sched_yield();  // whoever has work goes first
+  } while (!atomic_load(&waiter->request) && clock_ns() < until_ns);
+  pthread_mutex_lock(&queue->lock);
+  if (queue->awake == waiter) queue->awake = NULL;
+}
+
+static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
+  waiter->next = queue->idle;
+  queue->idle = waiter;
+  while (!atomic_load(&waiter->request) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
+}
+
 struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
-  waiter->request = queue->head ? take_first(queue) : NULL;
-  if (!waiter->request && !queue->closed) {
-    waiter->next = queue->idle;
-    queue->idle = waiter;
-    while (!waiter->request && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
-  }
+  atomic_store(&waiter->request, queue->head ? take_first(queue) : NULL);
+  if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
+    wait_awake(queue, waiter);
+  if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);
+  struct request *request = atomic_load(&waiter->request);
   pthread_mutex_unlock(&queue->lock);
-  return waiter->request;
+  return request;
 }
 
 // Takes out what `stale` names, or all where now_ns is INT64_MAX, in order.
