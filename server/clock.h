@@ -1,10 +1,11 @@
-// The one clock of the daemon: monotonic nanoseconds.
+// The one clock of the daemon, monotonic nanoseconds, and what a thread does that waits for less than it takes to sleep.
 #ifndef VOXELD_CLOCK_H
 #define VOXELD_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
+#define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
 
@@ -12,6 +13,15 @@ static inline int64_t clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+// A moment for the processor's other thread, in a loop that waits for another thread's write.
+static inline void clock_pause(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
 }
 
 #endif

@@ -90,7 +90,7 @@ static bool start(char *error, size_t error_size) {
   if (!raise_file_limit(error, error_size) || !devices_open(&server.devices, options, error, error_size)) return false;
   const struct device *device = devices_main(&server.devices);
   buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes);
-  queue_init(&server.queue, options->queue_depth);
+  queue_init(&server.queue, options->queue_depth, server.devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0);
   requests_init(&server.requests);
   if (!workers_start(&server, error, error_size) ||
       !watcher_start(&server.watcher, &limits, on_tick, NULL, error, error_size) ||

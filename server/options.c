@@ -40,7 +40,9 @@ static const struct option options_table[] = {
      "what computes; auto takes a GPU where one works and the CPU elsewhere"},
     {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all",
      "the GPUs that compute: all, or their numbers, such as 0,1"},
-    {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "4", "jobs that run at the same time on each GPU"},
+    {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "2", "jobs that run at the same time on each GPU"},
+    {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
+     "beside a GPU, one idle worker looks out for so long for its next job before it sleeps; 0 = never"},
     {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
      "once a GPU has failed for good: cpu goes on without it; exit answers what it has accepted, then ends with status "
      "3"},

@@ -18,7 +18,7 @@ struct options {
   char presets_dir[1024];
   int32_t backend;    // row of backend_words
   char devices[256];  // see device_list_read
-  int64_t streams;
+  int64_t streams, busy_poll_us;
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
   int64_t workers, io_threads, queue_depth;

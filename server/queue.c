@@ -1,45 +1,84 @@
 // The job queue; see queue.h.
 #include "server/queue.h"
 
+#include <sched.h>
+
+#include "server/clock.h"
 #include "server/request.h"
 
-void queue_init(struct queue *queue, int64_t limit) {
-  *queue = (struct queue){.limit = limit};
+void queue_init(struct queue *queue, int64_t limit, int64_t awake_ns) {
+  *queue = (struct queue){.limit = limit, .awake_ns = awake_ns};
   pthread_mutex_init(&queue->lock, NULL);
-  pthread_cond_init(&queue->filled, NULL);
 }
 
-void queue_destroy(struct queue *queue) {
-  pthread_cond_destroy(&queue->filled);
-  pthread_mutex_destroy(&queue->lock);
+void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
+
+void queue_waiter_init(struct queue_waiter *waiter) { pthread_cond_init(&waiter->wake, NULL); }
+void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
+
+static void append(struct queue *queue, struct request *request) {
+  request->next = NULL;
+  if (queue->tail)
+    queue->tail->next = request;
+  else
+    queue->head = request;
+  queue->tail = request;
+  queue->depth++;
 }
 
 bool queue_push(struct queue *queue, struct request *request) {
   pthread_mutex_lock(&queue->lock);
-  bool taken = !queue->closed && queue->depth < queue->limit;
-  if (taken) {
-    request->next = NULL;
-    if (queue->tail)
-      queue->tail->next = request;
-    else
-      queue->head = request;
-    queue->tail = request;
-    queue->depth++;
-    pthread_cond_signal(&queue->filled);
+  struct queue_waiter *awake = queue->awake, *idle = queue->idle;
+  bool taken = !queue->closed && (awake || idle || queue->depth < queue->limit);
+  if (taken && awake) {
+    queue->awake = NULL;
+    atomic_store(&awake->request, request);
+  } else if (taken && idle) {
+    queue->idle = idle->next;
+    atomic_store(&idle->request, request);
+    pthread_cond_signal(&idle->wake);
+  } else if (taken) {
+    append(queue, request);
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
 }
 
-struct request *queue_pop(struct queue *queue) {
-  pthread_mutex_lock(&queue->lock);
-  while (!queue->head && !queue->closed) pthread_cond_wait(&queue->filled, &queue->lock);
+static struct request *take_first(struct queue *queue) {
   struct request *request = queue->head;
-  if (request) {
-    queue->head = request->next;
-    if (!queue->head) queue->tail = NULL;
-    queue->depth--;
-  }
+  queue->head = request->next;
+  if (!queue->head) queue->tail = NULL;
+  queue->depth--;
+  return request;
+}
+
+// Without the lock, which is taken again at the end.
+static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
+  enum { LOOKS = 64 };
+  queue->awake = waiter;
+  pthread_mutex_unlock(&queue->lock);
+  int64_t until_ns = clock_ns() + queue->awake_ns;
+  do {
+    for (int i = 0; i < LOOKS && !atomic_load(&waiter->request); i++) clock_pause();
+    sched_yield();  // whoever has work goes first
+  } while (!atomic_load(&waiter->request) && clock_ns() < until_ns);
+  pthread_mutex_lock(&queue->lock);
+  if (queue->awake == waiter) queue->awake = NULL;
+}
+
+static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
+  waiter->next = queue->idle;
+  queue->idle = waiter;
+  while (!atomic_load(&waiter->request) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
+}
+
+struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
+  pthread_mutex_lock(&queue->lock);
+  atomic_store(&waiter->request, queue->head ? take_first(queue) : NULL);
+  if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
+    wait_awake(queue, waiter);
+  if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);
+  struct request *request = atomic_load(&waiter->request);
   pthread_mutex_unlock(&queue->lock);
   return request;
 }
@@ -77,7 +116,7 @@ struct request *queue_take_all(struct queue *queue) {
 void queue_close(struct queue *queue) {
   pthread_mutex_lock(&queue->lock);
   queue->closed = true;
-  pthread_cond_broadcast(&queue->filled);
+  for (struct queue_waiter *waiter = queue->idle; waiter; waiter = waiter->next) pthread_cond_signal(&waiter->wake);
   pthread_mutex_unlock(&queue->lock);
 }
 

@@ -1,10 +1,13 @@
 // The queue between the IO threads and the workers: bounded, first in, first out.
 //
-// A request in it belongs to the queue; whoever takes it out owns it. Any thread.
+// A request in it belongs to the queue; whoever takes it out owns it. Any thread. Of several workers that wait, the last to have
+// begun waiting gets the next request: it is the quickest to wake, and the others' processors may sleep on. One of them at a
+// time may wait awake for a moment: beside a GPU's job of 0.1 ms, waking a processor can take longer than the job.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,22 +15,34 @@
 
 struct request;
 
+// One who waits for a request; the worker's, in use while it is in queue_pop.
+struct queue_waiter {
+  pthread_cond_t wake;
+  _Atomic(struct request *) request;  // handed over
+  struct queue_waiter *next;
+};
+
 struct queue {
   pthread_mutex_t lock;
-  pthread_cond_t filled;
   struct request *head, *tail;
+  struct queue_waiter *idle;   // a stack of those asleep
+  struct queue_waiter *awake;  // or NULL
+  int64_t awake_ns;            // how long one waits awake; 0: nobody does
   int64_t depth, limit;
   bool closed;
 };
 
-void queue_init(struct queue *queue, int64_t limit);
+void queue_init(struct queue *queue, int64_t limit, int64_t awake_ns);
 void queue_destroy(struct queue *queue);
 
 // False where the queue is full or closed: the request stays the caller's.
 VX_WARN_UNUSED bool queue_push(struct queue *queue, struct request *request);
 
+void queue_waiter_init(struct queue_waiter *waiter);
+void queue_waiter_destroy(struct queue_waiter *waiter);
+
 // Waits for a request; NULL once the queue is closed and empty.
-struct request *queue_pop(struct queue *queue);
+struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 
 // Takes out those that need no run any more (deadline over, client gone), as a list linked by `next`.
 struct request *queue_take_stale(struct queue *queue, int64_t now_ns);

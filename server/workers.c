@@ -44,7 +44,7 @@ static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct server *server = worker->server;
   struct request *request;
-  while (stand_by(worker, &server->workers) && (request = queue_pop(&server->queue))) {
+  while (stand_by(worker, &server->workers) && (request = queue_pop(&server->queue, &worker->waiter))) {
     atomic_fetch_add(&server->workers.running, 1);
     request_run(request, worker);
     atomic_fetch_sub(&server->workers.running, 1);
@@ -72,6 +72,7 @@ static bool start_worker(struct worker *worker, char *error, size_t error_size) 
     close_lanes(worker);
     return false;
   }
+  queue_waiter_init(&worker->waiter);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));
@@ -111,6 +112,7 @@ void workers_join(struct workers *workers) {
   for (int64_t i = 0; i < workers->count; i++) {
     pthread_join(workers->worker[i].thread, NULL);
     close_lanes(&workers->worker[i]);
+    queue_waiter_destroy(&workers->worker[i].waiter);
   }
 }
 

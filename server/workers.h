@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/queue.h"
 
 struct device;
 struct server;
@@ -20,6 +21,7 @@ struct worker {
   struct server *server;
   struct device *gpu;  // NULL: the CPU only
   struct vx_lane *gpu_lane, *cpu_lane;
+  struct queue_waiter waiter;
 };
 
 struct workers {

@@ -64,6 +64,7 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   }
   struct cudaFuncAttributes attributes;
   CUDA_CALL(cudaSetDevice(index), error);
+  CUDA_CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), error);  // who waits long sleeps: see await
   CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
   // Both the device and the code that was compiled for it must know how: older code does not wait (see cuda_wait).
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;

@@ -171,7 +171,8 @@ static __device__ void gather_part(const struct gather_params &p, uint32_t num_r
 }
 
 template <int width>
-static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS) gather_kernel(const __grid_constant__ struct gather_params p) {
+static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
+    gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct gather_shared<width> shared;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
   cuda_wait();

@@ -119,8 +119,9 @@ static void pause_briefly(void) {
 #endif
 }
 
-// Waits until the device has written `sequence`. First in a tight loop, as the answer is mostly microseconds away; then
-// letting others run; after a millisecond by sleeping in the driver. A kernel that fails ends the wait.
+// Waits until the device has written `sequence`: first in a tight loop, as the answer is mostly microseconds away, then
+// letting others run, after a millisecond asleep in the driver. Not a call before that: each would hold the driver's lock
+// against the launches of other lanes. A kernel that fails never writes; the driver then tells.
 static enum vx_status await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                             struct vx_error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
@@ -130,12 +131,7 @@ static enum vx_status await(const struct cuda_run *run, const volatile uint32_t 
       pause_briefly();
     }
     waited = now_ns() - began;
-    if (waited > TIGHT_NS && *word != sequence) {
-      cudaError_t result = cudaStreamQuery(run->stream);
-      if (result != cudaErrorNotReady) {
-        CUDA_TRY(cuda_check(result, "cudaStreamQuery", error));
-        break;
-      }
+    if (waited > TIGHT_NS) {
       sched_yield();
     }
   }

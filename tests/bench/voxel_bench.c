@@ -300,9 +300,11 @@ static double plain_average(const struct bench *bench, const struct row *rows) {
   return sum;
 }
 
-// One line for each competitor. The speed-up is over the plain voxelizer or, without it, over the first backend.
+// One line for each competitor. The speed-up is over the plain voxelizer or, without it, over the last backend,
+// the CPU.
 static void print_average(const struct bench *bench, const struct row *rows) {
-  double plain = plain_average(bench, rows), base = plain > 0.0 ? plain : backend_average(bench, rows, 0).median_ms;
+  double plain = plain_average(bench, rows),
+         base = plain > 0.0 ? plain : backend_average(bench, rows, bench->num_open - 1).median_ms;
   printf("\naverage of %d scans, one thread: medians and minima of %d runs\n", bench->num_scans, bench->options.repeat);
   printf("%-12s%12s%12s%12s\n", "", "ms a scan", "min", "speed-up");
   if (plain > 0.0) printf("%-12s%12.3f%12s%12.1f\n", "plain", plain, "", 1.0);

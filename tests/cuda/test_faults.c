@@ -50,7 +50,10 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
   block->layout = *layout;
   block->memory = aligned_alloc(VX_TENSOR_ALIGNMENT, (layout->bytes / VX_TENSOR_ALIGNMENT + 1) * VX_TENSOR_ALIGNMENT);
   *memory = block->memory;
-  if (*memory != NULL) return VX_OK;
+  if (*memory != NULL) {
+    memset(block->memory, 0, layout->bytes);  // not every backend writes the gaps
+    return VX_OK;
+  }
   snprintf(error->text, sizeof error->text, "no memory for the test");
   return VX_OUT_OF_MEMORY;
 }
@@ -109,9 +112,12 @@ static bool agrees(struct vx_lane *lane, const struct way *way, const struct blo
 
 static void go_through(struct vx_lane *lane, const struct way *way, const struct block *right,
                        const struct vx_counts *sum) {
-  inject_set(VX_OK, 0, INJECT_ONCE);
-  if (!agrees(lane, way, right, sum)) fail(way, 0, 0, "differs from the CPU without any fault");
-  long long calls = inject_calls();
+  long long calls = 0;
+  for (int i = 0; i < 2; i++) {  // the second time nothing has to grow
+    inject_set(VX_OK, 0, INJECT_ONCE);
+    if (!agrees(lane, way, right, sum)) fail(way, 0, 0, "differs from the CPU without any fault");
+    calls = inject_calls();
+  }
   for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
     for (long long call = 1; call <= calls; call++, faults++) {
       struct vx_error error = {""};
@@ -120,8 +126,7 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
       free(block.memory);
-      // A failed cudaMalloc of more than is needed is tried again with less.
-      if ((int)status != class && !(status == VX_OK && class == VX_OUT_OF_MEMORY)) fail(way, call, class, error.text);
+      if ((int)status != class) fail(way, call, class, error.text);
       if (status != VX_OK && strlen(error.text) < 8) fail(way, call, class, "the text does not name the call");
       inject_set(VX_OK, 0, INJECT_ONCE);
       if (!agrees(lane, way, right, sum)) fail(way, call, class, "the next job differs from the CPU");

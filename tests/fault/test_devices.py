@@ -1,15 +1,17 @@
 """GPUs that fail: the CPU answers with the same bytes, the service tells, and nothing is lost.
 
 Runs where CUDA calls can be made to fail (tests/standin): on a stand-in for the GPU in the sanitizer builds, on a real one in the
-build `faults`. VOXELD_INJECT says which call fails.
+build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which call fails; see tests/standin/inject.h.
 """
 
 import concurrent.futures
 import os
+import pathlib
 import re
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from client import VOXELIZE, Daemon, FaultCase, rows, wait_until
@@ -38,14 +40,6 @@ def tensors(reply):
     return reply.body[8 + length :]
 
 
-def start(*args, inject="", devices=2):
-    """A daemon with so many stand-ins, or with the first real GPU."""
-    env = {"VOXELD_INJECT": inject}
-    if STAND_IN:
-        env["VOXELD_STANDIN_DEVICES"] = str(devices)
-    return Daemon("--backend", "cuda", *args, env=env)
-
-
 def metric(daemon, sample):
     found = re.search(rf"^{re.escape(sample)} (\S+)$", daemon.get("/metrics").body.decode(), re.MULTILINE)
     return float(found[1]) if found else None
@@ -63,8 +57,17 @@ class Devices(FaultCase):
         return 2 if STAND_IN else 1
 
     def start(self, *args, inject=""):
-        daemon = start(*args, inject=inject)
+        """A daemon with two stand-ins, or with the first real GPU, whose calls fail as told from now on."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        request = pathlib.Path(folder.name) / "inject"
+        env = {"VOXELD_INJECT": str(request), "VOXELD_STANDIN_DEVICES": "2"}
+        daemon = Daemon("--backend", "cuda", "--devices", "0,1" if STAND_IN else "0", *args, env=env)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        if inject:
+            draft = request.with_suffix(".draft")
+            draft.write_text(inject)
+            draft.rename(request)
         return daemon
 
     def ask(self, daemon, index):
@@ -184,7 +187,7 @@ class Starting(unittest.TestCase):
         self.assertIn("no device", told[0])
 
     def test_devices_are_chosen_by_number(self):
-        daemon = Daemon("--devices", "2,0", "--streams", "3", env={"VOXELD_STANDIN_DEVICES": "3"})
+        daemon = Daemon("--backend", "auto", "--devices", "2,0", "--streams", "3", env={"VOXELD_STANDIN_DEVICES": "3"})
         self.addCleanup(daemon.stop)
         status = daemon.status()
         self.assertEqual([device["index"] for device in status["backend"]["devices"]], [2, 0])

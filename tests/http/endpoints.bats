@@ -22,7 +22,7 @@ teardown_file() { stop_daemon; }
   is "$code" 200
   is "$(header content-type)" application/json
   has "$(json 'd["version"]')" .
-  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" "('ready', 'cpu', 2, 0)"
+  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" "('ready', '$backend', 2, 0)"
   is "$(json 'd["uptime_s"] >= 0')" True
 }
 

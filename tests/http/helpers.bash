@@ -9,7 +9,9 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
 python=(/usr/bin/python3 -I -S) # the standard library only, which starts fastest
+backend=${VOXELD_TEST_BACKEND:-cpu}
 unset "${!VOXELD_@}" # the daemon reads its options from VOXELD_...
+export VOXELD_TEST_BACKEND=$backend
 
 # A range and a voxel size of few cells, for tests that are not about them: x, y, z from 0 to 4, 1 m voxels.
 readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'
@@ -26,7 +28,7 @@ await() {
 # start_daemon [OPTION...]: sets daemon (its pid), daemon_log, address (HOST:PORT, or unix:PATH) and url.
 start_daemon() {
   daemon_log=$(mktemp "$BATS_RUN_TMPDIR/voxeld.XXXXXX")
-  local arguments=(--workers 2 "$@")
+  local arguments=(--backend "$backend" --devices 0 --workers 2 --streams 2 "$@")
   [[ " $* " == *' --listen '* ]] || arguments+=(--listen 127.0.0.1:0)
   "$voxeld" "${arguments[@]}" >/dev/null 2>"$daemon_log" 3>&- &
   daemon=$!

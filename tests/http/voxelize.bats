@@ -61,7 +61,7 @@ teardown_file() { stop_daemon; }
   is "$code" 200
   is "$(header content-type)" application/json
   is "$(json 'd["grid_size"]')" '[1408, 1600, 40]'
-  is "$(json 'd["backend"]')" cpu
+  is "$(json 'd["backend"]')" "$backend"
   is "$(json 'len(d["effective_range"]), d["batch"]["size"], d["batch"]["points"]')" '(6, 1, [5000])'
   is "$(json 'sorted(d["timing_us"])')" "['copy_in', 'copy_out', 'features', 'queue', 'receive', 'sample', 'total', 'voxelize']"
   is "$(json 'd["request_id"]')" "$(header x-request-id)"

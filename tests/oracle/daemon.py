@@ -20,6 +20,7 @@ import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = REPOSITORY / "build" / "bin"
+BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
 PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
 
@@ -66,7 +67,7 @@ class Daemon:
         environment.update(env or {})
         self.lines = []
         self.process = subprocess.Popen(
-            [voxeld_binary(), "--listen", "127.0.0.1:0", *args],
+            [voxeld_binary(), "--listen", "127.0.0.1:0", "--backend", BACKEND, *args],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -1,10 +1,11 @@
-// Faults on request, for test builds alone: the environment says which checked CUDA call fails, and how.
+// Faults on request, for test builds alone: a file, whose path is in VOXELD_INJECT, says which checked CUDA call fails, and how.
 //
-//   VOXELD_INJECT=CLASS@N     the Nth checked call of the process's jobs fails, once
-//   VOXELD_INJECT=CLASS@N+    it and every one after it
-//   VOXELD_INJECT=CLASS@N%    every Nth
+//   CLASS@N     the Nth checked call from now on fails, once
+//   CLASS@N+    it and every one after it
+//   CLASS@N%    every Nth
 //
-// CLASS is refused, memory or lost. Calls are counted over all threads, from the first job on. Any thread.
+// CLASS is refused, memory or lost. The file is looked for at each call, and removed when it has been read; calls are counted over
+// all threads. Any thread.
 #ifndef VOXELD_INJECT_H
 #define VOXELD_INJECT_H
 
@@ -14,10 +15,10 @@
 extern "C" {
 #endif
 
-// What the next checked call of a job shall come to; VX_OK: whatever it comes to by itself.
+// What the next checked call shall come to; VX_OK: whatever it comes to by itself.
 enum vx_status inject_next(void);
 enum inject_repeat { INJECT_ONCE, INJECT_FROM_THERE, INJECT_EVERY };
-// For programs that go through all calls: sets what the environment would, and starts to count anew. Call 0: no fault.
+// For programs that go through all calls: sets what the file would, and starts to count anew. Call 0: no fault.
 void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat);
 int64_t inject_calls(void);  // counted since then
 

@@ -23,19 +23,22 @@
 
 // ---- running a job ----------------------------------------------------------------------------------------------
 
+static const struct vx_backend *backend;  // of the name in VOXELD_TEST_BACKEND; without one the CPU's
 static struct vx_device *device;
 static struct vx_lane *lane;
 
 static inline int open_backend(void **state) {
   (void)state;
   struct vx_error error;
-  return vx_cpu_backend.open(0, &device, &error) != VX_OK || vx_cpu_backend.lane_open(device, &lane, &error) != VX_OK;
+  const char *name = getenv("VOXELD_TEST_BACKEND");
+  backend = vx_backend_find(name ? name : "cpu");
+  return !backend || backend->open(0, &device, &error) != VX_OK || backend->lane_open(device, &lane, &error) != VX_OK;
 }
 
 static inline int close_backend(void **state) {
   (void)state;
-  vx_cpu_backend.lane_close(lane);
-  vx_cpu_backend.close(device);
+  backend->lane_close(lane);
+  backend->close(device);
   return 0;
 }
 
@@ -77,7 +80,7 @@ static inline struct outcome run_on(struct vx_lane *on, const struct vx_voxelize
       .output_cls = &outcome,
       .voxel_counts = outcome.voxel_counts,
   };
-  outcome.status = vx_cpu_backend.voxelize(on, &job, &outcome.error);
+  outcome.status = backend->voxelize(on, &job, &outcome.error);
   outcome.counts = job.counts;
   memcpy(outcome.stage_ns, job.stage_ns, sizeof job.stage_ns);
   return outcome;

@@ -1,0 +1,299 @@
+// gpu-bench: what the kernels take on a GPU, beside the targets and the rivals of the field: one table.
+//
+//   gpu-bench [--repeat N] [DIRECTORY]
+//   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     so many runs and no table, for a profiler to look at
+//
+// Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from the first kernel
+// to the finished tensors on the device, with points that are there already, as the rivals were measured; `floor` the time of a
+// device copy of points and tensors. The rest is of whole requests, both ways over the bus: `in` until the last point has come
+// (most are in their cells by then), then cells and tensors, then `out`, all by the device's clock, and `whole` by the host's.
+// DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU. Asserts no time.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cuda_runtime_api.h>
+
+#include "api/params.h"
+#include "api/presets.h"
+#include "api/query.h"
+#include "kernels/kernels.h"
+
+enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
+static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
+
+// Rivals were measured on an H200 with KITTI raw frames; their results are random but for mmcv's deterministic form.
+static const struct work {
+  const char *name, *query, *frames[MAX_FRAMES];
+  const char *rival;
+  double rival_us, target_us;  // 0: there is none
+} works[] = {
+#define RAW                                                                                                            \
+  { "kitti_raw_00", "kitti_raw_03", "kitti_raw_06", "kitti_raw_09" }
+#define FOV                                                                                                            \
+  { "kitti_fov_0", "kitti_fov_1", "kitti_fov_2", "kitti_fov_3" }
+    {"0.2 m, mean, f16", "preset=voxelize_cuda", RAW, "voxelize-cuda", 69, 25},
+    {"0.05 m, mean", "preset=kitti_second", RAW, "mmcv", 507, 25},
+    {"0.05 m, points", "preset=kitti_second&feature=points", RAW, "mmcv deterministic", 24300, 0},
+    {"pillars, f16", "preset=kitti_pointpillar&feature_dtype=float16", RAW, "CUDA-PointPillars", 33, 25},
+    {"pillars, f16", "preset=kitti_pointpillar&feature_dtype=float16", FOV, "CUDA-PointPillars", 26, 25},
+    {"pillars", "preset=kitti_pointpillar", RAW, "mmcv deterministic", 24800, 25},
+    {"dynamic mean", "preset=kitti_second&max_points_per_voxel=0&max_voxels=150000", RAW, "OpenPCDet", 590, 35},
+    {"dynamic mean, by key", "preset=kitti_second&max_points_per_voxel=0&max_voxels=150000&order=key", RAW, "OpenPCDet",
+     590, 0},
+    {"nuScenes pillars", "preset=nuscenes_pointpillar", {"nuscenes_sweep"}, "", 0, 0},
+    {"nuScenes 0.075 m", "preset=nuscenes_centerpoint_voxel0075", {"nuscenes_10sweeps"}, "", 0, 0},
+};
+
+struct frame {
+  void *points;    // pinned
+  void *resident;  // the same, on the device
+  size_t bytes;
+  int32_t rows;
+};
+
+struct gpu {
+  const struct vx_backend *backend;
+  struct vx_device *device;
+  struct vx_lane *lane;
+  struct presets *presets;
+  void *output;
+  size_t output_bytes;
+  struct vx_layout layout;
+};
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *values, int count) {
+  qsort(values, (size_t)count, sizeof *values, by_value);
+  return (values[count / 2] + values[(count - 1) / 2]) / 2;
+}
+
+static double now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  struct gpu *gpu = cls;
+  gpu->layout = *layout;
+  if (layout->bytes > gpu->output_bytes) {
+    gpu->backend->host_free(gpu->device, gpu->output, gpu->output_bytes);
+    gpu->output_bytes = 2 * layout->bytes;
+    gpu->output = gpu->backend->host_alloc(gpu->device, gpu->output_bytes);
+  }
+  *block = gpu->output;
+  if (gpu->output) return VX_OK;
+  snprintf(error->text, sizeof error->text, "no memory for %zu bytes", layout->bytes);
+  gpu->output_bytes = 0;
+  return VX_OUT_OF_MEMORY;
+}
+
+static bool load(struct gpu *gpu, const char *directory, const char *name, size_t row_bytes, struct frame *frame) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s.bin", directory, name);
+  FILE *file = fopen(path, "rb");
+  if (!file) return false;
+  fseek(file, 0, SEEK_END);
+  long size = ftell(file);
+  rewind(file);
+  frame->bytes = size > 0 ? (size_t)size / row_bytes * row_bytes : 0;
+  frame->rows = (int32_t)(frame->bytes / row_bytes);
+  frame->points = gpu->backend->host_alloc(gpu->device, frame->bytes);
+  bool good = frame->points && fread(frame->points, 1, frame->bytes, file) == frame->bytes &&
+              cudaMalloc(&frame->resident, frame->bytes) == cudaSuccess &&
+              cudaMemcpy(frame->resident, frame->points, frame->bytes, cudaMemcpyHostToDevice) == cudaSuccess;
+  fclose(file);
+  return good;
+}
+
+static bool read_params(const struct gpu *gpu, const char *query, struct vx_voxelize_params *params) {
+  struct problem problem = {.kind = PROBLEM_NONE};
+  struct query items = {.count = 0};
+  char text[512];
+  snprintf(text, sizeof text, "%s", query);
+  char *rest = text;
+  for (char *item; (item = strsep(&rest, "&"));) {
+    char *value = strchr(item, '=');
+    if (!value) return false;
+    *value++ = '\0';
+    items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
+  }
+  struct voxelize_request request;
+  if (!voxelize_request_from_query(&request, &items, gpu->presets, &problem)) {
+    fprintf(stderr, "gpu-bench: %s: %s\n", query, problem.detail);
+    return false;
+  }
+  *params = request.job;
+  return true;
+}
+
+// Medians of the rounds; bytes a round on average.
+struct times {
+  double in_us, voxelize_us, features_us, device_us, out_us, whole_us;
+  double in_bytes, out_bytes;
+  int32_t voxels;  // of the last frame
+};
+
+static bool time_rounds(struct gpu *gpu, const struct vx_voxelize_params *params, const struct frame *frames,
+                        int num_frames, bool resident, int repeat, struct times *times) {
+  enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
+  static double us[COLUMNS][MAX_REPEAT];
+  struct vx_error error = {""};
+  *times = (struct times){.voxels = 0};
+  for (int i = -WARM_UP; i < repeat; i++) {
+    const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
+    struct vx_voxelize_job job = {.params = *params,
+                                  .points = resident ? frame->resident : frame->points,
+                                  .num_clouds = 1,
+                                  .point_counts = &frame->rows,
+                                  .output = give_output,
+                                  .output_cls = gpu,
+                                  .voxel_counts = &times->voxels};
+    double begin = now_us();
+    if (gpu->backend->voxelize(gpu->lane, &job, &error) != VX_OK) {
+      fprintf(stderr, "gpu-bench: %s\n", error.text);
+      return false;
+    }
+    if (i < 0) continue;
+    us[WHOLE][i] = now_us() - begin;
+    us[IN][i] = (double)job.stage_ns[VX_STAGE_COPY_IN] / 1e3;
+    us[VOXELIZE][i] = (double)job.stage_ns[VX_STAGE_VOXELIZE] / 1e3;
+    us[FEATURES][i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
+    us[OUT][i] = (double)job.stage_ns[VX_STAGE_COPY_OUT] / 1e3;
+    us[DEVICE][i] = us[IN][i] + us[VOXELIZE][i] + us[FEATURES][i];
+    times->in_bytes += (double)frame->bytes / repeat;
+    times->out_bytes += (double)gpu->layout.bytes / repeat;
+  }
+  times->in_us = median(us[IN], repeat);
+  times->voxelize_us = median(us[VOXELIZE], repeat);
+  times->features_us = median(us[FEATURES], repeat);
+  times->device_us = median(us[DEVICE], repeat);
+  times->out_us = median(us[OUT], repeat);
+  times->whole_us = median(us[WHOLE], repeat);
+  return true;
+}
+
+static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }
+
+// One work over its frames, as a row of the table.
+static bool measure(struct gpu *gpu, const struct work *work, const struct vx_voxelize_params *params,
+                    const struct frame *frames, int num_frames, int repeat) {
+  struct times resident, times;
+  if (!time_rounds(gpu, params, frames, num_frames, true, repeat, &resident) ||
+      !time_rounds(gpu, params, frames, num_frames, false, repeat, &times))
+    return false;
+  char target[16] = "", rival[64] = "";
+  if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
+  if (work->rival_us > 0)
+    snprintf(rival, sizeof rival, "%s %.0f (%.1fx)", work->rival, work->rival_us, work->rival_us / resident.device_us);
+  printf("%-21s %-17s %6d %6d | %6.1f %6s %5.1f | %6.1f %5.1f %6.1f %6.1f %6.1f %5.1f %6.1f | %s\n", work->name,
+         work->frames[0], frames->rows, times.voxels, resident.device_us, target,
+         (times.in_bytes + times.out_bytes) / device_bytes_per_us, times.in_us, rate(times.in_bytes, times.in_us),
+         times.voxelize_us, times.features_us, times.out_us, rate(times.out_bytes, times.out_us), times.whole_us,
+         rival);
+  return true;
+}
+
+static bool bench(struct gpu *gpu, const struct work *work, const char *directory, int repeat) {
+  struct vx_voxelize_params params;
+  struct frame frames[MAX_FRAMES] = {{.rows = 0}};
+  int num_frames = 0;
+  if (!read_params(gpu, work->query, &params)) return false;
+  size_t row_bytes = (size_t)params.num_features * vx_dtype_size(params.input_dtype);
+  while (num_frames < MAX_FRAMES && work->frames[num_frames] &&
+         load(gpu, directory, work->frames[num_frames], row_bytes, &frames[num_frames]))
+    num_frames++;
+  bool good = true;
+  if (num_frames == 0)
+    printf("%-21s no %s.bin in %s\n", work->name, work->frames[0], directory);
+  else
+    good = measure(gpu, work, &params, frames, num_frames, repeat);
+  for (int i = 0; i < MAX_FRAMES; i++) {
+    gpu->backend->host_free(gpu->device, frames[i].points, frames[i].bytes);
+    (void)cudaFree(frames[i].resident);
+  }
+  return good;
+}
+
+static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
+  struct vx_description description;
+  gpu->backend->describe(gpu->device, &description);
+  printf("%s, medians of %d, us\n", description.name, repeat);
+  printf("%-21s %-17s %6s %6s | %6s %6s %5s | %6s %5s %6s %6s %6s %5s %6s | %s\n", "work", "scan", "points", "voxels",
+         "device", "target", "floor", "in", "GB/s", "voxel.", "feat.", "out", "GB/s", "whole", "rival (times slower)");
+  bool good = true;
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(gpu, &works[i], directory, repeat) && good;
+  return good;
+}
+
+// Runs one scan a few times, as the service would.
+static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
+  struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
+  struct vx_voxelize_params params;
+  struct frame frame;
+  struct vx_error error = {""};
+  int32_t voxels;
+  bool good =
+      read_params(gpu, work.query, &params) &&
+      load(gpu, directory, arguments[1], (size_t)params.num_features * vx_dtype_size(params.input_dtype), &frame);
+  for (long i = strtol(arguments[2], NULL, 10); good && i > 0; i--) {
+    struct vx_voxelize_job job = {.params = params,
+                                  .points = frame.points,
+                                  .num_clouds = 1,
+                                  .point_counts = &frame.rows,
+                                  .output = give_output,
+                                  .output_cls = gpu,
+                                  .voxel_counts = &voxels};
+    good = gpu->backend->voxelize(gpu->lane, &job, &error) == VX_OK;
+  }
+  if (!good) fprintf(stderr, "gpu-bench: %s: %s\n", arguments[0], error.text);
+  return good;
+}
+
+int main(int argc, char **argv) {
+  const char *directory = "../shared/data";
+  long repeat = 200;
+  char **once = NULL;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--once") == 0 && i + 3 < argc) {
+      once = &argv[i + 1];
+      i += 3;
+    } else if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc)
+      repeat = strtol(argv[++i], NULL, 10);
+    else
+      directory = argv[i];
+  }
+  if (repeat < 1 || repeat > MAX_REPEAT) {
+    fprintf(stderr, "gpu-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
+    return 2;
+  }
+  char reason[512] = "this build has no CUDA";
+  struct vx_error error = {""};
+  struct gpu gpu = {.backend = vx_backend_find("cuda")};
+  if (!gpu.backend || gpu.backend->open(0, &gpu.device, &error) != VX_OK ||
+      gpu.backend->lane_open(gpu.device, &gpu.lane, &error) != VX_OK) {
+    printf("gpu-bench: skipped: %s\n", error.text[0] ? error.text : reason);
+    return 77;
+  }
+  gpu.presets = presets_load("", reason, sizeof reason);
+  if (!gpu.presets) {
+    fprintf(stderr, "gpu-bench: %s\n", reason);
+    return 1;
+  }
+  bool good = true;
+  if (once)
+    good = run_once(&gpu, once, directory);
+  else
+    good = print_table(&gpu, directory, (int)repeat);
+  gpu.backend->host_free(gpu.device, gpu.output, gpu.output_bytes);
+  presets_free(gpu.presets);
+  gpu.backend->lane_close(gpu.lane);
+  gpu.backend->close(gpu.device);
+  return good ? 0 : 1;
+}
