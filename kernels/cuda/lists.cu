@@ -2,8 +2,9 @@
 // means, as the order of that sum is a tree. (Under a small cap the gather orders what it needs.)
 //
 // A few threads order a list of as many points, a warp sorts one in its registers; a list that is too long for that is
-// left to a block, whose warps sort parts of it that are then merged in shared memory. One that is too long for shared memory is not touched: the host, which was
-// told the length of the longest, has all points sorted by cell (cuda_sort_lists).
+// left to a block, whose warps sort parts of it that are then merged in shared memory. One that is too long for shared
+// memory is not touched: the host, which was told the length of the longest, has all points sorted by cell
+// (cuda_sort_lists).
 #include "kernels/cuda/sort.cuh"
 #include "kernels/half.h"
 

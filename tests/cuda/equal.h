@@ -69,8 +69,6 @@ void random_job(struct random *random, int64_t largest, struct vx_voxelize_param
 
 // What one lane keeps from job to job, and lanes side by side.
 void test_lanes(uint64_t seed);
-// A table of times of every preset on every scan that has its number of columns.
-void time_presets(struct side *side, const struct presets *presets, const struct scan *scans, int num_scans);
 
 extern atomic_int jobs_run, jobs_equal, jobs_refused;
 extern atomic_llong bytes_compared;

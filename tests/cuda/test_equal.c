@@ -1,11 +1,11 @@
 // Whether the CUDA backend writes the same bytes as the CPU backend, and how long it takes.
 //
-//   cuda-equal [--jobs N] [--seed N] [--largest POINTS] [--no-lanes] [--time] [DIRECTORY]
+//   cuda-equal [--jobs N] [--seed N] [--largest POINTS] [--no-lanes] [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
 // ../shared/data), N random jobs, all on one lane of each backend, so that what one job leaves behind is there for the
 // next; then what concerns lanes themselves. Prints a line for each difference and one summary line; exits with 1 if
-// there was any, with 77 without a device. --time prints a table of times instead.
+// there was any, with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ struct options {
   int jobs;
   int64_t largest;
   uint64_t seed;
-  bool time, no_lanes;
+  bool no_lanes;
 };
 
 static void parse(int argc, char **argv, struct options *options) {
@@ -114,8 +114,6 @@ static void parse(int argc, char **argv, struct options *options) {
       options->seed = strtoull(argv[++i], NULL, 10);
     else if (strcmp(argv[i], "--largest") == 0 && i + 1 < argc)
       options->largest = atoll(argv[++i]);
-    else if (strcmp(argv[i], "--time") == 0)
-      options->time = true;
     else if (strcmp(argv[i], "--no-lanes") == 0)
       options->no_lanes = true;
     else
@@ -136,18 +134,12 @@ int main(int argc, char **argv) {
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], &vx_cuda_backend);
   int loaded = load_all(options.directory);
-  if (options.time) {
-    time_presets(&sides[1], presets, scans, loaded);
-  } else {
-    struct random random = {options.seed};
-    compare_presets(sides, presets, loaded);
-    compare_random(sides, &random, options.jobs, options.largest);
-    if (!options.no_lanes) {
-      test_lanes(options.seed);
-    }
-    printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
-           jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);
-  }
+  struct random random = {options.seed};
+  compare_presets(sides, presets, loaded);
+  compare_random(sides, &random, options.jobs, options.largest);
+  if (!options.no_lanes) test_lanes(options.seed);
+  printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
+         jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);
   side_close(&sides[0]);
   side_close(&sides[1]);
   presets_free(presets);
