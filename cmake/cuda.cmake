@@ -1,18 +1,25 @@
 # Whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND and, unless they were
-# chosen by hand, CMAKE_CUDA_ARCHITECTURES: real code for each GPU that the toolkit knows of these, and PTX of the last for what comes.
-set(voxeld_architectures_release 75 80 86 89 90 100 120)
+# chosen by hand, CMAKE_CUDA_ARCHITECTURES: those of these that the toolkit knows. A bare number stands for machine code and for PTX, from
+# which the driver compiles for GPUs between and after them; VOXELD_CUDA_ABSENT is why there is no CUDA.
+set(voxeld_architectures_release 75-real 80-real 86-real 89-real 90 100-real 120)
 set(voxeld_architectures_development 75 90)
 
 set(VOXELD_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE VOXELD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(VOXELD_CUDA_FOUND OFF)
-if(NOT VOXELD_CUDA STREQUAL OFF AND NOT CMAKE_CUDA_COMPILER)
+set(VOXELD_CUDA_ABSENT "no nvcc: built without CUDA")
+set(cuda_wanted ON)
+if(NOT VOXELD_CUDA STREQUAL AUTO AND NOT VOXELD_CUDA)
+  set(cuda_wanted OFF)
+  set(VOXELD_CUDA_ABSENT "VOXELD_CUDA is ${VOXELD_CUDA}")
+endif()
+if(cuda_wanted AND NOT CMAKE_CUDA_COMPILER)
   find_program(VOXELD_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
   if(VOXELD_NVCC)
     set(CMAKE_CUDA_COMPILER ${VOXELD_NVCC})
   endif()
 endif()
-if(NOT VOXELD_CUDA STREQUAL OFF AND (CMAKE_CUDA_COMPILER OR VOXELD_CUDA STREQUAL ON))
+if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   set(architectures_by_hand ${CMAKE_CUDA_ARCHITECTURES})
   set(CMAKE_CUDA_ARCHITECTURES 75) # only so that enabling the language asks for none
   enable_language(CUDA)
@@ -28,10 +35,8 @@ if(NOT VOXELD_CUDA STREQUAL OFF AND (CMAKE_CUDA_COMPILER OR VOXELD_CUDA STREQUAL
       set(architectures ${voxeld_architectures_release})
     endif()
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
-      list(REMOVE_ITEM architectures 100 120)
+      list(REMOVE_ITEM architectures 100-real 120)
     endif()
-    list(POP_BACK architectures last)
-    list(TRANSFORM architectures APPEND -real)
-    set(CMAKE_CUDA_ARCHITECTURES ${architectures} ${last})
+    set(CMAKE_CUDA_ARCHITECTURES ${architectures})
   endif()
 endif()

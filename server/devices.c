@@ -19,8 +19,9 @@ static bool open_one(struct device *device, const struct vx_backend *backend, in
   return true;
 }
 
-// Opens those of the list. Where all were asked for, one that works is enough.
-static bool open_gpus(struct devices *devices, const struct device_list *list, char *error, size_t error_size) {
+// Opens those of the list that can be opened. Where it must be GPUs that compute, each that was named must be among them.
+static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, char *error,
+                      size_t error_size) {
   const struct vx_backend *backend = vx_backend_find("cuda");
   if (!backend) {
     snprintf(error, error_size, "backend cuda: this binary was built without CUDA");
@@ -36,7 +37,7 @@ static bool open_gpus(struct devices *devices, const struct device_list *list, c
   for (int i = 0; i < wanted; i++) {
     if (open_one(&devices->gpu[devices->count], backend, list->all ? i : list->index[i], error, error_size))
       devices->count++;
-    else if (!list->all)
+    else if (must && !list->all)
       return false;
     else
       log_event(LOG_WARNING, "a GPU is left out", "reason", error);
@@ -56,10 +57,11 @@ bool devices_open(struct devices *devices, const struct options *options, char *
   if (!device_list_read(options->devices, &list)) return false;  // options_read has seen to it
   pthread_mutex_init(&devices->lock, NULL);
   if (!open_one(&devices->cpu, &vx_cpu_backend, 0, error, error_size)) return false;
-  if (options->backend != BACKEND_CPU && !open_gpus(devices, &list, error, error_size)) {
+  bool must = options->backend == BACKEND_CUDA;
+  if (options->backend != BACKEND_CPU && !open_gpus(devices, &list, must, error, error_size)) {
     close_gpus(devices);
-    if (options->backend == BACKEND_CUDA) return false;
-    log_event(LOG_INFO, "no GPU: the CPU computes", "reason", error);
+    if (must) return false;
+    log_event(list.all ? LOG_INFO : LOG_WARNING, "no GPU: the CPU computes", "reason", error);
   }
   atomic_store(&devices->working, devices->count);
   return true;
@@ -72,7 +74,9 @@ void devices_close(struct devices *devices) {
 }
 
 const struct device *devices_main(const struct devices *devices) {
-  return devices->count > 0 ? &devices->gpu[0] : &devices->cpu;
+  for (int i = 0; i < devices->count; i++)
+    if (!device_is_lost(&devices->gpu[i])) return &devices->gpu[i];
+  return &devices->cpu;
 }
 
 bool device_is_lost(const struct device *device) { return atomic_load(&device->lost); }

@@ -29,13 +29,13 @@ struct devices {
   pthread_mutex_t lock;  // of the reports of a loss
 };
 
-// Chooses and opens. A GPU that `auto` or `all` finds but cannot use is logged and left out; one that was asked for by name or
-// number, or the last, is an error. False with a reason.
+// Chooses and opens. A GPU that cannot be used is logged and left out; with `--backend cuda` it is an error if its number was
+// given, or if none is left. False with a reason.
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, char *error,
                                  size_t error_size);
 void devices_close(struct devices *devices);
 
-// What does most of the work: the first GPU, or the CPU.
+// What does most of the work now: the first GPU that is not lost, or the CPU.
 const struct device *devices_main(const struct devices *devices);
 
 bool device_is_lost(const struct device *device);

@@ -1,5 +1,5 @@
-// One job on a lane, or on two where the first fails: the worker's side of a request. The worker owns the request from REQUEST_QUEUED until it resumes the
-// connection; the output buffer that is taken here goes with the answer.
+// One job on a lane, or on two where the first fails: the worker's side of a request. The worker owns the request from
+// REQUEST_QUEUED until it resumes the connection; the output buffer that is taken here goes with the answer.
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -104,27 +104,25 @@ static void report(struct request *request, struct device *gpu, enum vx_status s
   log_event(LOG_ERROR, "a GPU is lost", "effect", restart ? "drain and exit" : "its jobs go to other devices");
   workers_wake(&server->workers);
   if (!restart || atomic_exchange(&server->must_restart, true)) return;
-  kill(getpid(), SIGTERM);  // main waits for it
+  kill(getpid(), SIGNAL_DEVICE_LOST);  // main waits for it
 }
 
 // What the GPU fails to do, the CPU does, and writes the same bytes.
 static enum vx_status run_lanes(struct request *request, struct worker *worker, struct vx_error *error) {
   struct device *gpu = worker->gpu;
-  struct vx_error gpu_error = {""};
   enum vx_status gpu_status = VX_OK;
+  struct vx_error gpu_error = {""};
   if (gpu && !device_is_lost(gpu)) {
-    gpu_status = run_on(request, gpu, worker->gpu_lane, &gpu_error);
-    if (gpu_status == VX_OK || request->output_refused) {
-      *error = gpu_error;
-      return gpu_status;
-    }
+    gpu_status = run_on(request, gpu, worker->gpu_lane, error);
+    if (gpu_status == VX_OK || request->output_refused) return gpu_status;
     if (request->output) buffer_give(request->output);
     request->output = NULL;
+    gpu_error = *error;
+    if (gpu_status != VX_REFUSED) report(request, gpu, gpu_status, gpu_error.text);
   }
   enum vx_status status = run_on(request, &request->server->devices.cpu, worker->cpu_lane, error);
   // What both refuse is the request's fault.
-  if (gpu_status != VX_OK && !(gpu_status == VX_REFUSED && status == VX_REFUSED))
-    report(request, gpu, gpu_status, gpu_error.text);
+  if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(request, gpu, gpu_status, gpu_error.text);
   return status;
 }
 

@@ -1,8 +1,8 @@
 // voxeld: reads its options, opens the backend, serves until a signal, drains, and exits.
 //
-// Only main exits: with 0 after a clean stop, 1 where a job would not end, 2 where it could not start, 3 where it stopped because a
-// GPU was lost. SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the
-// process at once.
+// SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the process at once. The
+// loss of a GPU begins the drain too, where on_device_lost says so. Only main exits: with 0 after a clean stop, 1 where a job would not
+// end, 2 where it could not start, 3 after the loss of a GPU.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -109,10 +109,23 @@ static bool start(char *error, size_t error_size) {
   return true;
 }
 
+// The signals that main waits for; all other threads have them blocked too.
+static sigset_t signals;
+static int stops_asked;  // how often an operator asked for the end
+
+static void take_signal(int number) {
+  if (number == SIGTERM || number == SIGINT) stops_asked++;
+  if (stops_asked < 2) return;
+  raise(number);
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // here it ends
+}
+
 static bool wait_until(atomic_llong *count, int64_t until_ns) {
+  const struct timespec pause = {.tv_nsec = 2 * NS_PER_MS};
   while (atomic_load(count) > 0) {
     if (clock_ns() > until_ns) return false;
-    usleep(2000);
+    int number = sigtimedwait(&signals, NULL, &pause);
+    if (number > 0) take_signal(number);
   }
   return true;
 }
@@ -147,29 +160,33 @@ static void stop(void) {
 
 static int serve(void) {
   char error[512];
-  sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGNAL_DEVICE_LOST);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
   signal(SIGPIPE, SIG_IGN);
   if (!start(error, sizeof error)) return fail(error);
 
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
-  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // a second signal takes its default action: the end
-  bool restart = atomic_load(&server.must_restart);
-  log_event(LOG_INFO, "draining", "signal",
-            restart                    ? "own: a GPU is lost"
-            : signal_number == SIGTERM ? "SIGTERM"
-                                       : "SIGINT");
+  int number = 0;
+  sigwait(&signals, &number);
+  take_signal(number);
+  log_event(LOG_INFO, "draining", "reason",
+            number == SIGTERM  ? "SIGTERM"
+            : number == SIGINT ? "SIGINT"
+                               : "a GPU is lost");
   if (!drain()) {
     log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
     _exit(EXIT_FAILURE);
   }
+  if (stops_asked) pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // nothing is left to lose
   stop();
-  log_event(LOG_INFO, "stopped", "exit", restart ? "3" : "0");
-  return restart ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
+  int status = atomic_load(&server.must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
+  struct log_line line;
+  log_begin(&line, LOG_INFO, "stopped");
+  log_integer(&line, "exit", status);
+  log_end(&line);
+  return status;
 }
 
 int main(int argc, char **argv) {

@@ -83,7 +83,7 @@ struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   return request;
 }
 
-// Takes out what `stale` names, or all where now_ns is INT64_MAX, in order.
+// Takes out those that are stale at that time, all where it is INT64_MAX, in order.
 static struct request *take(struct queue *queue, int64_t now_ns) {
   struct request *taken = NULL, **end = &taken;
   pthread_mutex_lock(&queue->lock);

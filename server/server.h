@@ -4,6 +4,7 @@
 #ifndef VOXELD_SERVER_H
 #define VOXELD_SERVER_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -17,6 +18,9 @@
 #include "server/request.h"
 #include "server/watcher.h"
 #include "server/workers.h"
+
+// What a worker sends to the process itself, for main to wake.
+#define SIGNAL_DEVICE_LOST SIGUSR1
 
 enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
 

@@ -6,13 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/log.h"
 #include "server/server.h"
 
 // ---- standing by ------------------------------------------------------------------------------------------------------
 
 static bool is_needed(const struct worker *worker, const struct devices *devices) {
   if (worker->gpu && !device_is_lost(worker->gpu)) return true;
-  return atomic_load(&devices->working) == 0;
+  return worker->on_cpu && atomic_load(&devices->working) == 0;
 }
 
 // Returns when there is work for this one. False: the service stops.
@@ -45,6 +46,8 @@ static void *worker_main(void *argument) {
   struct server *server = worker->server;
   struct request *request;
   while (stand_by(worker, &server->workers) && (request = queue_pop(&server->queue, &worker->waiter))) {
+    // Its GPU may have been lost while it waited: then others do better.
+    if (!is_needed(worker, &server->devices) && queue_push(&server->queue, request)) continue;
     atomic_fetch_add(&server->workers.running, 1);
     request_run(request, worker);
     atomic_fetch_sub(&server->workers.running, 1);
@@ -66,8 +69,19 @@ static void close_lanes(struct worker *worker) {
   if (worker->cpu_lane) vx_cpu_backend.lane_close(worker->cpu_lane);
 }
 
+// A GPU on which no lane can be opened, for want of memory say, is as good as lost; unless it must be a GPU that computes.
+static bool open_gpu_lane(struct worker *worker, char *error, size_t error_size) {
+  struct server *server = worker->server;
+  if (!worker->gpu || device_is_lost(worker->gpu)) return true;
+  if (open_lane(worker->gpu, &worker->gpu_lane, error, error_size)) return true;
+  if (server->options.backend == BACKEND_CUDA) return false;
+  log_event(LOG_WARNING, "a GPU is left out", "reason", error);
+  (void)device_lose(&server->devices, worker->gpu, error);
+  return true;
+}
+
 static bool start_worker(struct worker *worker, char *error, size_t error_size) {
-  if ((worker->gpu && !open_lane(worker->gpu, &worker->gpu_lane, error, error_size)) ||
+  if (!open_gpu_lane(worker, error, error_size) ||
       !open_lane(&worker->server->devices.cpu, &worker->cpu_lane, error, error_size)) {
     close_lanes(worker);
     return false;
@@ -85,8 +99,9 @@ bool workers_start(struct server *server, char *error, size_t error_size) {
   struct devices *devices = &server->devices;
   int64_t on_gpus = devices->count * server->options.streams, wanted = server->options.workers;
   if (wanted == 0) wanted = sysconf(_SC_NPROCESSORS_ONLN);
-  if (wanted < on_gpus) wanted = on_gpus;
   if (wanted < 1) wanted = 1;
+  int64_t on_cpu = wanted;
+  if (wanted < on_gpus) wanted = on_gpus;
   pthread_mutex_init(&workers->lock, NULL);
   pthread_cond_init(&workers->needed, NULL);
   workers->devices = devices;
@@ -98,6 +113,7 @@ bool workers_start(struct server *server, char *error, size_t error_size) {
   for (; workers->count < wanted; workers->count++) {
     struct worker *worker = &workers->worker[workers->count];
     worker->server = server;
+    worker->on_cpu = workers->count < on_cpu;
     worker->gpu = workers->count < on_gpus ? &devices->gpu[workers->count % devices->count] : NULL;
     if (!start_worker(worker, error, error_size)) return false;
   }

@@ -1,7 +1,8 @@
 // The workers: threads that take jobs from the queue, each with a lane of its own.
 //
 // With GPUs there is one for each stream, with a lane there and one on the CPU for what the GPU fails to do. As many more as the CPU
-// alone would have stand by, and so do those of a lost GPU while another works: when the last GPU is lost, all of them take jobs.
+// alone would have stand by, and so do those of a lost GPU while another works; when the last GPU is lost, as many take jobs as the CPU
+// alone would have.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 
@@ -20,6 +21,7 @@ struct worker {
   pthread_t thread;
   struct server *server;
   struct device *gpu;  // NULL: the CPU only
+  bool on_cpu;         // takes jobs where no GPU works
   struct vx_lane *gpu_lane, *cpu_lane;
   struct queue_waiter waiter;
 };

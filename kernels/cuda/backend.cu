@@ -146,14 +146,6 @@ static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane,
 // Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
-// Any thread may come here, from amid a job on another device too: its current device stays as it was.
-static int switch_device(int index) {
-  int before = index;
-  (void)cudaGetDevice(&before);
-  (void)cudaSetDevice(index);
-  return before;
-}
-
 // Memory that cannot be pinned, as on a lost device, serves as well: copies are slower, that is all.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (mapped(bytes) == 0) {
@@ -163,18 +155,16 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (memory == MAP_FAILED) {
     return NULL;
   }
-  int before = switch_device(device->index);
+  (void)cudaSetDevice(device->index);
   (void)cudaHostRegister(memory, mapped(bytes), cudaHostRegisterPortable);
-  (void)cudaSetDevice(before);
   (void)cudaGetLastError();
   return memory;
 }
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory != NULL) {
-    int before = switch_device(device->index);
+    (void)cudaSetDevice(device->index);
     (void)cudaHostUnregister(memory);
-    (void)cudaSetDevice(before);
     (void)cudaGetLastError();
     munmap(memory, mapped(bytes));
   }

@@ -259,6 +259,7 @@ static enum vx_status write_output(const struct cuda_run *run, struct vx_error *
   void *output = NULL, *seen = NULL;
   CUDA_TRY(vx_layout_of(&job->params, run->num_points, run->sizes.num_output_rows, &layout, error));
   CUDA_TRY(job->output(job->output_cls, &layout, &output, error));
+  CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
   if (layout.bytes == 0 || run->num_points == 0) {
     return VX_OK;
   }

@@ -2,7 +2,7 @@
 //
 // The sanitizer flavours are built with it, so that what the server does with several devices, and with those that fail, is
 // tested everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. See inject.h for faults:
-// each job makes three checked calls, before, amid (in the callback for its output) and after its run.
+// opening a lane makes one checked call, and each job three, before, amid (in the callback for its output) and after its run.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,16 +58,17 @@ static void describe(const struct vx_device *device, struct vx_description *desc
   snprintf(description->name, sizeof description->name, "stand-in %d", device->index);
 }
 
-static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
-  return vx_cpu_backend.lane_open(device->cpu, lane, error);
-}
-
 static enum vx_status checked(const char *call, struct vx_error *error) {
   enum vx_status status = inject_next();
   if (status != VX_OK) {
     snprintf(error->text, sizeof error->text, "%s: a fault was asked for", call);
   }
   return status;
+}
+
+static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
+  enum vx_status status = checked("lane", error);
+  return status == VX_OK ? vx_cpu_backend.lane_open(device->cpu, lane, error) : status;
 }
 
 struct caller {
