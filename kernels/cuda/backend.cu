@@ -164,9 +164,13 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory != NULL) {
     (void)cudaSetDevice(device->index);
-    (void)cudaHostUnregister(memory);
+    cudaError_t result = cudaHostUnregister(memory);
     (void)cudaGetLastError();
-    munmap(memory, mapped(bytes));
+    // Of a lost device's memory the addresses may still be known to other devices, with the pages that lie behind them
+    // now: what came to lie there later would be read from the old ones. So they are never given to anything else.
+    if (result == cudaSuccess || result == cudaErrorHostMemoryNotRegistered) {
+      munmap(memory, mapped(bytes));
+    }
   }
 }
 

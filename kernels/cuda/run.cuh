@@ -66,7 +66,7 @@ struct cuda_report {
   uint32_t cloud_rows[VX_MAX_CLOUDS];
 };
 
-// The lane's, all zero between jobs but for cloud_rows. Two tallies take turns, so that a job's end can clear the next
+// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the next
 // one's while it still reads its own.
 struct cuda_control {
   struct cuda_tally tallies[2];
@@ -240,7 +240,8 @@ static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t 
 }
 
 // Launches a kernel of one params struct. Where the device can, its blocks are brought up while the kernel before it
-// still runs; cuda_wait in the kernel then waits for that one's end, so it must come before any access to memory.
+// still runs; cuda_wait in the kernel then waits for that one's end, so it must come before any access to what that one
+// writes.
 template <typename params>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, const params &p,
