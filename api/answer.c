@@ -47,7 +47,7 @@ static void write_string(struct text *out, const char *name, const char *value) 
 }
 
 static void write_grid(const struct answer *answer, struct text *out) {
-  const struct vx_voxelize_params *params = &answer->job->params;
+  const struct vx_params *params = &answer->job->params;
   struct vx_grid grid = {{0, 0, 0}};
   struct vx_error error;
   (void)!vx_grid_of(params, answer->job->num_clouds, &grid, &error);  // held when the request was admitted
@@ -69,43 +69,54 @@ static void write_counts(struct text *out, const char *name, const int32_t *valu
   text_put(out, "]");
 }
 
-static void write_fates(const struct vx_counts *counts, struct text *out) {
-  const struct {
-    const char *name;
-    int64_t value;
-  } points[] = {{"received", counts->received},
-                {"kept", counts->kept},
-                {"not_finite", counts->not_finite},
-                {"out_of_range", counts->out_of_range},
-                {"over_max_points_per_voxel", counts->over_voxel_cap},
-                {"over_max_voxels", counts->over_max_voxels},
-                {"block_filtered", counts->block_filtered}},
-    voxels[] = {{"kept", counts->voxels_kept},
-                {"dropped", counts->voxels_dropped},
-                {"block_filtered", counts->voxels_block_filtered}};
-  text_put(out, ",\"points\":");
-  for (size_t i = 0; i < sizeof points / sizeof *points; i++)
-    text_printf(out, "%c\"%s\":%lld", i ? ',' : '{', points[i].name, (long long)points[i].value);
-  text_put(out, "},\"voxels\":");
-  for (size_t i = 0; i < sizeof voxels / sizeof *voxels; i++)
-    text_printf(out, "%c\"%s\":%lld", i ? ',' : '{', voxels[i].name, (long long)voxels[i].value);
+struct fate {
+  const char *name;
+  int64_t value;
+};
+
+static void write_fates(struct text *out, const char *of, const struct fate *fates, size_t count) {
+  text_printf(out, ",\"%s\":", of);
+  for (size_t i = 0; i < count; i++)
+    text_printf(out, "%c\"%s\":%lld", i ? ',' : '{', fates[i].name, (long long)fates[i].value);
   text_put(out, "}");
 }
 
+// Where no voxels are made, points are finite or not.
+static void write_all_fates(const struct vx_counts *counts, bool voxels_made, bool sampled, struct text *out) {
+  enum { WITHOUT_VOXELS = 3 };
+  const struct fate points[] = {{"received", counts->received},
+                                {"kept", counts->kept},
+                                {"not_finite", counts->not_finite},
+                                {"out_of_range", counts->out_of_range},
+                                {"over_max_points_per_voxel", counts->over_voxel_cap},
+                                {"over_max_voxels", counts->over_max_voxels},
+                                {"block_filtered", counts->block_filtered}};
+  const struct fate voxels[] = {{"kept", counts->voxels_kept},
+                                {"dropped", counts->voxels_dropped},
+                                {"block_filtered", counts->voxels_block_filtered}};
+  const struct fate samples[] = {{"chosen", counts->sampled}};
+  write_fates(out, "points", points, voxels_made ? sizeof points / sizeof *points : WITHOUT_VOXELS);
+  if (voxels_made) write_fates(out, "voxels", voxels, sizeof voxels / sizeof *voxels);
+  if (sampled) write_fates(out, "samples", samples, sizeof samples / sizeof *samples);
+}
+
 static void write_metadata(const struct answer *answer, bool widest, struct text *out) {
-  const struct vx_voxelize_job *job = answer->job;
+  const struct vx_job *job = answer->job;
+  enum vx_sampling from = job->params.sampling.from;
+  bool voxels_made = from != VX_SAMPLE_POINTS, sampled = from != VX_SAMPLE_NONE;
   text_put(out, "{");
   write_string(out, "request_id", answer->request_id);
   write_string(out, "backend", answer->backend);
   write_string(out, "device", answer->device);
   text_put(out, "\"parameters\":");
-  voxelize_request_write(answer->request, out);
-  write_grid(answer, out);
+  job_request_write(answer->request, out);
+  if (voxels_made) write_grid(answer, out);
   text_printf(out, ",\"batch\":{\"size\":%d", job->num_clouds);
   write_counts(out, "points", job->point_counts, job->num_clouds);
-  write_counts(out, "voxels", job->voxel_counts, job->num_clouds);
+  if (voxels_made) write_counts(out, "voxels", job->voxel_counts, job->num_clouds);
+  if (sampled) write_counts(out, "samples", job->sample_counts, job->num_clouds);
   text_put(out, "}");
-  write_fates(&job->counts, out);
+  write_all_fates(&job->counts, voxels_made, sampled, out);
   text_put(out, ",\"timing_us\":");
   write_timing(answer, widest, out);
   text_put(out, "}");

@@ -20,8 +20,8 @@
 struct answer {
   const char *request_id;
   const char *backend, *device;
-  const struct voxelize_request *request;
-  const struct vx_voxelize_job *job;  // counts, voxel_counts and stage times, once run
+  const struct job_request *request;
+  const struct vx_job *job;  // counts, voxel_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
 };
 

@@ -1,286 +1,160 @@
-// The parameter table and the code that reads and writes values by its rows; see params.h.
+// The parameter table, and requests made by it; see params.h.
 #include "api/params.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum param_type {
-  TYPE_INT,
-  TYPE_FLOATS,
-  TYPE_WORD,
-  TYPE_FEATURES,
-  TYPE_TENSORS,
-  TYPE_BLOCK_FILTER,
-  TYPE_COUNTS,
-  TYPE_PRESET
-};
-
-struct param {
-  const char *name;
-  enum param_type type;
-  size_t offset;             // of the field in struct voxelize_request
-  int64_t least, most;       // TYPE_INT: bounds; TYPE_FLOATS: how many
-  const char *const *words;  // TYPE_WORD: the values of the enum in order, then NULL
-  const char *initial;       // the default's text; NULL = none
-  const char *allowed;       // in words; NULL = follows from type, bounds or words
-  const char *doc;
-};
+#include "api/values.h"
 
 static const char *const dtype_words[] = {"float32", "float16", NULL};  // VX_FLOAT32, VX_FLOAT16
 static const char *const order_words[] = {"first", "key", NULL};        // enum vx_order
 static const char *const fill_words[] = {"zero", "mean", NULL};         // enum vx_fill
-static const char *const feature_words[] = {"points", "mean", "pillar", NULL};
 
-#define FIELD(member) offsetof(struct voxelize_request, member)
+#define FIELD(member) offsetof(struct job_request, member)
+#define VOXELIZE JOB_KIND_BIT(JOB_VOXELIZE)
+#define FPS JOB_KIND_BIT(JOB_FPS)
 static const struct param params[] = {
-    {"preset", TYPE_PRESET, FIELD(preset), 0, 0, NULL, NULL, "a name of GET /v1/presets",
+    {"preset", VOXELIZE, TYPE_PRESET, FIELD(preset), 0, 0, NULL, NULL, "a name of GET /v1/presets",
      "a named parameter set; the query overrides it"},
-    {"num_features", TYPE_INT, FIELD(job.num_features), VX_MIN_FEATURES, VX_MAX_FEATURES, NULL, "4", NULL,
-     "columns of a row (C): x, y, z first"},
-    {"dtype", TYPE_WORD, FIELD(job.input_dtype), 0, 0, dtype_words, "float32", NULL, "type of the body's values"},
-    {"point_counts", TYPE_COUNTS, FIELD(point_counts), 0, 0, NULL, NULL,
+    {"num_features", VOXELIZE | FPS, TYPE_INT, FIELD(job.num_features), VX_MIN_FEATURES, VX_MAX_FEATURES, NULL, "4",
+     NULL, "columns of a row (C): x, y, z first"},
+    {"dtype", VOXELIZE | FPS, TYPE_WORD, FIELD(job.input_dtype), 0, 0, dtype_words, "float32", NULL,
+     "type of the body's values"},
+    {"point_counts", VOXELIZE | FPS, TYPE_COUNTS, FIELD(point_counts), 0, 0, NULL, NULL,
      "1 to 1024 whole numbers that add up to the rows of the body", "splits the body into a batch of clouds"},
-    {"point_cloud_range", TYPE_FLOATS, FIELD(job.range_min), 6, 6, NULL, NULL,
+    {"point_cloud_range", VOXELIZE, TYPE_FLOATS, FIELD(job.range_min), 6, 6, NULL, NULL,
      "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
      "metres; a point is inside where its cell is"},
-    {"voxel_size", TYPE_FLOATS, FIELD(job.voxel_size), 3, 3, NULL, NULL, "x,y,z, finite, each above 0", "metres"},
-    {"max_points_per_voxel", TYPE_INT, FIELD(job.max_points_per_voxel), 0, VX_MAX_POINTS_PER_VOXEL, NULL, "32", NULL,
-     "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)"},
-    {"max_voxels", TYPE_INT, FIELD(job.max_voxels), 1, VX_MAX_VOXELS, NULL, "40000", NULL,
+    {"voxel_size", VOXELIZE, TYPE_FLOATS, FIELD(job.voxel_size), 3, 3, NULL, NULL, "x,y,z, finite, each above 0",
+     "metres"},
+    {"max_points_per_voxel", VOXELIZE, TYPE_INT, FIELD(job.max_points_per_voxel), 0, VX_MAX_POINTS_PER_VOXEL, NULL,
+     "32", NULL, "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)"},
+    {"max_voxels", VOXELIZE, TYPE_INT, FIELD(job.max_voxels), 1, VX_MAX_VOXELS, NULL, "40000", NULL,
      "per cloud: the first that appear are kept"},
-    {"feature", TYPE_FEATURES, FIELD(features), 0, 0, NULL, "mean", "a list of points, mean, pillar",
+    {"feature", VOXELIZE, TYPE_FEATURES, FIELD(features), 0, 0, NULL, "mean", "a list of points, mean, pillar",
      "which tensors are computed"},
-    {"feature_dtype", TYPE_WORD, FIELD(job.feature_dtype), 0, 0, dtype_words, "float32", NULL,
+    {"feature_dtype", VOXELIZE, TYPE_WORD, FIELD(job.feature_dtype), 0, 0, dtype_words, "float32", NULL,
      "type of voxel_features and pillar_features"},
-    {"order", TYPE_WORD, FIELD(job.order), 0, 0, order_words, "first", NULL,
+    {"order", VOXELIZE, TYPE_WORD, FIELD(job.order), 0, 0, order_words, "first", NULL,
      "voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic VFEs)"},
-    {"fill", TYPE_WORD, FIELD(job.fill), 0, 0, fill_words, "zero", NULL,
+    {"fill", VOXELIZE, TYPE_WORD, FIELD(job.fill), 0, 0, fill_words, "zero", NULL,
      "what pads voxels: zeros or the voxel's mean (spconv full_mean)"},
-    {"block_filter", TYPE_BLOCK_FILTER, FIELD(job.block_filter), 0, 0, NULL, "off",
+    {"block_filter", VOXELIZE, TYPE_BLOCK_FILTER, FIELD(job.block_filter), 0, 0, NULL, "off",
      "off, or block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size 1 to 32)",
      "keep a voxel only where the heights around it span more and less than the thresholds (spconv)"},
-    {"outputs", TYPE_TENSORS, FIELD(outputs), 0, 0, NULL, NULL,
-     "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, point_voxel_ids, "
-     "voxel_point_mask",
-     "which tensors to return; without it voxel_coords, voxel_num_points and those that feature computes"},
-    {"timeout_ms", TYPE_INT, FIELD(timeout_ms), 0, 3600000, NULL, "0", NULL,
-     "how long the job may wait for a worker before it is answered 504; 0 = the server's own limit"},
+    {"num_samples", FPS, TYPE_SAMPLES, FIELD(sample_counts), 0, 0, NULL, NULL,
+     "a whole number, or as many as there are clouds",
+     "points to choose of each cloud (M): with one number the tensors are [B, M], with several they follow on each "
+     "other"},
+    {"fps", VOXELIZE, TYPE_SAMPLES, FIELD(sample_counts), 0, 0, NULL, NULL,
+     "a whole number, or as many as there are clouds",
+     "chooses so many voxels of each cloud by the farthest point rule, between their means"},
+    {"start", VOXELIZE | FPS, TYPE_INT, FIELD(job.sampling.start), 0, VX_MAX_POINTS, NULL, "0", NULL,
+     "what each cloud's sampling starts from: the first finite point (with fps, voxel) from this one on"},
+    {"outputs", VOXELIZE, TYPE_TENSORS, FIELD(outputs), 0, VX_VOXEL_TENSORS | VX_SAMPLED_TENSORS, NULL, NULL, NULL,
+     "which tensors to return; without it voxel_coords, voxel_num_points and those that feature computes; with fps "
+     "also sampled_indices and sampled_points"},
+    {"outputs", FPS, TYPE_TENSORS, FIELD(outputs), 0, VX_SAMPLED_TENSORS, NULL, NULL, NULL,
+     "which tensors to return; without it sampled_indices and sampled_points"},
+    {"timeout_ms", VOXELIZE | FPS, TYPE_INT, FIELD(timeout_ms), 0, 3600000, NULL, "0", NULL,
+     "the job is answered 504 if it has not begun by then, or if it still samples; 0 = the server's own limit"},
 };
+#undef VOXELIZE
+#undef FPS
 _Static_assert(FIELD(job.range_max) == FIELD(job.range_min) + 3 * sizeof(float),
                "point_cloud_range is read as six floats");
 enum { PARAM_COUNT = sizeof params / sizeof *params };
-_Static_assert(PARAM_COUNT <= 32, "struct voxelize_request.given has a bit a row");
-
-// ---- reading a value --------------------------------------------------------------------------------------------------
-
-static void allowed_text(const struct param *param, char *out, size_t size) {
-  if (param->allowed) {
-    snprintf(out, size, "%s", param->allowed);
-  } else if (param->type == TYPE_INT) {
-    snprintf(out, size, "a whole number from %lld to %lld", (long long)param->least, (long long)param->most);
-  } else {
-    size_t length = 0;
-    out[0] = '\0';
-    for (const char *const *word = param->words; *word && length < size; word++)
-      length += (size_t)snprintf(out + length, size - length, "%s%s", length ? " or " : "", *word);
-  }
-}
-
-// The next item of a comma list, as a NUL-terminated copy in `item`; false at the end or where an item is empty or too long.
-static bool next_item(const char **cursor, const char *end, char *item, size_t size) {
-  if (!*cursor || *cursor > end) return false;
-  const char *comma = memchr(*cursor, ',', (size_t)(end - *cursor));
-  size_t length = (size_t)((comma ? comma : end) - *cursor);
-  if (length == 0 || length >= size || memchr(*cursor, '\0', length)) return false;
-  memcpy(item, *cursor, length);
-  item[length] = '\0';
-  *cursor = comma ? comma + 1 : end + 1;
-  return true;
-}
-
-// True if the cursor went over the whole list, so that no item was refused.
-static bool list_ended(const char *cursor, const char *end) { return cursor == end + 1; }
-
-static bool parse_int(const char *item, int64_t least, int64_t most, int64_t *out) {
-  if (strspn(item, "0123456789") != strlen(item) || strlen(item) > 10) return false;
-  *out = strtoll(item, NULL, 10);
-  return *out >= least && *out <= most;
-}
-
-// Decimal text to float64 to float32, so that a query and a preset file give the same bits.
-static bool parse_float(const char *item, float *out) {
-  char *rest;
-  if (strspn(item, "0123456789+-.eE") != strlen(item)) return false;
-  *out = (float)strtod(item, &rest);
-  return *rest == '\0' && isfinite(*out);
-}
-
-static int word_index(const char *const *words, const char *item) {
-  for (int i = 0; words[i]; i++)
-    if (strcmp(words[i], item) == 0) return i;
-  return -1;
-}
-
-static int tensor_index(const char *item) {
-  for (int i = 0; i < VX_TENSOR_COUNT; i++)
-    if (strcmp(vx_tensor_name((enum vx_tensor)i), item) == 0) return i;
-  return -1;
-}
-
-static bool read_floats(const struct param *param, const char *cursor, const char *end, float *out) {
-  char item[64];
-  for (int64_t i = 0; i < param->least; i++)
-    if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out[i])) return false;
-  return list_ended(cursor, end);
-}
-
-// A list of words, each once, as a set of bits.
-static bool read_set(const struct param *param, const char *cursor, const char *end, uint32_t *out) {
-  char item[64];
-  *out = 0;
-  while (next_item(&cursor, end, item, sizeof item)) {
-    int index = param->type == TYPE_TENSORS ? tensor_index(item) : word_index(feature_words, item);
-    if (index < 0 || *out & 1u << index) return false;
-    *out |= 1u << index;
-  }
-  return list_ended(cursor, end);
-}
-
-static bool read_counts(const char *cursor, const char *end, struct voxelize_request *request) {
-  char item[16];
-  int64_t count;
-  request->num_clouds = 0;
-  while (request->num_clouds < VX_MAX_CLOUDS && next_item(&cursor, end, item, sizeof item)) {
-    if (!parse_int(item, 0, VX_MAX_POINTS, &count)) return false;
-    request->point_counts[request->num_clouds++] = (int32_t)count;
-  }
-  return list_ended(cursor, end);
-}
-
-static bool read_block_filter(const char *cursor, const char *end, struct vx_block_filter *out) {
-  char item[64];
-  int64_t factor, size;
-  *out = (struct vx_block_filter){.enabled = false};
-  if (end - cursor == 3 && memcmp(cursor, "off", 3) == 0) return true;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_int(item, 1, INT32_MAX, &factor)) return false;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_int(item, 1, VX_MAX_BLOCK_SIZE, &size)) return false;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out->low)) return false;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out->high)) return false;
-  out->enabled = true;
-  out->factor = (int32_t)factor;
-  out->size = (int32_t)size;
-  return list_ended(cursor, end);
-}
-
-static bool read_text(const char *cursor, const char *end, char out[64]) {
-  char item[64];
-  if (!next_item(&cursor, end, item, sizeof item) || !list_ended(cursor, end)) return false;
-  memcpy(out, item, sizeof item);
-  return true;
-}
-
-static bool read_scalar(const struct param *param, const char *cursor, const char *end, void *field) {
-  char item[64];
-  int64_t number = -1;
-  if (!next_item(&cursor, end, item, sizeof item) || !list_ended(cursor, end)) return false;
-  if (param->type == TYPE_INT) {
-    if (!parse_int(item, param->least, param->most, &number)) return false;
-  } else {
-    number = word_index(param->words, item);
-    if (number < 0) return false;
-  }
-  *(int32_t *)field = (int32_t)number;
-  return true;
-}
-_Static_assert(sizeof(enum vx_dtype) == sizeof(int32_t) && sizeof(enum vx_order) == sizeof(int32_t) &&
-                   sizeof(enum vx_fill) == sizeof(int32_t),
-               "read_scalar writes words and integers alike");
-
-static bool read_value(const struct param *param, const char *value, size_t length, struct voxelize_request *request) {
-  const char *end = value + length;
-  void *field = (char *)request + param->offset;
-  switch (param->type) {
-    case TYPE_INT:
-    case TYPE_WORD: return read_scalar(param, value, end, field);
-    case TYPE_FLOATS: return read_floats(param, value, end, field);
-    case TYPE_FEATURES:
-    case TYPE_TENSORS: return read_set(param, value, end, field);
-    case TYPE_BLOCK_FILTER: return read_block_filter(value, end, field);
-    case TYPE_COUNTS: return read_counts(value, end, request);
-    case TYPE_PRESET: return read_text(value, end, field);
-  }
-  return false;
-}
+_Static_assert(PARAM_COUNT <= 32, "struct job_request.given has a bit a row");
 
 // ---- the request ------------------------------------------------------------------------------------------------------
 
-static const struct param *find_param(const char *name, size_t length) {
+static bool takes(const struct job_request *request, const struct param *param) {
+  return param->kinds & JOB_KIND_BIT(request->kind);
+}
+
+static const struct param *find_param(const struct job_request *request, const char *name, size_t length) {
   for (size_t i = 0; i < PARAM_COUNT; i++)
-    if (strlen(params[i].name) == length && memcmp(params[i].name, name, length) == 0) return &params[i];
+    if (takes(request, &params[i]) && strlen(params[i].name) == length && memcmp(params[i].name, name, length) == 0)
+      return &params[i];
   return NULL;
 }
 
 static uint32_t bit_of(const struct param *param) { return 1u << (param - params); }
 
-static bool is_given(const struct voxelize_request *request, const char *name) {
-  return request->given & bit_of(find_param(name, strlen(name)));
+static bool is_given(const struct job_request *request, const char *name) {
+  return request->given & bit_of(find_param(request, name, strlen(name)));
 }
 
-void voxelize_request_init(struct voxelize_request *request) {
+void job_request_init(struct job_request *request, enum job_kind kind) {
   memset(request, 0, sizeof *request);
+  request->kind = kind;
+  request->job.sampling.max_work = INT64_MAX;
   for (size_t i = 0; i < PARAM_COUNT; i++)
-    if (params[i].initial) (void)!read_value(&params[i], params[i].initial, strlen(params[i].initial), request);
+    if (params[i].initial && takes(request, &params[i]))
+      (void)!param_read(&params[i], params[i].initial, strlen(params[i].initial), request);
 }
 
-bool voxelize_request_set(struct voxelize_request *request, const char *name, size_t name_length, const char *value,
-                          size_t value_length, struct problem *problem) {
-  const struct param *param = find_param(name, name_length);
+bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
+                     size_t value_length, struct problem *problem) {
+  const struct param *param = find_param(request, name, name_length);
   if (!param) {
     char unknown[64];
     snprintf(unknown, sizeof unknown, "%.*s", (int)(name_length < sizeof unknown ? name_length : sizeof unknown - 1),
              name);
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, unknown, "there is no parameter '%s'; see /openapi.yaml",
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, unknown, "there is no parameter '%s' here; see /openapi.yaml",
                        unknown);
   }
   if (!value) return problem_set(problem, PROBLEM_BAD_PARAMETER, param->name, "%s has no value", param->name);
-  if (!read_value(param, value, value_length, request))
-    return voxelize_request_refuse(param->name, value, value_length, problem);
+  if (!param_read(param, value, value_length, request))
+    return job_request_refuse(request, param->name, value, value_length, problem);
   request->given |= bit_of(param);
   return true;
 }
 
-bool voxelize_request_refuse(const char *name, const char *value, size_t value_length, struct problem *problem) {
+bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
+                        struct problem *problem) {
   char allowed[256];
-  allowed_text(find_param(name, strlen(name)), allowed, sizeof allowed);
+  param_allowed(find_param(request, name, strlen(name)), allowed, sizeof allowed);
   int shown = value_length > 80 ? 80 : (int)value_length;
   return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s", name, shown, value,
                      value_length > 80 ? "..." : "", allowed);
 }
 
-void voxelize_request_unset_outputs(struct voxelize_request *request) {
+void job_request_unset_outputs(struct job_request *request) {
   request->outputs = 0;
-  request->given &= ~bit_of(find_param("outputs", 7));
+  request->given &= ~bit_of(find_param(request, "outputs", 7));
 }
 
-static uint32_t default_tensors(uint32_t features) {
+// What is returned without `outputs`.
+static uint32_t default_tensors(const struct job_request *request) {
   static const enum vx_tensor tensor_of[FEATURE_COUNT] = {VX_VOXELS, VX_VOXEL_FEATURES, VX_PILLAR_FEATURES};
-  uint32_t tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
+  const uint32_t voxels = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
+  const uint32_t samples = VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS);
+  uint32_t tensors = request->kind == JOB_FPS ? 0 : voxels;
   for (int feature = 0; feature < FEATURE_COUNT; feature++)
-    if (features & 1u << feature) tensors |= VX_TENSOR_BIT(tensor_of[feature]);
-  return tensors;
+    if (request->features & 1u << feature) tensors |= VX_TENSOR_BIT(tensor_of[feature]);
+  return request->job.sampling.from == VX_SAMPLE_NONE ? tensors : tensors | samples;
 }
 
-static bool check_tensors(struct voxelize_request *request, struct problem *problem) {
-  uint32_t computed = default_tensors(request->features);
+static bool check_computed(uint32_t tensors, uint32_t available, struct problem *problem) {
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(tensors & ~available & VX_TENSOR_BIT(tensor))) continue;
+    bool sampled = VX_SAMPLED_TENSORS & VX_TENSOR_BIT(tensor);
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which %s",
+                       vx_tensor_name((enum vx_tensor)tensor),
+                       sampled ? "is there with fps only" : "feature does not compute");
+  }
+  return true;
+}
+
+static bool check_tensors(struct job_request *request, struct problem *problem) {
+  const uint32_t padded =
+      VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
+  uint32_t computed = default_tensors(request);
   uint32_t available = computed | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
+  if (request->job.sampling.from != VX_SAMPLE_NONE) available |= VX_SAMPLED_TENSORS;
   uint32_t tensors = request->outputs ? request->outputs : computed;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
-    if (tensors & ~available & VX_TENSOR_BIT(tensor))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which feature does not compute",
-                         vx_tensor_name((enum vx_tensor)tensor));
-  uint32_t padded = VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
+  if (!check_computed(tensors, available, problem)) return false;
   for (int tensor = 0; request->job.max_points_per_voxel == 0 && tensor < VX_TENSOR_COUNT; tensor++)
     if (tensors & padded & VX_TENSOR_BIT(tensor))
       return problem_set(problem, PROBLEM_IMPOSSIBLE, "max_points_per_voxel",
@@ -291,10 +165,10 @@ static bool check_tensors(struct voxelize_request *request, struct problem *prob
   return true;
 }
 
-bool voxelize_request_finish(struct voxelize_request *request, struct problem *problem) {
+static bool check_grid(struct job_request *request, struct problem *problem) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size"};
   static const char axes[] = "xyz";
-  struct vx_voxelize_params *job = &request->job;
+  struct vx_params *job = &request->job;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (!is_given(request, needed[i]))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, needed[i], "%s is missing: give it, or a preset", needed[i]);
@@ -307,7 +181,6 @@ bool voxelize_request_finish(struct voxelize_request *request, struct problem *p
                          "point_cloud_range along %c runs from %g to %g; allowed: min below max", axes[a],
                          (double)job->range_min[a], (double)job->range_max[a]);
   }
-  if (!check_tensors(request, problem)) return false;
   struct vx_grid grid;
   struct vx_error error;
   if (vx_grid_of(job, request->num_clouds ? request->num_clouds : 1, &grid, &error) != VX_OK)
@@ -315,11 +188,29 @@ bool voxelize_request_finish(struct voxelize_request *request, struct problem *p
   return true;
 }
 
-size_t voxelize_request_row_bytes(const struct voxelize_request *request) {
+// Whether and what is sampled follows from the kind of the job and whether it says how many.
+static bool check_sampling(struct job_request *request, struct problem *problem) {
+  struct vx_sampling_params *sampling = &request->job.sampling;
+  bool wanted = request->num_sample_counts > 0;
+  if (request->kind == JOB_FPS && !wanted)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_samples", "num_samples is missing");
+  if (!wanted && is_given(request, "start"))
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given, but fps is not");
+  sampling->from = !wanted ? VX_SAMPLE_NONE : request->kind == JOB_FPS ? VX_SAMPLE_POINTS : VX_SAMPLE_VOXELS;
+  sampling->stacked = request->num_sample_counts > 1;
+  return true;
+}
+
+bool job_request_finish(struct job_request *request, struct problem *problem) {
+  return (request->kind == JOB_FPS || check_grid(request, problem)) && check_sampling(request, problem) &&
+         check_tensors(request, problem);
+}
+
+size_t job_request_row_bytes(const struct job_request *request) {
   return (size_t)request->job.num_features * vx_dtype_size(request->job.input_dtype);
 }
 
-bool voxelize_request_split(struct voxelize_request *request, int64_t rows, struct problem *problem) {
+static bool split_points(struct job_request *request, int64_t rows, struct problem *problem) {
   if (rows > VX_MAX_POINTS)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld points; allowed: up to %lld",
                        (long long)rows, (long long)VX_MAX_POINTS);
@@ -335,82 +226,55 @@ bool voxelize_request_split(struct voxelize_request *request, int64_t rows, stru
                      "point_counts add up to %lld points but the body has %lld", (long long)sum, (long long)rows);
 }
 
+// How many samples each cloud has.
+static bool split_samples(struct job_request *request, struct problem *problem) {
+  const struct vx_sampling_params *sampling = &request->job.sampling;
+  const char *name = request->kind == JOB_FPS ? "num_samples" : "fps";
+  struct vx_error error;
+  if (sampling->stacked && request->num_sample_counts != request->num_clouds)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %d numbers, but there are %d clouds", name,
+                       (int)request->num_sample_counts, (int)request->num_clouds);
+  for (int32_t i = 1; !sampling->stacked && i < request->num_clouds; i++)
+    request->sample_counts[i] = request->sample_counts[0];
+  // How many voxels there are shows only when they are made.
+  if (sampling->from == VX_SAMPLE_POINTS &&
+      vx_check_samples(sampling, request->num_clouds, request->point_counts, request->sample_counts, &error) != VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, name, "%s", error.text);
+  return true;
+}
+
+bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem) {
+  return split_points(request, rows, problem) &&
+         (request->job.sampling.from == VX_SAMPLE_NONE || split_samples(request, problem));
+}
+
 // ---- writing ----------------------------------------------------------------------------------------------------------
 
-static void write_floats(struct text *out, const float *values, int64_t count) {
-  text_put(out, "[");
-  for (int64_t i = 0; i < count; i++) {
-    if (i) text_put(out, ",");
-    text_float(out, values[i]);
-  }
-  text_put(out, "]");
-}
-
-static void write_set(struct text *out, const struct param *param, uint32_t set) {
-  const char *comma = "";
-  text_put(out, "[");
-  for (int i = 0; i < 32; i++) {
-    if (!(set & 1u << i)) continue;
-    text_printf(out, "%s\"%s\"", comma,
-                param->type == TYPE_TENSORS ? vx_tensor_name((enum vx_tensor)i) : feature_words[i]);
-    comma = ",";
-  }
-  text_put(out, "]");
-}
-
-static void write_block_filter(struct text *out, const struct vx_block_filter *filter) {
-  if (!filter->enabled) {
-    text_put(out, "\"off\"");
-    return;
-  }
-  text_printf(out, "[%d,%d,", filter->factor, filter->size);
-  text_float(out, filter->low);
-  text_put(out, ",");
-  text_float(out, filter->high);
-  text_put(out, "]");
-}
-
-static void write_value(const struct param *param, const struct voxelize_request *request, struct text *out) {
-  const void *field = (const char *)request + param->offset;
-  switch (param->type) {
-    case TYPE_INT: text_printf(out, "%d", *(const int32_t *)field); break;
-    case TYPE_WORD: text_printf(out, "\"%s\"", param->words[*(const int32_t *)field]); break;
-    case TYPE_FLOATS: write_floats(out, field, param->least); break;
-    case TYPE_FEATURES: write_set(out, param, request->features); break;
-    case TYPE_TENSORS: write_set(out, param, request->job.tensors); break;
-    case TYPE_BLOCK_FILTER: write_block_filter(out, field); break;
-    case TYPE_PRESET: text_json_string(out, field, strlen(field)); break;
-    case TYPE_COUNTS:
-      text_put(out, "[");
-      for (int32_t i = 0; i < request->num_clouds; i++)
-        text_printf(out, "%s%d", i ? "," : "", request->point_counts[i]);
-      text_put(out, "]");
-      break;
-  }
-}
-
-void voxelize_request_write(const struct voxelize_request *request, struct text *out) {
+void job_request_write(const struct job_request *request, struct text *out) {
   const char *comma = "";
   text_put(out, "{");
   for (size_t i = 0; i < PARAM_COUNT; i++) {
     bool given = request->given & bit_of(&params[i]);
+    if (!takes(request, &params[i])) continue;
     // Without a default there is no value to show; outputs always has one, the tensors in effect.
     if (!given && !params[i].initial && params[i].type != TYPE_TENSORS) continue;
     text_printf(out, "%s\"%s\":", comma, params[i].name);
-    write_value(&params[i], request, out);
+    param_write(&params[i], request, out);
     comma = ",";
   }
   text_put(out, "}");
 }
 
-void params_describe(struct text *out) {
-  static const char *const types[] = {"int", "floats", "string", "list", "list", "list", "ints", "string"};
-  text_put(out, "[");
+void params_describe(enum job_kind kind, struct text *out) {
+  static const char *const types[] = {"int", "floats", "string", "list", "list", "list", "ints", "ints", "string"};
+  const char *comma = "[";
   for (size_t i = 0; i < PARAM_COUNT; i++) {
     char allowed[256];
-    allowed_text(&params[i], allowed, sizeof allowed);
-    text_printf(out, "%s\n    {\"name\":\"%s\",\"type\":\"%s\",\"default\":", i ? "," : "", params[i].name,
+    if (!(params[i].kinds & JOB_KIND_BIT(kind))) continue;
+    param_allowed(&params[i], allowed, sizeof allowed);
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"type\":\"%s\",\"default\":", comma, params[i].name,
                 types[params[i].type]);
+    comma = ",";
     if (params[i].initial)
       text_json_string(out, params[i].initial, strlen(params[i].initial));
     else

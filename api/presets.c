@@ -16,7 +16,7 @@ enum { MAX_PRESETS = 256, MAX_VALUE = 16384 };
 struct preset {
   char name[64];
   char description[512];
-  struct voxelize_request request;
+  struct job_request request;
 };
 
 struct presets {
@@ -60,14 +60,14 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
     struct problem problem;
     if (strcmp(name, "preset") == 0 || !value_text(value, &text) || !text_complete(&text))
       return fail(error, error_size, "preset %s: %s cannot stand in a preset in this form", preset->name, name);
-    if (!voxelize_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
+    if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
       return fail(error, error_size, "preset %s: %s", preset->name, problem.detail);
   }
   // The preset's own name is what its requests will show; a preset that cannot be used is found here, not by a client.
   struct problem problem;
-  struct voxelize_request *request = &preset->request;
-  if (!voxelize_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
-      !voxelize_request_finish(request, &problem))
+  struct job_request *request = &preset->request;
+  if (!job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
+      !job_request_finish(request, &problem))
     return fail(error, error_size, "preset %s: %s", preset->name, problem.detail);
   return true;
 }
@@ -80,7 +80,7 @@ static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t
     return fail(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
                 sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
-  voxelize_request_init(&preset->request);
+  job_request_init(&preset->request, JOB_VOXELIZE);
   return set_parameters(preset, parameters, error, error_size);
 }
 
@@ -195,7 +195,7 @@ const struct preset *presets_find(const struct presets *presets, const char *nam
 size_t presets_count(const struct presets *presets) { return presets->count; }
 const struct preset *presets_at(const struct presets *presets, size_t index) { return presets->item[index]; }
 const char *preset_name(const struct preset *preset) { return preset->name; }
-const struct voxelize_request *presets_request(const struct preset *preset) { return &preset->request; }
+const struct job_request *presets_request(const struct preset *preset) { return &preset->request; }
 
 void preset_write(const struct preset *preset, struct text *out) {
   text_put(out, "{\"name\":");
@@ -203,7 +203,7 @@ void preset_write(const struct preset *preset, struct text *out) {
   text_put(out, ",\"description\":");
   text_json_string(out, preset->description, strlen(preset->description));
   text_put(out, ",\"parameters\":");
-  voxelize_request_write(&preset->request, out);
+  job_request_write(&preset->request, out);
   text_put(out, "}");
 }
 

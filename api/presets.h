@@ -27,7 +27,7 @@ size_t presets_count(const struct presets *presets);
 const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
 
 const char *preset_name(const struct preset *preset);
-const struct voxelize_request *presets_request(const struct preset *preset);  // the defaults with the preset over them
+const struct job_request *presets_request(const struct preset *preset);  // the defaults with the preset over them
 
 // One preset as a JSON object; all as {"presets":[...]}.
 void preset_write(const struct preset *preset, struct text *out);

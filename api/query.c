@@ -14,19 +14,19 @@ static const struct query_item *find_item(const struct query *query, const char 
   return NULL;
 }
 
-static bool set_item(struct voxelize_request *request, const struct query_item *item, struct problem *problem) {
-  return voxelize_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
+static bool set_item(struct job_request *request, const struct query_item *item, struct problem *problem) {
+  return job_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
 }
 
 // Where the query starts from: the defaults, or its preset.
-static bool start_from(struct voxelize_request *request, const struct query *query, const struct presets *presets,
-                       struct problem *problem) {
+static bool start_from(struct job_request *request, enum job_kind kind, const struct query *query,
+                       const struct presets *presets, struct problem *problem) {
   const struct query_item *item = find_item(query, "preset");
-  voxelize_request_init(request);
-  if (!item) return true;
+  job_request_init(request, kind);
+  if (!item || kind != JOB_VOXELIZE) return true;
   if (!set_item(request, item, problem)) return false;
   const struct preset *preset = presets_find(presets, request->preset);
-  if (!preset) return voxelize_request_refuse("preset", item->value, item->value_length, problem);
+  if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
   *request = *presets_request(preset);
   return true;
 }
@@ -37,11 +37,11 @@ static bool is_repeated(const struct query *query, const char *name) {
   return times > 1;
 }
 
-bool voxelize_request_from_query(struct voxelize_request *request, const struct query *query,
-                                 const struct presets *presets, struct problem *problem) {
-  if (!start_from(request, query, presets, problem)) return false;
-  // A query that asks for other features than its preset means their tensors, not the preset's list.
-  if (find_item(query, "feature")) voxelize_request_unset_outputs(request);
+bool job_request_from_query(struct job_request *request, enum job_kind kind, const struct query *query,
+                            const struct presets *presets, struct problem *problem) {
+  if (!start_from(request, kind, query, presets, problem)) return false;
+  // A query that asks for other features than its preset, or for samples, means their tensors, not the preset's list.
+  if (find_item(query, "feature") || find_item(query, "fps")) job_request_unset_outputs(request);
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!set_item(request, item, problem)) return false;
@@ -50,5 +50,5 @@ bool voxelize_request_from_query(struct voxelize_request *request, const struct 
     if (is_repeated(query, name))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
   }
-  return voxelize_request_finish(request, problem);
+  return job_request_finish(request, problem);
 }

@@ -24,7 +24,7 @@ struct query {
 
 // The query's preset, then every other parameter over it, each name once, then all held against each other. False with a
 // problem.
-VX_WARN_UNUSED bool voxelize_request_from_query(struct voxelize_request *request, const struct query *query,
-                                                const struct presets *presets, struct problem *problem);
+VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum job_kind kind, const struct query *query,
+                                           const struct presets *presets, struct problem *problem);
 
 #endif

@@ -37,6 +37,8 @@ enum vx_status {
   VX_REFUSED,        // the request cannot be satisfied; error text says why
   VX_OUT_OF_MEMORY,  // host or device; the same job may succeed later
   VX_DEVICE_LOST,    // nothing more may be run on this device
+  VX_STOPPED,        // the job's own `stopped` said so
+  VX_STATUS_COUNT,
 };
 
 struct vx_error {
@@ -57,7 +59,14 @@ struct vx_block_filter {
   float low, high;
 };
 
-// The tensors that a voxelize job can write. Their names, dtypes and shapes stand in one table (tensors.c).
+// What farthest point sampling chooses from.
+enum vx_sampling {
+  VX_SAMPLE_NONE,    // nothing is sampled
+  VX_SAMPLE_POINTS,  // the points of each cloud; no voxels are made
+  VX_SAMPLE_VOXELS,  // the mean of each voxel, as float32, in the order of the rows
+};
+
+// The tensors that a job can write. Their names, dtypes and shapes stand in one table (tensors.c).
 enum vx_tensor {
   VX_VOXEL_COORDS,
   VX_VOXEL_NUM_POINTS,
@@ -66,11 +75,28 @@ enum vx_tensor {
   VX_PILLAR_FEATURES,
   VX_POINT_VOXEL_IDS,
   VX_VOXEL_POINT_MASK,
+  VX_SAMPLED_INDICES,
+  VX_SAMPLED_POINTS,
+  VX_SAMPLED_DISTANCES,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
+#define VX_VOXEL_TENSORS (VX_TENSOR_BIT(VX_SAMPLED_INDICES) - 1)
+#define VX_SAMPLED_TENSORS (VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_SAMPLED_INDICES))
 
-struct vx_voxelize_params {
+// Farthest point sampling, of each cloud on its own, among its candidates: those of its points or voxel means whose x, y
+// and z are finite. The first sample is the first candidate from number `start` on or, where none follows, of all. Each next
+// one is the candidate of the largest distance to those chosen before it, the first of these if there are several;
+// distances are float32, squared: (dx*dx + dy*dy) + dz*dz. Numbers count the cloud's points or voxels from 0, the others
+// that are not candidates included.
+struct vx_sampling_params {
+  enum vx_sampling from;
+  int32_t start;
+  bool stacked;      // all clouds' samples follow on each other; else each cloud has as many, and a row of them
+  int64_t max_work;  // the most that points (or voxels) times samples, summed over the clouds, may be
+};
+
+struct vx_params {
   float range_min[3], range_max[3];  // x, y, z; metres
   float voxel_size[3];               // x, y, z; metres
   int32_t num_features;              // C
@@ -81,6 +107,7 @@ struct vx_voxelize_params {
   enum vx_order order;
   enum vx_fill fill;
   struct vx_block_filter block_filter;
+  struct vx_sampling_params sampling;
   uint32_t tensors;  // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
 };
 
@@ -91,8 +118,8 @@ struct vx_grid {
 
 // Fills `grid`. VX_REFUSED with a reason if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if
 // cells x num_clouds exceeds VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
-VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize_params *params, int32_t num_clouds,
-                                         struct vx_grid *grid, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_params *params, int32_t num_clouds, struct vx_grid *grid,
+                                         struct vx_error *error);
 
 struct vx_shape {
   enum vx_dtype dtype;
@@ -113,15 +140,29 @@ const char *vx_tensor_name(enum vx_tensor tensor);
 const char *vx_dtype_name(enum vx_dtype dtype);  // as safetensors spells it: F32, F16, I32, U8
 size_t vx_dtype_size(enum vx_dtype dtype);
 
-// Lays out the tensors of `params` for num_points points (all clouds) and num_voxels voxels (all clouds).
-// VX_REFUSED if the block would not fit a size_t.
-VX_WARN_UNUSED enum vx_status vx_layout_of(const struct vx_voxelize_params *params, int64_t num_points,
-                                           int64_t num_voxels, struct vx_layout *layout, struct vx_error *error);
+// What the shapes of a job's tensors follow from; each of all clouds together.
+struct vx_sizes {
+  int64_t points, voxels, clouds, samples;
+};
+
+// Lays out the tensors of `params`. VX_REFUSED if the block would not fit a size_t.
+VX_WARN_UNUSED enum vx_status vx_layout_of(const struct vx_params *params, const struct vx_sizes *sizes,
+                                           struct vx_layout *layout, struct vx_error *error);
+
+// VX_REFUSED with a reason unless every cloud that is to be sampled has as many points (or voxels) as samples and one of
+// number `start`, and all work is within max_work. `from` and `samples` are [num_clouds].
+VX_WARN_UNUSED enum vx_status vx_check_samples(const struct vx_sampling_params *sampling, int32_t num_clouds,
+                                               const int32_t *from, const int32_t *samples, struct vx_error *error);
+// The same of one cloud, once it is known how many of its points (or voxels) are candidates.
+VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_sampling_params *sampling, int32_t cloud,
+                                                  int64_t candidates, int32_t samples, struct vx_error *error);
 
 // Every point has one fate: received = kept + not_finite + out_of_range + over_voxel_cap + over_max_voxels + block_filtered.
+// Where no voxels are made, kept are those that may be sampled.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
+  int64_t sampled;
 };
 
 enum vx_stage {
@@ -134,17 +175,21 @@ enum vx_stage {
 };
 const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, copy_out
 
-struct vx_voxelize_job {
+struct vx_job {
   // In; all memory is the caller's and outlives the call.
-  struct vx_voxelize_params params;
-  const void *points;           // [N, C] params.input_dtype, little-endian, 64-byte aligned; N = sum of point_counts
-  int32_t num_clouds;           // 1..VX_MAX_CLOUDS
-  const int32_t *point_counts;  // [num_clouds]
+  struct vx_params params;
+  const void *points;            // [N, C] params.input_dtype, little-endian, 64-byte aligned; N = sum of point_counts
+  int32_t num_clouds;            // 1..VX_MAX_CLOUDS
+  const int32_t *point_counts;   // [num_clouds]
+  const int32_t *sample_counts;  // [num_clouds], 0 or more each; may be NULL where nothing is sampled
   // Called once, on the lane's thread, when the sizes are known: gives layout->bytes bytes of VX_TENSOR_ALIGNMENT-aligned
   // memory (from vx_backend.host_alloc) or sets a status other than VX_OK, which the run then returns. The job's counts and
   // voxel_counts are already filled. Not called when params.tensors is 0.
   enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
   void *output_cls;
+  // Asked now and then while samples are chosen, which may take long; true: the run ends early with VX_STOPPED. May be NULL.
+  bool (*stopped)(void *cls);
+  void *stopped_cls;
 
   // Out.
   int32_t *voxel_counts;  // [num_clouds], caller's memory: rows of each cloud
@@ -152,8 +197,15 @@ struct vx_voxelize_job {
   int64_t stage_ns[VX_STAGE_COUNT];
 };
 
+// As vx_check_samples, for a job whose clouds have `from` points (or voxels) each; fills counts.sampled.
+VX_WARN_UNUSED enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct vx_error *error);
+
 struct vx_device;
 struct vx_lane;
+
+// What a lane is opened for. It runs jobs of any kind, but those that sample may keep it busy for long: they then go to
+// lanes that give way to others.
+enum vx_lane_use { VX_LANE_VOXELIZE, VX_LANE_SAMPLE, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"
@@ -172,9 +224,10 @@ struct vx_backend {
   void (*describe)(const struct vx_device *device, struct vx_description *description);
 
   // A lane holds the scratch of one worker; it grows to what its jobs need and is reused, never cleared whole.
-  VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, struct vx_lane **lane, struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
+                                             struct vx_error *error);
   void (*lane_close)(struct vx_lane *lane);
-  VX_WARN_UNUSED enum vx_status (*voxelize)(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
+  VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
   // Memory for input and output of jobs, aligned to 4096 bytes; for a GPU pinned, for all devices of the backend, where that
   // can be had. NULL when there is none.

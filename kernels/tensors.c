@@ -15,6 +15,8 @@ enum extent {
   EXTENT_COORDS,   // batch, z, y, x
   EXTENT_COLUMNS,  // num_features
   EXTENT_PILLAR,   // num_features, offsets from the mean, offsets from the centre
+  EXTENT_CLOUDS,   // left out where samples are stacked
+  EXTENT_SAMPLES,  // of one cloud, or of all where they are stacked
 };
 
 #define MAX_RANK 3
@@ -32,6 +34,9 @@ static const struct tensor_row {
     [VX_PILLAR_FEATURES] = {"pillar_features", VX_FLOAT32, true, {EXTENT_VOXELS, EXTENT_CAP, EXTENT_PILLAR}},
     [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, false, {EXTENT_POINTS}},
     [VX_VOXEL_POINT_MASK] = {"voxel_point_mask", VX_UINT8, false, {EXTENT_VOXELS, EXTENT_CAP}},
+    [VX_SAMPLED_INDICES] = {"sampled_indices", VX_INT32, false, {EXTENT_CLOUDS, EXTENT_SAMPLES}},
+    [VX_SAMPLED_POINTS] = {"sampled_points", VX_FLOAT32, false, {EXTENT_CLOUDS, EXTENT_SAMPLES, EXTENT_COLUMNS}},
+    [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, false, {EXTENT_CLOUDS, EXTENT_SAMPLES}},
 };
 
 static const struct dtype_row {
@@ -62,7 +67,7 @@ __attribute__((format(printf, 2, 3))) static enum vx_status refuse(struct vx_err
   return VX_REFUSED;
 }
 
-enum vx_status vx_grid_of(const struct vx_voxelize_params *params, int32_t num_clouds, struct vx_grid *grid,
+enum vx_status vx_grid_of(const struct vx_params *params, int32_t num_clouds, struct vx_grid *grid,
                           struct vx_error *error) {
   for (int axis = 0; axis < 3; axis++) {
     float cells = roundf((params->range_max[axis] - params->range_min[axis]) / params->voxel_size[axis]);
@@ -85,32 +90,36 @@ enum vx_status vx_grid_of(const struct vx_voxelize_params *params, int32_t num_c
   return VX_OK;
 }
 
-static int64_t extent_of(enum extent extent, const struct vx_voxelize_params *params, int64_t num_points,
-                         int64_t num_voxels) {
+static int64_t extent_of(enum extent extent, const struct vx_params *params, const struct vx_sizes *sizes) {
   switch (extent) {
-    case EXTENT_POINTS: return num_points;
-    case EXTENT_VOXELS: return num_voxels;
+    case EXTENT_POINTS: return sizes->points;
+    case EXTENT_VOXELS: return sizes->voxels;
     case EXTENT_CAP: return params->max_points_per_voxel;
     case EXTENT_COORDS: return 4;
     case EXTENT_COLUMNS: return params->num_features;
     case EXTENT_PILLAR: return (int64_t)params->num_features + 6;
+    case EXTENT_CLOUDS: return sizes->clouds;
+    case EXTENT_SAMPLES: return params->sampling.stacked ? sizes->samples : sizes->samples / sizes->clouds;
     case EXTENT_NONE: break;
   }
   return 1;
 }
 
-static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_voxelize_params *params, int64_t num_points,
-                               int64_t num_voxels, struct vx_shape *shape, struct vx_error *error) {
+static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_params *params, const struct vx_sizes *sizes,
+                               struct vx_shape *shape, struct vx_error *error) {
   const struct tensor_row *row = &tensor_table[tensor];
   *shape = (struct vx_shape){.dtype = row->feature_dtype ? params->feature_dtype : row->dtype};
   shape->bytes = vx_dtype_size(shape->dtype);
-  for (; shape->rank < MAX_RANK && row->extents[shape->rank] != EXTENT_NONE; shape->rank++) {
-    enum extent extent = row->extents[shape->rank];
+  for (int i = 0; i < MAX_RANK && row->extents[i] != EXTENT_NONE; i++) {
+    enum extent extent = row->extents[i];
+    if (extent == EXTENT_CLOUDS && params->sampling.stacked) {
+      continue;
+    }
     if (extent == EXTENT_CAP && params->max_points_per_voxel == 0) {
       return refuse(error, "%s has no shape without a cap: max_points_per_voxel must be at least 1", row->name);
     }
-    int64_t length = extent_of(extent, params, num_points, num_voxels);
-    shape->dims[shape->rank] = length;
+    int64_t length = extent_of(extent, params, sizes);
+    shape->dims[shape->rank++] = length;
     if (__builtin_mul_overflow(shape->bytes, (uint64_t)length, &shape->bytes)) {
       return refuse(error, "%s does not fit in memory", row->name);
     }
@@ -118,15 +127,15 @@ static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_voxelize_p
   return VX_OK;
 }
 
-enum vx_status vx_layout_of(const struct vx_voxelize_params *params, int64_t num_points, int64_t num_voxels,
-                            struct vx_layout *layout, struct vx_error *error) {
+enum vx_status vx_layout_of(const struct vx_params *params, const struct vx_sizes *sizes, struct vx_layout *layout,
+                            struct vx_error *error) {
   *layout = (struct vx_layout){.tensors = params->tensors};
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if ((params->tensors & VX_TENSOR_BIT(tensor)) == 0) {
       continue;
     }
     struct vx_shape *shape = &layout->shape[tensor];
-    enum vx_status status = shape_of(tensor, params, num_points, num_voxels, shape, error);
+    enum vx_status status = shape_of(tensor, params, sizes, shape, error);
     if (status != VX_OK) {
       return status;
     }
@@ -141,4 +150,46 @@ enum vx_status vx_layout_of(const struct vx_voxelize_params *params, int64_t num
     }
   }
   return VX_OK;
+}
+
+enum vx_status vx_check_samples(const struct vx_sampling_params *sampling, int32_t num_clouds, const int32_t *from,
+                                const int32_t *samples, struct vx_error *error) {
+  const char *what = sampling->from == VX_SAMPLE_VOXELS ? "voxels" : "points";
+  int64_t work = 0;
+  for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
+    if (samples[cloud] > from[cloud]) {
+      return refuse(error, "cloud %d has %d %s, fewer than the %d samples asked of it", (int)cloud, (int)from[cloud],
+                    what, (int)samples[cloud]);
+    }
+    if (samples[cloud] > 0 && sampling->start >= from[cloud]) {
+      return refuse(error, "cloud %d has %d %s, so none of number %d to start from", (int)cloud, (int)from[cloud], what,
+                    (int)sampling->start);
+    }
+    if (__builtin_add_overflow(work, (int64_t)from[cloud] * samples[cloud], &work)) {
+      work = INT64_MAX;
+    }
+  }
+  if (work > sampling->max_work) {
+    return refuse(error, "%lld %s times samples are too much work for one request; allowed: up to %lld",
+                  (long long)work, what, (long long)sampling->max_work);
+  }
+  return VX_OK;
+}
+
+enum vx_status vx_check_candidates(const struct vx_sampling_params *sampling, int32_t cloud, int64_t candidates,
+                                   int32_t samples, struct vx_error *error) {
+  if (samples <= candidates) {
+    return VX_OK;
+  }
+  return refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples asked of it",
+                (int)cloud, (long long)candidates, sampling->from == VX_SAMPLE_VOXELS ? "voxels" : "points",
+                (int)samples);
+}
+
+enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct vx_error *error) {
+  enum vx_status status = vx_check_samples(&job->params.sampling, job->num_clouds, from, job->sample_counts, error);
+  for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
+    job->counts.sampled += job->sample_counts[cloud];
+  }
+  return status;
 }

@@ -132,7 +132,12 @@ static bool read_query(struct request *request) {
   if (query.count > QUERY_MAX_ITEMS)
     return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL, "the query has more than %d parameters",
                        QUERY_MAX_ITEMS);
-  return voxelize_request_from_query(&request->voxelize, &query, request->server->presets, &request->problem);
+  struct server *server = request->server;
+  if (!job_request_from_query(&request->asked, route_job(request->endpoint), &query, server->presets,
+                              &request->problem))
+    return false;
+  request->asked.job.sampling.max_work = server->options.max_sampling_work;
+  return true;
 }
 
 // ---- body -------------------------------------------------------------------------------------------------------------
@@ -150,17 +155,17 @@ static bool check_length(struct request *request, bool declared, bool *early) {
 
 static bool check_rows(struct request *request) {
   if (request->body_bytes < 0) return true;
-  int64_t row = (int64_t)voxelize_request_row_bytes(&request->voxelize);
+  int64_t row = (int64_t)job_request_row_bytes(&request->asked);
   if (request->body_bytes % row)
     return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
                        "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
-                       (long long)request->body_bytes, (long long)row, request->voxelize.job.num_features);
-  return voxelize_request_split(&request->voxelize, request->body_bytes / row, &request->problem);
+                       (long long)request->body_bytes, (long long)row, request->asked.job.num_features);
+  return job_request_split(&request->asked, request->body_bytes / row, &request->problem);
 }
 
 static bool reserve_input(struct request *request) {
   struct server *server = request->server;
-  if (queue_is_full(&server->queue))
+  if (queue_is_full(&server->queues[request_lane_use(request)]))
     return problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
                        (long long)server->options.queue_depth);
   if (request->body_bytes <= 0) return true;  // of a chunked body the size is not known yet
@@ -196,7 +201,7 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
                        path);
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (request->endpoint != ENDPOINT_VOXELIZE) return true;
+  if (route_job(request->endpoint) == JOB_KINDS) return true;
   if (atomic_load(&request->server->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->metadata_only = wants_metadata_only(request);

@@ -35,21 +35,30 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   return VX_OK;
 }
 
+// Called by the backend while it samples.
+static bool is_stopped(void *cls) {
+  const struct request *request = cls;
+  return request_is_stale(request, clock_ns()) || atomic_load(&request->server->hurry);
+}
+
 static void prepare(struct request *request, int64_t now_ns) {
   static _Alignas(VX_TENSOR_ALIGNMENT) const char no_points[VX_TENSOR_ALIGNMENT];
-  request->job = (struct vx_voxelize_job){
-      .params = request->voxelize.job,
+  request->job = (struct vx_job){
+      .params = request->asked.job,
       .points = request->input ? request->input->data : no_points,
-      .num_clouds = request->voxelize.num_clouds,
-      .point_counts = request->voxelize.point_counts,
+      .num_clouds = request->asked.num_clouds,
+      .point_counts = request->asked.point_counts,
+      .sample_counts = request->asked.sample_counts,
       .output = provide_output,
       .output_cls = request,
+      .stopped = is_stopped,
+      .stopped_cls = request,
       .voxel_counts = request->voxel_counts,
   };
   if (request->metadata_only) request->job.params.tensors = 0;
   request->answer = (struct answer){
       .request_id = request->id,
-      .request = &request->voxelize,
+      .request = &request->asked,
       .job = &request->job,
       .receive_ns = request->queued_ns - request->started_ns,
       .queue_ns = now_ns - request->queued_ns,
@@ -73,8 +82,10 @@ static bool write_metadata(struct request *request) {
 }
 
 static bool failed(struct request *request, enum vx_status status, const struct vx_error *error) {
-  static const enum problem_kind kinds[] = {
-      [VX_REFUSED] = PROBLEM_IMPOSSIBLE, [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL, [VX_DEVICE_LOST] = PROBLEM_DEFECT};
+  static const enum problem_kind kinds[VX_STATUS_COUNT] = {[VX_STOPPED] = PROBLEM_DEADLINE,
+                                                           [VX_REFUSED] = PROBLEM_IMPOSSIBLE,
+                                                           [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
+                                                           [VX_DEVICE_LOST] = PROBLEM_DEFECT};
   return problem_set(&request->problem, kinds[status], NULL, "%s", error->text);
 }
 
@@ -84,7 +95,7 @@ static enum vx_status run_on(struct request *request, const struct device *devic
                              struct vx_error *error) {
   request->answer.backend = device->backend->name;
   request->answer.device = device->description.name;
-  return device->backend->voxelize(lane, &request->job, error);
+  return device->backend->run(lane, &request->job, error);
 }
 
 // A GPU did not do its job. If it never will again, that is told once, and the others take over.
@@ -114,7 +125,7 @@ static enum vx_status run_lanes(struct request *request, struct worker *worker, 
   struct vx_error gpu_error = {""};
   if (gpu && !device_is_lost(gpu)) {
     gpu_status = run_on(request, gpu, worker->gpu_lane, error);
-    if (gpu_status == VX_OK || request->output_refused) return gpu_status;
+    if (gpu_status == VX_OK || gpu_status == VX_STOPPED || request->output_refused) return gpu_status;
     if (request->output) buffer_give(request->output);
     request->output = NULL;
     gpu_error = *error;
@@ -145,6 +156,9 @@ static bool run(struct request *request, struct worker *worker) {
                        (long long)((now_ns - request->queued_ns) / NS_PER_MS));
   prepare(request, now_ns);
   enum vx_status status = run_lanes(request, worker, &error);
+  if (status == VX_STOPPED && atomic_load(&request->server->hurry))
+    return problem_set(&request->problem, PROBLEM_DRAINING, NULL,
+                       "the server is stopping and its time to drain is over");
   if (status != VX_OK) return failed(request, status, &error);
   request->answer.total_ns = clock_ns() - request->started_ns;
   if (request->metadata_only) {

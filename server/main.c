@@ -78,7 +78,9 @@ static void refuse(struct request *list, enum problem_kind kind, const char *det
 
 static void on_tick(void *cls, int64_t now_ns) {
   (void)cls;
-  refuse(queue_take_stale(&server.queue, now_ns), PROBLEM_DEADLINE, "the job waited to its deadline and had not begun");
+  for (int use = 0; use < VX_LANE_USES; use++)
+    refuse(queue_take_stale(&server.queues[use], now_ns), PROBLEM_DEADLINE,
+           "the job waited to its deadline and had not begun");
 }
 
 static bool start(char *error, size_t error_size) {
@@ -90,7 +92,10 @@ static bool start(char *error, size_t error_size) {
   if (!raise_file_limit(error, error_size) || !devices_open(&server.devices, options, error, error_size)) return false;
   const struct device *device = devices_main(&server.devices);
   buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes);
-  queue_init(&server.queue, options->queue_depth, server.devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0);
+  // Samples take longer than waking up.
+  int64_t awake_ns = server.devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
+  queue_init(&server.queues[VX_LANE_VOXELIZE], options->queue_depth, awake_ns);
+  queue_init(&server.queues[VX_LANE_SAMPLE], options->queue_depth, 0);
   requests_init(&server.requests);
   if (!workers_start(&server, error, error_size) ||
       !watcher_start(&server.watcher, &limits, on_tick, NULL, error, error_size) ||
@@ -104,7 +109,8 @@ static bool start(char *error, size_t error_size) {
   log_string(&line, "backend", device->backend->name);
   log_string(&line, "device", device->description.name);
   log_integer(&line, "devices", server.devices.count > 0 ? server.devices.count : 1);
-  log_integer(&line, "workers", workers_at_work(&server.workers));
+  log_integer(&line, "workers", workers_at_work(&server.workers, VX_LANE_VOXELIZE));
+  log_integer(&line, "sampling_workers", workers_at_work(&server.workers, VX_LANE_SAMPLE));
   log_end(&line);
   return true;
 }
@@ -136,11 +142,14 @@ static bool drain(void) {
   atomic_store(&server.phase, PHASE_DRAINING);
   if (!wait_until(&server.requests.active, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "waiting jobs are refused");
-    refuse(queue_take_all(&server.queue), PROBLEM_DRAINING, "the server is stopping and its time to drain is over");
+    for (int use = 0; use < VX_LANE_USES; use++)
+      refuse(queue_take_all(&server.queues[use]), PROBLEM_DRAINING,
+             "the server is stopping and its time to drain is over");
+    atomic_store(&server.hurry, true);
   }
   // Refusals and pages that are being sent; a client that goes on trickling a refused body is not waited for.
   (void)wait_until(&server.requests.open, clock_ns() + NS_PER_S);
-  queue_close(&server.queue);
+  for (int use = 0; use < VX_LANE_USES; use++) queue_close(&server.queues[use]);
   return wait_until(&server.workers.running, clock_ns() + 5 * NS_PER_S);
 }
 
@@ -152,7 +161,7 @@ static void stop(void) {
   watcher_destroy(&server.watcher);
   requests_destroy(&server.requests);
   workers_destroy(&server.workers);
-  queue_destroy(&server.queue);
+  for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&server.queues[use]);
   buffers_destroy(&server.buffers);
   devices_close(&server.devices);
   presets_free(server.presets);

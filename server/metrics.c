@@ -11,6 +11,7 @@ static const double bucket_seconds[METRIC_BUCKETS] = {0.0001, 0.00025, 0.0005, 0
                                                       0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
 static const char *const fate_names[FATE_COUNT] = {
     "kept", "not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered"};
+static const char *const lane_use_names[VX_LANE_USES] = {"voxelize", "sample"};
 static const char *const voxel_fate_names[VOXEL_FATE_COUNT] = {"kept", "dropped", "block_filtered"};
 
 static const char *span_name(int span) {
@@ -40,7 +41,7 @@ static void observe(struct histogram *histogram, int64_t ns) {
 }
 
 const char *metrics_failure_name(enum vx_status status) {
-  static const char *const names[] = {"none", "refused", "out_of_memory", "device_lost"};
+  static const char *const names[] = {"none", "refused", "out_of_memory", "device_lost", "stopped"};
   return names[status];
 }
 
@@ -52,6 +53,7 @@ void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *c
                                       counts->over_voxel_cap, counts->over_max_voxels, counts->block_filtered};
   const int64_t voxels[VOXEL_FATE_COUNT] = {counts->voxels_kept, counts->voxels_dropped, counts->voxels_block_filtered};
   add(&metrics->jobs[on_gpu], 1);
+  add(&metrics->samples, counts->sampled);
   for (int i = 0; i < FATE_COUNT; i++) add(&metrics->points[i], points[i]);
   for (int i = 0; i < VOXEL_FATE_COUNT; i++) add(&metrics->voxels[i], voxels[i]);
   for (int i = 0; i < SPAN_COUNT; i++) observe(&metrics->spans[i], spans_ns[i]);
@@ -149,14 +151,20 @@ static void write_received(struct server *server, const char *name, struct text 
 static void write_sent(struct server *server, const char *name, struct text *out) {
   sample(out, name, get(&server->metrics.sent_bytes));
 }
+static void write_samples(struct server *server, const char *name, struct text *out) {
+  sample(out, name, get(&server->metrics.samples));
+}
 static void write_depth(struct server *server, const char *name, struct text *out) {
-  sample(out, name, (unsigned long long)queue_depth(&server->queue));
+  for (int use = 0; use < VX_LANE_USES; use++)
+    text_printf(out, "%s{lanes=\"%s\"} %lld\n", name, lane_use_names[use],
+                (long long)queue_depth(&server->queues[use]));
 }
 static void write_active(struct server *server, const char *name, struct text *out) {
   sample(out, name, (unsigned long long)atomic_load(&server->requests.active));
 }
 static void write_running(struct server *server, const char *name, struct text *out) {
-  sample(out, name, (unsigned long long)atomic_load(&server->workers.running));
+  for (int use = 0; use < VX_LANE_USES; use++)
+    text_printf(out, "%s{lanes=\"%s\"} %lld\n", name, lane_use_names[use], workers_running(&server->workers, use));
 }
 static void write_connections(struct server *server, const char *name, struct text *out) {
   sample(out, name, (unsigned long long)atomic_load(&server->watcher.connections));
@@ -187,9 +195,10 @@ static const struct family {
     {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns},
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels},
+    {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", write_samples},
     {"voxeld_stage_duration_seconds", "histogram", "Where the time of answered jobs went.", write_spans},
-    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker.", write_depth},
-    {"voxeld_jobs_running", "gauge", "Jobs on a lane now.", write_running},
+    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by the lanes they are for.", write_depth},
+    {"voxeld_jobs_running", "gauge", "Jobs on a lane now, by what the lane is for.", write_running},
     {"voxeld_requests_active", "gauge", "Requests with a body under way, a job, or its answer.", write_active},
     {"voxeld_connections", "gauge", "Open connections.", write_connections},
     {"voxeld_buffer_bytes", "gauge", "Memory of bodies and answers, in use and kept for reuse.", write_buffers},

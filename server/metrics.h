@@ -29,6 +29,7 @@ struct metrics {
   atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
   atomic_uint_fast64_t points[FATE_COUNT];
   atomic_uint_fast64_t voxels[VOXEL_FATE_COUNT];
+  atomic_uint_fast64_t samples;
   struct histogram spans[SPAN_COUNT];
 };
 

@@ -18,10 +18,11 @@ struct options {
   char presets_dir[1024];
   int32_t backend;    // row of backend_words
   char devices[256];  // see device_list_read
-  int64_t streams, busy_poll_us;
+  int64_t streams, sampling_streams, busy_poll_us;
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
-  int64_t workers, io_threads, queue_depth;
+  int64_t workers, sampling_workers, io_threads, queue_depth;
+  int64_t max_sampling_work;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;
   int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_timeout_s, max_timeout_ms;

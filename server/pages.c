@@ -62,10 +62,13 @@ static bool write_status(struct server *server, const char *name, struct text *o
               phase_name(server), (double)(clock_ns() - server->started_ns) / 1e9);
   text_json_string(out, server->address, strlen(server->address));
   write_backend(&server->devices, out);
-  text_printf(out, ",\"workers\":{\"count\":%lld,\"running\":%lld}", (long long)workers_at_work(&server->workers),
-              (long long)atomic_load(&server->workers.running));
-  text_printf(out, ",\"queue\":{\"depth\":%lld,\"limit\":%lld}", (long long)queue_depth(&server->queue),
-              (long long)options->queue_depth);
+  static const char *const lanes[VX_LANE_USES][2] = {{"workers", "queue"}, {"sampling_workers", "sampling_queue"}};
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lanes[use][0],
+                (long long)workers_at_work(&server->workers, use), workers_running(&server->workers, use));
+    text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lanes[use][1],
+                (long long)queue_depth(&server->queues[use]), (long long)options->queue_depth);
+  }
   text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld}", (long long)atomic_load(&server->requests.active),
               (long long)atomic_load(&server->requests.open));
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
@@ -74,9 +77,10 @@ static bool write_status(struct server *server, const char *name, struct text *o
               (long long)atomic_load(&server->watcher.connections), (long long)options->max_connections);
   text_printf(
       out,
-      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld}}\n",
+      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld,"
+      "\"max_sampling_work\":%lld}}\n",
       (long long)options->max_body_bytes, (long long)options->max_response_bytes, VX_MAX_CLOUDS,
-      (long long)options->max_timeout_ms);
+      (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
   return true;
 }
 
@@ -140,12 +144,16 @@ static void describe_tensors(struct text *out) {
   text_put(out, "]");
 }
 
+static void describe_voxelize(struct text *out) { params_describe(JOB_VOXELIZE, out); }
+static void describe_fps(struct text *out) { params_describe(JOB_FPS, out); }
+
 void describe_write(struct text *out) {
   static const struct {
     const char *name;
     void (*write)(struct text *out);
-  } tables[] = {{"parameters", params_describe}, {"options", options_describe}, {"endpoints", routes_describe},
-                {"problems", describe_problems}, {"metrics", metrics_describe}, {"tensors", describe_tensors}};
+  } tables[] = {{"parameters", describe_voxelize}, {"fps_parameters", describe_fps}, {"options", options_describe},
+                {"endpoints", routes_describe},    {"problems", describe_problems},  {"metrics", metrics_describe},
+                {"tensors", describe_tensors}};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
     text_printf(out, "%s\n  \"%s\": ", i ? "," : "{", tables[i].name);
     tables[i].write(out);

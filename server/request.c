@@ -30,6 +30,10 @@ void request_to(struct request *request, enum request_state state) {
   request->state = state;
 }
 
+enum vx_lane_use request_lane_use(const struct request *request) {
+  return request->asked.job.sampling.from == VX_SAMPLE_NONE ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
+}
+
 bool request_is_stale(const struct request *request, int64_t now_ns) {
   return now_ns > request->deadline_ns || atomic_load(&request->peer->gone);
 }
@@ -59,9 +63,9 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
     peer_linger(&request->server->watcher, request->peer);
     return answer(request);
   }
-  request_to(request, !admitted                                ? REQUEST_DISCARD
-                      : request->endpoint == ENDPOINT_VOXELIZE ? REQUEST_BODY
-                                                               : REQUEST_PAGE);
+  request_to(request, !admitted                                   ? REQUEST_DISCARD
+                      : route_job(request->endpoint) != JOB_KINDS ? REQUEST_BODY
+                                                                  : REQUEST_PAGE);
   request->counted_active = request->state == REQUEST_BODY;
   if (request->counted_active) atomic_fetch_add(&pool->active, 1);
   return MHD_YES;
@@ -126,13 +130,13 @@ static enum MHD_Result receive(struct request *request, const char *data, size_t
 
 // The whole body is here: it must be whole rows that point_counts splits. (Decided at the headers where the length was known.)
 static bool check_body(struct request *request) {
-  int64_t row = (int64_t)voxelize_request_row_bytes(&request->voxelize);
+  int64_t row = (int64_t)job_request_row_bytes(&request->asked);
   if (request->received_bytes % row)
     return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
                        "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row",
                        (long long)request->received_bytes, (long long)row);
   return request->body_bytes >= 0 ||
-         voxelize_request_split(&request->voxelize, request->received_bytes / row, &request->problem);
+         job_request_split(&request->asked, request->received_bytes / row, &request->problem);
 }
 
 // The last call for the body. The library still means to read from the connection, and would do so first thing when it is
@@ -147,13 +151,13 @@ static enum MHD_Result complete(struct request *request) {
 
 static enum MHD_Result submit(struct request *request) {
   struct server *server = request->server;
-  int64_t wait_ms = server->options.max_timeout_ms, asked_ms = request->voxelize.timeout_ms;
+  int64_t wait_ms = server->options.max_timeout_ms, asked_ms = request->asked.timeout_ms;
   request->queued_ns = clock_ns();
   request->deadline_ns = request->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
   request_to(request, REQUEST_QUEUED);
   // First suspend, then publish: from the push on the request is not ours.
   MHD_suspend_connection(request->connection);
-  if (!queue_push(&server->queue, request)) {
+  if (!queue_push(&server->queues[request_lane_use(request)], request)) {
     if (atomic_load(&server->phase) == PHASE_DRAINING)
       problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
     else

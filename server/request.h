@@ -48,7 +48,7 @@ struct request {
   char id[129];
   bool metadata_only;  // the client accepts JSON
   int64_t body_bytes;  // Content-Length; -1 = chunked
-  struct voxelize_request voxelize;
+  struct job_request asked;
 
   // The job.
   int64_t received_bytes;
@@ -60,7 +60,7 @@ struct request {
   bool output_refused;                // no other lane could do better
   bool counted_open, counted_active;  // in the pool's numbers
   int32_t voxel_counts[VX_MAX_CLOUDS];
-  struct vx_voxelize_job job;
+  struct vx_job job;
   struct answer answer;
 
   // How it went.
@@ -88,6 +88,9 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
 void request_close(struct request *request, enum MHD_RequestTerminationCode code);
 
 void request_to(struct request *request, enum request_state state);
+
+// Which lanes are for the request's job.
+enum vx_lane_use request_lane_use(const struct request *request);
 
 // The job needs no run any more: its deadline is over or its client gone.
 bool request_is_stale(const struct request *request, int64_t now_ns);

@@ -24,6 +24,10 @@ enum endpoint route_find(const char *path, const char **name) {
   return ENDPOINT_UNKNOWN;
 }
 
+enum job_kind route_job(enum endpoint endpoint) {
+  return endpoint == ENDPOINT_VOXELIZE ? JOB_VOXELIZE : endpoint == ENDPOINT_FPS ? JOB_FPS : JOB_KINDS;
+}
+
 const char *route_allow(enum endpoint endpoint) {
   return strcmp(routes[endpoint].method, "GET") == 0 ? "GET, HEAD" : "POST";
 }

@@ -2,6 +2,7 @@
 #ifndef VOXELD_ROUTES_H
 #define VOXELD_ROUTES_H
 
+#include "api/params.h"
 #include "api/problem.h"
 #include "api/text.h"
 #include "kernels/kernels.h"
@@ -9,6 +10,7 @@
 // X(endpoint, method, path, doc). A path that ends in * stands for any one name there.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", "points in, voxels out")                                                         \
+  X(FPS, "POST", "/v1/fps", "points in, farthest point samples out")                                                   \
   X(PRESETS, "GET", "/v1/presets", "the named parameter sets, as JSON")                                                \
   X(PRESET, "GET", "/v1/presets/*", "one named parameter set, as JSON")                                                \
   X(STATUS, "GET", "/v1/status", "backend, device, workers, queue, memory, version and uptime, as JSON")               \
@@ -36,6 +38,9 @@ enum endpoint route_find(const char *path, const char **name);
 
 // Whether the endpoint takes the method; a GET endpoint takes HEAD too. Where not, the problem tells what it takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
+
+// What a request to the endpoint is to compute; JOB_KINDS where it is not for that.
+enum job_kind route_job(enum endpoint endpoint);
 
 const char *route_allow(enum endpoint endpoint);  // the value of the Allow header
 

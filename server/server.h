@@ -29,12 +29,13 @@ struct server {
   int64_t started_ns;
   char address[300];         // where it listens
   atomic_int phase;          // enum server_phase
+  atomic_bool hurry;         // the time to drain is over: what runs and can be stopped is
   atomic_bool must_restart;  // a GPU is lost, and on_device_lost says exit
 
   struct devices devices;
   struct presets *presets;
   struct buffers buffers;
-  struct queue queue;
+  struct queue queues[VX_LANE_USES];
   struct request_pool requests;
   struct watcher watcher;
   struct workers workers;

@@ -33,10 +33,16 @@ void workers_wake(struct workers *workers) {
   pthread_mutex_unlock(&workers->lock);
 }
 
-int64_t workers_at_work(const struct workers *workers) {
+int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
   int64_t at_work = 0;
-  for (int64_t i = 0; i < workers->count; i++) at_work += is_needed(&workers->worker[i], workers->devices);
+  for (int64_t i = 0; i < workers->count; i++)
+    at_work += workers->worker[i].use == use && is_needed(&workers->worker[i], workers->devices);
   return at_work;
+}
+
+long long workers_running(struct workers *workers, enum vx_lane_use use) {
+  long long sampling = atomic_load(&workers->sampling);
+  return use == VX_LANE_SAMPLE ? sampling : atomic_load(&workers->running) - sampling;
 }
 
 // ---- threads ----------------------------------------------------------------------------------------------------------
@@ -44,21 +50,27 @@ int64_t workers_at_work(const struct workers *workers) {
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct server *server = worker->server;
+  struct workers *workers = &server->workers;
+  struct queue *queue = &server->queues[worker->use];
   struct request *request;
-  while (stand_by(worker, &server->workers) && (request = queue_pop(&server->queue, &worker->waiter))) {
+  int samples = worker->use == VX_LANE_SAMPLE;
+  while (stand_by(worker, workers) && (request = queue_pop(queue, &worker->waiter))) {
     // Its GPU may have been lost while it waited: then others do better.
-    if (!is_needed(worker, &server->devices) && queue_push(&server->queue, request)) continue;
-    atomic_fetch_add(&server->workers.running, 1);
+    if (!is_needed(worker, &server->devices) && queue_push(queue, request)) continue;
+    atomic_fetch_add(&workers->running, 1);
+    atomic_fetch_add(&workers->sampling, samples);
     request_run(request, worker);
-    atomic_fetch_sub(&server->workers.running, 1);
+    atomic_fetch_sub(&workers->sampling, samples);
+    atomic_fetch_sub(&workers->running, 1);
     request_resume(request);
   }
   return NULL;
 }
 
-static bool open_lane(const struct device *device, struct vx_lane **lane, char *error, size_t error_size) {
+static bool open_lane(const struct device *device, enum vx_lane_use use, struct vx_lane **lane, char *error,
+                      size_t error_size) {
   struct vx_error reason = {""};
-  if (device->backend->lane_open(device->handle, lane, &reason) == VX_OK) return true;
+  if (device->backend->lane_open(device->handle, use, lane, &reason) == VX_OK) return true;
   snprintf(error, error_size, "worker on %s: %s", device->description.name, reason.text);
   *lane = NULL;
   return false;
@@ -73,7 +85,7 @@ static void close_lanes(struct worker *worker) {
 static bool open_gpu_lane(struct worker *worker, char *error, size_t error_size) {
   struct server *server = worker->server;
   if (!worker->gpu || device_is_lost(worker->gpu)) return true;
-  if (open_lane(worker->gpu, &worker->gpu_lane, error, error_size)) return true;
+  if (open_lane(worker->gpu, worker->use, &worker->gpu_lane, error, error_size)) return true;
   if (server->options.backend == BACKEND_CUDA) return false;
   log_event(LOG_WARNING, "a GPU is left out", "reason", error);
   (void)device_lose(&server->devices, worker->gpu, error);
@@ -82,7 +94,7 @@ static bool open_gpu_lane(struct worker *worker, char *error, size_t error_size)
 
 static bool start_worker(struct worker *worker, char *error, size_t error_size) {
   if (!open_gpu_lane(worker, error, error_size) ||
-      !open_lane(&worker->server->devices.cpu, &worker->cpu_lane, error, error_size)) {
+      !open_lane(&worker->server->devices.cpu, worker->use, &worker->cpu_lane, error, error_size)) {
     close_lanes(worker);
     return false;
   }
@@ -94,29 +106,58 @@ static bool start_worker(struct worker *worker, char *error, size_t error_size) 
   return false;
 }
 
-bool workers_start(struct server *server, char *error, size_t error_size) {
+// How many of one use there are: on each GPU, and on the CPU where no GPU works.
+struct crew {
+  int64_t streams, on_cpu;
+};
+
+static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
+  int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
+  if (processors < 1) processors = 1;
+  struct crew voxelize = {options->streams, options->workers ? options->workers : processors};
+  struct crew sample = {options->sampling_streams,
+                        options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};
+  return use == VX_LANE_SAMPLE ? sample : voxelize;
+}
+
+static int64_t crew_size(const struct crew *crew, int64_t gpus) {
+  int64_t on_gpus = gpus * crew->streams;
+  return on_gpus > crew->on_cpu ? on_gpus : crew->on_cpu;
+}
+
+static bool start_crew(struct server *server, enum vx_lane_use use, char *error, size_t error_size) {
   struct workers *workers = &server->workers;
   struct devices *devices = &server->devices;
-  int64_t on_gpus = devices->count * server->options.streams, wanted = server->options.workers;
-  if (wanted == 0) wanted = sysconf(_SC_NPROCESSORS_ONLN);
-  if (wanted < 1) wanted = 1;
-  int64_t on_cpu = wanted;
-  if (wanted < on_gpus) wanted = on_gpus;
+  struct crew crew = crew_of(&server->options, use);
+  for (int64_t i = 0; i < crew_size(&crew, devices->count); i++) {
+    struct worker *worker = &workers->worker[workers->count];
+    worker->server = server;
+    worker->use = use;
+    worker->on_cpu = i < crew.on_cpu;
+    worker->gpu = i < devices->count * crew.streams ? &devices->gpu[i % devices->count] : NULL;
+    if (!start_worker(worker, error, error_size)) return false;
+    workers->count++;
+  }
+  return true;
+}
+
+bool workers_start(struct server *server, char *error, size_t error_size) {
+  struct workers *workers = &server->workers;
+  int64_t wanted = 0;
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    struct crew crew = crew_of(&server->options, use);
+    wanted += crew_size(&crew, server->devices.count);
+  }
   pthread_mutex_init(&workers->lock, NULL);
   pthread_cond_init(&workers->needed, NULL);
-  workers->devices = devices;
+  workers->devices = &server->devices;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
     snprintf(error, error_size, "workers: out of memory");
     return false;
   }
-  for (; workers->count < wanted; workers->count++) {
-    struct worker *worker = &workers->worker[workers->count];
-    worker->server = server;
-    worker->on_cpu = workers->count < on_cpu;
-    worker->gpu = workers->count < on_gpus ? &devices->gpu[workers->count % devices->count] : NULL;
-    if (!start_worker(worker, error, error_size)) return false;
-  }
+  for (int use = 0; use < VX_LANE_USES; use++)
+    if (!start_crew(server, use, error, error_size)) return false;
   return true;
 }
 

@@ -1,4 +1,5 @@
-// The workers: threads that take jobs from the queue, each with a lane of its own.
+// The workers: threads that take jobs from a queue, each with a lane of its own. Some do nothing but sample, so that the others
+// never wait for that.
 //
 // With GPUs there is one for each stream, with a lane there and one on the CPU for what the GPU fails to do. As many more as the CPU
 // alone would have stand by, and so do those of a lost GPU while another works; when the last GPU is lost, as many take jobs as the CPU
@@ -20,8 +21,9 @@ struct server;
 struct worker {
   pthread_t thread;
   struct server *server;
-  struct device *gpu;  // NULL: the CPU only
-  bool on_cpu;         // takes jobs where no GPU works
+  enum vx_lane_use use;  // whose queue it takes jobs from
+  struct device *gpu;    // NULL: the CPU only
+  bool on_cpu;           // takes jobs where no GPU works
   struct vx_lane *gpu_lane, *cpu_lane;
   struct queue_waiter waiter;
 };
@@ -30,8 +32,9 @@ struct workers {
   int64_t count;
   struct worker *worker;  // [count]
   struct devices *devices;
-  atomic_llong running;  // jobs on a lane now
-  pthread_mutex_t lock;  // of standing by
+  atomic_llong running;   // jobs on a lane now
+  atomic_llong sampling;  // of them, on lanes for that
+  pthread_mutex_t lock;   // of standing by
   pthread_cond_t needed;
   bool stopping;
 };
@@ -42,8 +45,10 @@ VX_WARN_UNUSED bool workers_start(struct server *server, char *error, size_t err
 void workers_join(struct workers *workers);
 void workers_destroy(struct workers *workers);
 
-// How many take jobs now; the others stand by.
-int64_t workers_at_work(const struct workers *workers);
+// How many take jobs of that use now; the others stand by.
+int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
+// How many of them have one.
+long long workers_running(struct workers *workers, enum vx_lane_use use);
 // To be called when a device is lost: those that stood by for that begin to work.
 void workers_wake(struct workers *workers);
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "kernels/cpu/fps.h"
 #include "kernels/cpu/run.h"
 
 struct vx_device {
@@ -57,8 +58,9 @@ static void describe(const struct vx_device *device, struct vx_description *desc
   *description = device->description;
 }
 
-static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
-  (void)device;
+static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
+                                struct vx_error *error) {
+  (void)device, (void)use;
   *lane = calloc(1, sizeof **lane);
   if (*lane == NULL) {
     snprintf(error->text, sizeof error->text, "no memory for a CPU lane");
@@ -75,6 +77,19 @@ static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane,
 static void close_lane(struct vx_lane *lane) {
   cpu_arena_trim(&lane->scratch, 0);
   free(lane);
+}
+
+// Scratch above this goes back to the system when its job is done. Scans of several hundred thousand points stay below.
+#define SCRATCH_KEPT_BYTES ((size_t)64 << 20)
+
+static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  bool samples_alone = job->params.sampling.from == VX_SAMPLE_POINTS;
+  memset(&job->counts, 0, sizeof job->counts);
+  memset(job->stage_ns, 0, sizeof job->stage_ns);
+  memset(job->voxel_counts, 0, (size_t)job->num_clouds * sizeof *job->voxel_counts);
+  enum vx_status status = samples_alone ? cpu_sample_points(lane, job, error) : cpu_voxelize(lane, job, error);
+  cpu_arena_trim(&lane->scratch, SCRATCH_KEPT_BYTES);
+  return status;
 }
 
 // A mapping has at least one byte.
@@ -101,7 +116,7 @@ const struct vx_backend vx_cpu_backend = {
     .describe = describe,
     .lane_open = open_lane,
     .lane_close = close_lane,
-    .voxelize = cpu_voxelize,
+    .run = run,
     .host_alloc = alloc_host,
     .host_free = free_host,
 };

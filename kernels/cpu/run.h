@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/arena.h"
 #include "kernels/cpu/cell_index.h"
+#include "kernels/cpu/fps.h"
 #include "kernels/cpu/sort.h"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
@@ -44,8 +45,8 @@ struct cpu_heights {
 // Arrays that a job does not need are given no room and are not touched.
 struct cpu_run {
   // What the job asks for.
-  struct vx_voxelize_job *job;
-  const struct vx_voxelize_params *params;
+  struct vx_job *job;
+  const struct vx_params *params;
   struct vx_cell_map map;
   const float *points;    // [num_points, columns]
   int32_t columns;        // C
@@ -59,6 +60,8 @@ struct cpu_run {
 
   // Of the whole job.
   float *widened;      // [num_points, columns]: float16 input as float32
+  float *means;        // [row_capacity, columns]: of each row, where they are sampled
+  struct cpu_fps fps;  // the same
   int32_t *point_ids;  // [num_points]: number of the point's voxel in its cloud, later its row; -1 if dropped
   int32_t *list;       // [num_points]: indices of kept points, voxel by voxel
   int32_t num_listed;
@@ -96,10 +99,13 @@ void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 // Turns the cloud's point_ids from numbers within the cloud into rows.
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Writes the tensors of `layout` into `output`.
+// Writes the mean of each row: [num_rows, columns] float32.
+void cpu_write_means(const struct cpu_run *run, float *means);
+
+// Writes the tensors of `layout` into `output`, but for those that are sampled.
 void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output);
 
 // All of a job.
-VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
 #endif

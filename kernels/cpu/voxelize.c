@@ -1,23 +1,12 @@
 // The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane.
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "kernels/cpu/run.h"
-#include "kernels/half.h"
-
-// Scratch above this goes back to the system when its job is done. Scans of several hundred thousand points stay below.
-#define SCRATCH_KEPT_BYTES ((size_t)64 << 20)
 
 // Tensors that are made from the points of each voxel.
 #define TENSORS_OF_LISTS                                                                                               \
   (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES))
-
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -66,6 +55,10 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->params->input_dtype == VX_FLOAT16) {
     run->widened = cpu_arena_take(arena, points * (uint64_t)run->columns, sizeof *run->widened);
   }
+  if (run->params->sampling.from == VX_SAMPLE_VOXELS) {
+    run->means = cpu_arena_take(arena, (uint64_t)run->row_capacity * (uint64_t)run->columns, sizeof *run->means);
+    cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
+  }
   if (ordered || filtered) {
     run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);
   }
@@ -83,25 +76,13 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-// The points as float32; float16 input is widened once, so that nothing after this knows of it.
-static const float *float_points(struct cpu_run *run) {
-  if (run->params->input_dtype != VX_FLOAT16) {
-    return run->job->points;
-  }
-  const uint16_t *halves = run->job->points;
-  int64_t count = (int64_t)run->num_points * run->columns;
-  for (int64_t i = 0; i < count; i++) {
-    run->widened[i] = vx_half_to_float(halves[i]);
-  }
-  return run->widened;
-}
-
 static void read_params(struct cpu_run *run, const struct vx_grid *grid) {
-  const struct vx_voxelize_params *params = run->params;
+  const struct vx_params *params = run->params;
   run->map = vx_cell_map_of(params, grid);
   run->columns = params->num_features;
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
-  run->lists_wanted = params->block_filter.enabled || (params->tensors & TENSORS_OF_LISTS) != 0;
+  run->lists_wanted = params->block_filter.enabled || (params->tensors & TENSORS_OF_LISTS) != 0 ||
+                      params->sampling.from == VX_SAMPLE_VOXELS;
   run->ids_wanted = (params->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
   if (params->block_filter.enabled) {
     for (int axis = 0; axis < 2; axis++) {
@@ -134,7 +115,7 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_lane *lane, struct 
     status = take_scratch(run, lane, error);
   }
   if (status == VX_OK) {
-    run->points = float_points(run);
+    run->points = cpu_float_points(run->job, (int64_t)run->num_points * run->columns, run->widened);
   }
   return status;
 }
@@ -167,36 +148,46 @@ static void group_clouds(struct cpu_run *run) {
 }
 
 static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
-  struct vx_voxelize_job *job = run->job;
+  struct vx_job *job = run->job;
+  struct vx_sizes sizes = {run->num_points, run->num_rows, job->num_clouds, job->counts.sampled};
   struct vx_layout layout;
   void *output = NULL;
-  enum vx_status status = vx_layout_of(&job->params, run->num_points, run->num_rows, &layout, error);
+  enum vx_status status = VX_OK;
+  if (job->params.sampling.from == VX_SAMPLE_VOXELS) {
+    cpu_write_means(run, run->means);
+    status = cpu_fps_prepare(&run->fps, job, run->means, job->voxel_counts, error);
+  }
+  if (status == VX_OK) {
+    status = vx_layout_of(&job->params, &sizes, &layout, error);
+  }
   if (status == VX_OK) {
     status = job->output(job->output_cls, &layout, &output, error);
   }
   if (status == VX_OK) {
-    int64_t began = now_ns();
+    int64_t began = cpu_now_ns();
     cpu_write_tensors(run, &layout, output);
-    job->stage_ns[VX_STAGE_FEATURES] = now_ns() - began;
+    job->stage_ns[VX_STAGE_FEATURES] = cpu_now_ns() - began;
+  }
+  if (status == VX_OK && job->params.sampling.from == VX_SAMPLE_VOXELS) {
+    status = cpu_fps(&run->fps, &layout, output, error);
   }
   return status;
 }
 
-enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error) {
-  int64_t began = now_ns();
+enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  int64_t began = cpu_now_ns();
   struct cpu_run run = {.job = job, .params = &job->params};
-  memset(&job->counts, 0, sizeof job->counts);
-  memset(job->stage_ns, 0, sizeof job->stage_ns);
-
   enum vx_status status = prepare(&run, lane, error);
   if (status == VX_OK) {
     job->counts.received = run.num_points;
     group_clouds(&run);
-    job->stage_ns[VX_STAGE_VOXELIZE] = now_ns() - began;
-    if (job->params.tensors != 0) {
-      status = write_output(&run, error);
-    }
+    job->stage_ns[VX_STAGE_VOXELIZE] = cpu_now_ns() - began;
   }
-  cpu_arena_trim(&lane->scratch, SCRATCH_KEPT_BYTES);
+  if (status == VX_OK && job->params.sampling.from == VX_SAMPLE_VOXELS) {
+    status = vx_begin_samples(job, job->voxel_counts, error);
+  }
+  if (status == VX_OK && job->params.tensors != 0) {
+    status = write_output(&run, error);
+  }
   return status;
 }

@@ -134,6 +134,12 @@ static void write_voxels(const struct cpu_run *run, void *out) {
   }
 }
 
+void cpu_write_means(const struct cpu_run *run, float *means) {
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    mean_of(run, &run->rows[i], run->columns, means + (int64_t)i * run->columns);
+  }
+}
+
 static void write_features(const struct cpu_run *run, void *out) {
   enum vx_dtype dtype = run->params->feature_dtype;
   size_t row_bytes = (size_t)run->columns * vx_dtype_size(dtype);
@@ -207,7 +213,8 @@ static void (*const writer_table[VX_TENSOR_COUNT])(const struct cpu_run *run, vo
 
 void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output) {
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0) {
+    bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0;
+    if (wanted && writer_table[tensor] != NULL) {
       writer_table[tensor](run, (unsigned char *)output + layout->offset[tensor]);
     }
   }

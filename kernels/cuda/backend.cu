@@ -127,7 +127,9 @@ static enum vx_status fill_lane(struct vx_lane *lane, struct vx_error *error) {
   return cuda_presize(lane, error);
 }
 
-static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
+static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
+                                struct vx_error *error) {
+  (void)use;
   struct vx_lane *opened = (struct vx_lane *)calloc(1, sizeof *opened);
   if (opened == NULL) {
     snprintf(error->text, sizeof error->text, "no memory for a CUDA lane");
@@ -174,6 +176,14 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   }
 }
 
+static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  if (job->params.sampling.from != VX_SAMPLE_NONE) {
+    snprintf(error->text, sizeof error->text, "not yet");
+    return VX_REFUSED;
+  }
+  return cuda_voxelize(lane, job, error);
+}
+
 extern "C" const struct vx_backend vx_cuda_backend = {
     /* name */ "cuda",
     /* count */ count_devices,
@@ -182,7 +192,7 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* describe */ describe,
     /* lane_open */ open_lane,
     /* lane_close */ close_lane,
-    /* voxelize */ cuda_voxelize,
+    /* run */ run,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,
 };

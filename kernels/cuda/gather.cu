@@ -253,7 +253,8 @@ enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_e
   const uint32_t whole_voxels =
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct vx_layout row_layout;
-  CUDA_TRY(vx_layout_of(run->params, run->num_points, 1, &row_layout, error));
+  struct vx_sizes one_row = cuda_sizes_of(run, 1);
+  CUDA_TRY(vx_layout_of(run->params, &one_row, &row_layout, error));
   struct gather_params p = gather_params_of(run, &row_layout);
   if ((p.tensors & whole_voxels) == 0) {
     return launch<8>(run, p, publish, 0, error);

@@ -50,7 +50,7 @@ enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_
 
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
-  const struct vx_voxelize_params *params = run->params;
+  const struct vx_params *params = run->params;
   bool filtered = params->block_filter.enabled, ordered = params->order == VX_ORDER_KEY;
   uint64_t points = run->num_points, rows = run->row_capacity, clouds = (uint64_t)run->clouds.count;
   take(arena, &run->points, points * run->columns);

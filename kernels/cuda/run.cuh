@@ -126,8 +126,8 @@ struct vx_device {
 
 struct cuda_run {
   struct vx_lane *lane;
-  struct vx_voxelize_job *job;
-  const struct vx_voxelize_params *params;
+  struct vx_job *job;
+  const struct vx_params *params;
   cudaStream_t stream;
   struct vx_cell_map map;
   struct vx_grid grid;
@@ -224,12 +224,17 @@ VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct
 
 VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
 
-VX_WARN_UNUSED enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
 // --- what several stages use ---
 
 static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
   return (unsigned)((items + per_block - 1) / per_block);
+}
+
+// What the shapes of the job's tensors follow from, if it has so many output rows.
+static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {
+  return {run->num_points, rows, run->clouds.count, run->job->counts.sampled};
 }
 
 // Blocks of a kernel that goes through its items in a loop: no more than the device runs at once.

@@ -47,7 +47,7 @@ static uint64_t power_of_two(uint64_t least) {
 }
 
 static void read_params(struct cuda_run *run) {
-  const struct vx_voxelize_params *params = run->params;
+  const struct vx_params *params = run->params;
   run->map = vx_cell_map_of(params, &run->grid);
   run->num_cells = (uint64_t)run->grid.cells[0] * run->grid.cells[1] * run->grid.cells[2] * run->clouds.count;
   run->columns = (uint32_t)params->num_features;
@@ -88,12 +88,13 @@ static void plan(struct cuda_run *run) {
 
 static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
   struct vx_layout largest;
+  struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), least = cuda_sizes_of(run, 0);
   void *source;
   read_params(run);
   // The shapes of the worst case may not fit a size_t where those of the job do.
-  bool possible = vx_layout_of(run->params, run->num_points, run->row_capacity, &largest, error) == VX_OK;
+  bool possible = vx_layout_of(run->params, &most, &largest, error) == VX_OK;
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
-  CUDA_TRY(vx_layout_of(run->params, run->num_points, 0, &largest, error));
+  CUDA_TRY(vx_layout_of(run->params, &least, &largest, error));
   CUDA_TRY(see(run->job->points, input_bytes(run), &source, error));
   run->source = source;
   if (run->params->block_filter.enabled) {
@@ -248,16 +249,18 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
     CUDA_TRY(cuda_sort_rows(run, error));
   }
   struct vx_layout layout;
-  CUDA_TRY(vx_layout_of(run->params, run->num_points, run->sizes.num_output_rows, &layout, error));
+  struct vx_sizes sizes = cuda_sizes_of(run, run->sizes.num_output_rows);
+  CUDA_TRY(vx_layout_of(run->params, &sizes, &layout, error));
   CUDA_TRY(cuda_reserve(&run->lane->image, layout.bytes, error));
   return layout.bytes == 0 ? VX_OK : cuda_gather(run, false, error);
 }
 
 static enum vx_status write_output(const struct cuda_run *run, struct vx_error *error) {
-  struct vx_voxelize_job *job = run->job;
+  struct vx_job *job = run->job;
   struct vx_layout layout;
+  struct vx_sizes sizes = cuda_sizes_of(run, run->sizes.num_output_rows);
   void *output = NULL, *seen = NULL;
-  CUDA_TRY(vx_layout_of(&job->params, run->num_points, run->sizes.num_output_rows, &layout, error));
+  CUDA_TRY(vx_layout_of(&job->params, &sizes, &layout, error));
   CUDA_TRY(job->output(job->output_cls, &layout, &output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
   if (layout.bytes == 0 || run->num_points == 0) {
@@ -298,7 +301,7 @@ static enum vx_status run_stages(struct cuda_run *run, struct vx_error *error) {
   return cuda_trim(run->lane, error);
 }
 
-enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error) {
+enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   struct cuda_run run = {};
   run.lane = lane;
   run.job = job;

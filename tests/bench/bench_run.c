@@ -75,7 +75,7 @@ bool bench_open(const struct vx_backend *table, struct bench_backend *backend) {
   memset(backend, 0, sizeof *backend);
   backend->table = table;
   if (table->open(0, &backend->device, &error) != VX_OK) return complain(table->name, error.text);
-  if (table->lane_open(backend->device, &backend->lane, &error) != VX_OK) {
+  if (table->lane_open(backend->device, VX_LANE_VOXELIZE, &backend->lane, &error) != VX_OK) {
     table->close(backend->device);
     return complain(table->name, error.text);
   }
@@ -112,18 +112,18 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
 }
 
 // One run of what bench_take_in has laid ready.
-static bool run_once(struct bench_backend *backend, const struct vx_voxelize_params *params,
-                     const struct bench_scan *scan, struct vx_voxelize_job *job) {
+static bool run_once(struct bench_backend *backend, const struct vx_params *params, const struct bench_scan *scan,
+                     struct vx_job *job) {
   int32_t voxels = 0;
   struct vx_error error = {{0}};
-  *job = (struct vx_voxelize_job){.params = *params,
-                                  .points = backend->in,
-                                  .num_clouds = 1,
-                                  .point_counts = &scan->rows,
-                                  .output = give_output,
-                                  .output_cls = backend,
-                                  .voxel_counts = &voxels};
-  bool ok = backend->table->voxelize(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
+  *job = (struct vx_job){.params = *params,
+                         .points = backend->in,
+                         .num_clouds = 1,
+                         .point_counts = &scan->rows,
+                         .output = give_output,
+                         .output_cls = backend,
+                         .voxel_counts = &voxels};
+  bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
   job->voxel_counts = NULL;  // it ends with this call; job->counts says the same
   return ok;
 }
@@ -135,10 +135,10 @@ static bool take_in(struct bench_backend *backend, const struct bench_scan *scan
   return true;
 }
 
-bool bench_backend_run(struct bench_backend *backend, const struct vx_voxelize_params *params,
-                       const struct bench_scan *scan, int warm_up, int repeat, struct bench_result *result) {
+bool bench_backend_run(struct bench_backend *backend, const struct vx_params *params, const struct bench_scan *scan,
+                       int warm_up, int repeat, struct bench_result *result) {
   static double wall[BENCH_MAX_REPEAT], stage[VX_STAGE_COUNT][BENCH_MAX_REPEAT];
-  struct vx_voxelize_job job;
+  struct vx_job job;
   if (!take_in(backend, scan)) return false;
   for (int i = -warm_up; i < repeat; i++) {
     double begin = now_ms();
@@ -182,8 +182,8 @@ static bool same_tensor(const struct bench_backend *backend, const struct bench_
 }
 
 bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain, const struct bench_scan *scan) {
-  struct vx_voxelize_params params = plain->params;
-  struct vx_voxelize_job job;
+  struct vx_params params = plain->params;
+  struct vx_job job;
   params.order = VX_ORDER_KEY;
   params.feature_dtype = VX_FLOAT32;
   params.fill = VX_FILL_ZERO;

@@ -8,7 +8,7 @@
 
 enum { FIRST_CAPACITY = 4 };
 
-int64_t plain_grid_bytes(const struct vx_voxelize_params *params) {
+int64_t plain_grid_bytes(const struct vx_params *params) {
   struct vx_grid grid;
   struct vx_error error;
   int64_t bytes;
@@ -18,7 +18,7 @@ int64_t plain_grid_bytes(const struct vx_voxelize_params *params) {
   return bytes;
 }
 
-bool plain_open(const struct vx_voxelize_params *params, struct plain_voxelizer *plain, struct vx_error *error) {
+bool plain_open(const struct vx_params *params, struct plain_voxelizer *plain, struct vx_error *error) {
   memset(plain, 0, sizeof *plain);
   if (params->block_filter.enabled || params->input_dtype != VX_FLOAT32) {
     snprintf(error->text, sizeof error->text, "the plain voxelizer has no block filter and reads float32 only");

@@ -21,7 +21,7 @@ struct plain_list {
 };
 
 struct plain_voxelizer {
-  struct vx_voxelize_params params;
+  struct vx_params params;
   struct vx_grid grid;
   size_t cells;
   struct plain_list *lists;  // [x][y][z], during a run
@@ -36,11 +36,10 @@ struct plain_voxelizer {
 };
 
 // Bytes of the dense grid alone, or INT64_MAX if that is no number.
-int64_t plain_grid_bytes(const struct vx_voxelize_params *params);
+int64_t plain_grid_bytes(const struct vx_params *params);
 
 // False with a reason if these parameters are beyond it (block filter, half-precision input) or memory is short.
-VX_WARN_UNUSED bool plain_open(const struct vx_voxelize_params *params, struct plain_voxelizer *plain,
-                               struct vx_error *error);
+VX_WARN_UNUSED bool plain_open(const struct vx_params *params, struct plain_voxelizer *plain, struct vx_error *error);
 VX_WARN_UNUSED bool plain_run(struct plain_voxelizer *plain, const float *points,
                               int64_t num_points);  // false: out of memory
 void plain_close(struct plain_voxelizer *plain);

@@ -198,8 +198,7 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 // --- Measuring ----------------------------------------------------------------------------------------------------------------
 
 // Opens the baseline for `params`; false, after a word on standard error, where it cannot take part.
-static bool open_plain(const struct bench *bench, const struct vx_voxelize_params *params,
-                       struct plain_voxelizer *plain) {
+static bool open_plain(const struct bench *bench, const struct vx_params *params, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(params);
   if (bytes > bench->options.plain_memory) {
@@ -213,7 +212,7 @@ static bool open_plain(const struct bench *bench, const struct vx_voxelize_param
   return false;
 }
 
-static bool measure_scan(struct bench *bench, const struct vx_voxelize_params *params, struct plain_voxelizer *plain,
+static bool measure_scan(struct bench *bench, const struct vx_params *params, struct plain_voxelizer *plain,
                          const struct bench_scan *scan, struct row *row) {
   row->plain.wall.median_ms = -1.0;
   if (plain && !bench_plain_run(plain, scan, PLAIN_WARM_UP, bench->options.plain_repeat, &row->plain)) return false;
@@ -226,7 +225,7 @@ static bool measure_scan(struct bench *bench, const struct vx_voxelize_params *p
 }
 
 // Measures one set of parameters on every scan. `rows` has one for each.
-static bool measure(struct bench *bench, const struct vx_voxelize_params *params, struct row *rows) {
+static bool measure(struct bench *bench, const struct vx_params *params, struct row *rows) {
   struct plain_voxelizer memory, *plain = open_plain(bench, params, &memory) ? &memory : NULL;
   bool ok = true;
   for (int s = 0; ok && s < bench->num_scans; s++) ok = measure_scan(bench, params, plain, &bench->scans[s], &rows[s]);
@@ -326,16 +325,16 @@ static void print_devices(const struct bench *bench) {
   }
 }
 
-static void print_parameters(const struct voxelize_request *request) {
+static void print_parameters(const struct job_request *request) {
   char memory[8192];
   struct text text = text_over(memory, sizeof memory);
-  voxelize_request_write(request, &text);
+  job_request_write(request, &text);
   printf("parameters: %s\n\n", memory);
 }
 
 // --- The two ways to run ------------------------------------------------------------------------------------------------------
 
-static bool run_one(struct bench *bench, const struct voxelize_request *request, struct row *rows) {
+static bool run_one(struct bench *bench, const struct job_request *request, struct row *rows) {
   print_parameters(request);
   if (!measure(bench, &request->job, rows)) return false;
   if (bench->options.verbose) print_head(bench, "preset");
@@ -351,7 +350,7 @@ static bool run_all(struct bench *bench, int32_t columns, struct row *rows) {
   print_head(bench, "preset");
   for (size_t i = 0; i < presets_count(bench->presets); i++) {
     const struct preset *preset = presets_at(bench->presets, i);
-    const struct vx_voxelize_params *params = &presets_request(preset)->job;
+    const struct vx_params *params = &presets_request(preset)->job;
     if (params->num_features != columns || params->input_dtype != VX_FLOAT32) continue;
     if (!measure(bench, params, rows)) return false;
     for (int s = 0; s < bench->num_scans; s++) {
@@ -363,10 +362,10 @@ static bool run_all(struct bench *bench, int32_t columns, struct row *rows) {
 }
 
 static bool run(struct bench *bench, int num_paths, char **paths) {
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   if (!setting(&bench->options, "preset") && !add_setting(&bench->options, "preset", 6, "voxelize_cuda")) return false;
-  if (!voxelize_request_from_query(&request, &bench->options.query, bench->presets, &problem)) {
+  if (!job_request_from_query(&request, JOB_VOXELIZE, &bench->options.query, bench->presets, &problem)) {
     fprintf(stderr, "voxel-bench: %s\n", problem.detail);
     return false;
   }
@@ -375,7 +374,7 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
     return false;
   }
   for (int i = 0; i < num_paths; i++)
-    if (!add_path(bench, paths[i], voxelize_request_row_bytes(&request))) return false;
+    if (!add_path(bench, paths[i], job_request_row_bytes(&request))) return false;
   // Those that a machine lacks are named and left out.
   for (int i = 0; vx_backends[i] && bench->num_open < MAX_BACKENDS; i++)
     if (bench_open(vx_backends[i], &bench->open[bench->num_open])) bench->num_open++;

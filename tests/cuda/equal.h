@@ -35,7 +35,7 @@ struct side {
   size_t input_bytes, output_bytes;
   bool refuse_output;  // the job's callback for memory does
   struct vx_layout layout;
-  struct vx_voxelize_job job;
+  struct vx_job job;
   int32_t voxel_counts[VX_MAX_CLOUDS];
 };
 
@@ -52,18 +52,18 @@ struct scan {
 void side_open(struct side *side, const struct vx_backend *backend);
 void side_close(struct side *side);
 // Fills side->job, with the scan's points where they are.
-void side_set_job(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan);
+void side_set_job(struct side *side, const struct vx_params *params, const struct scan *scan);
 // Runs one job over poisoned memory.
-enum vx_status side_run(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan,
+enum vx_status side_run(struct side *side, const struct vx_params *params, const struct scan *scan,
                         struct vx_error *error);
 
 // Runs a job on sides[0], and twice on sides[1]; prints a line for each difference and counts.
-void compare(struct side sides[2], const struct vx_voxelize_params *params, const struct scan *scan, const char *name);
+void compare(struct side sides[2], const struct vx_params *params, const struct scan *scan, const char *name);
 
 // --- jobs ---
 
 // A job of any kind, of up to that many points. The scan's points are the caller's to free.
-void random_job(struct random *random, int64_t largest, struct vx_voxelize_params *params, struct scan *scan);
+void random_job(struct random *random, int64_t largest, struct vx_params *params, struct scan *scan);
 
 // --- the parts ---
 

@@ -36,9 +36,9 @@ static float strange_value(struct random *random) {
   return vx_bits_float(bits[random_below(random, sizeof bits / sizeof bits[0])]);
 }
 
-static void random_params(struct random *random, struct vx_voxelize_params *params) {
+static void random_params(struct random *random, struct vx_params *params) {
   static const int32_t caps[] = {0, 1, 2, 3, 5, 8, 10, 20, 31, 32, 33, 35, 64, 65, 100, 300, 1024};
-  *params = (struct vx_voxelize_params){.num_features = 3 + random_below(random, random_one_in(random, 8) ? 62 : 14)};
+  *params = (struct vx_params){.num_features = 3 + random_below(random, random_one_in(random, 8) ? 62 : 14)};
   float size = random_one_in(random, 6) ? 1e-4f : random_one_in(random, 5) ? 1000.0f : 0.05f + random_unit(random) * 2;
   for (int axis = 0; axis < 3; axis++) {
     params->range_min[axis] = -20.0f * random_unit(random) - 1.0f;
@@ -66,8 +66,8 @@ static void random_params(struct random *random, struct vx_voxelize_params *para
                                  .high = low + random_unit(random) * 30};
   }
   params->tensors = random_one_in(random, 10)  ? 0
-                    : random_one_in(random, 2) ? BIT(VX_TENSOR_COUNT) - 1
-                                               : (uint32_t)random_below(random, BIT(VX_TENSOR_COUNT));
+                    : random_one_in(random, 2) ? VX_VOXEL_TENSORS
+                                               : (uint32_t)random_below(random, VX_VOXEL_TENSORS + 1);
   if (params->max_points_per_voxel == 0 && !random_one_in(random, 10)) {
     params->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
   }
@@ -95,7 +95,7 @@ static void random_clouds(struct random *random, struct scan *scan) {
 }
 
 // 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.
-static void random_points(struct random *random, const struct vx_voxelize_params *params, struct scan *scan) {
+static void random_points(struct random *random, const struct vx_params *params, struct scan *scan) {
   int32_t columns = params->num_features, kind = random_below(random, 5);
   float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);
   bool strange = random_one_in(random, 3);
@@ -127,7 +127,7 @@ static void random_points(struct random *random, const struct vx_voxelize_params
   }
 }
 
-void random_job(struct random *random, int64_t largest, struct vx_voxelize_params *params, struct scan *scan) {
+void random_job(struct random *random, int64_t largest, struct vx_params *params, struct scan *scan) {
   random_params(random, params);
   scan->num_points = random_size(random, largest);
   if (scan->num_points * params->num_features > 20000000) {

@@ -37,7 +37,7 @@ void side_open(struct side *side, const struct vx_backend *backend) {
   memset(side, 0, sizeof *side);
   side->backend = backend;
   if (backend->open(0, &side->device, &error) != VX_OK ||
-      backend->lane_open(side->device, &side->lane, &error) != VX_OK) {
+      backend->lane_open(side->device, VX_LANE_VOXELIZE, &side->lane, &error) != VX_OK) {
     fprintf(stderr, "%s: %s\n", backend->name, error.text);
     exit(77);
   }
@@ -50,17 +50,17 @@ void side_close(struct side *side) {
   side->backend->close(side->device);
 }
 
-void side_set_job(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan) {
-  side->job = (struct vx_voxelize_job){.params = *params,
-                                       .points = scan->points,
-                                       .num_clouds = scan->num_clouds,
-                                       .point_counts = scan->counts,
-                                       .output = give_output,
-                                       .output_cls = side,
-                                       .voxel_counts = side->voxel_counts};
+void side_set_job(struct side *side, const struct vx_params *params, const struct scan *scan) {
+  side->job = (struct vx_job){.params = *params,
+                              .points = scan->points,
+                              .num_clouds = scan->num_clouds,
+                              .point_counts = scan->counts,
+                              .output = give_output,
+                              .output_cls = side,
+                              .voxel_counts = side->voxel_counts};
 }
 
-enum vx_status side_run(struct side *side, const struct vx_voxelize_params *params, const struct scan *scan,
+enum vx_status side_run(struct side *side, const struct vx_params *params, const struct scan *scan,
                         struct vx_error *error) {
   size_t bytes = (size_t)scan->num_points * (size_t)params->num_features * vx_dtype_size(params->input_dtype);
   void *input = room(side, &side->input, &side->input_bytes, bytes);
@@ -73,7 +73,7 @@ enum vx_status side_run(struct side *side, const struct vx_voxelize_params *para
   memset(side->voxel_counts, 0x5A, sizeof side->voxel_counts);
   side_set_job(side, params, scan);
   side->job.points = input;
-  return side->backend->voxelize(side->lane, &side->job, error);
+  return side->backend->run(side->lane, &side->job, error);
 }
 
 // --- comparison ---
@@ -127,7 +127,7 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
   return gaps_are_zero(b);
 }
 
-void compare(struct side sides[2], const struct vx_voxelize_params *params, const struct scan *scan, const char *name) {
+void compare(struct side sides[2], const struct vx_params *params, const struct scan *scan, const char *name) {
   struct vx_error errors[2] = {{""}, {""}};
   enum vx_status cpu = side_run(&sides[0], params, scan, &errors[0]);
   for (int again = 0; again < 2; again++) {

@@ -112,7 +112,7 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   return good;
 }
 
-static bool read_params(const struct gpu *gpu, const char *query, struct vx_voxelize_params *params) {
+static bool read_params(const struct gpu *gpu, const char *query, struct vx_params *params) {
   struct problem problem = {.kind = PROBLEM_NONE};
   struct query items = {.count = 0};
   char text[512];
@@ -124,8 +124,8 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_voxe
     *value++ = '\0';
     items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
   }
-  struct voxelize_request request;
-  if (!voxelize_request_from_query(&request, &items, gpu->presets, &problem)) {
+  struct job_request request;
+  if (!job_request_from_query(&request, JOB_VOXELIZE, &items, gpu->presets, &problem)) {
     fprintf(stderr, "gpu-bench: %s: %s\n", query, problem.detail);
     return false;
   }
@@ -140,23 +140,23 @@ struct times {
   int32_t voxels;  // of the last frame
 };
 
-static bool time_rounds(struct gpu *gpu, const struct vx_voxelize_params *params, const struct frame *frames,
-                        int num_frames, bool resident, int repeat, struct times *times) {
+static bool time_rounds(struct gpu *gpu, const struct vx_params *params, const struct frame *frames, int num_frames,
+                        bool resident, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   struct vx_error error = {""};
   *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
-    struct vx_voxelize_job job = {.params = *params,
-                                  .points = resident ? frame->resident : frame->points,
-                                  .num_clouds = 1,
-                                  .point_counts = &frame->rows,
-                                  .output = give_output,
-                                  .output_cls = gpu,
-                                  .voxel_counts = &times->voxels};
+    struct vx_job job = {.params = *params,
+                         .points = resident ? frame->resident : frame->points,
+                         .num_clouds = 1,
+                         .point_counts = &frame->rows,
+                         .output = give_output,
+                         .output_cls = gpu,
+                         .voxel_counts = &times->voxels};
     double begin = now_us();
-    if (gpu->backend->voxelize(gpu->lane, &job, &error) != VX_OK) {
+    if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
       return false;
     }
@@ -182,7 +182,7 @@ static bool time_rounds(struct gpu *gpu, const struct vx_voxelize_params *params
 static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }
 
 // One work over its frames, as a row of the table.
-static bool measure(struct gpu *gpu, const struct work *work, const struct vx_voxelize_params *params,
+static bool measure(struct gpu *gpu, const struct work *work, const struct vx_params *params,
                     const struct frame *frames, int num_frames, int repeat) {
   struct times resident, times;
   if (!time_rounds(gpu, params, frames, num_frames, true, repeat, &resident) ||
@@ -201,7 +201,7 @@ static bool measure(struct gpu *gpu, const struct work *work, const struct vx_vo
 }
 
 static bool bench(struct gpu *gpu, const struct work *work, const char *directory, int repeat) {
-  struct vx_voxelize_params params;
+  struct vx_params params;
   struct frame frames[MAX_FRAMES] = {{.rows = 0}};
   int num_frames = 0;
   if (!read_params(gpu, work->query, &params)) return false;
@@ -235,7 +235,7 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
 // Runs one scan a few times, as the service would.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
-  struct vx_voxelize_params params;
+  struct vx_params params;
   struct frame frame;
   struct vx_error error = {""};
   int32_t voxels;
@@ -243,14 +243,14 @@ static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
       read_params(gpu, work.query, &params) &&
       load(gpu, directory, arguments[1], (size_t)params.num_features * vx_dtype_size(params.input_dtype), &frame);
   for (long i = strtol(arguments[2], NULL, 10); good && i > 0; i--) {
-    struct vx_voxelize_job job = {.params = params,
-                                  .points = frame.points,
-                                  .num_clouds = 1,
-                                  .point_counts = &frame.rows,
-                                  .output = give_output,
-                                  .output_cls = gpu,
-                                  .voxel_counts = &voxels};
-    good = gpu->backend->voxelize(gpu->lane, &job, &error) == VX_OK;
+    struct vx_job job = {.params = params,
+                         .points = frame.points,
+                         .num_clouds = 1,
+                         .point_counts = &frame.rows,
+                         .output = give_output,
+                         .output_cls = gpu,
+                         .voxel_counts = &voxels};
+    good = gpu->backend->run(gpu->lane, &job, &error) == VX_OK;
   }
   if (!good) fprintf(stderr, "gpu-bench: %s: %s\n", arguments[0], error.text);
   return good;
@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
   struct vx_error error = {""};
   struct gpu gpu = {.backend = vx_backend_find("cuda")};
   if (!gpu.backend || gpu.backend->open(0, &gpu.device, &error) != VX_OK ||
-      gpu.backend->lane_open(gpu.device, &gpu.lane, &error) != VX_OK) {
+      gpu.backend->lane_open(gpu.device, VX_LANE_VOXELIZE, &gpu.lane, &error) != VX_OK) {
     printf("gpu-bench: skipped: %s\n", error.text[0] ? error.text : reason);
     return 77;
   }

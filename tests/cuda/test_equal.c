@@ -54,8 +54,8 @@ static int load_all(const char *directory) {
 }
 
 // A preset's parameters with something changed.
-static struct vx_voxelize_params variant_of(const struct vx_voxelize_params *params, int variant) {
-  struct vx_voxelize_params changed = *params;
+static struct vx_params variant_of(const struct vx_params *params, int variant) {
+  struct vx_params changed = *params;
   switch (variant) {
     case 1: changed.feature_dtype = VX_FLOAT16; break;
     case 2: changed.order = changed.order == VX_ORDER_KEY ? VX_ORDER_FIRST : VX_ORDER_KEY; break;
@@ -79,7 +79,7 @@ static void compare_presets(struct side sides[2], const struct presets *presets,
     for (size_t k = 0; k < presets_count(presets); k++) {
       for (int variant = 0; variant < 6; variant++) {
         // The scan's own number of columns: every parameter set meets every scan.
-        struct vx_voxelize_params params = variant_of(&presets_request(presets_at(presets, k))->job, variant);
+        struct vx_params params = variant_of(&presets_request(presets_at(presets, k))->job, variant);
         params.num_features = scans[i].columns;
         compare(sides, &params, &scans[i], preset_name(presets_at(presets, k)));
       }
@@ -89,7 +89,7 @@ static void compare_presets(struct side sides[2], const struct presets *presets,
 
 static void compare_random(struct side sides[2], struct random *random, int count, int64_t largest) {
   for (int i = 0; i < count; i++) {
-    struct vx_voxelize_params params;
+    struct vx_params params;
     static struct scan scan;
     random_job(random, largest, &params, &scan);
     snprintf(scan.name, sizeof scan.name, "%d", i);

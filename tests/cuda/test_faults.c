@@ -13,7 +13,7 @@
 #include "tests/standin/inject.h"
 
 #define BIT VX_TENSOR_BIT
-#define ALL (BIT(VX_TENSOR_COUNT) - 1)
+#define ALL VX_VOXEL_TENSORS
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
 enum { NUM_POINTS = 3000, COLUMNS = 4, CLOUDS = 3 };
@@ -69,14 +69,13 @@ static void fill_points(void) {
 
 static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
                           struct block *block, struct vx_counts *out, struct vx_error *error) {
-  struct vx_voxelize_job job = {
-      .params = {.range_min = {-10, -10, -10}, .range_max = {10, 10, 10}, .voxel_size = {2, 2, 2}},
-      .points = way->input == VX_FLOAT16 ? (const void *)halves : floats,
-      .num_clouds = way->num_clouds,
-      .point_counts = way->num_clouds == 1 ? one_count : counts,
-      .output = give_output,
-      .output_cls = block,
-      .voxel_counts = voxel_counts};
+  struct vx_job job = {.params = {.range_min = {-10, -10, -10}, .range_max = {10, 10, 10}, .voxel_size = {2, 2, 2}},
+                       .points = way->input == VX_FLOAT16 ? (const void *)halves : floats,
+                       .num_clouds = way->num_clouds,
+                       .point_counts = way->num_clouds == 1 ? one_count : counts,
+                       .output = give_output,
+                       .output_cls = block,
+                       .voxel_counts = voxel_counts};
   job.params.num_features = COLUMNS;
   job.params.max_points_per_voxel = way->cap;
   job.params.max_voxels = 400;
@@ -85,7 +84,7 @@ static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane
   job.params.tensors = way->tensors;
   if (way->filtered) job.params.block_filter = (struct vx_block_filter){true, 2, 3, 0.5f, 15.0f};
   *block = (struct block){.memory = NULL};
-  enum vx_status status = backend->voxelize(lane, &job, error);
+  enum vx_status status = backend->run(lane, &job, error);
   *out = job.counts;
   return status;
 }
@@ -140,7 +139,7 @@ static void go_through_opening(struct vx_device *device) {
   struct vx_lane *lane = NULL;
   for (long long call = 1;; call++, faults++) {
     inject_set(VX_OUT_OF_MEMORY, call, INJECT_ONCE);
-    enum vx_status status = vx_cuda_backend.lane_open(device, &lane, &error);
+    enum vx_status status = vx_cuda_backend.lane_open(device, VX_LANE_VOXELIZE, &lane, &error);
     bool reached = inject_calls() >= call;
     if (status == VX_OK) vx_cuda_backend.lane_close(lane);
     if (!reached) break;
@@ -156,8 +155,9 @@ int main(void) {
     printf("skipped: %s\n", error.text);
     return 77;
   }
-  if (vx_cpu_backend.open(0, &cpu, &error) != VX_OK || vx_cpu_backend.lane_open(cpu, &cpu_lane, &error) != VX_OK ||
-      vx_cuda_backend.lane_open(gpu, &gpu_lane, &error) != VX_OK) {
+  if (vx_cpu_backend.open(0, &cpu, &error) != VX_OK ||
+      vx_cpu_backend.lane_open(cpu, VX_LANE_VOXELIZE, &cpu_lane, &error) != VX_OK ||
+      vx_cuda_backend.lane_open(gpu, VX_LANE_VOXELIZE, &gpu_lane, &error) != VX_OK) {
     printf("%s\n", error.text);
     return 1;
   }

@@ -38,8 +38,8 @@ static void split(const char *cursor, const char *end, struct query *query) {
   }
 }
 
-static void check_request(const struct voxelize_request *request) {
-  const struct vx_voxelize_params *job = &request->job;
+static void check_request(const struct job_request *request) {
+  const struct vx_params *job = &request->job;
   assert(job->num_features >= VX_MIN_FEATURES && job->num_features <= VX_MAX_FEATURES);
   assert(job->max_points_per_voxel >= 0 && job->max_points_per_voxel <= VX_MAX_POINTS_PER_VOXEL);
   assert(job->max_voxels >= 1 && job->max_voxels <= VX_MAX_VOXELS);
@@ -57,13 +57,13 @@ static void check_request(const struct voxelize_request *request) {
 }
 
 // What is written back reads as the same request: measured first, then written into exactly that room.
-static void check_rendering(const struct voxelize_request *request) {
+static void check_rendering(const struct job_request *request) {
   struct text measure = text_over(NULL, 0);
-  voxelize_request_write(request, &measure);
+  job_request_write(request, &measure);
   char *json = malloc(measure.length + 1);
   assert(json);
   struct text out = text_over(json, measure.length + 1);
-  voxelize_request_write(request, &out);
+  job_request_write(request, &out);
   assert(text_complete(&out) && out.length == measure.length && json[0] == '{' && json[out.length - 1] == '}');
   free(json);
 }
@@ -79,18 +79,18 @@ static void check_problem(const struct problem *problem) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static struct presets *presets;
   static struct query query;
-  static struct voxelize_request request;
+  static struct job_request request;
   char error[512];
   if (!presets) presets = presets_load("", error, sizeof error);
   assert(presets);
 
   struct problem problem = {.kind = PROBLEM_NONE};
   split((const char *)data, (const char *)data + size, &query);
-  if (voxelize_request_from_query(&request, &query, presets, &problem)) {
+  if (job_request_from_query(&request, JOB_VOXELIZE, &query, presets, &problem)) {
     check_request(&request);
     check_rendering(&request);
     int64_t rows = (int64_t)size;
-    if (voxelize_request_split(&request, rows, &problem)) {
+    if (job_request_split(&request, rows, &problem)) {
       for (int32_t i = 0; i < request.num_clouds; i++) rows -= request.point_counts[i];
       assert(rows == 0);
     }

@@ -30,9 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(preset ? !error[0] : error[0] != '\0');
   if (preset) {
     struct problem problem;
-    struct voxelize_request request = *presets_request(preset);
+    struct job_request request = *presets_request(preset);
     assert(strcmp(preset_name(preset), "fuzzed") == 0 && strcmp(request.preset, "fuzzed") == 0);
-    assert(voxelize_request_finish(&request, &problem));
+    assert(job_request_finish(&request, &problem));
     check_rendering(preset);
   }
   preset_free(preset);

@@ -66,9 +66,10 @@ static enum vx_status checked(const char *call, struct vx_error *error) {
   return status;
 }
 
-static enum vx_status open_lane(struct vx_device *device, struct vx_lane **lane, struct vx_error *error) {
+static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
+                                struct vx_error *error) {
   enum vx_status status = checked("lane", error);
-  return status == VX_OK ? vx_cpu_backend.lane_open(device->cpu, lane, error) : status;
+  return status == VX_OK ? vx_cpu_backend.lane_open(device->cpu, use, lane, error) : status;
 }
 
 struct caller {
@@ -82,13 +83,13 @@ static enum vx_status checked_output(void *cls, const struct vx_layout *layout, 
   return status == VX_OK ? checked("output", error) : status;
 }
 
-static enum vx_status voxelize(struct vx_lane *lane, struct vx_voxelize_job *job, struct vx_error *error) {
+static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   struct caller caller = {job->output, job->output_cls};
   enum vx_status status = checked("begin", error);
   if (status == VX_OK) {
     job->output = checked_output;
     job->output_cls = &caller;
-    status = vx_cpu_backend.voxelize(lane, job, error);
+    status = vx_cpu_backend.run(lane, job, error);
     job->output = caller.output;
     job->output_cls = caller.cls;
   }
@@ -113,7 +114,7 @@ const struct vx_backend vx_cuda_backend = {
     .describe = describe,
     .lane_open = open_lane,
     .lane_close = close_lane,
-    .voxelize = voxelize,
+    .run = run,
     .host_alloc = alloc_host,
     .host_free = free_host,
 };

@@ -16,7 +16,7 @@
 
 #include "kernels/kernels.h"
 
-#define ALL_TENSORS ((1u << VX_TENSOR_COUNT) - 1)
+#define ALL_TENSORS VX_VOXEL_TENSORS
 #define UNCAPPED_TENSORS                                                                                               \
   (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) |            \
    VX_TENSOR_BIT(VX_POINT_VOXEL_IDS))
@@ -32,7 +32,8 @@ static inline int open_backend(void **state) {
   struct vx_error error;
   const char *name = getenv("VOXELD_TEST_BACKEND");
   backend = vx_backend_find(name ? name : "cpu");
-  return !backend || backend->open(0, &device, &error) != VX_OK || backend->lane_open(device, &lane, &error) != VX_OK;
+  return !backend || backend->open(0, &device, &error) != VX_OK ||
+         backend->lane_open(device, VX_LANE_VOXELIZE, &lane, &error) != VX_OK;
 }
 
 static inline int close_backend(void **state) {
@@ -68,10 +69,10 @@ static inline enum vx_status give_output(void *cls, const struct vx_layout *layo
   return VX_OK;
 }
 
-static inline struct outcome run_on(struct vx_lane *on, const struct vx_voxelize_params *params, const void *points,
+static inline struct outcome run_on(struct vx_lane *on, const struct vx_params *params, const void *points,
                                     int32_t num_clouds, const int32_t *point_counts) {
   struct outcome outcome = {0};
-  struct vx_voxelize_job job = {
+  struct vx_job job = {
       .params = *params,
       .points = points,
       .num_clouds = num_clouds,
@@ -80,13 +81,13 @@ static inline struct outcome run_on(struct vx_lane *on, const struct vx_voxelize
       .output_cls = &outcome,
       .voxel_counts = outcome.voxel_counts,
   };
-  outcome.status = backend->voxelize(on, &job, &outcome.error);
+  outcome.status = backend->run(on, &job, &outcome.error);
   outcome.counts = job.counts;
   memcpy(outcome.stage_ns, job.stage_ns, sizeof job.stage_ns);
   return outcome;
 }
 
-static inline struct outcome run_scan(const struct vx_voxelize_params *params, const void *points, int32_t count) {
+static inline struct outcome run_scan(const struct vx_params *params, const void *points, int32_t count) {
   return run_on(lane, params, points, 1, &count);
 }
 
@@ -101,8 +102,8 @@ static inline void assert_counts_add_up(const struct vx_counts *counts) {
 }
 
 // A grid of `cells` cells of one metre on each axis from the origin; points of 4 columns; all tensors.
-static inline struct vx_voxelize_params plain_params(float cells) {
-  return (struct vx_voxelize_params){
+static inline struct vx_params plain_params(float cells) {
+  return (struct vx_params){
       .range_max = {cells, cells, cells},
       .voxel_size = {1, 1, 1},
       .num_features = 4,
@@ -190,7 +191,7 @@ struct model_voxel {
 };
 
 struct model {
-  const struct vx_voxelize_params *params;
+  const struct vx_params *params;
   float *points;  // [N, C]
   int32_t num_points;
   int32_t *voxel_of;  // [N]; -1 for none
@@ -203,7 +204,7 @@ struct model {
 };
 
 static inline void model_place(struct model *model, int32_t cloud, int32_t first_voxel, int32_t i) {
-  const struct vx_voxelize_params *params = model->params;
+  const struct vx_params *params = model->params;
   const float *p = model->points + (size_t)i * (size_t)params->num_features;
   int32_t cell[3] = {0, 0, 0};
   model->voxel_of[i] = -1;
@@ -269,7 +270,7 @@ static inline int compare_cells(const void *left, const void *right) {
 }
 
 static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin, int32_t end) {
-  const struct vx_voxelize_params *params = model->params;
+  const struct vx_params *params = model->params;
   struct vx_counts *counts = &model->counts;
   int32_t first = model->num_voxels, first_row = model->num_rows;
   for (int32_t i = begin; i < end; i++) {
@@ -300,7 +301,7 @@ static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin
   model->voxel_counts[cloud] = model->num_rows - first_row;
 }
 
-static inline struct model model_of(const struct vx_voxelize_params *params, const void *points, int32_t num_clouds,
+static inline struct model model_of(const struct vx_params *params, const void *points, int32_t num_clouds,
                                     const int32_t *point_counts) {
   struct model model = {.params = params};
   for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
@@ -369,7 +370,7 @@ static inline float model_offset(float from, float to) {
 
 // Column c of the k-th point of a pillar.
 static inline float model_pillar(const struct model *model, const struct model_voxel *voxel, int32_t k, int32_t c) {
-  const struct vx_voxelize_params *params = model->params;
+  const struct vx_params *params = model->params;
   const float *p = model->points + (size_t)voxel->points[k] * (size_t)params->num_features;
   int32_t columns = params->num_features, a = (c - columns) % 3;
   if (c < columns) {
@@ -394,7 +395,7 @@ static inline void check_value(const struct vx_shape *shape, const void *data, s
 }
 
 static inline void check_points_of(const struct model *model, const struct outcome *outcome, int32_t r) {
-  const struct vx_voxelize_params *params = model->params;
+  const struct vx_params *params = model->params;
   const struct model_voxel *voxel = model->rows[r];
   int32_t columns = params->num_features, cap = params->max_points_per_voxel;
   for (int32_t k = 0; k < cap; k++) {
@@ -417,7 +418,7 @@ static inline void check_points_of(const struct model *model, const struct outco
 }
 
 static inline void check_row(const struct model *model, const struct outcome *outcome, int32_t r) {
-  const struct vx_voxelize_params *params = model->params;
+  const struct vx_params *params = model->params;
   const struct model_voxel *voxel = model->rows[r];
   if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_COORDS)) {
     const int32_t *coords = (const int32_t *)tensor(outcome, VX_VOXEL_COORDS) + 4 * (size_t)r;
@@ -435,8 +436,8 @@ static inline void check_row(const struct model *model, const struct outcome *ou
 }
 
 // Runs the job on `on` and compares all of it with the model. The outcome is the caller's, to look at and to free.
-static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_voxelize_params *params,
-                                            const void *points, int32_t num_clouds, const int32_t *point_counts) {
+static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_params *params, const void *points,
+                                            int32_t num_clouds, const int32_t *point_counts) {
   struct outcome outcome = run_on(on, params, points, num_clouds, point_counts);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.outputs, params->tensors != 0);
@@ -457,7 +458,7 @@ static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_
   return outcome;
 }
 
-static inline struct outcome check_scan(const struct vx_voxelize_params *params, const void *points, int32_t count) {
+static inline struct outcome check_scan(const struct vx_params *params, const void *points, int32_t count) {
   return check_batch_on(lane, params, points, 1, &count);
 }
 

@@ -39,14 +39,15 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
 
 // The parsed header of an answer of `voxels` voxels; checks the frame around it.
 static json_t *header_of(const char *preset, const char *id, int64_t voxels, int64_t ns) {
-  struct voxelize_request request = *presets_request(presets_find(presets, preset));
+  struct job_request request = *presets_request(presets_find(presets, preset));
   int32_t points = 1000, rows = (int32_t)voxels;
-  struct vx_voxelize_job job = {.params = request.job, .num_clouds = 1, .point_counts = &points, .voxel_counts = &rows};
+  struct vx_job job = {.params = request.job, .num_clouds = 1, .point_counts = &points, .voxel_counts = &rows};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
   struct answer answer = {id, "cpu", "a \"device\"", &request, &job, 0, 0, 0};
   struct vx_layout layout;
   struct vx_error error;
-  assert_int_equal(vx_layout_of(&request.job, points, voxels, &layout, &error), VX_OK);
+  assert_int_equal(vx_layout_of(&request.job, &(struct vx_sizes){.points = points, .voxels = voxels}, &layout, &error),
+                   VX_OK);
 
   size_t reserve = answer_header_reserve(&answer, &layout);
   assert_int_equal(reserve % VX_TENSOR_ALIGNMENT, 0);
@@ -115,7 +116,7 @@ static void metadata_is_one_json_string(void **state) {
 
 static void server_timing_is_in_milliseconds(void **state) {
   (void)state;
-  struct vx_voxelize_job job = {.stage_ns = {0}};
+  struct vx_job job = {.stage_ns = {0}};
   struct answer answer = {.job = &job, .receive_ns = 1500000, .total_ns = 2000};
   char memory[512];
   struct text text = text_over(memory, sizeof memory);

@@ -3,7 +3,7 @@
 
 static void fill_zero(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}};
   const float voxel[4][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}, {0, 0, 0, 0}, {0, 0, 0, 0}};
   struct outcome outcome = check_scan(&params, points, 2);
@@ -14,7 +14,7 @@ static void fill_zero(void **state) {
 // The mean pads `voxels`, all its columns, and nothing else.
 static void fill_mean(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.fill = VX_FILL_MEAN;
   const float points[][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}};
   const float voxel[4][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}, {1.25f, 1.25f, 1.25f, 3}, {1.25f, 1.25f, 1.25f, 3}};
@@ -29,7 +29,7 @@ static void fill_mean(void **state) {
 
 static void pillar(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   params.voxel_size[2] = 4;
   params.max_points_per_voxel = 2;
   const float points[][4] = {{1.25f, 2.5f, 1, 9}, {1.75f, 2.5f, 3, 8}};
@@ -43,7 +43,7 @@ static void pillar(void **state) {
 // A sum begins with its first point, not with 0, and a mean over one point is that point.
 static void mean_of_negative_zero(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   const float points[][4] = {{1, 1, 1, -0.0f}, {1, 1, 1, -0.0f}, {2, 2, 2, -0.0f}};
   struct outcome outcome = check_scan(&params, points, 3);
   const float *features = tensor(&outcome, VX_VOXEL_FEATURES);
@@ -55,7 +55,7 @@ static void mean_of_negative_zero(void **state) {
 // float32 addition in input order: small terms are lost after a large one and not before it.
 static void mean_keeps_the_order(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   const float points[][4] = {{1, 1, 1, 16777216}, {1, 1, 1, 1}, {1, 1, 1, 1},
                              {2, 2, 2, 1},        {2, 2, 2, 1}, {2, 2, 2, 16777216}};
   struct outcome outcome = check_scan(&params, points, 6);
@@ -68,7 +68,7 @@ static void mean_keeps_the_order(void **state) {
 // Computed values show one NaN, whatever the payload was; copied ones show the point's own bits.
 static void nan_payloads(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   float points[3][4] = {{1, 1, 1, 0}, {1, 1, 1, 5}, {2, 2, 2, 0}};
   points[0][3] = float_of(0xFFC54321);
   points[2][3] = float_of(0x7F812345);  // not quiet
@@ -89,12 +89,12 @@ static void nan_payloads(void **state) {
 // A sum of finite coordinates can overflow; opposite infinities and their offsets are NaN, and still one NaN.
 static void overflowing_sums(void **state) {
   (void)state;
-  struct vx_voxelize_params params = {.range_max = {3e38f, 1, 1},
-                                      .voxel_size = {3e38f, 1, 1},
-                                      .num_features = 4,
-                                      .max_points_per_voxel = 8,
-                                      .max_voxels = 9,
-                                      .tensors = ALL_TENSORS};
+  struct vx_params params = {.range_max = {3e38f, 1, 1},
+                             .voxel_size = {3e38f, 1, 1},
+                             .num_features = 4,
+                             .max_points_per_voxel = 8,
+                             .max_voxels = 9,
+                             .tensors = ALL_TENSORS};
   const float points[][4] = {{2e38f, 0, 0, INFINITY}, {2e38f, 0, 0, -INFINITY}, {2e38f, 0, 0, -3e38f}};
   for (int half = 0; half < 2; half++) {
     params.feature_dtype = half ? VX_FLOAT16 : VX_FLOAT32;
@@ -108,7 +108,7 @@ static void dynamic_mean_tree(void **state) {
   enum { MOST = 10000 };
   static float points[MOST][4];
   const int32_t lengths[] = {1, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 4160, 8193, MOST};
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   params.max_points_per_voxel = 0;
   params.tensors = UNCAPPED_TENSORS;
   struct random random = {9};
@@ -132,7 +132,7 @@ static void dynamic_mean_of_a_million(void **state) {
   for (int i = 0; i < COUNT; i++) {
     points[i][0] = points[i][1] = points[i][2] = i % 2 ? 1.0f : 3.0f;
   }
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   params.voxel_size[0] = params.voxel_size[1] = params.voxel_size[2] = 4;
   params.num_features = 3;
   params.max_points_per_voxel = 0;
@@ -149,7 +149,7 @@ static void capped_mean_is_sequential(void **state) {
   (void)state;
   enum { COUNT = 1500 };
   static float points[COUNT][4];
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   params.max_points_per_voxel = VX_MAX_POINTS_PER_VOXEL;
   params.tensors = UNCAPPED_TENSORS;
   struct random random = {10};
@@ -164,7 +164,7 @@ static void float16_output(void **state) {
   (void)state;
   enum { COUNT = 2000 };
   static float points[COUNT][6];
-  struct vx_voxelize_params params = plain_params(6);
+  struct vx_params params = plain_params(6);
   params.num_features = 6;
   params.feature_dtype = VX_FLOAT16;
   struct random random = {11};
@@ -180,7 +180,7 @@ static void most_columns(void **state) {
   (void)state;
   enum { COUNT = 100 };
   static float points[COUNT][VX_MAX_FEATURES];
-  struct vx_voxelize_params params = plain_params(3);
+  struct vx_params params = plain_params(3);
   params.num_features = VX_MAX_FEATURES;
   params.fill = VX_FILL_MEAN;
   struct random random = {12};

@@ -18,10 +18,10 @@ static void scatter(struct random *random, float low, float high) {
 }
 
 // The same job on a lane that has done others and on a fresh one: the same bytes.
-static void assert_as_on_fresh_lane(const struct vx_voxelize_params *params, int32_t count) {
+static void assert_as_on_fresh_lane(const struct vx_params *params, int32_t count) {
   struct vx_error error;
   struct vx_lane *fresh;
-  assert_int_equal(backend->lane_open(device, &fresh, &error), VX_OK);
+  assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &fresh, &error), VX_OK);
   struct outcome used = run_scan(params, points, count), expected = run_on(fresh, params, points, 1, &count);
   assert_int_equal(used.status, VX_OK);
   assert_memory_equal(&used.counts, &expected.counts, sizeof used.counts);
@@ -37,7 +37,7 @@ static void assert_as_on_fresh_lane(const struct vx_voxelize_params *params, int
 static void slot_reuse(void **state) {
   (void)state;
   struct random random = {14};
-  struct vx_voxelize_params kinds[5];
+  struct vx_params kinds[5];
   for (int i = 0; i < 5; i++) {
     kinds[i] = plain_params(12);
   }
@@ -61,7 +61,7 @@ static void slot_reuse(void **state) {
 static void small_after_large(void **state) {
   (void)state;
   struct random random = {15};
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   scatter(&random, 0, 10);
   free(check_scan(&params, points, MOST).block);
   free(check_scan(&params, points + 100, 3).block);
@@ -71,7 +71,7 @@ static void dense_after_hash(void **state) {
   (void)state;
   struct random random = {16};
   scatter(&random, 0, 64);
-  struct vx_voxelize_params hash = plain_params(1024), dense = plain_params(64);
+  struct vx_params hash = plain_params(1024), dense = plain_params(64);
   hash.max_voxels = dense.max_voxels = MOST;
   for (int i = 0; i < 3; i++) {
     free(check_scan(&hash, points, MOST).block);
@@ -85,7 +85,7 @@ static void rubbish_in_scratch(void **state) {
   if (backend != &vx_cpu_backend) skip();
   struct random random = {17};
   scatter(&random, -1, 13);
-  struct vx_voxelize_params params[2] = {plain_params(12), plain_params(2000)};
+  struct vx_params params[2] = {plain_params(12), plain_params(2000)};
   for (int round = 0; round < 20; round++) {
     struct cpu_arena *scratch = &lane->scratch;
     scratch->used = 0;
@@ -105,11 +105,11 @@ static void tables_are_seeded(void **state) {
   struct vx_error error;
   struct vx_lane *lanes[2];
   struct outcome outcomes[2];
-  struct vx_voxelize_params params = plain_params(2000);
+  struct vx_params params = plain_params(2000);
   int32_t count = MOST;
   scatter(&random, 0, 100);
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(backend->lane_open(device, &lanes[i], &error), VX_OK);
+    assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &lanes[i], &error), VX_OK);
     outcomes[i] = run_on(lanes[i], &params, points, 1, &count);
   }
   uint64_t slots = cpu_cell_index_slots(MOST, 33);
@@ -124,11 +124,11 @@ static void tables_are_seeded(void **state) {
 static void scratch_grows(void **state) {
   (void)state;
   struct random random = {18};
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   scatter(&random, 0, 10);
   struct vx_error error;
   struct vx_lane *growing;
-  assert_int_equal(backend->lane_open(device, &growing, &error), VX_OK);
+  assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &growing, &error), VX_OK);
   for (int32_t count = 1; count <= MOST; count *= 3) {
     free(check_batch_on(growing, &params, points, 1, &count).block);
   }
@@ -139,7 +139,7 @@ static void scratch_grows(void **state) {
 static void no_allocation_after_warm_up(void **state) {
   (void)state;
   struct random random = {19};
-  struct vx_voxelize_params params = plain_params(2000);
+  struct vx_params params = plain_params(2000);
   scatter(&random, 0, 100);
   free(run_scan(&params, points, MOST).block);
   const void *memory = lane->scratch.memory;
@@ -155,7 +155,7 @@ static void huge_scratch_is_given_back(void **state) {
   if (backend != &vx_cpu_backend) skip();
   enum { COUNT = 2000000 };
   float *flat = calloc((size_t)COUNT * 3, sizeof *flat);
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   params.num_features = 3;
   struct outcome outcome = run_scan(&params, flat, COUNT);
   assert_int_equal(outcome.status, VX_OK);
@@ -182,25 +182,25 @@ static void output_failure_propagates(void **state) {
   for (int i = 0; i < 3; i++) {
     struct vx_error error = {""};
     int32_t count = 50, voxels;
-    struct vx_voxelize_job job = {.params = plain_params(10),
-                                  .points = points,
-                                  .num_clouds = 1,
-                                  .point_counts = &count,
-                                  .output = refuse_output,
-                                  .output_cls = &statuses[i],
-                                  .voxel_counts = &voxels};
-    assert_int_equal(backend->voxelize(lane, &job, &error), statuses[i]);
+    struct vx_job job = {.params = plain_params(10),
+                         .points = points,
+                         .num_clouds = 1,
+                         .point_counts = &count,
+                         .output = refuse_output,
+                         .output_cls = &statuses[i],
+                         .voxel_counts = &voxels};
+    assert_int_equal(backend->run(lane, &job, &error), statuses[i]);
     assert_string_equal(error.text, "no room for the answer");
     assert_int_equal(job.counts.received, 50);
     assert_int_equal(job.counts.voxels_kept, voxels);
   }
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   free(check_scan(&params, points, 50).block);
 }
 
 static void impossible_grid_is_refused(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.voxel_size[0] = 1e-9f;
   struct outcome outcome = run_scan(&params, points, 10);
   assert_int_equal(outcome.status, VX_REFUSED);
@@ -210,7 +210,7 @@ static void impossible_grid_is_refused(void **state) {
 
 static void too_many_points_are_refused(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const int32_t counts[2] = {INT32_MAX, 1};
   struct outcome outcome = run_on(lane, &params, NULL, 2, counts);
   assert_int_equal(outcome.status, VX_REFUSED);
@@ -237,7 +237,7 @@ static void out_of_memory(void **state) {
 #endif
   enum { COUNT = 4000000 };
   float *flat = calloc((size_t)COUNT * 3, sizeof *flat);
-  struct vx_voxelize_params params = plain_params(4);
+  struct vx_params params = plain_params(4);
   params.num_features = 3;
   struct rlimit before, tight;
   assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
@@ -261,7 +261,7 @@ static void stage_times(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
   struct random random = {21};
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   scatter(&random, 0, 10);
   struct outcome outcome = run_scan(&params, points, MOST);
   assert_true(outcome.stage_ns[VX_STAGE_VOXELIZE] > 0);

@@ -16,7 +16,7 @@ static void upper_bound(void **state) {
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     for (int axis = 0; axis < 3; axis++) {
-      struct vx_voxelize_params params = plain_params(100);
+      struct vx_params params = plain_params(100);
       params.range_min[axis] = ranges[i].min;
       params.range_max[axis] = ranges[i].max;
       params.voxel_size[axis] = ranges[i].size;
@@ -39,7 +39,7 @@ static void upper_bound(void **state) {
 // A range that no whole number of voxels fills is rounded: the bound that holds is the grid's.
 static void bound_is_the_grids(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.range_max[0] = 9.6f;  // 10 cells
   params.range_max[1] = 9.4f;  // 9 cells
   const float points[][4] = {{9.9f, 0, 0, 0}, {10, 0, 0, 0}, {0, 8.9f, 0, 0}, {0, 9.2f, 0, 0}};
@@ -51,7 +51,7 @@ static void bound_is_the_grids(void **state) {
 
 static void nan_points(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{NAN, 1, 1, 0}, {1, NAN, 1, 0}, {1, 1, NAN, 0}, {1, 1, -NAN, 0}, {1, 1, 1, 0}};
   struct outcome outcome = check_scan(&params, points, 5);
   assert_int_equal(outcome.counts.not_finite, 4);
@@ -62,7 +62,7 @@ static void nan_points(void **state) {
 // What is not finite beyond x, y, z is the caller's business.
 static void nan_features_pass(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{1, 1, 1, NAN}, {2, 2, 2, INFINITY}, {2, 2, 2, -INFINITY}};
   struct outcome outcome = check_scan(&params, points, 3);
   assert_int_equal(outcome.counts.kept, 3);
@@ -71,7 +71,7 @@ static void nan_features_pass(void **state) {
 
 static void infinite_points(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{INFINITY, 1, 1, 0}, {1, -INFINITY, 1, 0}, {1, 99, INFINITY, 0}, {99, 1, 1, 0}};
   struct outcome outcome = check_scan(&params, points, 4);
   assert_int_equal(outcome.counts.not_finite, 3);
@@ -82,7 +82,7 @@ static void infinite_points(void **state) {
 // Far beyond what an integer holds, and where the subtraction itself overflows.
 static void far_points(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.range_min[0] = -2;
   const float points[][4] = {{1e30f, 1, 1, 0},          {-1e30f, 1, 1, 0},        {1, 3.4e38f, 1, 0},
                              {1, 1, -3.4e38f, 0},       {2147483648.0f, 1, 1, 0}, {4294967296.0f, 1, 1, 0},
@@ -95,7 +95,7 @@ static void far_points(void **state) {
 
 static void negative_zero(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{-0.0f, -0.0f, -0.0f, -0.0f}, {-1e-45f, 0, 0, 0}};
   struct outcome outcome = check_scan(&params, points, 2);
   assert_int_equal(outcome.counts.kept, 1);
@@ -106,7 +106,7 @@ static void negative_zero(void **state) {
 // The largest grid on one axis: its number of cells is the last that an int32 and a float both hold.
 static void widest_axis(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(1);
+  struct vx_params params = plain_params(1);
   params.range_max[0] = 2147483520.0f;
   const float points[][4] = {{2147483392.0f, 0, 0, 0}, {2147483520.0f, 0, 0, 0}, {2147483648.0f, 0, 0, 0}};
   struct outcome outcome = check_scan(&params, points, 3);
@@ -120,7 +120,7 @@ static void huge_grid(void **state) {
   (void)state;
   enum { COUNT = 3000 };
   static float points[COUNT][4];
-  struct vx_voxelize_params params = {
+  struct vx_params params = {
       .range_min = {-200, -200, -20},
       .range_max = {200, 200, 20},
       .voxel_size = {0.01f, 0.01f, 0.01f},
@@ -148,7 +148,7 @@ static void float16_input(void **state) {
   (void)state;
   enum { COUNT = 999 };
   static uint16_t points[COUNT][5];
-  struct vx_voxelize_params params = plain_params(8);
+  struct vx_params params = plain_params(8);
   params.num_features = 5;
   params.input_dtype = VX_FLOAT16;
   struct random random = {2};
@@ -172,7 +172,7 @@ static void every_length(void **state) {
   (void)state;
   enum { MOST = 600 };
   static float points[MOST][3];
-  struct vx_voxelize_params params = plain_params(6);
+  struct vx_params params = plain_params(6);
   params.num_features = 3;
   struct random random = {3};
   for (int i = 0; i < MOST; i++) {

@@ -3,7 +3,7 @@
 
 static void empty_scan(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   struct outcome outcome = check_scan(&params, NULL, 0);
   assert_int_equal(outcome.outputs, 1);
   assert_int_equal(outcome.layout.bytes, 0);
@@ -14,7 +14,7 @@ static void empty_scan(void **state) {
 
 static void nothing_in_range(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{-1, 0, 0, 0}, {0, 10, 0, 0}};
   struct outcome outcome = check_scan(&params, points, 2);
   assert_int_equal(outcome.counts.out_of_range, 2);
@@ -24,7 +24,7 @@ static void nothing_in_range(void **state) {
 
 static void order_of_first_appearance(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   const float points[][4] = {{5, 1, 2, 0}, {0, 0, 0, 1}, {5.5f, 1.5f, 2.5f, 2}, {9, 9, 9, 3}, {0.5f, 0, 0, 4}};
   struct outcome outcome = check_scan(&params, points, 5);
   const int32_t coords[3][4] = {{0, 2, 1, 5}, {0, 0, 0, 0}, {0, 9, 9, 9}};
@@ -38,7 +38,7 @@ static void order_of_first_appearance(void **state) {
 // A full voxel keeps its first points; those over the cap still name it.
 static void cap_points(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.max_points_per_voxel = 2;
   const float points[][4] = {{1, 1, 1, 10}, {1, 1, 1, 20}, {3, 3, 3, 7}, {1, 1, 1, 30}, {1, 1, 1, 40}};
   const int32_t ids[5] = {0, 0, 1, 0, 0};
@@ -54,7 +54,7 @@ static void cap_points(void **state) {
 // Beyond max_voxels new voxels are dropped, and counted once each; the earlier ones go on filling.
 static void cap_voxels(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.max_voxels = 2;
   const float points[][4] = {{0, 0, 0, 0}, {1, 0, 0, 1}, {2, 0, 0, 2}, {3, 0, 0, 3},
                              {2, 0, 0, 4}, {1, 0, 0, 5}, {0, 0, 0, 6}, {3, 0, 0, 7}};
@@ -71,7 +71,7 @@ static void cap_voxels(void **state) {
 // Which voxels are kept is decided by first appearance; only then are they sorted, by x, then y, then z.
 static void order_key(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(300);
+  struct vx_params params = plain_params(300);
   params.order = VX_ORDER_KEY;
   params.max_voxels = 4;
   const float points[][4] = {{256, 0, 0, 0}, {1, 2, 0, 0}, {1, 0, 299, 0}, {1, 0, 3, 0}, {0, 0, 0, 0}};
@@ -87,7 +87,7 @@ static void all_in_one_cell(void **state) {
   (void)state;
   enum { COUNT = 5000 };
   static float points[COUNT][4];
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   struct random random = {4};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 4; c++) {
@@ -112,7 +112,7 @@ static void all_in_different_cells(void **state) {
     points[i][2] = (float)(shuffled / SIDE / SIDE);
   }
   for (int large = 0; large < 2; large++) {
-    struct vx_voxelize_params params = plain_params(large ? 1000 : SIDE);
+    struct vx_params params = plain_params(large ? 1000 : SIDE);
     params.max_voxels = COUNT;
     struct outcome outcome = check_scan(&params, points, COUNT);
     assert_int_equal(outcome.counts.voxels_kept, COUNT);
@@ -126,7 +126,7 @@ static void batch_with_empty_clouds(void **state) {
   enum { COUNT = 900 };
   static float points[COUNT][4];
   const int32_t counts[] = {0, 300, 0, 0, 1, 599, 0};
-  struct vx_voxelize_params params = plain_params(5);
+  struct vx_params params = plain_params(5);
   struct random random = {5};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 4; c++) {
@@ -151,7 +151,7 @@ static void batch_is_its_clouds(void **state) {
   enum { COUNT = 700 };
   static float points[COUNT][4];
   const int32_t counts[2] = {400, 300};
-  struct vx_voxelize_params params = plain_params(6);
+  struct vx_params params = plain_params(6);
   params.tensors = VX_TENSOR_BIT(VX_VOXELS);
   struct random random = {6};
   for (int i = 0; i < COUNT; i++) {
@@ -173,7 +173,7 @@ static void batch_is_its_clouds(void **state) {
 // Without tensors there is nothing to lay out: the counts alone, the same as with tensors.
 static void only_counts(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   params.tensors = 0;
   const float points[][4] = {{1, 1, 1, 1}, {99, 1, 1, 1}, {NAN, 1, 1, 1}, {1, 1, 1, 1}};
   struct outcome outcome = check_scan(&params, points, 4);
@@ -192,10 +192,10 @@ static void each_tensor_alone(void **state) {
       points[i][c] = random_in(&random, -1, 6);
     }
   }
-  struct vx_voxelize_params params = plain_params(5);
+  struct vx_params params = plain_params(5);
   params.order = VX_ORDER_KEY;
   struct outcome all = check_scan(&params, points, COUNT);
-  for (int i = 0; i < VX_TENSOR_COUNT; i++) {
+  for (int i = 0; i < VX_SAMPLED_INDICES; i++) {
     params.tensors = VX_TENSOR_BIT(i);
     struct outcome one = check_scan(&params, points, COUNT);
     assert_int_equal(one.layout.bytes, all.layout.shape[i].bytes);
@@ -212,7 +212,7 @@ static void random_requests(void **state) {
   static float points[MOST * 7];
   struct random random = {8};
   for (int round = 0; round < 400; round++) {
-    struct vx_voxelize_params params = plain_params(0);
+    struct vx_params params = plain_params(0);
     params.num_features = 3 + (int32_t)(next_random(&random) % 5);
     params.max_points_per_voxel = (int32_t)(next_random(&random) % 5);
     params.max_voxels = 1 + (int32_t)(next_random(&random) % 100);

@@ -6,8 +6,9 @@ static struct vx_error error;
 
 static void names(void **state) {
   (void)state;
-  const char *const tensors[] = {"voxel_coords",    "voxel_num_points", "voxels",          "voxel_features",
-                                 "pillar_features", "point_voxel_ids",  "voxel_point_mask"};
+  const char *const tensors[] = {"voxel_coords",    "voxel_num_points", "voxels",           "voxel_features",
+                                 "pillar_features", "point_voxel_ids",  "voxel_point_mask", "sampled_indices",
+                                 "sampled_points",  "sampled_distances"};
   const char *const stages[] = {"copy_in", "voxelize", "features", "sample", "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
     assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
@@ -39,12 +40,12 @@ static void assert_shape(const struct vx_shape *shape, enum vx_dtype dtype, int 
 
 static void shapes(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   struct vx_layout layout;
   params.num_features = 5;
   params.max_points_per_voxel = 7;
   params.feature_dtype = VX_FLOAT16;
-  assert_int_equal(vx_layout_of(&params, 1001, 33, &layout, &error), VX_OK);
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 1001, .voxels = 33}, &layout, &error), VX_OK);
   assert_int_equal(layout.tensors, ALL_TENSORS);
   assert_shape(&layout.shape[VX_VOXEL_COORDS], VX_INT32, 2, 33, 4, 0);
   assert_shape(&layout.shape[VX_VOXEL_NUM_POINTS], VX_INT32, 1, 33, 0, 0);
@@ -58,11 +59,11 @@ static void shapes(void **state) {
 static void alignment(void **state) {
   (void)state;
   for (uint32_t tensors = 1; tensors <= ALL_TENSORS; tensors++) {
-    struct vx_voxelize_params params = plain_params(10);
+    struct vx_params params = plain_params(10);
     struct vx_layout layout;
     size_t end = 0;
     params.tensors = tensors;
-    assert_int_equal(vx_layout_of(&params, 13, 3, &layout, &error), VX_OK);
+    assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 13, .voxels = 3}, &layout, &error), VX_OK);
     for (int i = 0; i < VX_TENSOR_COUNT; i++) {
       if (tensors & VX_TENSOR_BIT(i)) {
         assert_int_equal(layout.offset[i] % VX_TENSOR_ALIGNMENT, 0);
@@ -76,49 +77,52 @@ static void alignment(void **state) {
 
 static void no_rows(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   struct vx_layout layout;
-  assert_int_equal(vx_layout_of(&params, 0, 0, &layout, &error), VX_OK);
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 0, .voxels = 0}, &layout, &error), VX_OK);
   assert_int_equal(layout.bytes, 0);
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
 
 static void refuses_what_overflows(void **state) {
   (void)state;
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   struct vx_layout layout;
   params.max_points_per_voxel = 1024;
-  assert_int_equal(vx_layout_of(&params, 0, INT64_MAX, &layout, &error), VX_REFUSED);
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 0, .voxels = INT64_MAX}, &layout, &error),
+                   VX_REFUSED);
   assert_non_null(strstr(error.text, "voxel_coords"));
   // Each fits alone, but not all together.
   params.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
-  assert_int_equal(vx_layout_of(&params, 0, (INT64_C(1) << 60) - 1, &layout, &error), VX_REFUSED);
+  assert_int_equal(
+      vx_layout_of(&params, &(struct vx_sizes){.points = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
+      VX_REFUSED);
   assert_non_null(strstr(error.text, "together"));
 }
 
 static void refuses_a_shape_without_a_cap(void **state) {
   (void)state;
   const enum vx_tensor need_a_cap[] = {VX_VOXELS, VX_PILLAR_FEATURES, VX_VOXEL_POINT_MASK};
-  struct vx_voxelize_params params = plain_params(10);
+  struct vx_params params = plain_params(10);
   struct vx_layout layout;
   params.max_points_per_voxel = 0;
   for (int i = 0; i < 3; i++) {
     params.tensors = VX_TENSOR_BIT(need_a_cap[i]);
-    assert_int_equal(vx_layout_of(&params, 1, 1, &layout, &error), VX_REFUSED);
+    assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_REFUSED);
     assert_non_null(strstr(error.text, vx_tensor_name(need_a_cap[i])));
     assert_non_null(strstr(error.text, "max_points_per_voxel"));
   }
   params.tensors = UNCAPPED_TENSORS;
-  assert_int_equal(vx_layout_of(&params, 1, 1, &layout, &error), VX_OK);
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_OK);
 }
 
-static struct vx_voxelize_params box(float x, float y, float z, float size) {
-  return (struct vx_voxelize_params){.range_max = {x, y, z}, .voxel_size = {size, size, size}};
+static struct vx_params box(float x, float y, float z, float size) {
+  return (struct vx_params){.range_max = {x, y, z}, .voxel_size = {size, size, size}};
 }
 
 static void grid_of_usual_ranges(void **state) {
   (void)state;
-  struct vx_voxelize_params params = {
+  struct vx_params params = {
       .range_min = {0, -39.68f, -3}, .range_max = {69.12f, 39.68f, 1}, .voxel_size = {0.16f, 0.16f, 4}};
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
@@ -129,7 +133,7 @@ static void grid_of_usual_ranges(void **state) {
 
 static void grid_rounds_halves_away_from_zero(void **state) {
   (void)state;
-  struct vx_voxelize_params params = box(0.5f, 2.5f, 3.49f, 1);
+  struct vx_params params = box(0.5f, 2.5f, 3.49f, 1);
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
   assert_int_equal(grid.cells[0], 1);
@@ -139,7 +143,7 @@ static void grid_rounds_halves_away_from_zero(void **state) {
 
 static void grid_without_cells(void **state) {
   (void)state;
-  struct vx_voxelize_params params = box(1, 0.49f, 1, 1);
+  struct vx_params params = box(1, 0.49f, 1, 1);
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "along y"));
@@ -150,7 +154,7 @@ static void grid_without_cells(void **state) {
 static void grid_with_too_many_cells(void **state) {
   (void)state;
   struct vx_grid grid;
-  struct vx_voxelize_params params = box(2147483648.0f, 1, 1, 1);
+  struct vx_params params = box(2147483648.0f, 1, 1, 1);
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_REFUSED);
   params = box(2147483520.0f, 1, 1, 1);
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
@@ -164,7 +168,7 @@ static void grid_with_too_many_cells(void **state) {
 
 static void grid_product(void **state) {
   (void)state;
-  struct vx_voxelize_params params = box(2097152, 2097152, 1048576, 1);  // 2^21 x 2^21 x 2^20
+  struct vx_params params = box(2097152, 2097152, 1048576, 1);  // 2^21 x 2^21 x 2^20
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
   assert_int_equal(vx_grid_of(&params, 2, &grid, &error), VX_REFUSED);

@@ -27,7 +27,7 @@ static int unload(void **state) {
 }
 
 // Parses "a=1&b=2"; a NUL in a value is written as \1.
-static bool parse(const char *text, struct voxelize_request *request, struct problem *problem) {
+static bool parse(const char *text, struct job_request *request, struct problem *problem) {
   static char memory[20000];
   struct query query = {.count = 0};
   snprintf(memory, sizeof memory, "%s", text);
@@ -41,14 +41,14 @@ static bool parse(const char *text, struct voxelize_request *request, struct pro
     query.items[query.count++] = (struct query_item){item, value, name_length, value_length};
   }
   *problem = (struct problem){.kind = PROBLEM_NONE};
-  return voxelize_request_from_query(request, &query, presets, problem);
+  return job_request_from_query(request, JOB_VOXELIZE, &query, presets, problem);
 }
 
 #define GRID "point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1"
 
 static void defaults_hold(void **state) {
   (void)state;
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   assert_true(parse(GRID, &request, &problem));
   assert_int_equal(request.job.num_features, 4);
@@ -62,7 +62,7 @@ static void defaults_hold(void **state) {
 
 static void every_value_is_read(void **state) {
   (void)state;
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   assert_true(parse(
       GRID
@@ -145,7 +145,7 @@ static void refusals_name_the_parameter(void **state) {
       {GRID "&max_points_per_voxel=0&outputs=voxel_point_mask", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct voxelize_request request;
+    struct job_request request;
     struct problem problem;
     if (parse(cases[i].query, &request, &problem)) fail_msg("%s was taken", cases[i].query);
     if (problem.kind != cases[i].kind || strcmp(problem.parameter, cases[i].parameter) != 0)
@@ -156,7 +156,7 @@ static void refusals_name_the_parameter(void **state) {
 
 static void a_query_overrides_its_preset(void **state) {
   (void)state;
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   assert_true(parse("max_voxels=7&preset=kitti_pointpillar", &request, &problem));
   assert_int_equal(request.job.max_voxels, 7);
@@ -167,7 +167,7 @@ static void a_query_overrides_its_preset(void **state) {
 
 static void other_features_than_the_presets_bring_their_tensors(void **state) {
   (void)state;
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &problem));
   assert_true(request.job.tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS));
@@ -178,22 +178,22 @@ static void other_features_than_the_presets_bring_their_tensors(void **state) {
 
 static void clouds_must_add_up(void **state) {
   (void)state;
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   assert_true(parse(GRID "&point_counts=2147483647,2147483647", &request, &problem));
-  assert_false(voxelize_request_split(&request, -2, &problem));
+  assert_false(job_request_split(&request, -2, &problem));
   assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
   assert_true(parse(GRID "&point_counts=1,2", &request, &problem));
-  assert_true(voxelize_request_split(&request, 3, &problem));
+  assert_true(job_request_split(&request, 3, &problem));
   assert_true(parse(GRID, &request, &problem));
-  assert_true(voxelize_request_split(&request, 3, &problem));
+  assert_true(job_request_split(&request, 3, &problem));
   assert_int_equal(request.num_clouds, 1);
   assert_int_equal(request.point_counts[0], 3);
 }
 
 static void as_many_clouds_as_allowed(void **state) {
   (void)state;
-  struct voxelize_request request;
+  struct job_request request;
   struct problem problem;
   char query[8192] = GRID "&point_counts=1";
   for (int i = 1; i < VX_MAX_CLOUDS; i++) strcat(query, ",1");

@@ -28,7 +28,7 @@ static void built_in_presets_load(void **state) {
   assert_int_equal(presets_count(presets), sizeof names / sizeof *names);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     assert_string_equal(preset_name(presets_at(presets, i)), names[i]);
-  const struct voxelize_request *second = presets_request(presets_find(presets, "kitti_second"));
+  const struct job_request *second = presets_request(presets_find(presets, "kitti_second"));
   assert_true(second->job.voxel_size[0] == 0.05f && second->job.range_max[0] == 70.4f);
   assert_int_equal(second->job.max_points_per_voxel, 5);
   assert_null(presets_find(presets, "kitti"));
