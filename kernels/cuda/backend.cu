@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/fps.cuh"
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 
@@ -70,7 +70,7 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   device->index = index;
   device->multiprocessors = (unsigned)properties.multiProcessorCount;
-  return VX_OK;
+  return cuda_fps_largest_cluster(device, &device->largest_cluster, error);
 }
 
 static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {
@@ -102,7 +102,7 @@ static void close_lane(struct vx_lane *lane) {
   }
   cuda_free_all(lane);
   (void)cudaFreeHost((void *)lane->report);
-  (void)cudaFreeHost(lane->cloud_points);
+  (void)cudaFreeHost(lane->orders);
   if (lane->stream != NULL) {
     (void)cudaStreamDestroy(lane->stream);
   }
@@ -110,33 +110,36 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
-static enum vx_status fill_lane(struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, struct vx_error *error) {
   if (getrandom(lane->seed, sizeof lane->seed, 0) != (ssize_t)sizeof lane->seed) {
     snprintf(error->text, sizeof error->text, "no random numbers: %s", strerror(errno));
     return VX_REFUSED;
   }
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
-  CUDA_CALL(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), error);
+  int lowest, highest;
+  CUDA_CALL(cudaDeviceGetStreamPriorityRange(&lowest, &highest), error);
+  int priority = use == VX_LANE_SAMPLE ? lowest : highest;
+  CUDA_CALL(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, priority), error);
   void *report;
   CUDA_CALL(cudaHostAlloc(&report, sizeof(struct cuda_report), cudaHostAllocMapped), error);
   memset(report, 0, sizeof(struct cuda_report));
   lane->report = (volatile struct cuda_report *)report;
   CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->device_report, report, 0), error);
-  CUDA_CALL(cudaHostAlloc((void **)&lane->cloud_points, (VX_MAX_CLOUDS + 1) * sizeof(uint32_t), cudaHostAllocMapped),
-            error);
+  CUDA_CALL(cudaHostAlloc((void **)&lane->orders, sizeof *lane->orders, cudaHostAllocMapped), error);
+  memset(lane->orders, 0, sizeof *lane->orders);
+  CUDA_CALL(cudaHostGetDevicePointer((void **)&lane->device_orders, lane->orders, 0), error);
   return cuda_presize(lane, error);
 }
 
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                 struct vx_error *error) {
-  (void)use;
   struct vx_lane *opened = (struct vx_lane *)calloc(1, sizeof *opened);
   if (opened == NULL) {
     snprintf(error->text, sizeof error->text, "no memory for a CUDA lane");
     return VX_OUT_OF_MEMORY;
   }
   opened->device = device;
-  enum vx_status status = fill_lane(opened, error);
+  enum vx_status status = fill_lane(opened, use, error);
   if (status != VX_OK) {
     close_lane(opened);
     return status;
@@ -176,14 +179,6 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   }
 }
 
-static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
-  if (job->params.sampling.from != VX_SAMPLE_NONE) {
-    snprintf(error->text, sizeof error->text, "not yet");
-    return VX_REFUSED;
-  }
-  return cuda_voxelize(lane, job, error);
-}
-
 extern "C" const struct vx_backend vx_cuda_backend = {
     /* name */ "cuda",
     /* count */ count_devices,
@@ -192,7 +187,7 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* describe */ describe,
     /* lane_open */ open_lane,
     /* lane_close */ close_lane,
-    /* run */ run,
+    /* run */ cuda_run_job,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,
 };

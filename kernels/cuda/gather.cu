@@ -35,9 +35,9 @@ static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) 
 // Where each tensor is, as vx_layout_of has it for this many rows. Zeroes the gaps if asked to. One thread.
 static __device__ void find_places(const struct gather_params &p, bool zero_gaps, struct places *places) {
   uint64_t end = 0, num_rows = p.tally->num_output_rows;
-  unsigned char *at[VX_TENSOR_COUNT];
+  unsigned char *at[VX_SAMPLED_INDICES];
 #pragma unroll
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+  for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
     at[tensor] = NULL;
     if ((p.tensors >> tensor & 1) != 0) {
       uint64_t begin = (end + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
@@ -119,11 +119,18 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
   if (lane == 0 && places.num_points != NULL) {
     places.num_points[row.output_row] = (int32_t)row.kept;
   }
-  for (uint32_t column = lane; places.features != NULL && column < p.columns; column += width) {
+  bool wanted = places.features != NULL || p.sample_rows != NULL;
+  for (uint32_t column = lane; wanted && column < p.columns; column += width) {
     float value = mean != NULL
                       ? mean[column]
                       : vx_canonical(sum_column<8>(p.points, p.columns, row.list, row.kept, column) / (float)row.kept);
     uint64_t at = (uint64_t)row.output_row * p.columns + column;
+    if (p.sample_rows != NULL) {
+      p.sample_rows[at] = value;
+    }
+    if (places.features == NULL) {
+      continue;
+    }
     if (p.half_features) {
       ((uint16_t *)places.features)[at] = half_bits(value);
     } else {
@@ -228,8 +235,9 @@ static struct gather_params gather_params_of(const struct cuda_run *run, const s
   p.kept_cap = run->cap;
   p.cap = (uint32_t)run->params->max_points_per_voxel;
   p.chunk = run->columns <= WARP ? WARP : WARP / 2;
-  p.tensors = run->params->tensors;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+  p.tensors = run->params->tensors & VX_VOXEL_TENSORS;
+  p.sample_rows = run->fps.rows;
+  for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
     p.row_bytes[tensor] = row_layout->shape[tensor].bytes;
   }
   p.ids_bytes = row_layout->shape[VX_POINT_VOXEL_IDS].bytes;

@@ -29,7 +29,8 @@ struct gather_params {
   uint32_t cap;       // of the tensors' second dimension
   uint32_t chunk;     // points of a row that a warp holds at once
   uint32_t tensors;
-  uint64_t ids_bytes, row_bytes[VX_TENSOR_COUNT];
+  uint64_t ids_bytes, row_bytes[VX_SAMPLED_INDICES];
+  float *sample_rows;  // [num_rows, columns]: means to be sampled, or NULL
   unsigned char *image;
   struct cuda_tally *tally;
   struct publish_params publish;

@@ -1,24 +1,19 @@
 // From points to cells: brings the points from the host's memory and puts each into the table of cells.
 //
-// The points are read straight from pinned host memory, so that the first are in the table while the last are on their
-// way; a few blocks keep the bus busy, each with chunk after chunk. They are stored as float32 for the gather.
+// The first are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the gather.
 //
 // Small grids have a slot for each cell. In larger ones a cell's slot is found by hashing its key, with linear probing:
 // a slot is claimed by one compare-and-swap, and keys are whole, so whoever finds its own has found its cell. Slots are
 // free when a job begins (see clean_kernel). A slot counts the cell's points and keeps the first of them by atomicMin;
 // each point takes the count that it finds as its rank, in whatever order they come.
-#include "kernels/cuda/run.cuh"
-#include "kernels/half.h"
+#include "kernels/cuda/bring.cuh"
 
-enum { BLOCK = 256, AHEAD = 4 };
+enum { BLOCK = BRING_BLOCK };
 
 struct insert_params {
   struct vx_cell_map map;
   uint64_t yz_cells, z_cells, cells_per_cloud;
-  const void *source;  // [num_points, columns], float32 or float16
-  bool halves;
-  float *points;  // the same, or a copy
-  uint32_t columns;
+  struct bring_params bring;
   struct cuda_clouds clouds;
   uint64_t *keys;  // NULL: a cell's slot is its key
   struct cuda_cell *cells;
@@ -27,75 +22,6 @@ struct insert_params {
   uint32_t *slots, *ranks;  // [num_points]
   struct cuda_tally *tally;
 };
-
-// --- bringing points ---
-
-// Eight halves or four floats, to their place among the points.
-static __device__ void store_part(const struct insert_params &p, uint64_t part, uint4 bits) {
-  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-  if (!p.halves) {
-    ((uint4 *)p.points)[part] = bits;
-    return;
-  }
-  float values[8];
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    values[2 * i] = vx_half_to_float((uint16_t)(words[i] & 0xFFFF));
-    values[2 * i + 1] = vx_half_to_float((uint16_t)(words[i] >> 16));
-  }
-  float4 *to = (float4 *)p.points + 2 * part;
-  to[0] = make_float4(values[0], values[1], values[2], values[3]);
-  to[1] = make_float4(values[4], values[5], values[6], values[7]);
-}
-
-// As a block: rows first .. first + count - 1. Parts of 16 bytes, then what is left over at the scan's end.
-static __device__ void bring_rows(const struct insert_params &p, uint64_t first, uint32_t count) {
-  uint32_t per_part = p.halves ? 8 : 4;
-  uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin is a multiple of 8: see BLOCK
-  uint64_t begin_part = begin / per_part, end_part = end / per_part;
-  for (uint64_t part = begin_part + threadIdx.x; part < end_part; part += BLOCK * AHEAD) {
-    uint4 bits[AHEAD];
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-      if (part + i * BLOCK < end_part) {
-        bits[i] = __ldcs((const uint4 *)p.source + part + i * BLOCK);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-      if (part + i * BLOCK < end_part) {
-        store_part(p, part + i * BLOCK, bits[i]);
-      }
-    }
-  }
-  uint64_t at = end_part * per_part + threadIdx.x;
-  if (at < end) {
-    p.points[at] = p.halves ? vx_half_to_float(((const uint16_t *)p.source)[at]) : ((const float *)p.source)[at];
-  }
-  __syncthreads();
-}
-
-struct location {
-  float x, y, z;
-};
-
-// The coordinates of this thread's point of the chunk, all of whose rows are in their place after this.
-static __device__ struct location bring(const struct insert_params &p, uint64_t first, uint32_t count) {
-  if (p.columns == 4 && !p.halves) {
-    float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (threadIdx.x < count) {
-      row = __ldcs((const float4 *)p.source + first + threadIdx.x);
-      ((float4 *)p.points)[first + threadIdx.x] = row;
-    }
-    return {row.x, row.y, row.z};
-  }
-  bring_rows(p, first, count);
-  if (threadIdx.x >= count) {
-    return {0.0f, 0.0f, 0.0f};
-  }
-  const float *row = p.points + (first + threadIdx.x) * p.columns;
-  return {row[0], row[1], row[2]};
-}
 
 // --- table ---
 
@@ -148,7 +74,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.clouds.num_points - first);
-    struct location at = bring(p, first, count);
+    struct location at = bring(p.bring, first, count);
     bool here = threadIdx.x < count;
     int32_t cell[3];
     bool inside = vx_cell_of_point(&p.map, at.x, at.y, at.z, cell) && here;
@@ -183,10 +109,7 @@ enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error) {
   p.z_cells = (uint64_t)run->grid.cells[2];
   p.yz_cells = p.z_cells * (uint64_t)run->grid.cells[1];
   p.cells_per_cloud = p.yz_cells * (uint64_t)run->grid.cells[0];
-  p.source = run->source;
-  p.halves = run->params->input_dtype == VX_FLOAT16;
-  p.points = run->points;
-  p.columns = run->columns;
+  p.bring = {run->source, run->params->input_dtype == VX_FLOAT16, run->points, run->columns};
   p.clouds = run->clouds;
   p.keys = run->keys;
   p.cells = run->cells;

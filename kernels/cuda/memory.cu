@@ -22,6 +22,14 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
   return array;
 }
 
+// What could not be freed is not used again either.
+static enum vx_status free_block(struct cuda_memory *block, struct vx_error *error) {
+  void *memory = block->memory;
+  *block = {};
+  CUDA_CALL(cudaFree(memory), error);
+  return VX_OK;
+}
+
 // Grows to a power of two: jobs that differ a little do not each cost a new allocation. cudaFree waits for the device.
 enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error) {
   if (bytes <= memory->bytes) {
@@ -31,8 +39,7 @@ enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_
   while (grown < bytes && grown <= SIZE_MAX / 2) {
     grown *= 2;
   }
-  CUDA_CALL(cudaFree(memory->memory), error);
-  *memory = {};
+  CUDA_TRY(free_block(memory, error));
   // Where twice the size does not fit, the size itself may.
   void *taken = NULL;
   cudaError_t result = cudaMalloc(&taken, grown < bytes ? bytes : grown);
@@ -122,6 +129,22 @@ static enum vx_status clear(struct vx_lane *lane, struct vx_error *error) {
   return VX_OK;
 }
 
+static enum vx_status take_control(struct cuda_run *run, struct vx_error *error) {
+  struct vx_lane *lane = run->lane;
+  if (!lane->clean) {
+    CUDA_TRY(clear(lane, error));
+  }
+  lane->clean = false;  // until this job has come to its end
+  run->control = (struct cuda_control *)lane->control.memory;
+  run->tally = &run->control->tallies[lane->sequence / 4 % 2];
+  return VX_OK;
+}
+
+enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(reserve_table(run->lane, 0, 0, 0, error));
+  return take_control(run, error);
+}
+
 enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error) {
   struct vx_lane *lane = run->lane;
   CUDA_TRY(reserve_table(lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error));
@@ -131,17 +154,12 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
   if (run->eager) {
     CUDA_TRY(cuda_reserve(&lane->image, run->image_capacity, error));
   }
-  if (!lane->clean) {
-    CUDA_TRY(clear(lane, error));
-  }
-  lane->clean = false;  // until this job has come to its end
+  CUDA_TRY(take_control(run, error));
   struct cuda_arena arena = {lane->scratch.memory, 0};
   lay_out(run, &arena);
   run->source = run->source == NULL ? run->source_copy : run->source;
   run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
-  run->control = (struct cuda_control *)lane->control.memory;
-  run->tally = &run->control->tallies[lane->sequence / 2 % 2];
   return VX_OK;
 }
 
@@ -154,8 +172,8 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {&lane->control, &lane->keys,    &lane->cells,
-                                  &lane->scratch, &lane->sorting, &lane->image};
+  struct cuda_memory *blocks[] = {&lane->control, &lane->keys,     &lane->cells, &lane->scratch,
+                                  &lane->sorting, &lane->sampling, &lane->image};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 
@@ -167,9 +185,8 @@ enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
   for (int i = 0; sum > KEPT_BYTES && block_of(lane, i) != NULL; i++) {
     struct cuda_memory *block = block_of(lane, i);
     if (block->bytes > KEPT_BLOCK) {
-      lane->clean = lane->clean && (block == &lane->scratch || block == &lane->sorting || block == &lane->image);
-      CUDA_CALL(cudaFree(block->memory), error);
-      *block = {};
+      lane->clean = lane->clean && block != &lane->control && block != &lane->keys && block != &lane->cells;
+      CUDA_TRY(free_block(block, error));
     }
   }
   return VX_OK;

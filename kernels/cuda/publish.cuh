@@ -25,7 +25,7 @@ static __device__ void publish(const struct publish_params &p) {
   for (uint32_t i = threadIdx.x; i < offsetof(struct cuda_tally, moments) / sizeof *to; i += blockDim.x) {
     to[i] = from[i];
   }
-  for (int32_t i = (int32_t)threadIdx.x; p.num_clouds > 1 && i < p.num_clouds; i += blockDim.x) {
+  for (int32_t i = (int32_t)threadIdx.x; i < p.num_clouds; i += blockDim.x) {
     p.report->cloud_rows[i] = p.cloud_rows[i];
   }
   if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// One voxelize job on its way through the stages of the CUDA backend, and the stages themselves.
+// One job on its way through the stages of the CUDA backend, and the stages themselves.
 //
 // A job's points come from the host and get a slot of the table of cells and a rank among the points of their cell
 // each (insert); its cells get a number by first appearance and a part of the list (number); its points write
@@ -9,6 +9,8 @@
 //
 // The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
 // engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
+//
+// A job that samples goes on to fps.cuh, or does nothing else.
 //
 // Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; a *row* counts those that
 // max_voxels lets in, in the same order; an *output row* is a row after block filter and ordering. Without several
@@ -42,7 +44,16 @@ enum {
 };
 
 // Moments of a job, as the device's clock has them, in ns.
-enum cuda_moment { CUDA_BEGUN, CUDA_ARRIVED, CUDA_FOUND, CUDA_GATHERED, CUDA_SENDING, CUDA_SENT, CUDA_MOMENTS };
+enum cuda_moment {
+  CUDA_BEGUN,
+  CUDA_ARRIVED,
+  CUDA_FOUND,
+  CUDA_GATHERED,
+  CUDA_SAMPLED,
+  CUDA_SENDING,
+  CUDA_SENT,
+  CUDA_MOMENTS
+};
 
 // What the device counts; zero when a job begins.
 struct cuda_tally {
@@ -101,27 +112,60 @@ struct cuda_memory {
   size_t bytes;
 };
 
+// A cloud that is sampled: its rows among those of all clouds, its samples among theirs.
+struct cuda_fps_cloud {
+  uint32_t first_row, num_rows, num_samples, first_sample;
+};
+
+// Host memory that the device reads.
+struct cuda_orders {
+  uint32_t stop;  // sequence number of a job that is to end early
+  uint32_t cloud_points[VX_MAX_CLOUDS + 1];
+  struct cuda_fps_cloud fps_clouds[VX_MAX_CLOUDS];
+};
+
 // What belongs to one worker.
 struct vx_lane {
   struct vx_device *device;
   cudaStream_t stream;
   uint64_t seed[2];   // of the hash
-  uint32_t sequence;  // of the last job, which has this and the next one; even
+  uint32_t sequence;  // of the last job, which has this and the next three; a multiple of four
   bool clean;         // whether control, keys and cells are as a job has to find them
   struct cuda_memory control, keys, cells;
   struct cuda_memory scratch;           // arrays of one job
   struct cuda_memory sorting;           // arrays of one job that are needed only where something is sorted by cub
+  struct cuda_memory sampling;          // arrays of one job that samples
   struct cuda_memory image;             // output block of one job
   volatile struct cuda_report *report;  // host, pinned
   struct cuda_report *device_report;    // the same, as the device sees it
-  uint32_t *cloud_points;               // host, pinned: [VX_MAX_CLOUDS + 1]
+  struct cuda_orders *orders;           // host, pinned
+  struct cuda_orders *device_orders;    // the same, as the device sees it
 };
 
 struct vx_device {
   int index;
   bool overlap;              // whether a kernel can be started while the one before it ends
   unsigned multiprocessors;  // streaming multiprocessors
+  unsigned largest_cluster;  // blocks in which samples can be taken together
   struct vx_description description;
+};
+
+struct cuda_fps_box;
+
+// Of a job that samples; rows of clouds follow on each other, and so do their samples.
+struct cuda_fps {
+  uint32_t num_rows, num_samples, largest_cloud;
+  float *rows;                    // [num_rows, columns]: what is chosen from
+  struct cuda_fps_cloud *clouds;  // [num_clouds]
+  struct cuda_fps_box *boxes;     // [num_clouds]
+  uint64_t *keys, *sorted_keys;   // [num_rows]
+  uint32_t *ids, *sorted_ids;     // [num_rows]
+  float4 *places;                 // [num_rows]: x, y, z, squared distance to the samples; along a curve
+  uint32_t *numbers;              // [num_rows]: of each place's row in its cloud
+  int32_t *indices;               // [num_samples]
+  float *distances;               // [num_samples]: squared
+  void *cub;                      // temporary storage of the sort
+  size_t cub_bytes;
 };
 
 struct cuda_run {
@@ -143,9 +187,12 @@ struct cuda_run {
   bool whole_lists;       // lists are ordered before the gather, not in it
   bool means_wanted;      // sums are trees and taken where the lists are ordered
   bool eager;             // the gather is enqueued before the host knows any size
+  int64_t num_samples;    // asked for, of all clouds
 
   // What the host learned.
   struct cuda_tally sizes;
+  struct vx_layout layout;  // of the output
+  void *output;             // the caller's, once the layout is known
 
   // Arrays of the job; those not needed are NULL.
   const void *source;           // [num_points, columns] as the client sent it; host memory, or a copy of it
@@ -175,6 +222,7 @@ struct cuda_run {
   uint64_t block_slots;
   void *filter_cub;  // temporary storage of the filter's scan
   size_t filter_cub_bytes;
+  struct cuda_fps fps;
 };
 
 // --- memory (memory.cu) ---
@@ -192,6 +240,8 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
 
 // Makes room for at least that many bytes; what was there is lost if it grows.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error);
+// The control block of a lane that is clean, for a job that makes no voxels.
+VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error);
 // Gives all arrays of the job their place, in a lane that is clean.
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error);
 // Room for jobs of a usual size, so that the first ones allocate nothing.
@@ -224,7 +274,38 @@ VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct
 
 VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
 
-VX_WARN_UNUSED enum vx_status cuda_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+// --- sampling (fps.cu) ---
+
+// Gives the arrays their place, for clouds of so many rows: [num_clouds].
+VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct vx_error *error);
+// As if they had been reserved for these rows, which are no more.
+void cuda_fps_measure(struct cuda_run *run, const int32_t *rows);
+// Enqueues the ordering of the rows and the count of those that can be chosen.
+VX_WARN_UNUSED enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error);
+// Waits for that count. VX_REFUSED where there are too few.
+VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error);
+// Enqueues the choice, and the writing of its tensors into the image.
+VX_WARN_UNUSED enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error);
+
+// --- the host's part (host.cu) ---
+
+// Host memory as the device sees it, or NULL if it does not.
+VX_WARN_UNUSED enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error);
+size_t cuda_input_bytes(const struct cuda_run *run);
+// Waits until the device has written `sequence`, or failed; VX_STOPPED if the job was to end early, and has.
+VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
+                                         struct vx_error *error);
+// Asks the caller for the output's memory; the sizes are known.
+VX_WARN_UNUSED enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error);
+// Sends the image there, cleans the lane, and waits for the output to have come.
+VX_WARN_UNUSED enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error);
+
+// --- jobs ---
+
+VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
 // --- what several stages use ---
 
@@ -234,7 +315,7 @@ static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
 
 // What the shapes of the job's tensors follow from, if it has so many output rows.
 static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {
-  return {run->num_points, rows, run->clouds.count, run->job->counts.sampled};
+  return {run->num_points, rows, run->clouds.count, run->num_samples};
 }
 
 // Blocks of a kernel that goes through its items in a loop: no more than the device runs at once.

@@ -137,7 +137,7 @@ static __global__ void __launch_bounds__(BLOCK) clouds_kernel(const __grid_const
 }
 
 enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error) {
-  struct clouds_params p = {run->lane->cloud_points, (uint32_t *)run->clouds.first_point,
+  struct clouds_params p = {run->lane->device_orders->cloud_points, (uint32_t *)run->clouds.first_point,
                             (uint32_t)run->clouds.count + 1};
   return cuda_launch("clouds_kernel", clouds_kernel, 1, BLOCK, 0, run, p, error);
 }

@@ -1,0 +1,106 @@
+// Clusters of thread blocks, which can write into each other's shared memory: compute capability 9.0 and CUDA 12.1 on.
+// Elsewhere a cluster is one block, and none of this is called.
+//
+// A message is a few words and counts its bytes at a barrier (mbarrier) of the block it goes to; who waits for the bytes
+// of all blocks there has their messages. One barrier is for one exchange, and is used again once that is over.
+#ifndef VOXELD_CUDA_CLUSTER_CUH
+#define VOXELD_CUDA_CLUSTER_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#define CUDA_CLUSTERS (CUDART_VERSION >= 12010)  // whether the assembler knows messages
+#if CUDA_CLUSTERS && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define CUDA_CLUSTER_CODE 1
+#else
+#define CUDA_CLUSTER_CODE 0
+#endif
+
+__device__ static inline uint32_t cluster_rank() {
+  uint32_t rank = 0;
+#if CUDA_CLUSTER_CODE
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+  return rank;
+}
+
+__device__ static inline uint32_t cluster_size() {
+  uint32_t size = 1;
+#if CUDA_CLUSTER_CODE
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+#endif
+  return size;
+}
+
+// Waits for all threads of the cluster.
+__device__ static inline void cluster_sync() {
+#if CUDA_CLUSTER_CODE
+  asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+__device__ static inline uint32_t shared_address(const void *shared) {
+  return (uint32_t)__cvta_generic_to_shared(shared);
+}
+
+// One thread a block, before any message can come: all blocks synchronize after it.
+__device__ static inline void barrier_init(uint64_t *barrier) {
+#if CUDA_CLUSTER_CODE
+  asm volatile(
+      "mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier))
+      : "memory");
+#endif
+}
+
+// One thread a block, once an exchange: so many bytes are to come.
+__device__ static inline void barrier_expect(uint64_t *barrier, uint32_t bytes) {
+#if CUDA_CLUSTER_CODE
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+               : "memory");
+#endif
+}
+
+// Waits for all bytes of an exchange; `phase` is 0 in a barrier's first exchange, 1 in its second, and so on in turn.
+__device__ static inline void barrier_wait(uint64_t *barrier, uint32_t phase) {
+#if CUDA_CLUSTER_CODE
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile("{\n\t.reg .pred complete;\n\t"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [%1], %2;\n\t"
+                 "selp.u32 %0, 1, 0, complete;\n\t}"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(phase)
+                 : "memory");
+  }
+#endif
+}
+
+// The address in block `rank` of what is at this address in each block.
+__device__ static inline uint32_t address_in(const void *shared, uint32_t rank) {
+  uint32_t address = 0;
+#if CUDA_CLUSTER_CODE
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
+#endif
+  return address;
+}
+
+// Four words, to addresses of another block (or this one's own) as address_in gives them.
+__device__ static inline void send_words(uint32_t address, uint32_t barrier, uint32_t a, uint32_t b, uint32_t c,
+                                         uint32_t d) {
+#if CUDA_CLUSTER_CODE
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "r"(a), "r"(b), "r"(c), "r"(d), "r"(barrier)
+      : "memory");
+#endif
+}
+
+__device__ static inline void send_word(uint32_t address, uint32_t barrier, uint32_t a) {
+#if CUDA_CLUSTER_CODE
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(address), "r"(a),
+               "r"(barrier)
+               : "memory");
+#endif
+}
+
+#endif
