@@ -9,9 +9,10 @@
 
 enum {
   LANES = CPU_SAMPLE_LANES,
-  LEAF_AIM = 40,  // points of a leaf, if cuts were exact
-  MOST_PROBES = 128,
+  LEAF_AIM = 100,  // points of a leaf, if cuts were exact
+  MOST_PROBES = 64,
   MOST_POOR = 4,     // poor cuts on the way from the root, after which points are cut by their order alone
+  CHUNK = 128,       // points that are looked at together; their number fits a byte
   STRIDE = 1 << 15,  // points between two questions whether to give up
   FEW_SAMPLES = 16,
 };
@@ -24,6 +25,7 @@ struct box {
 struct part {
   int32_t begin, end;
   int side, poor;
+  int levels;  // of cuts in two that are left to make
 };
 
 // Seven cuts, as a heap: a point goes from cut i to 2i + 1 or, if it is not below the cut, to 2i + 2.
@@ -119,28 +121,60 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
   for (int32_t i = 0; i < count; i++) {
     probes[i] = sampler->points[part->side][part->begin + (int32_t)((int64_t)points * i / count)];
   }
+  for (int i = 0; i < LANES - 1; i++) {
+    cuts->axis[i] = 0;
+    cuts->at[i] = INFINITY;  // no cut: every point is below
+  }
   choose_cuts(cuts, 0, levels, probes, count);
 }
 
 // --- Cutting ---
 
-// Writes the code of each point, which of the eight it falls in, and counts them.
-static bool classify(struct cpu_sampler *sampler, const struct part *part, const struct cuts *cuts, int levels,
+// Writes the code of each point, which of the eight it falls in. Every cut is held against every point: that is what the
+// compiler makes vectors of.
+static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *points, int32_t count,
+                       unsigned char *codes) {
+  float xyz[3][CHUNK];
+  for (int32_t i = 0; i < count; i++) {
+    xyz[0][i] = points[i].xyz[0];
+    xyz[1][i] = points[i].xyz[1];
+    xyz[2][i] = points[i].xyz[2];
+  }
+  const float *on[LANES - 1];
+  float at[LANES - 1];
+  for (int i = 0; i < LANES - 1; i++) {
+    on[i] = xyz[cuts->axis[i]];
+    at[i] = cuts->at[i];
+  }
+  int32_t code[CHUNK];
+  for (int32_t i = 0; i < count; i++) {
+    // 0 or -1; a condition would become a branch.
+    int32_t first = -(on[0][i] >= at[0]), left = -(on[1][i] >= at[1]), right = -(on[2][i] >= at[2]);
+    int32_t second = (first & right) | (~first & left);
+    int32_t under = (left & -(on[4][i] >= at[4])) | (~left & -(on[3][i] >= at[3]));
+    int32_t over = (right & -(on[6][i] >= at[6])) | (~right & -(on[5][i] >= at[5]));
+    code[i] = (first & 4) | (second & 2) | (((first & over) | (~first & under)) & 1);
+  }
+  for (int32_t i = 0; i < count; i++) {
+    codes[i] = (unsigned char)code[i];
+  }
+}
+
+__attribute__((noinline)) static bool classify(struct cpu_sampler *sampler, const struct part *part, const struct cuts *cuts,
                      int32_t counts[LANES]) {
   memset(counts, 0, LANES * sizeof *counts);
-  for (int32_t begin = part->begin; begin < part->end; begin += STRIDE) {
-    int32_t end = part->end - begin < STRIDE ? part->end : begin + STRIDE;
-    for (int32_t i = begin; i < end; i++) {
-      const float *xyz = sampler->points[part->side][i].xyz;
-      int cut = 0;
-      for (int level = 0; level < levels; level++) {
-        cut = 2 * cut + 1 + (xyz[cuts->axis[cut]] >= cuts->at[cut]);
-      }
-      int code = cut + 1 - (1 << levels);
-      sampler->codes[i] = (unsigned char)code;
-      counts[code]++;
+  for (int32_t begin = part->begin; begin < part->end; begin += CHUNK) {
+    int32_t count = part->end - begin < CHUNK ? part->end - begin : CHUNK;
+    unsigned char *codes = sampler->codes + begin;
+    code_chunk(cuts, sampler->points[part->side] + begin, count, codes);
+    uint64_t counted = 0;  // a byte for each code
+    for (int32_t i = 0; i < count; i++) {
+      counted += UINT64_C(1) << 8 * codes[i];
     }
-    if (cpu_sample_stopped(sampler, end - begin)) {
+    for (int code = 0; code < LANES; code++) {
+      counts[code] += (int32_t)(counted >> 8 * code & 0xFF);
+    }
+    if (cpu_sample_stopped(sampler, count)) {
       return false;
     }
   }
@@ -148,10 +182,10 @@ static bool classify(struct cpu_sampler *sampler, const struct part *part, const
 }
 
 // Joins neighbours until each group has enough points for a leaf. Returns how many groups there are.
-static int join(const int32_t counts[LANES], int codes, int group[LANES], int32_t sizes[LANES]) {
+static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LANES]) {
   int groups = 0;
   int32_t size = 0;
-  for (int code = 0; code < codes; code++) {
+  for (int code = 0; code < LANES; code++) {
     group[code] = groups;
     size += counts[code];
     if (size >= CPU_SAMPLE_LEAF_MIN) {
@@ -159,9 +193,9 @@ static int join(const int32_t counts[LANES], int codes, int group[LANES], int32_
       size = 0;
     }
   }
-  if (size > 0 || group[codes - 1] == groups) {  // too few are left over: they go to the last group
+  if (size > 0 || group[LANES - 1] == groups) {  // too few are left over: they go to the last group
     sizes[groups - 1] += size;
-    for (int code = 0; code < codes; code++) {
+    for (int code = 0; code < LANES; code++) {
       group[code] = group[code] == groups ? groups - 1 : group[code];
     }
   }
@@ -169,7 +203,7 @@ static int join(const int32_t counts[LANES], int codes, int group[LANES], int32_
 }
 
 // Moves the points to the other side, group by group; within a group their order stays.
-static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
+__attribute__((noinline)) static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
                     const int32_t sizes[LANES], int groups) {
   struct cpu_sample_point *to[LANES];
   const struct cpu_sample_point *from = sampler->points[part->side];
@@ -195,10 +229,10 @@ static int cut_in_space(struct cpu_sampler *sampler, struct part *part, int leve
   int32_t counts[LANES];
   int group[LANES];
   probe(sampler, part, levels, &cuts);
-  if (!classify(sampler, part, &cuts, levels, counts)) {
+  if (!classify(sampler, part, &cuts, counts)) {
     return -1;
   }
-  int groups = join(counts, 1 << levels, group, sizes);
+  int groups = join(counts, group, sizes);
   if (groups < 2) {
     return 0;
   }
@@ -227,7 +261,7 @@ static int cut_in_order(const struct part *part, int levels, int32_t sizes[LANES
 
 // --- The tree ---
 
-static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int32_t parent, int lane, struct box *box) {
+__attribute__((noinline)) static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int32_t parent, int lane, struct box *box) {
   int32_t count = part->end - part->begin;
   const struct cpu_sample_point *points = sampler->points[part->side] + part->begin;
   struct cpu_sample_leaf *leaf = &sampler->leaves[sampler->num_leaves++];
@@ -253,13 +287,17 @@ static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int3
   }
 }
 
-// Fewer at the top and eight below, so that most nodes are full.
 static int levels_of(int32_t points) {
   int levels = 0;
   while (points >> levels > LEAF_AIM) {
     levels++;
   }
-  return levels == 0 ? 0 : (levels - 1) % 3 + 1;
+  return levels;
+}
+
+static bool fits_leaf(const struct part *part) {
+  int32_t points = part->end - part->begin;
+  return points <= (part->levels > 0 ? LEAF_AIM / 2 : CPU_SAMPLE_LEAF_MAX);
 }
 
 static struct cpu_sample_node *make_node(struct cpu_sampler *sampler, int32_t parent, int lane) {
@@ -291,8 +329,10 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;
   struct cpu_sample_node *node = make_node(sampler, parent, lane);
-  int levels = levels_of(points), parts = 0;
-  if (points <= CPU_SAMPLE_LEAF_MAX) {
+  // Fewer at the top and eight below, so that most nodes are full.
+  int left = part.levels > 0 ? part.levels : levels_of(points), levels = (left - 1) % 3 + 1, parts = 0;
+  part.levels = left - levels;
+  if (number == 0 && points <= LEAF_AIM) {
     parts = 1;
   } else if (part.poor < MOST_POOR) {
     parts = cut_in_space(sampler, &part, levels, sizes);
@@ -308,7 +348,7 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
     struct box inner;
     part.end = part.begin + sizes[i];
     int32_t child = ~sampler->num_leaves;
-    if (sizes[i] <= CPU_SAMPLE_LEAF_MAX) {
+    if (fits_leaf(&part)) {
       make_leaf(sampler, &part, number, i, &inner);
     } else {
       child = sampler->num_nodes;

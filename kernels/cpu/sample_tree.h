@@ -10,7 +10,7 @@
 enum {
   CPU_SAMPLE_LANES = 8,      // boxes of a node, points of a block
   CPU_SAMPLE_PENDING = 8,    // samples that a leaf lets wait
-  CPU_SAMPLE_LEAF_MAX = 64,  // points of a leaf
+  CPU_SAMPLE_LEAF_MAX = 160,  // points of a leaf
   CPU_SAMPLE_LEAF_MIN = 16,  // where the cloud has as many
   CPU_SAMPLE_DEPTH = 60,     // of nodes above each other, at most
 };
