@@ -10,7 +10,7 @@
 enum {
   LANES = CPU_SAMPLE_LANES,
   LEAF_AIM = 100,  // points of a leaf, if cuts were exact
-  MOST_PROBES = 64,
+  MOST_PROBES = 32,
   MOST_POOR = 4,     // poor cuts on the way from the root, after which points are cut by their order alone
   CHUNK = 128,       // points that are looked at together; their number fits a byte
   STRIDE = 1 << 15,  // points between two questions whether to give up
@@ -116,7 +116,7 @@ static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sampl
 
 static void probe(const struct cpu_sampler *sampler, const struct part *part, int levels, struct cuts *cuts) {
   struct cpu_sample_point probes[MOST_PROBES];
-  int32_t points = part->end - part->begin, count = points / 8 < MOST_PROBES ? points / 8 : MOST_PROBES;
+  int32_t points = part->end - part->begin, count = points / 16 < MOST_PROBES ? points / 16 : MOST_PROBES;
   count = count < LANES ? LANES : count;
   for (int32_t i = 0; i < count; i++) {
     probes[i] = sampler->points[part->side][part->begin + (int32_t)((int64_t)points * i / count)];
@@ -160,7 +160,7 @@ static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *p
   }
 }
 
-__attribute__((noinline)) static bool classify(struct cpu_sampler *sampler, const struct part *part, const struct cuts *cuts,
+static bool classify(struct cpu_sampler *sampler, const struct part *part, const struct cuts *cuts,
                      int32_t counts[LANES]) {
   memset(counts, 0, LANES * sizeof *counts);
   for (int32_t begin = part->begin; begin < part->end; begin += CHUNK) {
@@ -203,7 +203,7 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
 }
 
 // Moves the points to the other side, group by group; within a group their order stays.
-__attribute__((noinline)) static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
+static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
                     const int32_t sizes[LANES], int groups) {
   struct cpu_sample_point *to[LANES];
   const struct cpu_sample_point *from = sampler->points[part->side];
@@ -261,7 +261,7 @@ static int cut_in_order(const struct part *part, int levels, int32_t sizes[LANES
 
 // --- The tree ---
 
-__attribute__((noinline)) static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int32_t parent, int lane, struct box *box) {
+static void make_leaf(struct cpu_sampler *sampler, const struct part *part, int32_t parent, int lane, struct box *box) {
   int32_t count = part->end - part->begin;
   const struct cpu_sample_point *points = sampler->points[part->side] + part->begin;
   struct cpu_sample_leaf *leaf = &sampler->leaves[sampler->num_leaves++];

@@ -8,11 +8,11 @@
 #include "kernels/cpu/sample.h"
 
 enum {
-  CPU_SAMPLE_LANES = 8,      // boxes of a node, points of a block
-  CPU_SAMPLE_PENDING = 8,    // samples that a leaf lets wait
+  CPU_SAMPLE_LANES = 8,       // boxes of a node, points of a block
+  CPU_SAMPLE_PENDING = 8,     // samples that a leaf lets wait
   CPU_SAMPLE_LEAF_MAX = 160,  // points of a leaf
-  CPU_SAMPLE_LEAF_MIN = 16,  // where the cloud has as many
-  CPU_SAMPLE_DEPTH = 60,     // of nodes above each other, at most
+  CPU_SAMPLE_LEAF_MIN = 16,   // where the cloud has as many
+  CPU_SAMPLE_DEPTH = 60,      // of nodes above each other, at most
 };
 
 struct cpu_sample_point {
