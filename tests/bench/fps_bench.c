@@ -16,7 +16,7 @@ enum { MAX_CASES = 16, WARM_UP = 2 };
 
 struct options {
   int32_t points[MAX_CASES], samples[MAX_CASES];  // 0 points: all of the scan
-  int cases, columns, repeat, plain_repeat;
+  int cases, columns, start, repeat, plain_repeat;
   bool plain, worst;
   const char *output;  // where the indices of the last case go
 };
@@ -30,9 +30,10 @@ struct fps_bench {
 static void usage(FILE *to) {
   fprintf(to,
           "usage: fps-bench [OPTION]... FILE...\n"
-          "Times exact farthest point sampling of raw float32 scans, one thread; the first sample is point 0.\n"
+          "Times exact farthest point sampling of raw float32 scans, one thread.\n"
           "  --case POINTS:SAMPLES  points, evenly strided (0 = all), and samples of them; may be repeated\n"
           "                         (default 16384:2048, 0:2048, 0:16384)\n"
+          "  --start N              the first sample (default 0)\n"
           "  --columns N            columns of the scans (default 4)\n"
           "  --worst                clouds that are made to be hard, in place of files\n"
           "  --plain                also the plain loop over all points; results must agree\n"
@@ -67,9 +68,10 @@ static bool parse_count(const char *option, const char *text, long low, long hig
 
 // -1 to go on, else the exit status.
 static int parse_options(int argc, char **argv, struct options *options) {
-  enum { CASE = 256, COLUMNS, WORST, PLAIN, REPEAT, PLAIN_REPEAT, OUTPUT, HELP };
+  enum { CASE = 256, START, COLUMNS, WORST, PLAIN, REPEAT, PLAIN_REPEAT, OUTPUT, HELP };
   static const struct option known[] = {
       {"case", required_argument, NULL, CASE},
+      {"start", required_argument, NULL, START},
       {"columns", required_argument, NULL, COLUMNS},
       {"worst", no_argument, NULL, WORST},
       {"plain", no_argument, NULL, PLAIN},
@@ -83,6 +85,7 @@ static int parse_options(int argc, char **argv, struct options *options) {
     bool ok = true;
     switch (option) {
       case CASE: ok = add_case(options, optarg); break;
+      case START: ok = parse_count("start", optarg, 0, INT32_MAX, &options->start); break;
       case COLUMNS: ok = parse_count("columns", optarg, VX_MIN_FEATURES, VX_MAX_FEATURES, &options->columns); break;
       case WORST: options->worst = true; break;
       case PLAIN: options->plain = true; break;
@@ -171,6 +174,7 @@ static bool measure(struct fps_bench *bench, const char *name, const float *poin
                                  .columns = columns,
                                  .num_points = count,
                                  .num_samples = samples,
+                                 .start = bench->options.start < count ? bench->options.start : 0,
                                  .indices = indices,
                                  .distances = distances};
   struct bench_timing ours;
