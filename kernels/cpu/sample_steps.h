@@ -106,60 +106,77 @@ static inline int NAME(largest)(const struct cpu_sample_node *node) {
   return lane;
 }
 
-// Works off what is pending in the leaf and tells the nodes above.
-TARGET static void NAME(refresh)(struct cpu_sampler *sampler, int32_t number) {
-  struct cpu_sample_leaf *leaf = &sampler->leaves[number];
-  int64_t key = NAME(work_off)(sampler, leaf);
-  int32_t parent = leaf->parent, lane = leaf->lane;
-  while (parent >= 0) {
-    struct cpu_sample_node *node = &sampler->nodes[parent];
-    if (node->key[lane] == key) {
+// Tells the nodes above the node what its largest key is now.
+TARGET static void NAME(tell)(struct cpu_sampler *sampler, const struct cpu_sample_node *node) {
+  while (node->parent >= 0) {
+    int best = NAME(largest)(node), lane = node->lane;
+    struct cpu_sample_node *parent = &sampler->nodes[node->parent];
+    if (parent->key[lane] == node->key[best] && parent->leaf[lane] == node->leaf[best]) {
       break;
     }
-    node->key[lane] = key;
-    node->farthest[lane] = cpu_sample_key_distance(key);
-    node->leaf[lane] = number;
-    int best = NAME(largest)(node);
-    key = node->key[best];
-    number = node->leaf[best];
-    parent = node->parent;
-    lane = node->lane;
+    parent->key[lane] = node->key[best];
+    parent->farthest[lane] = node->farthest[best];
+    parent->leaf[lane] = node->leaf[best];
+    node = parent;
   }
 }
 
-// A bit for each box of the node in which the sample may change something.
-TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3]) {
+TARGET static void NAME(refresh)(struct cpu_sampler *sampler, struct cpu_sample_leaf *leaf) {
+  struct cpu_sample_node *node = &sampler->nodes[leaf->parent];
+  int64_t key = NAME(work_off)(sampler, leaf);
+  node->key[leaf->lane] = key;
+  node->farthest[leaf->lane] = cpu_sample_key_distance(key);
+  NAME(tell)(sampler, node);
+}
+
+// A bit for each box of the node in which the sample may change something. `most` becomes the distance to the far corner
+// of each box: as much as a point in it can have.
+TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3],
+                                            float most[CPU_SAMPLE_LANES]) {
   unsigned reached = 0;
   for (int l = 0; l < CPU_SAMPLE_LANES; l += WIDTH) {
-    floats d[3];
+    floats near[3], far[3];
     for (int axis = 0; axis < 3; axis++) {
-      floats below = NAME(load)(node->low[axis] + l) - sample[axis];
-      floats above = sample[axis] - NAME(load)(node->high[axis] + l);
-      d[axis] = NAME(max)(NAME(max)(below, above), (floats){0});
+      floats below = sample[axis] - NAME(load)(node->low[axis] + l);
+      floats above = NAME(load)(node->high[axis] + l) - sample[axis];
+      far[axis] = NAME(max)(below, above);
+      near[axis] = NAME(min)(NAME(min)(below, above), (floats){0});
     }
-    floats distance = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
-    reached |= NAME(bits)(distance < NAME(load)(node->farthest + l)) << l;
+    floats least = near[0] * near[0] + near[1] * near[1] + near[2] * near[2];
+    *(floats *)(most + l) = far[0] * far[0] + far[1] * far[1] + far[2] * far[2];
+    reached |= NAME(bits)(least < NAME(load)(node->farthest + l)) << l;
   }
   return reached;
 }
 
+// Notes the sample for the leaf in that lane of the node, in which no point is farther from it than `most`.
+TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sample_node *node, int lane,
+                                     const float sample[3], float most) {
+  struct cpu_sample_leaf *leaf = &sampler->leaves[~node->child[lane]];
+  memcpy(leaf->pending[leaf->num_pending++], sample, sizeof leaf->pending[0]);
+  if (most < node->farthest[lane]) {
+    node->farthest[lane] = most;
+    node->key[lane] = cpu_sample_key(most, 0);  // whichever point it would be of
+  }
+  if (leaf->num_pending == CPU_SAMPLE_PENDING) {
+    NAME(refresh)(sampler, leaf);
+  }
+}
+
 TARGET static void NAME(add_sample)(struct cpu_sampler *sampler, const float sample[3]) {
+  _Alignas(32) float most[CPU_SAMPLE_LANES];
   int32_t stack[STACK];
   int top = 0;
   stack[top++] = 0;
   while (top > 0) {
-    const struct cpu_sample_node *node = &sampler->nodes[stack[--top]];
-    for (unsigned reached = NAME(reached)(node, sample); reached != 0; reached &= reached - 1) {
-      int32_t child = node->child[__builtin_ctz(reached)];
-      if (child >= 0) {
-        __builtin_prefetch(&sampler->nodes[child]);
-        stack[top++] = child;
-        continue;
-      }
-      struct cpu_sample_leaf *leaf = &sampler->leaves[~child];
-      memcpy(leaf->pending[leaf->num_pending++], sample, sizeof leaf->pending[0]);
-      if (leaf->num_pending == CPU_SAMPLE_PENDING) {
-        NAME(refresh)(sampler, ~child);
+    struct cpu_sample_node *node = &sampler->nodes[stack[--top]];
+    for (unsigned reached = NAME(reached)(node, sample, most); reached != 0; reached &= reached - 1) {
+      int lane = __builtin_ctz(reached);
+      if (node->child[lane] < 0) {
+        NAME(note)(sampler, node, lane, sample, most[lane]);
+      } else {
+        __builtin_prefetch(&sampler->nodes[node->child[lane]]);
+        stack[top++] = node->child[lane];
       }
     }
   }
@@ -186,14 +203,19 @@ TARGET static void NAME(first_sample)(struct cpu_sampler *sampler) {
 
 // The key of the farthest point.
 TARGET static int64_t NAME(next_sample)(struct cpu_sampler *sampler) {
+  const struct cpu_sample_node *root = &sampler->nodes[0];
   for (;;) {
-    const struct cpu_sample_node *root = &sampler->nodes[0];
     int best = NAME(largest)(root);
-    int32_t leaf = root->leaf[best];
-    if (sampler->leaves[leaf].num_pending == 0) {
+    struct cpu_sample_leaf *leaf = &sampler->leaves[root->leaf[best]];
+    const struct cpu_sample_node *node = &sampler->nodes[leaf->parent];
+    if (leaf->num_pending == 0) {
       return root->key[best];
     }
-    NAME(refresh)(sampler, leaf);
+    if (node->key[leaf->lane] < root->key[best]) {
+      NAME(tell)(sampler, node);  // its bound went down since
+    } else {
+      NAME(refresh)(sampler, leaf);
+    }
   }
 }
 

@@ -9,12 +9,12 @@
 
 enum {
   LANES = CPU_SAMPLE_LANES,
-  LEAF_AIM = 100,  // points of a leaf, if cuts were exact
+  LEAF_AIM = 80,  // points of a leaf, if cuts were exact
   MOST_PROBES = 32,
   MOST_POOR = 4,     // poor cuts on the way from the root, after which points are cut by their order alone
   CHUNK = 128,       // points that are looked at together; their number fits a byte
   STRIDE = 1 << 15,  // points between two questions whether to give up
-  FEW_SAMPLES = 16,
+  FEW_SAMPLES = 48,
 };
 
 struct box {
