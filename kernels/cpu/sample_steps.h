@@ -163,7 +163,8 @@ TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sam
   }
 }
 
-TARGET static void NAME(add_sample)(struct cpu_sampler *sampler, const float sample[3]) {
+// False if stopped.
+TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sample[3]) {
   _Alignas(32) float most[CPU_SAMPLE_LANES];
   int32_t stack[STACK];
   int top = 0;
@@ -179,17 +180,24 @@ TARGET static void NAME(add_sample)(struct cpu_sampler *sampler, const float sam
         stack[top++] = node->child[lane];
       }
     }
+    if (cpu_sample_stopped_within(sampler)) {
+      return false;
+    }
   }
+  return true;
 }
 
-// Holds the first sample against all points; children come after their parents.
-TARGET static void NAME(first_sample)(struct cpu_sampler *sampler) {
+// Holds the first sample against all points; children come after their parents. False if stopped.
+TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   for (int32_t i = 0; i < sampler->num_leaves; i++) {
     struct cpu_sample_leaf *leaf = &sampler->leaves[i];
     struct cpu_sample_node *node = &sampler->nodes[leaf->parent];
     node->key[leaf->lane] = NAME(work_off)(sampler, leaf);
     node->farthest[leaf->lane] = cpu_sample_key_distance(node->key[leaf->lane]);
     node->leaf[leaf->lane] = i;
+    if (cpu_sample_stopped_within(sampler)) {
+      return false;
+    }
   }
   for (int32_t i = sampler->num_nodes - 1; i > 0; i--) {
     const struct cpu_sample_node *node = &sampler->nodes[i];
@@ -199,17 +207,19 @@ TARGET static void NAME(first_sample)(struct cpu_sampler *sampler) {
     parent->farthest[node->lane] = node->farthest[best];
     parent->leaf[node->lane] = node->leaf[best];
   }
+  return true;
 }
 
-// The key of the farthest point.
-TARGET static int64_t NAME(next_sample)(struct cpu_sampler *sampler) {
+// The key of the farthest point. False if stopped.
+TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) {
   const struct cpu_sample_node *root = &sampler->nodes[0];
-  for (;;) {
+  while (!cpu_sample_stopped_within(sampler)) {
     int best = NAME(largest)(root);
     struct cpu_sample_leaf *leaf = &sampler->leaves[root->leaf[best]];
     const struct cpu_sample_node *node = &sampler->nodes[leaf->parent];
     if (leaf->num_pending == 0) {
-      return root->key[best];
+      *key = root->key[best];
+      return true;
     }
     if (node->key[leaf->lane] < root->key[best]) {
       NAME(tell)(sampler, node);  // its bound went down since
@@ -217,23 +227,25 @@ TARGET static int64_t NAME(next_sample)(struct cpu_sampler *sampler) {
       NAME(refresh)(sampler, leaf);
     }
   }
+  return false;
 }
 
 TARGET bool NAME(cpu_sample_steps)(struct cpu_sampler *sampler) {
   const struct cpu_sample_task *task = sampler->task;
-  NAME(first_sample)(sampler);
   task->indices[0] = task->start;
   task->distances[0] = INFINITY;
-  for (int32_t i = 1; i < task->num_samples; i++) {
-    int64_t key = NAME(next_sample)(sampler);
-    task->indices[i] = cpu_sample_key_index(key);
-    task->distances[i] = cpu_sample_key_distance(key);
-    if (cpu_sample_stopped(sampler, 0)) {
-      return false;
+  bool go_on = NAME(first_sample)(sampler);
+  for (int32_t i = 1; go_on && i < task->num_samples; i++) {
+    int64_t key;
+    go_on = NAME(next_sample)(sampler, &key);
+    if (go_on) {
+      task->indices[i] = cpu_sample_key_index(key);
+      task->distances[i] = cpu_sample_key_distance(key);
+      const float *sample = task->points + (int64_t)task->indices[i] * task->columns;
+      go_on = !cpu_sample_stopped(sampler, 0) && NAME(add_sample)(sampler, sample);
     }
-    NAME(add_sample)(sampler, task->points + (int64_t)task->indices[i] * task->columns);
   }
-  return true;
+  return go_on;
 }
 
 #undef floats

@@ -331,6 +331,9 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
   struct cpu_sample_node *node = make_node(sampler, parent, lane);
   // Fewer at the top and eight below, so that most nodes are full.
   int left = part.levels > 0 ? part.levels : levels_of(points), levels = (left - 1) % 3 + 1, parts = 0;
+  while (levels > 1 && points >> levels < CPU_SAMPLE_LEAF_MIN) {
+    levels--;
+  }
   part.levels = left - levels;
   if (number == 0 && points <= LEAF_AIM) {
     parts = 1;
@@ -350,6 +353,9 @@ static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, 
     int32_t child = ~sampler->num_leaves;
     if (fits_leaf(&part)) {
       make_leaf(sampler, &part, number, i, &inner);
+      if (cpu_sample_stopped(sampler, sizes[i])) {
+        return false;
+      }
     } else {
       child = sampler->num_nodes;
       if (!grow(sampler, part, number, i, &inner)) {

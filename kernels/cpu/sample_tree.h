@@ -66,15 +66,21 @@ static inline float cpu_sample_key_distance(int64_t key) {
 
 static inline int32_t cpu_sample_key_index(int64_t key) { return (int32_t) ~(uint32_t)(uint64_t)key; }
 
-// Counts work done; now and then asks whether to give up.
+enum { CPU_SAMPLE_MOST_WORK = 1 << 18, CPU_SAMPLE_MOST_STEPS = 32 };  // between two questions whether to give up
+
+// Counts a step and the work in it; now and then asks whether to give up.
 static inline bool cpu_sample_stopped(struct cpu_sampler *sampler, int64_t work) {
-  enum { MOST_WORK = 1 << 18, MOST_STEPS = 32 };
   sampler->work += work;
-  if (sampler->work < MOST_WORK && ++sampler->steps < MOST_STEPS) {
+  if (sampler->work < CPU_SAMPLE_MOST_WORK && ++sampler->steps < CPU_SAMPLE_MOST_STEPS) {
     return false;
   }
   sampler->work = sampler->steps = 0;
   return sampler->task->stopped != NULL && sampler->task->stopped(sampler->task->stopped_cls);
+}
+
+// The same within a step that may be a long one.
+static inline bool cpu_sample_stopped_within(struct cpu_sampler *sampler) {
+  return sampler->work >= CPU_SAMPLE_MOST_WORK && cpu_sample_stopped(sampler, 0);
 }
 
 // Builds the tree of the task's finite points. Every leaf has the first sample pending. False if stopped.

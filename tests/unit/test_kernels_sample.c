@@ -97,9 +97,11 @@ static bool sample(const struct cpu_sample_task *task, bool any_processor) {
   cpu_sampler_lay_out(&sampler, &measured, task->num_points);
   assert_int_equal(cpu_arena_reserve(&arena, &measured, &error), VX_OK);
   cpu_sampler_lay_out(&sampler, &arena, task->num_points);
-  if (!any_processor) return cpu_sample(&sampler, task);
   sampler.task = task;
-  return cpu_sample_build(&sampler) && cpu_sample_steps_any(&sampler);
+  bool done = any_processor ? cpu_sample_build(&sampler) && cpu_sample_steps_any(&sampler) : cpu_sample(&sampler, task);
+  assert_in_range(sampler.num_leaves, 0, task->num_points / CPU_SAMPLE_LEAF_MIN + 1);
+  assert_in_range(sampler.num_nodes, 0, task->num_points / CPU_SAMPLE_LEAF_MIN + 1);
+  return done;
 }
 
 static void check_from(const struct cloud *cloud, int32_t samples, int32_t start) {
@@ -259,6 +261,21 @@ static void grid(void **state) {
   }
 }
 
+// Far points where the tree looks for its cuts, so that it cuts badly again and again.
+static void misleading(void **state) {
+  (void)state;
+  struct random random = {13};
+  for (int32_t count = 60; count < 20000; count = count * 5 / 4) {
+    struct cloud cloud = make_random(&random, 3, count, 1);
+    for (int32_t period = 1; period <= 8; period++) {
+      int32_t probes = count / 16 < 8 ? 8 : count / 16 < 32 ? count / 16 : 32;
+      for (int32_t i = 0; i < probes; i++)
+        at(&cloud, (int32_t)((int64_t)count * i / probes + period - 1) % count)[0] += 1e4f * (float)period;
+    }
+    check(cloud, 60);
+  }
+}
+
 static void not_finite(void **state) {
   (void)state;
   struct random random = {8};
@@ -354,9 +371,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_clouds), cmocka_unit_test(scans),     cmocka_unit_test(every_length),
       cmocka_unit_test(all_points),    cmocka_unit_test(all_equal), cmocka_unit_test(duplicates),
-      cmocka_unit_test(collinear),     cmocka_unit_test(grid),      cmocka_unit_test(not_finite),
-      cmocka_unit_test(extremes),      cmocka_unit_test(ties),      cmocka_unit_test(many_points),
-      cmocka_unit_test(stopped),
+      cmocka_unit_test(collinear),     cmocka_unit_test(grid),      cmocka_unit_test(misleading),
+      cmocka_unit_test(not_finite),    cmocka_unit_test(extremes),  cmocka_unit_test(ties),
+      cmocka_unit_test(many_points),   cmocka_unit_test(stopped),
   };
   return cmocka_run_group_tests(tests, NULL, close_arena);
 }
