@@ -3,6 +3,7 @@
 // Each case is a number of points, strided evenly from a scan, and a number of samples of them. --worst goes through
 // clouds that are made to be hard instead. Nothing here asserts a time, but with --plain results that disagree end it with 1.
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,43 +220,48 @@ static bool run_file(struct fps_bench *bench, const char *path) {
   return ok;
 }
 
-static float noise(uint64_t *state) {
-  *state = *state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-  return (float)(*state >> 40) / (1 << 24);
+struct noise {
+  uint64_t state;
+};
+
+static float noise(struct noise *noise) {
+  noise->state = noise->state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (float)(noise->state >> 40) / (1 << 24);
 }
 
 // Each fills one point of a cloud.
-static void fill_equal(float *p, int32_t i, uint64_t *state) { (void)i, (void)state, p[0] = p[1] = p[2] = 1; }
-static void fill_line(float *p, int32_t i, uint64_t *state) { (void)state, p[0] = (float)i, p[1] = p[2] = 0; }
-static void fill_diagonal(float *p, int32_t i, uint64_t *state) { (void)i, p[0] = p[1] = p[2] = noise(state); }
-static void fill_grid(float *p, int32_t i, uint64_t *state) {
-  (void)state, p[0] = (float)(i % 48), p[1] = (float)(i / 48 % 48), p[2] = (float)(i / 48 / 48);
+static void fill_equal(float *p, int32_t i, struct noise *state) { (void)i, (void)state, p[0] = p[1] = p[2] = 1; }
+static void fill_line(float *p, int32_t i, struct noise *state) { (void)state, p[0] = (float)i, p[1] = p[2] = 0; }
+static void fill_diagonal(float *p, int32_t i, struct noise *state) { (void)i, p[0] = p[1] = p[2] = noise(state); }
+static void fill_grid(float *p, int32_t i, struct noise *state) {
+  int32_t layer = i / (48 * 48), row = i / 48 % 48;
+  (void)state, p[0] = (float)(i % 48), p[1] = (float)row, p[2] = (float)layer;
 }
-static void fill_cube(float *p, int32_t i, uint64_t *state) {
+static void fill_cube(float *p, int32_t i, struct noise *state) {
   (void)i;
   for (int a = 0; a < 3; a++) p[a] = noise(state);
 }
-static void fill_sphere(float *p, int32_t i, uint64_t *state) {
+static void fill_sphere(float *p, int32_t i, struct noise *state) {
   double z = 2 * noise(state) - 1, angle = 6.283185307 * noise(state), r = sqrt(1 - z * z);
   (void)i, p[0] = (float)(r * cos(angle)), p[1] = (float)(r * sin(angle)), p[2] = (float)z;
 }
 // A few far points, the rest in one place: almost every point is as near to each sample as to the next.
-static void fill_outliers(float *p, int32_t i, uint64_t *state) {
+static void fill_outliers(float *p, int32_t i, struct noise *state) {
   for (int a = 0; a < 3; a++) p[a] = noise(state) * (i % 50 == 0 ? 1e6f : 1.0f);
 }
 // Scales from 1e-18 to 1e18.
-static void fill_scales(float *p, int32_t i, uint64_t *state) {
+static void fill_scales(float *p, int32_t i, struct noise *state) {
   float scale = powf(10, 36 * noise(state) - 18);
   (void)i;
   for (int a = 0; a < 3; a++) p[a] = noise(state) * scale;
 }
-static void fill_duplicates(float *p, int32_t i, uint64_t *state) {
+static void fill_duplicates(float *p, int32_t i, struct noise *state) {
   for (int a = 0; a < 3; a++) p[a] = i % 10 ? 0.5f : noise(state);
 }
 
 static const struct {
   const char *name;
-  void (*fill)(float *p, int32_t i, uint64_t *state);
+  void (*fill)(float *p, int32_t i, struct noise *state);
 } clouds[] = {
     {"all equal", fill_equal},   {"line", fill_line},     {"diagonal", fill_diagonal},
     {"grid", fill_grid},         {"cube", fill_cube},     {"sphere", fill_sphere},
@@ -266,7 +272,7 @@ static bool run_worst(struct fps_bench *bench) {
   const int32_t sizes[][2] = {{110592, 16}, {110592, 2048}, {2000000, 64}, {20000, 20000}};
   for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
     for (size_t c = 0; c < sizeof clouds / sizeof *clouds; c++) {
-      uint64_t state = 1;
+      struct noise state = {1};
       float *points = calloc((size_t)sizes[s][0], 3 * sizeof *points);
       for (int32_t i = 0; points && i < sizes[s][0]; i++) clouds[c].fill(points + (size_t)i * 3, i, &state);
       bool ok = points && measure(bench, clouds[c].name, points, 3, sizes[s][0], sizes[s][1]);
