@@ -1,42 +1,45 @@
-// See sample.h.
-#include "kernels/cpu/sample.h"
-
+// Farthest point sampling: the steps in the tree, compiled for each kind of vector, and the choice among them. One
+// thread; see sample.h and, for how it works, sample_steps.h.
 #include <math.h>
+#include <string.h>
 
-void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points) {
-  sampler->distance = cpu_arena_take(arena, (uint64_t)num_points, sizeof *sampler->distance);
-}
+#include "kernels/cpu/sample_tree.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// Nodes that wait while the tree is walked: seven more with each level.
+enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
+
+#define WIDTH 4
+#define TARGET
+#define NAME(x) x##_any
+#include "kernels/cpu/sample_steps.h"
+#undef WIDTH
+#undef TARGET
+#undef NAME
+
+#if defined(__x86_64__)
+#define WIDTH 8
+#define TARGET __attribute__((target("avx2")))
+#define NAME(x) x##_avx2
+#include "kernels/cpu/sample_steps.h"
+#undef WIDTH
+#undef TARGET
+#undef NAME
+#endif
 
 bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
-  for (int32_t i = 0; i < task->num_points; i++) {
-    const float *p = task->points + (int64_t)i * task->columns;
-    sampler->distance[i] = isfinite(p[0]) && isfinite(p[1]) && isfinite(p[2]) ? INFINITY : -1.0f;
+  sampler->task = task;
+  sampler->work = sampler->steps = 0;
+  if (!cpu_sample_build(sampler)) {
+    return false;
   }
-  int32_t chosen = task->start;
-  float distance = INFINITY;
-  for (int32_t k = 0; k < task->num_samples; k++) {
-    task->indices[k] = chosen;
-    task->distances[k] = distance;
-    const float *c = task->points + (int64_t)chosen * task->columns;
-    float best = -0.5f;
-    int32_t next = 0;
-    for (int32_t i = 0; i < task->num_points; i++) {
-      const float *p = task->points + (int64_t)i * task->columns;
-      float dx = p[0] - c[0], dy = p[1] - c[1], dz = p[2] - c[2];
-      float d = dx * dx + dy * dy + dz * dz;
-      if (d < sampler->distance[i]) {
-        sampler->distance[i] = d;
-      }
-      if (sampler->distance[i] > best) {
-        best = sampler->distance[i];
-        next = i;
-      }
-    }
-    chosen = next;
-    distance = best;
-    if (task->stopped && task->stopped(task->stopped_cls)) {
-      return false;
-    }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    return cpu_sample_steps_avx2(sampler);
   }
-  return true;
+#endif
+  return cpu_sample_steps_any(sampler);
 }
