@@ -70,7 +70,7 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   device->index = index;
   device->multiprocessors = (unsigned)properties.multiProcessorCount;
-  return cuda_fps_largest_cluster(device, &device->largest_cluster, error);
+  return cuda_fps_prepare_device(device, error);
 }
 
 static enum vx_status open_device(int index, struct vx_device **device, struct vx_error *error) {

@@ -40,28 +40,28 @@ __device__ static inline void cluster_sync() {
 }
 
 __device__ static inline uint32_t shared_address(const void *shared) {
-  return (uint32_t)__cvta_generic_to_shared(shared);
+  uint32_t address = (uint32_t)__cvta_generic_to_shared(shared);
+  asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(address));  // kept in a register
+  return address;
 }
 
 // One thread a block, before any message can come: all blocks synchronize after it.
-__device__ static inline void barrier_init(uint64_t *barrier) {
+__device__ static inline void barrier_init(uint32_t barrier) {
 #if CUDA_CLUSTER_CODE
-  asm volatile(
-      "mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier))
-      : "memory");
-#endif
-}
-
-// One thread a block, once an exchange: so many bytes are to come.
-__device__ static inline void barrier_expect(uint64_t *barrier, uint32_t bytes) {
-#if CUDA_CLUSTER_CODE
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(barrier)
                : "memory");
 #endif
 }
 
+// One thread a block, once an exchange: so many bytes are to come.
+__device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
+#if CUDA_CLUSTER_CODE
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+#endif
+}
+
 // Waits for all bytes of an exchange; `phase` is 0 in a barrier's first exchange, 1 in its second, and so on in turn.
-__device__ static inline void barrier_wait(uint64_t *barrier, uint32_t phase) {
+__device__ static inline void barrier_wait(uint32_t barrier, uint32_t phase) {
 #if CUDA_CLUSTER_CODE
   uint32_t done = 0;
   while (done == 0) {
@@ -69,28 +69,27 @@ __device__ static inline void barrier_wait(uint64_t *barrier, uint32_t phase) {
                  "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [%1], %2;\n\t"
                  "selp.u32 %0, 1, 0, complete;\n\t}"
                  : "=r"(done)
-                 : "r"(shared_address(barrier)), "r"(phase)
+                 : "r"(barrier), "r"(phase)
                  : "memory");
   }
 #endif
 }
 
 // The address in block `rank` of what is at this address in each block.
-__device__ static inline uint32_t address_in(const void *shared, uint32_t rank) {
+__device__ static inline uint32_t address_in(uint32_t shared, uint32_t rank) {
   uint32_t address = 0;
 #if CUDA_CLUSTER_CODE
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(shared)), "r"(rank));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
 #endif
   return address;
 }
 
-// Four words, to addresses of another block (or this one's own) as address_in gives them.
-__device__ static inline void send_words(uint32_t address, uint32_t barrier, uint32_t a, uint32_t b, uint32_t c,
-                                         uint32_t d) {
+// To addresses of another block (or this one's own) as address_in gives them.
+__device__ static inline void send_row(uint32_t address, uint32_t barrier, const float4 &row) {
 #if CUDA_CLUSTER_CODE
   asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
-      "r"(a), "r"(b), "r"(c), "r"(d), "r"(barrier)
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(address),
+      "f"(row.x), "f"(row.y), "f"(row.z), "f"(row.w), "r"(barrier)
       : "memory");
 #endif
 }

@@ -19,8 +19,8 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   take(arena, &fps->sorted_keys, rows);
   take(arena, &fps->ids, rows);
   take(arena, &fps->sorted_ids, rows);
-  take(arena, &fps->places, rows);
-  take(arena, &fps->numbers, rows);
+  take(arena, &fps->places, rows + FPS_BUCKET);  // a whole bucket is read where a part of it is rows
+  take(arena, &fps->far_distances, rows);
   take(arena, &fps->indices, fps->num_samples);
   take(arena, &fps->distances, fps->num_samples);
   unsigned char *cub;

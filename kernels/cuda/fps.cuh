@@ -23,8 +23,7 @@ struct cuda_fps_box {
 };
 
 VX_WARN_UNUSED enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
-// The largest cluster of blocks in which the device can run the kernel that samples; 1 where it knows no clusters.
-VX_WARN_UNUSED enum vx_status cuda_fps_largest_cluster(const struct vx_device *device, unsigned *size,
-                                                       struct vx_error *error);
+// What the device can do for the kernel that samples.
+VX_WARN_UNUSED enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error *error);
 
 #endif

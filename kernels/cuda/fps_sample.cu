@@ -1,12 +1,15 @@
-// The kernel that takes sample after sample: a cluster of blocks a cloud (one block where there are no clusters).
+// The kernel that takes sample after sample: a cluster of a few blocks a cloud (one block where there are no clusters).
 //
-// Each warp owns buckets, neighbours belonging to different warps and blocks. Each lane holds, in registers, the boxes of
-// `rounds` of its warp's buckets and of each the row that is farthest from all samples. A step: every lane holds its boxes
-// against the new sample. By float32's monotonic rounding the distance to a box, computed as those of points are, is at
-// most that of any point in it; where it is not below the bucket's largest distance, nothing in the bucket changes. The
-// other buckets are gone through by their warp. Then the farthest row of all is found: in the warp, in the block through
-// shared memory, in the cluster by messages from each block to all. So every warp knows the next sample, and one step has
-// one barrier in the block and one exchange in the cluster.
+// Each warp owns buckets, neighbours belonging to different warps. Each lane holds, in registers, the boxes of `rounds` of
+// its warp's buckets and of each the row that is farthest from all samples. A step: every lane holds its boxes against the
+// new sample. By float32's monotonic rounding the distance to a box, computed as those of points are, is at most that of
+// any point in it; where it is not below the bucket's largest distance, nothing in the bucket changes. The other buckets,
+// a few, are gone through by their warp. Then each warp tells all others its farthest row, through the shared memory of
+// its block and of the others of the cluster, and all know the next sample.
+//
+// A step is a chain of operations that wait for each other, and takes as long as they do; what is not in the chain is
+// almost free. So the code that each step runs has no branch that it can do without, and ties, which are rare, a path of
+// their own.
 //
 // Every order of rows gives the same samples: equal distances are decided by the rows' numbers. (The idea of pruning
 // buckets: Han et al., QuickFPS, 2023.)
@@ -16,20 +19,16 @@
 #include "kernels/cuda/fps.cuh"
 
 enum {
-  BLOCK = 512,
+  BLOCK = 256,
   WARPS = BLOCK / 32,
-  MAX_CLUSTER = 16,
-  MAX_ROUNDS = 8,
-  STOP_STEPS = 256,  // the host is asked so often whether to stop: each time costs more than a step
+  MAX_CLUSTER = 4,
+  MAX_SENDERS = MAX_CLUSTER * WARPS,  // a lane each
+  STOP_STEPS = 256,                   // the host is asked so often whether to stop: each time costs more than a step
 };
 #define NO_KEY 0u            // of nothing
 #define STOP_KEY UINT32_MAX  // above all others
-
-// A row that may be the next sample. Keys are ordered as squared distances are: the float's bits, and one.
-struct candidate {
-  uint32_t key, number;
-  float x, y, z;
-};
+#define NOT_A_ROW                                                                                                      \
+  0xFFFFFFFFu  // bits of the distance of what is beyond the cloud's rows: no number is less, its key is 0
 
 struct sample_params {
   const struct cuda_fps_cloud *clouds;
@@ -37,57 +36,57 @@ struct sample_params {
   const uint32_t *candidates;  // [num_clouds]
   const float *rows;
   uint32_t columns, num_clouds;
-  float4 *places;                 // [num_rows]: x, y, z, squared distance to the samples
-  const uint32_t *numbers;        // [num_rows]: of the row in its cloud
+  const float4 *places;           // [num_rows]: x, y, z, number in the cloud
+  float *far_distances;           // [num_rows]: squared, to the samples; where they do not fit in shared memory
   uint32_t bucket;                // rows, a multiple of 32
+  uint32_t near_rows;             // that shared memory has room for
   int32_t *indices;               // [num_samples]
   float *distances;               // [num_samples]
   const volatile uint32_t *stop;  // host: the sequence number of a job that is to stop
   uint32_t sequence;
 };
 
-// What the blocks of a cluster, or the warps of a block, tell each other. Two of each take turns: when one exchange is
-// over, all have read what came in the one before it.
+// A row and the key of its squared distance to the samples. Keys are ordered as distances are: the float's bits, and one.
+struct candidate {
+  uint32_t key;
+  float4 row;  // x, y, z, number in the cloud
+};
+
+// What warps tell each other. Two of each take turns: when one exchange is over, all have read what came in the one before.
 struct exchange {
-  uint4 from_blocks[2][MAX_CLUSTER];  // key, number, x, y
-  float z_from_blocks[2][MAX_CLUSTER];
-  struct candidate from_warps[2][WARPS];
+  uint32_t keys[2][MAX_SENDERS];
+  float4 rows[2][MAX_SENDERS];
   uint64_t barriers[2];
 };
 
-// Of the cloud in hand, for one thread.
-struct place_of_warp {
+// Where a thread is, and the cloud in hand.
+struct station {
   uint32_t rank, size, warp;  // in the cluster; in the block
+  uint32_t turn;              // of the exchanges
+  uint32_t exchange;          // address in shared memory; finding it anew would cost as much as a load
   uint32_t num_rows;          // candidates of the cloud
-  float4 *places;
-  const uint32_t *numbers;
-  uint32_t turn;  // of the exchanges
+  uint32_t first, step;       // this lane's row of its warp's first bucket, and how far it is to the next bucket's
+  const float4 *places;
+  float *far_distances;
 };
 
 template <int rounds> struct buckets {
   float low[rounds][3], high[rounds][3];
-  struct candidate farthest[rounds];
+  uint32_t key[rounds], place[rounds];  // of the farthest row
 };
 
 static __device__ uint32_t warp_min(uint32_t value) { return ~cuda_warp_max(~value); }
 
-static __device__ bool is_farther(const struct candidate &a, const struct candidate &b) {
-  return a.key > b.key || (a.key == b.key && a.number < b.number);
-}
+static __device__ uint32_t number_of(const float4 &row) { return __float_as_uint(row.w); }
 
-// The lane whose candidate is the farthest of the warp's.
-static __device__ int farthest_lane(const struct candidate &mine) {
-  uint32_t key = cuda_warp_max(mine.key), lanes = __ballot_sync(~0u, mine.key == key);
-  if ((lanes & (lanes - 1)) != 0) {
-    uint32_t number = warp_min(mine.key == key ? mine.number : UINT32_MAX);
-    lanes = __ballot_sync(~0u, mine.key == key && mine.number == number);
-  }
-  return __ffs(lanes) - 1;
-}
+static __device__ uint32_t highest_lane(uint32_t lanes) { return 31 - __clz(lanes); }
 
-static __device__ struct candidate shuffled(const struct candidate &mine, int lane) {
-  return {__shfl_sync(~0u, mine.key, lane), __shfl_sync(~0u, mine.number, lane), __shfl_sync(~0u, mine.x, lane),
-          __shfl_sync(~0u, mine.y, lane), __shfl_sync(~0u, mine.z, lane)};
+static __device__ bool is_one_lane(uint32_t lanes) { return (lanes & (lanes - 1)) == 0; }
+
+// Of the lanes that are meant, whose rows are in `places`, the one whose row has the lowest number.
+static __device__ uint32_t lowest_numbered(const float4 *places, bool meant, uint32_t place) {
+  uint32_t number = meant ? number_of(places[place]) : UINT32_MAX, lowest = warp_min(number);
+  return highest_lane(__ballot_sync(~0u, meant && number == lowest));
 }
 
 // --- buckets ---
@@ -96,48 +95,143 @@ static __device__ float square_distance(float dx, float dy, float dz) { return d
 
 static __device__ float beyond(float low, float high, float at) { return fmaxf(fmaxf(low - at, at - high), 0.0f); }
 
-static __device__ uint32_t bucket_of(const struct place_of_warp &here, uint32_t slot) {
-  return (slot * WARPS + here.warp) * here.size + here.rank;
+// The distances of the block's rows, where they are near: in shared memory, bucket after bucket. Else they lie as the
+// places do. (Places are only read, so that the first-level cache keeps them.)
+extern __shared__ float near_distances[];
+
+template <bool far> static __device__ float *distance_of(const struct station &here, uint32_t slot, uint32_t place) {
+  return far ? here.far_distances + place : near_distances + slot * BLOCK + threadIdx.x;
 }
 
-// As a warp: goes through a bucket; its farthest row after the new sample.
-static __device__ struct candidate update(const struct sample_params &p, const struct place_of_warp &here,
-                                          uint32_t slot, const struct candidate &sample) {
-  struct candidate farthest = {NO_KEY, UINT32_MAX, 0.0f, 0.0f, 0.0f};
-  uint64_t first = (uint64_t)bucket_of(here, slot) * p.bucket;
-  for (uint32_t i = threadIdx.x % 32; i < p.bucket && first + i < here.num_rows; i += 32) {
-    float4 row = here.places[first + i];
-    uint32_t number = here.numbers[first + i];
-    float distance = square_distance(row.x - sample.x, row.y - sample.y, row.z - sample.z);
-    if (distance < row.w) {
-      here.places[first + i].w = row.w = distance;
-    }
-    struct candidate mine = {__float_as_uint(row.w) + 1, number, row.x, row.y, row.z};
-    if (is_farther(mine, farthest)) {
-      farthest = mine;
+// One row of this lane's after the new sample: its key.
+template <bool far>
+static __device__ uint32_t update_row(const struct station &here, uint32_t slot, uint32_t place, const float4 &sample) {
+  float *distance = distance_of<far>(here, slot, place);
+  float4 row = here.places[place];
+  float before = *distance, now = square_distance(row.x - sample.x, row.y - sample.y, row.z - sample.z);
+  now = now < before ? now : before;
+  *distance = now;
+  return __float_as_uint(now) + 1;
+}
+
+// As a warp: a bucket after the new sample.
+template <int rounds, bool far>
+static __device__ void update_bucket(const struct sample_params &p, const struct station &here, int round,
+                                     uint32_t owner, const float4 &sample, struct buckets<rounds> *buckets) {
+  uint32_t slot = (uint32_t)round * 32 + owner, place = here.first + slot * here.step;
+  uint32_t key = !far || place < here.num_rows ? update_row<far>(here, slot, place, sample) : NO_KEY;
+  for (uint32_t i = 32; far && i < p.bucket && place + i < here.num_rows; i += 32) {
+    uint32_t other = update_row<far>(here, slot, here.first + slot * here.step + i, sample);
+    uint32_t at = here.first + slot * here.step + i;
+    if (other > key || (other == key && number_of(here.places[at]) < number_of(here.places[place]))) {
+      key = other;
+      place = at;
     }
   }
-  return shuffled(farthest, farthest_lane(farthest));
+  uint32_t top = cuda_warp_max(key), lanes = __ballot_sync(~0u, key == top), winner = highest_lane(lanes);
+  if (!is_one_lane(lanes)) {
+    winner = lowest_numbered(here.places, key == top, place);
+  }
+  place = far ? __shfl_sync(~0u, place, winner) : place - threadIdx.x % 32 + winner;
+  if (threadIdx.x % 32 == owner) {
+    buckets->key[round] = top;
+    buckets->place[round] = place;
+  }
 }
 
-// As a warp: the box of a bucket, and its first row, all being infinitely far from no samples.
+// The farthest row of the warp's buckets, and whose bucket it is in.
+struct best {
+  struct candidate row;
+  int round;
+  uint32_t owner;
+};
+
+// Of this lane's buckets that have this key the one whose row has the lowest number.
 template <int rounds>
-static __device__ void measure(const struct sample_params &p, const struct place_of_warp &here, int round, int lane,
-                               struct buckets<rounds> *buckets) {
+static __device__ int lowest_round(const struct station &here, const struct buckets<rounds> &buckets, uint32_t key) {
+  int lowest = 0;
+  uint32_t number = UINT32_MAX;
+#pragma unroll
+  for (int r = 0; r < rounds; r++) {
+    uint32_t other = buckets.key[r] == key ? number_of(here.places[buckets.place[r]]) : UINT32_MAX;
+    lowest = other < number ? r : lowest;
+    number = min(number, other);
+  }
+  return lowest;
+}
+
+template <int rounds>
+static __device__ void find_best(const struct station &here, const struct buckets<rounds> &buckets, struct best *best) {
+  uint32_t key = buckets.key[0], place = buckets.place[0];
+  int round = 0, same = 1;
+#pragma unroll
+  for (int r = 1; r < rounds; r++) {
+    bool above = buckets.key[r] > key;
+    same = above ? 1 : same + (buckets.key[r] == key);
+    round = above ? r : round;
+    place = above ? buckets.place[r] : place;
+    key = above ? buckets.key[r] : key;
+  }
+  uint32_t top = cuda_warp_max(key), lanes = __ballot_sync(~0u, key == top);
+  uint32_t tied = rounds == 1 ? 0 : __ballot_sync(~0u, key == top && same > 1);
+  best->owner = highest_lane(lanes);
+  if ((!is_one_lane(lanes) || tied != 0) && top != NO_KEY) {
+    round = lowest_round(here, buckets, top);
+#pragma unroll
+    for (int r = 0; r < rounds; r++) {
+      place = r == round ? buckets.place[r] : place;
+    }
+    best->owner = lowest_numbered(here.places, key == top, place);
+  }
+  best->row.key = top;
+  best->round = rounds == 1 ? 0 : __shfl_sync(~0u, round, best->owner);
+  best->row.row = here.places[__shfl_sync(~0u, place, best->owner)];
+}
+
+// As a warp: the new sample's effect on all of its buckets. As rows only come nearer, the best one stays the best until its
+// own bucket is touched.
+template <int rounds, bool far>
+static __device__ void apply(const struct sample_params &p, const struct station &here, const float4 &sample,
+                             struct buckets<rounds> *buckets, struct best *best) {
+  bool touched = false;
+#pragma unroll
+  for (int r = 0; r < rounds; r++) {
+    const float *low = buckets->low[r], *high = buckets->high[r];
+    float distance = square_distance(beyond(low[0], high[0], sample.x), beyond(low[1], high[1], sample.y),
+                                     beyond(low[2], high[2], sample.z));
+    // Of an empty bucket the key is 0 and this no number.
+    uint32_t close = __ballot_sync(~0u, distance < __uint_as_float(buckets->key[r] - 1));
+    touched |= r == best->round && (close >> best->owner & 1) != 0;
+    while (close != 0) {
+      uint32_t owner = highest_lane(close);
+      close ^= 1u << owner;
+      update_bucket<rounds, far>(p, here, r, owner, sample, buckets);
+    }
+  }
+  if (touched) {
+    find_best<rounds>(here, *buckets, best);
+  }
+}
+
+// As a warp: the box of a bucket and its first row, all rows being infinitely far from no samples.
+template <int rounds, bool far>
+static __device__ void measure_bucket(const struct sample_params &p, const struct station &here, int round,
+                                      uint32_t owner, struct buckets<rounds> *buckets) {
   float low[3] = {INFINITY, INFINITY, INFINITY}, high[3] = {-INFINITY, -INFINITY, -INFINITY};
-  struct candidate first_row = {NO_KEY, UINT32_MAX, 0.0f, 0.0f, 0.0f};
-  uint64_t first = (uint64_t)bucket_of(here, round * 32 + lane) * p.bucket;
-  for (uint32_t i = threadIdx.x % 32; i < p.bucket && first + i < here.num_rows; i += 32) {
-    float4 row = here.places[first + i];
-    const float at[3] = {row.x, row.y, row.z};
+  uint32_t slot = (uint32_t)round * 32 + owner, first = here.first + slot * here.step, number = UINT32_MAX, place = 0;
+  if (!far && slot * BLOCK < p.near_rows) {
+    near_distances[slot * BLOCK + threadIdx.x] = __uint_as_float(NOT_A_ROW);
+  }
+  for (uint32_t at = first; at < first + p.bucket && at < here.num_rows; at += 32) {
+    float4 row = here.places[at];
+    const float coordinates[3] = {row.x, row.y, row.z};
     for (int axis = 0; axis < 3; axis++) {
-      low[axis] = fminf(low[axis], at[axis]);
-      high[axis] = fmaxf(high[axis], at[axis]);
+      low[axis] = fminf(low[axis], coordinates[axis]);
+      high[axis] = fmaxf(high[axis], coordinates[axis]);
     }
-    struct candidate mine = {__float_as_uint(row.w) + 1, here.numbers[first + i], row.x, row.y, row.z};
-    if (is_farther(mine, first_row)) {
-      first_row = mine;
-    }
+    *distance_of<far>(here, slot, at) = INFINITY;
+    place = number_of(row) < number ? at : place;
+    number = min(number, number_of(row));
   }
   for (int axis = 0; axis < 3; axis++) {
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -145,11 +239,13 @@ static __device__ void measure(const struct sample_params &p, const struct place
       high[axis] = fmaxf(high[axis], __shfl_xor_sync(~0u, high[axis], offset));
     }
   }
-  first_row = shuffled(first_row, farthest_lane(first_row));
+  uint32_t lowest = warp_min(number);
+  place = __shfl_sync(~0u, place, highest_lane(__ballot_sync(~0u, number == lowest)));
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
-    if (r == round && threadIdx.x % 32 == lane) {
-      buckets->farthest[r] = first_row;
+    if (r == round && threadIdx.x % 32 == owner) {
+      buckets->key[r] = lowest == UINT32_MAX ? NO_KEY : __float_as_uint(INFINITY) + 1;
+      buckets->place[r] = place;
       for (int axis = 0; axis < 3; axis++) {
         buckets->low[r][axis] = low[axis];
         buckets->high[r][axis] = high[axis];
@@ -158,99 +254,69 @@ static __device__ void measure(const struct sample_params &p, const struct place
   }
 }
 
-// As a warp: the new sample's effect on all of its buckets. Whether there was any.
-template <int rounds>
-static __device__ bool apply(const struct sample_params &p, const struct place_of_warp &here,
-                             const struct candidate &sample, struct buckets<rounds> *buckets) {
-  uint32_t any = 0;
-#pragma unroll
-  for (int r = 0; r < rounds; r++) {
-    const float *low = buckets->low[r], *high = buckets->high[r];
-    float distance = square_distance(beyond(low[0], high[0], sample.x), beyond(low[1], high[1], sample.y),
-                                     beyond(low[2], high[2], sample.z));
-    // Of an empty bucket the key is 0 and this no number.
-    uint32_t near = __ballot_sync(~0u, distance < __uint_as_float(buckets->farthest[r].key - 1));
-    any |= near;
-    for (; near != 0; near &= near - 1) {
-      int lane = __ffs(near) - 1;
-      struct candidate farthest = update(p, here, r * 32 + lane, sample);
-      if (threadIdx.x % 32 == lane) {
-        buckets->farthest[r] = farthest;
-      }
-    }
-  }
-  return any != 0;
-}
-
-template <int rounds> static __device__ struct candidate farthest_of(const struct buckets<rounds> &buckets) {
-  struct candidate farthest = buckets.farthest[0];
-#pragma unroll
-  for (int r = 1; r < rounds; r++) {
-    if (is_farther(buckets.farthest[r], farthest)) {
-      farthest = buckets.farthest[r];
-    }
-  }
-  return shuffled(farthest, farthest_lane(farthest));
-}
-
 // --- the farthest of all ---
 
-static __device__ struct candidate farthest_of_block(struct exchange *exchange, uint32_t parity) {
-  uint32_t lane = threadIdx.x % 32;
-  struct candidate mine = {NO_KEY, UINT32_MAX, 0.0f, 0.0f, 0.0f};
-  if (lane < WARPS) {
-    mine = exchange->from_warps[parity][lane];
-  }
-  return shuffled(mine, farthest_lane(mine));
+static __device__ void put(uint32_t address, const struct candidate &mine, uint32_t row_address) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(mine.key) : "memory");
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(row_address), "f"(mine.row.x), "f"(mine.row.y),
+               "f"(mine.row.z), "f"(mine.row.w)
+               : "memory");
 }
 
-static __device__ void tell_blocks(struct exchange *exchange, uint32_t parity, const struct place_of_warp &here,
-                                   const struct candidate &farthest) {
-  uint32_t lane = threadIdx.x % 32;
-  uint64_t *barrier = &exchange->barriers[parity];
-  if (lane == 0) {
-    barrier_expect(barrier, here.size * (sizeof(uint4) + sizeof(float)));
-  }
-  if (lane < here.size) {
-    uint32_t remote = address_in(barrier, lane);
-    send_words(address_in(&exchange->from_blocks[parity][here.rank], lane), remote, farthest.key, farthest.number,
-               __float_as_uint(farthest.x), __float_as_uint(farthest.y));
-    send_word(address_in(&exchange->z_from_blocks[parity][here.rank], lane), remote, __float_as_uint(farthest.z));
-  }
+static __device__ uint32_t get_key(uint32_t address) {
+  uint32_t key;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(key) : "r"(address) : "memory");
+  return key;
 }
 
-static __device__ struct candidate farthest_of_cluster(struct exchange *exchange, uint32_t parity,
-                                                       const struct place_of_warp &here) {
-  uint32_t lane = threadIdx.x % 32;
-  struct candidate mine = {NO_KEY, UINT32_MAX, 0.0f, 0.0f, 0.0f};
-  barrier_wait(&exchange->barriers[parity], here.turn / 2 % 2);
-  if (lane < here.size) {
-    uint4 words = exchange->from_blocks[parity][lane];
-    mine = {words.x, words.y, __uint_as_float(words.z), __uint_as_float(words.w),
-            exchange->z_from_blocks[parity][lane]};
+static __device__ float4 get_row(uint32_t address) {
+  float4 row;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(row.x), "=f"(row.y), "=f"(row.z), "=f"(row.w)
+               : "r"(address)
+               : "memory");
+  return row;
+}
+
+// As a warp: the farthest of the rows that have been told.
+static __device__ struct candidate farthest_told(uint32_t keys, uint32_t rows, uint32_t count) {
+  uint32_t lane = threadIdx.x % 32, mine = lane < count ? get_key(keys + lane * sizeof(uint32_t)) : NO_KEY;
+  uint32_t key = cuda_warp_max(mine), lanes = __ballot_sync(~0u, mine == key), winner = highest_lane(lanes);
+  if (!is_one_lane(lanes)) {
+    uint32_t number = lane < count && mine == key ? number_of(get_row(rows + lane * sizeof(float4))) : UINT32_MAX;
+    uint32_t lowest = warp_min(number);
+    winner = highest_lane(__ballot_sync(~0u, mine == key && number == lowest));
   }
-  return shuffled(mine, farthest_lane(mine));
+  return {key, get_row(rows + winner * sizeof(float4))};
 }
 
 // As all warps of the cluster: from each one's farthest row to the farthest of all.
-static __device__ struct candidate next_sample(struct exchange *exchange, struct place_of_warp *here,
-                                               const struct candidate &farthest) {
-  uint32_t parity = here->turn % 2;
-  if (threadIdx.x % 32 == 0) {
-    exchange->from_warps[parity][here->warp] = farthest;
-  }
-  __syncthreads();
-  struct candidate next;
-  if (here->size == 1) {
-    next = farthest_of_block(exchange, parity);
-  } else {
-    if (here->warp == 0) {
-      tell_blocks(exchange, parity, *here, farthest_of_block(exchange, parity));
-    }
-    next = farthest_of_cluster(exchange, parity, *here);
-  }
+static __device__ struct candidate next_sample(struct station *here, const struct candidate &mine) {
+  uint32_t parity = here->turn % 2, phase = here->turn / 2 % 2, lane = threadIdx.x % 32;
+  uint32_t entry = here->rank * WARPS + here->warp, count = here->size * WARPS;
+  uint32_t keys =
+      here->exchange + (uint32_t)(offsetof(struct exchange, keys) + parity * MAX_SENDERS * sizeof(uint32_t));
+  uint32_t rows = here->exchange + (uint32_t)(offsetof(struct exchange, rows) + parity * MAX_SENDERS * sizeof(float4));
+  uint32_t key_entry = keys + entry * sizeof(uint32_t), row_entry = rows + entry * sizeof(float4);
   here->turn++;
-  return next;
+  if (here->size == 1) {
+    if (lane == 0) {
+      put(key_entry, mine, row_entry);
+    }
+    __syncthreads();
+    return farthest_told(keys, rows, WARPS);
+  }
+  uint32_t barrier = here->exchange + (uint32_t)(offsetof(struct exchange, barriers) + parity * sizeof(uint64_t));
+  if (threadIdx.x == 0) {
+    barrier_expect(barrier, count * (sizeof(uint32_t) + sizeof(float4)));
+  }
+  if (lane < here->size) {
+    uint32_t remote_barrier = address_in(barrier, lane);
+    send_row(address_in(row_entry, lane), remote_barrier, mine.row);
+    send_word(address_in(key_entry, lane), remote_barrier, mine.key);
+  }
+  barrier_wait(barrier, phase);
+  return farthest_told(keys, rows, count);
 }
 
 // --- a cloud ---
@@ -259,58 +325,60 @@ static __device__ struct candidate first_sample(const struct sample_params &p, u
   const struct cuda_fps_box &box = p.boxes[cloud];
   uint32_t number = box.first_from_start != CUDA_NO_POINT ? box.first_from_start : box.first;
   const float *row = p.rows + ((uint64_t)p.clouds[cloud].first_row + number) * p.columns;
-  return {__float_as_uint(INFINITY) + 1, number, row[0], row[1], row[2]};
+  return {__float_as_uint(INFINITY) + 1, make_float4(row[0], row[1], row[2], __uint_as_float(number))};
 }
 
-template <int rounds>
-static __device__ void sample_cloud(const struct sample_params &p, uint32_t cloud, struct place_of_warp *here,
-                                    struct exchange *exchange) {
+template <int rounds, bool far>
+static __device__ void sample_cloud(const struct sample_params &p, uint32_t cloud, struct station *here) {
   uint32_t num_samples = p.clouds[cloud].num_samples, at = p.clouds[cloud].first_sample;
   here->num_rows = p.candidates[cloud];
   here->places = p.places + p.clouds[cloud].first_row;
-  here->numbers = p.numbers + p.clouds[cloud].first_row;
+  here->far_distances = p.far_distances + p.clouds[cloud].first_row;
+  here->first = (here->warp * here->size + here->rank) * p.bucket + threadIdx.x % 32;
+  here->step = WARPS * here->size * p.bucket;
   if (num_samples == 0 || num_samples > here->num_rows) {
     return;
   }
   struct buckets<rounds> buckets;
   for (int slot = 0; slot < rounds * 32; slot++) {
-    measure<rounds>(p, *here, slot / 32, slot % 32, &buckets);
+    measure_bucket<rounds, far>(p, *here, slot / 32, slot % 32, &buckets);
   }
-  struct candidate sample = first_sample(p, cloud), farthest = farthest_of<rounds>(buckets);
+  struct candidate sample = first_sample(p, cloud);
+  struct best best;
+  find_best<rounds>(*here, buckets, &best);
   bool leader = here->rank == 0 && threadIdx.x == 0;
   for (uint32_t step = 0;; step++) {
     if (leader) {
-      p.indices[at + step] = (int32_t)sample.number;
+      p.indices[at + step] = (int32_t)number_of(sample.row);
       p.distances[at + step] = __uint_as_float(sample.key - 1);
     }
     if (step + 1 == num_samples) {
       return;
     }
-    if (apply<rounds>(p, *here, sample, &buckets)) {
-      farthest = farthest_of<rounds>(buckets);
-    }
+    apply<rounds, far>(p, *here, sample.row, &buckets, &best);
     if (leader && step % STOP_STEPS == STOP_STEPS - 1 && *p.stop == p.sequence) {
-      farthest.key = STOP_KEY;
+      best.row.key = STOP_KEY;
     }
-    sample = next_sample(exchange, here, farthest);
+    sample = next_sample(here, best.row);
     if (sample.key == STOP_KEY) {
       return;
     }
   }
 }
 
-template <int rounds>
+template <int rounds, bool far>
 static __global__ void __launch_bounds__(BLOCK, 1) fps_sample_kernel(const __grid_constant__ struct sample_params p) {
   __shared__ struct exchange exchange;
-  struct place_of_warp here = {cluster_rank(), cluster_size(), threadIdx.x / 32, 0, NULL, NULL, 0};
+  struct station here = {
+      cluster_rank(), cluster_size(), threadIdx.x / 32, 0, shared_address(&exchange), 0, 0, 0, NULL, NULL};
   if (threadIdx.x == 0 && here.size > 1) {
-    barrier_init(&exchange.barriers[0]);
-    barrier_init(&exchange.barriers[1]);
+    barrier_init(here.exchange + (uint32_t)offsetof(struct exchange, barriers));
+    barrier_init(here.exchange + (uint32_t)(offsetof(struct exchange, barriers) + sizeof(uint64_t)));
   }
   cluster_sync();
   cuda_wait_alone();
   for (uint32_t cloud = blockIdx.x / here.size; cloud < p.num_clouds; cloud += gridDim.x / here.size) {
-    sample_cloud<rounds>(p, cloud, &here, &exchange);
+    sample_cloud<rounds, far>(p, cloud, &here);
   }
   cluster_sync();  // no block ends while another may still write to it
 }
@@ -321,34 +389,46 @@ typedef void (*sample_kernel)(const struct sample_params);
 
 static const struct {
   uint32_t rounds;
+  bool far;
   sample_kernel kernel;
-} kernels[] = {
-    {1, fps_sample_kernel<1>}, {2, fps_sample_kernel<2>}, {4, fps_sample_kernel<4>}, {8, fps_sample_kernel<8>}};
-enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0] };
+} kernels[] = {{1, false, fps_sample_kernel<1, false>},
+               {2, false, fps_sample_kernel<2, false>},
+               {4, false, fps_sample_kernel<4, false>},
+               {8, false, fps_sample_kernel<8, false>},
+               {8, true, fps_sample_kernel<8, true>}};
+enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0], FPS_ONE_BLOCK_ROWS = 16384 };
 
 struct shape {
   unsigned cluster;  // blocks
   int kernel;
   uint32_t bucket;
+  size_t near_bytes;  // of a block
 };
 
-static uint64_t buckets_of(unsigned cluster, uint32_t rounds) { return (uint64_t)cluster * WARPS * 32 * rounds; }
+// Rows that a block holds in so many slots of each warp.
+static uint64_t rows_of(uint64_t slots) { return slots * WARPS * FPS_BUCKET; }
 
-// As few blocks as hold a cloud with one round, more rounds where there are no more blocks, larger buckets at last.
-static struct shape shape_for(uint64_t rows, unsigned largest_cluster) {
-  struct shape shape = {1, 0, FPS_BUCKET};
+// One block where a cloud has few buckets; a cluster otherwise, with more rounds the more there are, and larger buckets at
+// last.
+static struct shape shape_for(uint64_t rows, const struct vx_device *device) {
+  struct shape shape = {1, 0, FPS_BUCKET, 0};
+  uint64_t most_near = device->shared_bytes / sizeof(float);
+  if (rows > FPS_ONE_BLOCK_ROWS) {
+    shape.cluster = device->largest_cluster;
+  }
   const char *tune = getenv("FPS_CLUSTER");
-  if (tune != NULL && (unsigned)atoi(tune) <= largest_cluster) {
-    shape.cluster = largest_cluster = (unsigned)atoi(tune);
+  if (tune != NULL && (unsigned)atoi(tune) <= device->largest_cluster) {
+    shape.cluster = (unsigned)atoi(tune);
   }
-  uint64_t wanted = (rows + FPS_BUCKET - 1) / FPS_BUCKET;
-  while (shape.cluster < largest_cluster && buckets_of(shape.cluster, 1) < wanted) {
-    shape.cluster *= 2;
-  }
-  while (shape.kernel + 1 < NUM_KERNELS && buckets_of(shape.cluster, kernels[shape.kernel].rounds) < wanted) {
+  uint64_t of_block = (rows + shape.cluster - 1) / shape.cluster, slots = (of_block + rows_of(1) - 1) / rows_of(1);
+  while (!kernels[shape.kernel].far && (slots > 32 * kernels[shape.kernel].rounds || rows_of(slots) > most_near)) {
     shape.kernel++;
   }
-  while (buckets_of(shape.cluster, kernels[shape.kernel].rounds) * shape.bucket < rows) {
+  if (!kernels[shape.kernel].far) {
+    shape.near_bytes = rows_of(slots) * sizeof(float);
+    return shape;
+  }
+  while (rows_of(32 * kernels[shape.kernel].rounds) / FPS_BUCKET * shape.bucket < of_block) {
     shape.bucket *= 2;
   }
   return shape;
@@ -373,7 +453,7 @@ static void set_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute attribut
 enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *error) {
   const struct cuda_fps *fps = &run->fps;
   const struct vx_device *device = run->lane->device;
-  struct shape shape = shape_for(fps->largest_cloud, device->largest_cluster);
+  struct shape shape = shape_for(fps->largest_cloud, device);
   unsigned clusters = device->multiprocessors / 3 / shape.cluster, num_clouds = (unsigned)run->clouds.count;
   clusters = min(max(clusters, 1u), num_clouds);
   struct sample_params p = {};
@@ -384,7 +464,8 @@ enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *erro
   p.columns = run->columns;
   p.num_clouds = num_clouds;
   p.places = fps->places;
-  p.numbers = fps->numbers;
+  p.far_distances = fps->far_distances;
+  p.near_rows = (uint32_t)(shape.near_bytes / sizeof(float));
   p.bucket = shape.bucket;
   p.indices = fps->indices;
   p.distances = fps->distances;
@@ -394,22 +475,28 @@ enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *erro
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(clusters * shape.cluster);
   config.blockDim = dim3(BLOCK);
+  config.dynamicSmemBytes = shape.near_bytes;
   config.stream = run->stream;
   set_cluster(&config, attributes, run, shape.cluster);
   return cuda_check(cudaLaunchKernelEx(&config, kernels[shape.kernel].kernel, (const struct sample_params)p),
                     "fps_sample_kernel", error);
 }
 
-enum vx_status cuda_fps_largest_cluster(const struct vx_device *device, unsigned *size, struct vx_error *error) {
-  *size = 1;
+enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error *error) {
+  int shared_bytes;
+  CUDA_CALL(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device->index), error);
+  device->largest_cluster = 1;
   struct cudaFuncAttributes code;
   CUDA_CALL(cudaFuncGetAttributes(&code, kernels[0].kernel), error);
+  device->shared_bytes = (size_t)shared_bytes - code.sharedSizeBytes - 1024;  // a little is the driver's
+  for (int i = 0; i < NUM_KERNELS; i++) {
+    CUDA_CALL(
+        cudaFuncSetAttribute(kernels[i].kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)device->shared_bytes),
+        error);
+  }
   // The code that runs must know clusters, not only the device.
   if (!CUDA_CLUSTERS || device->description.compute_capability < 90 || code.ptxVersion < 90) {
     return VX_OK;
-  }
-  for (int i = 0; i < NUM_KERNELS; i++) {
-    CUDA_CALL(cudaFuncSetAttribute(kernels[i].kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), error);
   }
   for (unsigned cluster = 2; cluster <= MAX_CLUSTER; cluster *= 2) {
     struct cudaLaunchAttribute_st attribute = {};
@@ -419,16 +506,17 @@ enum vx_status cuda_fps_largest_cluster(const struct vx_device *device, unsigned
     attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
     config.gridDim = dim3(cluster);
     config.blockDim = dim3(BLOCK);
+    config.dynamicSmemBytes = device->shared_bytes;
     config.attrs = &attribute;
     config.numAttrs = 1;
     int most = 0;
-    cudaError_t result = cudaOccupancyMaxActiveClusters(&most, kernels[NUM_KERNELS - 1].kernel, &config);
+    cudaError_t result = cudaOccupancyMaxActiveClusters(&most, kernels[0].kernel, &config);
     if (result == cudaErrorInvalidClusterSize || (result == cudaSuccess && most < 1)) {
       (void)cudaGetLastError();
       return VX_OK;
     }
     CUDA_TRY(cuda_check(result, "cudaOccupancyMaxActiveClusters", error));
-    *size = cluster;
+    device->largest_cluster = cluster;
   }
   return VX_OK;
 }

@@ -230,8 +230,7 @@ struct place_params {
   const uint64_t *keys;  // [num_rows], sorted
   const uint32_t *ids;
   uint32_t num_rows;
-  float4 *places;     // [num_rows]
-  uint32_t *numbers;  // [num_rows]
+  float4 *places;  // [num_rows]
 };
 
 static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_constant__ struct place_params p) {
@@ -239,8 +238,8 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
   uint64_t place = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (place < p.num_rows) {
     const float *row = p.rows + (uint64_t)p.ids[place] * p.columns;
-    p.places[place] = make_float4(row[0], row[1], row[2], INFINITY);
-    p.numbers[place] = p.ids[place] - p.clouds[p.keys[place] >> FPS_CLOUD_BIT].first_row;
+    uint32_t number = p.ids[place] - p.clouds[p.keys[place] >> FPS_CLOUD_BIT].first_row;
+    p.places[place] = make_float4(row[0], row[1], row[2], __uint_as_float(number));
   }
 }
 
@@ -292,6 +291,6 @@ enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error)
   size_t bytes = fps->cub_bytes;
   CUDA_TRY(cuda_check(sort_keys(run, fps->cub, &bytes), "cub::DeviceRadixSort", error));
   struct place_params place = {fps->rows,       run->columns,  fps->clouds, fps->sorted_keys,
-                               fps->sorted_ids, fps->num_rows, fps->places, fps->numbers};
+                               fps->sorted_ids, fps->num_rows, fps->places};
   return cuda_launch("fps_place_kernel", fps_place_kernel, blocks, BLOCK, 0, run, place, error);
 }

@@ -146,7 +146,8 @@ struct vx_device {
   int index;
   bool overlap;              // whether a kernel can be started while the one before it ends
   unsigned multiprocessors;  // streaming multiprocessors
-  unsigned largest_cluster;  // blocks in which samples can be taken together
+  unsigned largest_cluster;  // blocks in which samples can be taken together; 1 where clusters are not known
+  size_t shared_bytes;       // that such a block can have
   struct vx_description description;
 };
 
@@ -160,8 +161,8 @@ struct cuda_fps {
   struct cuda_fps_box *boxes;     // [num_clouds]
   uint64_t *keys, *sorted_keys;   // [num_rows]
   uint32_t *ids, *sorted_ids;     // [num_rows]
-  float4 *places;                 // [num_rows]: x, y, z, squared distance to the samples; along a curve
-  uint32_t *numbers;              // [num_rows]: of each place's row in its cloud
+  float4 *places;                 // [num_rows]: x, y, z, number of the row in its cloud; along a curve
+  float *far_distances;           // [num_rows]: see fps_sample.cu
   int32_t *indices;               // [num_samples]
   float *distances;               // [num_samples]: squared
   void *cub;                      // temporary storage of the sort
