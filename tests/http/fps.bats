@@ -302,6 +302,16 @@ begin_long() {
   own=
 }
 
+@test "an answer over --max-response-bytes is refused before anything is sampled" {
+  start_daemon --max-response-bytes 65536 --max-sampling-work 1000000000000
+  own=$daemon
+  sample "$long" 'num_features=3&num_samples=900000'
+  is_problem 422 impossible
+  has "$(json 'd["detail"]')" 'the answer would have'
+  stop_daemon
+  own=
+}
+
 @test "status and metrics tell of samples" {
   chosen() { ask /metrics; sed -n 's/^voxeld_samples_total //p' "$body"; }
   before=$(chosen)
