@@ -1,12 +1,11 @@
 """Samplings that take long: they end with their client, their deadline or the daemon, and keep no other job waiting."""
 
 import http.client
-import random
 import signal
 import threading
 import unittest
 
-from client import VOXELIZE, Crowd, Daemon, FaultCase, Raw, post, rows, wait_until
+from client import VOXELIZE, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
 
 POINTS = 1_000_000
 # No machine is through with these while a test looks: most of a million points are to be chosen.
@@ -20,15 +19,7 @@ ARGS = ("--workers", "1", "--sampling-workers", "1", "--streams", "1", "--sampli
 ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
 
-def many_rows(number=POINTS):
-    """Rows of 3 columns, all coordinates between 1 and 2: 23 random bits behind a fixed exponent."""
-    data = bytearray(random.Random(11).randbytes(12 * number))
-    data[3::4] = b"\x3f" * (3 * number)
-    data[2::4] = data[2::4].translate(bytes(byte | 0x80 for byte in range(256)))
-    return bytes(data)
-
-
-BODY = many_rows()
+BODY = many_rows(POINTS)
 
 
 def running(daemon):
