@@ -328,6 +328,7 @@ static void voxel_means_that_overflow(void **state) {
   outcome = run_clouds(&params, points, clouds);
   assert_int_equal(outcome.status, VX_REFUSED);
   assert_non_null(strstr(outcome.error.text, "1 voxels whose x, y and z are finite"));
+  free(outcome.block);
 }
 
 // ---- refusals, counts only, and the end before time -----------------------------------------------------------------
