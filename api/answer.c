@@ -1,6 +1,7 @@
 // Metadata, safetensors header and Server-Timing of an answer; see answer.h.
 #include "api/answer.h"
 
+#include <float.h>
 #include <string.h>
 
 enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT };
@@ -57,8 +58,9 @@ static void write_grid(const struct answer *answer, struct text *out) {
     text_put(out, ",");
   }
   for (int a = 0; a < 3; a++) {
-    // Where the range is not a whole number of voxels the grid ends elsewhere than the range.
-    text_float(out, params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a]);
+    // Where the range is not a whole number of voxels the grid ends elsewhere than the range; JSON has no infinity.
+    float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
+    text_float(out, end < FLT_MAX ? end : FLT_MAX);
     text_put(out, a < 2 ? "," : "]");
   }
 }

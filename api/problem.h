@@ -29,7 +29,7 @@
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
   X(NOT_READY, 503, "not-ready", 1, "The server is starting or has no working backend")                                \
   X(DRAINING, 503, "draining", 1, "The server is stopping")                                                            \
-  X(DEADLINE, 504, "deadline", 0, "The job did not begin before its deadline")
+  X(DEADLINE, 504, "deadline", 0, "The job did not begin, or still sampled, at its deadline")
 
 enum problem_kind {
   PROBLEM_NONE,

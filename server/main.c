@@ -150,7 +150,10 @@ static bool drain(void) {
   // Refusals and pages that are being sent; a client that goes on trickling a refused body is not waited for.
   (void)wait_until(&server.requests.open, clock_ns() + NS_PER_S);
   for (int use = 0; use < VX_LANE_USES; use++) queue_close(&server.queues[use]);
-  return wait_until(&server.workers.running, clock_ns() + 5 * NS_PER_S);
+  if (!wait_until(&server.workers.running, clock_ns() + 5 * NS_PER_S)) return false;
+  // The answers of jobs that ended only now.
+  (void)wait_until(&server.requests.active, clock_ns() + NS_PER_S);
+  return true;
 }
 
 static void stop(void) {

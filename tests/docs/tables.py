@@ -43,6 +43,10 @@ README_TABLES = {
         ("parameter", "default", "allowed", "meaning"),
         lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
     ),
+    "fps_parameters": (
+        ("parameter of fps", "default", "allowed", "meaning"),
+        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+    ),
     "options": (
         ("option", "default", "allowed", "meaning"),
         lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),

@@ -15,6 +15,7 @@ OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf
 SCHEMAS = OPENAPI["components"]["schemas"]
 TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list}
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
+FPS = "/v1/fps?num_samples=1"
 
 
 class Answers(unittest.TestCase):
@@ -52,12 +53,13 @@ class Answers(unittest.TestCase):
             self.conforms(preset, SCHEMAS["Preset"], f"Preset {preset['name']}")
 
     def test_metadata(self):
-        reply = self.daemon.post(QUERY, bytes(32), {"Accept": "application/json"})
-        self.assertEqual(reply.status, 200, reply)
-        self.conforms(reply.json(), SCHEMAS["Metadata"], "Metadata")
+        for path, schema in ((QUERY, "Metadata"), (QUERY + "&fps=1", "Metadata"), (FPS, "FpsMetadata")):
+            reply = self.daemon.post(path, bytes(32), {"Accept": "application/json"})
+            self.assertEqual(reply.status, 200, reply)
+            self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")
 
     def test_problem(self):
-        for path, body in (("/nowhere", b""), ("/v1/voxelize?max_voxels=0", b""), (QUERY, bytes(15))):
+        for path, body in (("/nowhere", b""), ("/v1/voxelize?max_voxels=0", b""), (QUERY, bytes(15)), (FPS, b"")):
             reply = self.daemon.post(path, body)
             self.assertGreaterEqual(reply.status, 400)
             self.conforms(reply.json(), SCHEMAS["Problem"], f"Problem of {path}")

@@ -73,12 +73,13 @@ class OpenApi(unittest.TestCase):
                 self.assertEqual(documented[name]["summary"], described[name]["doc"])
 
     def test_parameters(self):
-        described = by(self.tables["parameters"], lambda p: p["name"])
-        rows = [resolve(p) for p in OPENAPI["paths"]["/v1/voxelize"]["post"]["parameters"]]
-        documented = by([p for p in rows if p["in"] == "query"], lambda p: p["name"])
-        for name in self.same_names(described, documented):
-            with self.subTest(name):
-                self.same_parameter(described[name], documented[name])
+        for table, path in (("parameters", "/v1/voxelize"), ("fps_parameters", "/v1/fps")):
+            described = by(self.tables[table], lambda p: p["name"])
+            rows = [resolve(p) for p in OPENAPI["paths"][path]["post"]["parameters"]]
+            documented = by([p for p in rows if p["in"] == "query"], lambda p: p["name"])
+            for name in self.same_names(described, documented):
+                with self.subTest(f"{name} of {path}"):
+                    self.same_parameter(described[name], documented[name])
 
     def same_parameter(self, described, documented):
         schema, allowed = documented["schema"], described["allowed"]
@@ -113,6 +114,13 @@ class OpenApi(unittest.TestCase):
     def test_tensors(self):
         described = [entry["name"] if isinstance(entry, dict) else entry for entry in self.tables["tensors"]]
         self.same_names(described, OPENAPI["components"]["schemas"]["TensorName"]["enum"])
+
+    def test_tensors_have_a_row_in_the_answers(self):
+        sampled = [name for name in self.tables["tensors"] if name.startswith("sampled_")]
+        for path, names in (("/v1/voxelize", self.tables["tensors"]), ("/v1/fps", sampled)):
+            content = OPENAPI["paths"][path]["post"]["responses"]["200"]["content"]
+            text = content["application/vnd.safetensors"]["schema"]["description"]
+            self.same_names(names, re.findall(r"^\| (\w+_\w+|voxels) \|", text, re.MULTILINE))
 
 
 if __name__ == "__main__":

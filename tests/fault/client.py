@@ -38,6 +38,14 @@ def tiled_rows(size):
     return (block * (size // len(block) + 1))[: size // ROW * ROW]
 
 
+def many_rows(number):
+    """Rows of 3 columns, all coordinates between 1 and 2: 23 random bits behind a fixed exponent."""
+    data = bytearray(random.Random(11).randbytes(12 * number))
+    data[3::4] = b"\x3f" * (3 * number)
+    data[2::4] = data[2::4].translate(bytes(byte | 0x80 for byte in range(256)))
+    return bytes(data)
+
+
 # About the slowest thing one can ask of few bytes: every point in a cell of its own, all of them to be sorted.
 HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001&order=key&max_voxels=16777216"
 HEAVY_ROWS = 250_000

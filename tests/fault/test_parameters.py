@@ -7,6 +7,9 @@ import urllib.parse
 
 from client import GRID, VOXELIZE, FaultCase, rows
 
+SAMPLE_NUMBERS = ("-1", "1.5", "x", "", "1,", ",1", "1,,1", "+1", " 1", "0x1", "2147483648", "99999999999999999999")
+SAMPLE_NUMBERS += ("1,1", ",".join(["1"] * 1025), "off", "1;1", "nan")
+STARTS = ("-1", "1.5", "x", "", "0,0", "2147483648", "99999999999999999999")
 HUGE = "-1000000,-1000000,-1000000,1000000,1000000,1000000"
 
 
@@ -95,10 +98,13 @@ class Parameters(FaultCase):
             ("max_points_per_voxel", ("-1", "1025", "4294967297", "1e2")),
             ("max_voxels", ("0", "16777217", "-1", "18446744073709551617")),
             ("timeout_ms", ("-1", "x", "1.5", "99999999999")),
+            ("fps", SAMPLE_NUMBERS),
+            ("start", STARTS),
         ):
+            others = {"fps": "1"} if name == "start" else {}
             for given in values:
                 with self.subTest(parameter=name, given=given):
-                    self.refuse(400, name, given)
+                    self.refuse(400, name, given, **others)
 
     def test_words_that_are_not_allowed(self):
         for name, values in (
@@ -107,7 +113,7 @@ class Parameters(FaultCase):
             ("dtype", ("int8", "bfloat16")),
             ("order", ("random", "FIRST", "")),
             ("fill", ("nan", "")),
-            ("outputs", ("voxel", "voxel_coords,", "__metadata__", "_padding_0", "")),
+            ("outputs", ("voxel", "voxel_coords,", "__metadata__", "_padding_0", "", "sampled_points")),
             ("preset", ("nobody", "../voxeld", "..", "", "a" * 300, "kitti_second.json")),
             (
                 "block_filter",
@@ -210,6 +216,63 @@ class Parameters(FaultCase):
         body = b"".join(struct.pack("<4f", n % 200 * 0.1, n // 200 * 0.1, 0, 0) for n in range(20000))
         query = "point_cloud_range=0,0,-1,20,10,1&voxel_size=0.1,0.1,2&max_points_per_voxel=1024&feature=pillar"
         self.assert_problem(self.daemon.post("/v1/voxelize?" + query, body), 422)
+
+
+class Samples(FaultCase):
+    """/v1/fps, and fps on /v1/voxelize, of four points."""
+
+    def fps(self, query, body=None):
+        return self.daemon.post("/v1/fps?" + query, rows(4) if body is None else body)
+
+    def test_numbers_that_are_none(self):
+        for name, values in (("num_samples", SAMPLE_NUMBERS), ("start", STARTS)):
+            for given in values:
+                with self.subTest(parameter=name, given=given[:40]):
+                    query = {"num_samples": "1"} | {name: given}
+                    self.assert_problem(self.fps(urllib.parse.urlencode(query, safe=",")), 400, name)
+
+    def test_missing_repeated_unknown(self):
+        for parameter, query in (
+            ("num_samples", ""),
+            ("num_samples", "start=0"),
+            ("num_samples", "num_samples"),
+            ("num_samples", "num_samples=1&num_samples=1"),
+            ("preset", "num_samples=1&preset=kitti_second"),
+            ("voxel_size", "num_samples=1&voxel_size=1,1,1"),
+            ("fps", "fps=1"),
+            ("outputs", "num_samples=1&outputs=voxels"),
+            ("outputs", "num_samples=1&outputs=sampled_points,sampled_points"),
+        ):
+            with self.subTest(query):
+                self.assert_problem(self.fps(query), 400, parameter)
+        for query in ("num_samples=1%00", "num_samples=%001", "num_samples=%zz", "num_samples%00=1"):
+            with self.subTest(query):
+                self.assert_problem(self.fps(query), 400)
+
+    def test_more_than_there_is(self):
+        for query in ("num_samples=5", "num_samples=2147483647", "num_samples=3&point_counts=2,2", "num_samples=1&start=4"):
+            with self.subTest(query):
+                self.assert_problem(self.fps(query), 422, "num_samples")
+        self.assert_problem(self.fps("num_samples=1", b""), 422, "num_samples")
+        for query in ("fps=5", "fps=2147483647", "fps=1&start=4", "fps=1&point_counts=4,0"):
+            with self.subTest(query):
+                self.assert_problem(self.daemon.post(f"{VOXELIZE}&{query}", rows(4)), 422)
+
+    def test_points_that_are_not_finite(self):
+        nothing = struct.pack("<8f", math.nan, 0, 0, 0, 0, -math.inf, 0, 0)
+        self.assert_problem(self.fps("num_samples=1", nothing), 422)
+        self.assert_problem(self.daemon.post(VOXELIZE + "&fps=1", nothing), 422)
+        metadata = self.assert_voxels(self.fps("num_samples=0", nothing))
+        self.assertEqual(metadata["points"], {"received": 2, "kept": 0, "not_finite": 2})
+
+    def test_any_bytes_are_rows(self):
+        for dtype in ("float32", "float16"):
+            self.assertEqual(self.fps(f"num_samples=20&dtype={dtype}", bytes(range(256)) * 64).status, 200)
+            self.assert_problem(self.fps(f"num_samples=1&dtype={dtype}", b"\xff" * 16384), 422)
+
+    def test_body_that_is_not_whole_rows(self):
+        self.assert_problem(self.fps("num_samples=0", rows(4)[:-1]), 400)
+        self.assert_problem(self.fps("num_samples=1&point_counts=3"), 400, "point_counts")
 
 
 class Bodies(FaultCase):
@@ -333,6 +396,7 @@ class Errors(FaultCase):
     def test_wrong_method(self):
         for path, allowed in (
             ("/v1/voxelize", "POST"),
+            ("/v1/fps", "POST"),
             ("/healthz", "GET"),
             ("/v1/status", "GET"),
             ("/v1/presets", "GET"),

@@ -11,6 +11,7 @@ import numpy as np
 import safetensors.numpy
 
 import oracle
+import samples
 from daemon import Daemon
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "U8": np.uint8}
@@ -105,7 +106,7 @@ def _same_parameters(query, shown):
             good = [np.float32(float(v)) for v in text.split(",")] == [np.float32(v) for v in value]
         elif name in ("feature", "outputs"):
             good = sorted(text.split(",")) == sorted(value)
-        elif name == "point_counts":
+        elif name == "point_counts" or (name in ("fps", "num_samples") and "," in text):
             good = [int(v) for v in text.split(",")] == value
         else:
             good = text == str(value)
@@ -115,18 +116,18 @@ def _same_parameters(query, shown):
 
 def same_metadata(result, metadata, query):
     problems = _same_parameters(query, metadata["parameters"])
-    for what, expected, got in (
-        ("grid_size", result.grid_size, metadata["grid_size"]),
-        ("points", result.points, metadata["points"]),
-        ("voxels", result.voxels, metadata["voxels"]),
-        (
-            "batch",
-            {"size": len(result.batch_points), "points": result.batch_points, "voxels": result.batch_voxels},
-            metadata["batch"],
-        ),
+    batch = {"size": len(result.batch_points), "points": result.batch_points}
+    batch |= {} if result.batch_voxels is None else {"voxels": result.batch_voxels}
+    batch |= {} if result.batch_samples is None else {"samples": result.batch_samples}
+    for what, expected in (
+        ("grid_size", result.grid_size),
+        ("points", result.points),
+        ("voxels", result.voxels),
+        ("samples", None if result.batch_samples is None else {"chosen": sum(result.batch_samples)}),
+        ("batch", batch),
     ):
-        if expected != got:
-            problems.append(f"metadata.{what}: expected {expected}, got {got}")
+        if expected != metadata.get(what):
+            problems.append(f"metadata.{what}: expected {expected}, got {metadata.get(what)}")
     stages = {"receive", "queue", "copy_in", "voxelize", "features", "sample", "copy_out", "total"}
     if set(metadata["timing_us"]) != stages or any(t < 0 for t in metadata["timing_us"].values()):
         problems.append(f"metadata.timing_us: {metadata['timing_us']}")
@@ -134,7 +135,19 @@ def same_metadata(result, metadata, query):
 
 
 def path_of(query):
-    return "/v1/voxelize?" + urllib.parse.urlencode(query, safe=",")
+    endpoint = "/v1/fps?" if "num_samples" in query else "/v1/voxelize?"
+    return endpoint + urllib.parse.urlencode(query, safe=",")
+
+
+def answer_of(query, body, params=None):
+    """What the oracle says to this request. `params` where the query leaves some to a preset."""
+    if "num_samples" in query:
+        return samples.of_points(query, body)
+    params = params or oracle.Params.from_values(query)
+    counts = [int(n) for n in query["point_counts"].split(",")] if "point_counts" in query else None
+    if "fps" in query:
+        return samples.of_voxels(query, params, body, counts)
+    return oracle.voxelize(params, body, counts)
 
 
 class OracleCase(unittest.TestCase):
@@ -161,8 +174,7 @@ class OracleCase(unittest.TestCase):
 
     def check(self, query, body, params=None, what="", result=None):
         """Posts, and fails unless the answer is the oracle's. `params` where the query leaves some to a preset."""
-        counts = [int(n) for n in query["point_counts"].split(",")] if "point_counts" in query else None
-        result = result or oracle.voxelize(params or oracle.Params.from_values(query), body, counts)
+        result = result or answer_of(query, body, params)
         path = path_of(query)
         reply = self.daemon.post(path, body)
         if reply.status != 200:

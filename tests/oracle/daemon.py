@@ -151,6 +151,7 @@ class Daemon:
         left = {
             "requests.active": status["requests"]["active"] - self.idle_requests,
             "queue.depth": status["queue"]["depth"],
+            "sampling_queue.depth": status["sampling_queue"]["depth"],
             "buffers.in_use_bytes": status["buffers"]["in_use_bytes"],
         }
         return {name: value for name, value in left.items() if value} or None

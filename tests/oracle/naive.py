@@ -125,6 +125,30 @@ def voxelize(query, rows, counts):
     return out, fates, voxel_fates, grid
 
 
+def farthest(rows, number, start):
+    """(indices, bits of the distances) of samples of rows of float32 bits; None where there are too few finite ones."""
+    points = [[value(b) for b in row[:3]] for row in rows]
+    finite = [i for i, p in enumerate(points) if all(math.isfinite(v) for v in p)]
+    if len(finite) < number or (number and start >= len(rows)):
+        return None
+    chosen, distances = [], []
+    while len(chosen) < number:
+        if not chosen:
+            best, farthest_yet = min([i for i in finite if i >= start] or finite), math.inf
+        else:
+            best, farthest_yet = None, -1.0
+            for i in finite:
+                nearest = math.inf
+                for j in chosen:
+                    d = [f32(points[i][a] - points[j][a]) for a in range(3)]
+                    nearest = min(nearest, f32(f32(f32(d[0] * d[0]) + f32(d[1] * d[1])) + f32(d[2] * d[2])))
+                if nearest > farthest_yet:
+                    best, farthest_yet = i, nearest
+        chosen.append(best)
+        distances.append(bits32(f32(math.sqrt(farthest_yet))))
+    return chosen, distances
+
+
 def _stays(query, grid, cloud, kept, cell):
     if query["block_filter"] == "off":
         return True

@@ -59,7 +59,7 @@ class Params:
         """From a mapping of parameter name to text (a query) or to JSON values (a preset)."""
         known = {}
         for name, value in values.items():
-            if name in ("preset", "timeout_ms", "point_counts"):
+            if name in ("preset", "timeout_ms", "point_counts", "fps", "start"):
                 continue
             if name in ("point_cloud_range", "voxel_size"):
                 known[name] = tuple(float(v) for v in _items(value))
@@ -99,11 +99,12 @@ def _block_filter(value):
 @dataclasses.dataclass
 class Result:
     tensors: dict  # name -> array
-    grid_size: list  # x, y, z
+    grid_size: list  # x, y, z; None where no voxels are made, as are the other two that are about voxels
     points: dict  # the counts of points, as the metadata names them
     voxels: dict  # the counts of voxels
     batch_points: list
     batch_voxels: list
+    batch_samples: list | None = None  # None where nothing is sampled
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

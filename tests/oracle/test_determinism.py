@@ -29,6 +29,13 @@ REQUESTS = {
         "voxel_size": "0.2,0.2,0.2",
         "point_counts": "9000,0,11000",
     },
+    "farthest points of a batch": {
+        "point_counts": "9000,1,10999",
+        "num_samples": "300,1,200",
+        "start": "0",
+        "outputs": ",".join(check.samples.TENSORS),
+    },
+    "farthest voxels": CROWDED | {"fps": "250", "start": "17", "feature_dtype": "float16"},
 }
 
 
@@ -36,7 +43,7 @@ class Determinism(check.OracleCase):
     def requests(self):
         for number, (what, query) in enumerate(REQUESTS.items()):
             rng = np.random.default_rng(number)
-            body = clouds.random_body(rng, {"dtype": "float32"} | query, 20000, "uniform")
+            body = clouds.random_body(rng, {"dtype": "float32"} | CROWDED | query, 20000, "uniform")
             yield what, check.path_of(query), query, body, self.check(query, body, what=what).tensors
 
     def assert_same(self, what, path, query, body, expected, reply):

@@ -1,4 +1,4 @@
-// The table of tensors, the layout of the output block, the grid of a request.
+// The table of tensors, the layout of the output block, what can be sampled, the grid of a request.
 #include "kernels/grid.h"
 #include "tests/unit/kernels_reference.h"
 
@@ -54,6 +54,92 @@ static void shapes(void **state) {
   assert_shape(&layout.shape[VX_PILLAR_FEATURES], VX_FLOAT16, 3, 33, 7, 11);
   assert_shape(&layout.shape[VX_POINT_VOXEL_IDS], VX_INT32, 1, 1001, 0, 0);
   assert_shape(&layout.shape[VX_VOXEL_POINT_MASK], VX_UINT8, 2, 33, 7, 0);
+}
+
+static void sampled_shapes(void **state) {
+  (void)state;
+  struct vx_params params = {.num_features = 5, .sampling = {.from = VX_SAMPLE_POINTS}, .tensors = VX_SAMPLED_TENSORS};
+  struct vx_layout layout;
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
+  assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 2, 3, 7, 0);
+  assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 3, 3, 7, 5);
+  assert_shape(&layout.shape[VX_SAMPLED_DISTANCES], VX_FLOAT32, 2, 3, 7, 0);
+  params.input_dtype = params.feature_dtype = VX_FLOAT16;  // they are float32 whatever the others are
+  params.sampling.stacked = true;
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
+  assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 1, 21, 0, 0);
+  assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 21, 5, 0);
+  assert_shape(&layout.shape[VX_SAMPLED_DISTANCES], VX_FLOAT32, 1, 21, 0, 0);
+}
+
+static void no_samples(void **state) {
+  (void)state;
+  struct vx_params params = {.num_features = 4, .tensors = VX_SAMPLED_TENSORS};
+  struct vx_layout layout;
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 2}, &layout, &error), VX_OK);
+  assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 3, 2, 0, 4);
+  assert_int_equal(layout.bytes, 0);
+  params.sampling.stacked = true;
+  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 2}, &layout, &error), VX_OK);
+  assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 0, 4, 0);
+}
+
+// What one job asks of two clouds, and the words of its refusal; NULL: it is not refused.
+static void samples_that_cannot_be(void **state) {
+  (void)state;
+  static const struct {
+    enum vx_sampling from;
+    int32_t start, counts[2], samples[2];
+    int64_t max_work;
+    const char *reason;
+  } cases[] = {
+      {VX_SAMPLE_POINTS, 0, {10, 20}, {10, 20}, 500, NULL},
+      {VX_SAMPLE_POINTS, 0, {10, 20}, {10, 20}, 499, "500 points times samples are too much"},
+      {VX_SAMPLE_VOXELS, 0, {10, 20}, {10, 20}, 499, "allowed: up to 499"},
+      {VX_SAMPLE_POINTS, 0, {10, 20}, {10, 21}, 9999, "cloud 1 has 20 points, fewer than the 21 samples"},
+      {VX_SAMPLE_VOXELS, 0, {10, 20}, {11, 1}, 9999, "cloud 0 has 10 voxels"},
+      {VX_SAMPLE_POINTS, 9, {10, 20}, {1, 1}, 9999, NULL},
+      {VX_SAMPLE_POINTS, 10, {10, 20}, {1, 1}, 9999, "cloud 0 has 10 points, so none of number 10"},
+      {VX_SAMPLE_POINTS, 10, {10, 20}, {0, 1}, 9999, NULL},
+      {VX_SAMPLE_POINTS, 7, {0, 0}, {0, 0}, 1, NULL},
+      {VX_SAMPLE_POINTS, 0, {0, 0}, {0, 1}, 9999, "cloud 1 has 0 points"},
+      {VX_SAMPLE_POINTS, 0, {INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}, INT64_MAX, NULL},
+      {VX_SAMPLE_POINTS, 0, {INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}, INT64_MAX / 2, "too much work"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct vx_sampling_params sampling = {cases[i].from, cases[i].start, true, cases[i].max_work};
+    enum vx_status status = vx_check_samples(&sampling, 2, cases[i].counts, cases[i].samples, &error);
+    assert_int_equal(status, cases[i].reason ? VX_REFUSED : VX_OK);
+    if (cases[i].reason && !strstr(error.text, cases[i].reason)) fail_msg("%s: %s", cases[i].reason, error.text);
+  }
+  // Three such products are more than 64 bits hold.
+  const int32_t most[3] = {INT32_MAX, INT32_MAX, INT32_MAX};
+  struct vx_sampling_params sampling = {.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX - 1};
+  assert_int_equal(vx_check_samples(&sampling, 3, most, most, &error), VX_REFUSED);
+}
+
+static void samples_and_candidates(void **state) {
+  (void)state;
+  struct vx_sampling_params points = {.from = VX_SAMPLE_POINTS}, voxels = {.from = VX_SAMPLE_VOXELS};
+  assert_int_equal(vx_check_candidates(&points, 0, 5, 5, &error), VX_OK);
+  assert_int_equal(vx_check_candidates(&points, 0, 0, 0, &error), VX_OK);
+  assert_int_equal(vx_check_candidates(&points, 3, 4, 5, &error), VX_REFUSED);
+  assert_non_null(strstr(error.text, "cloud 3 has 4 points whose x, y and z are finite"));
+  assert_int_equal(vx_check_candidates(&voxels, 3, 4, 5, &error), VX_REFUSED);
+  assert_non_null(strstr(error.text, "4 voxels"));
+}
+
+static void samples_are_counted_once_accepted(void **state) {
+  (void)state;
+  const int32_t counts[2] = {10, 20}, samples[2] = {3, 4};
+  struct vx_job job = {
+      .params.sampling = {.from = VX_SAMPLE_POINTS, .max_work = 110}, .num_clouds = 2, .sample_counts = samples};
+  assert_int_equal(vx_begin_samples(&job, counts, &error), VX_OK);
+  assert_int_equal(job.counts.sampled, 7);
+  job.counts.sampled = 0;
+  job.params.sampling.max_work = 109;
+  assert_int_equal(vx_begin_samples(&job, counts, &error), VX_REFUSED);
+  assert_int_equal(job.counts.sampled, 0);
 }
 
 static void alignment(void **state) {
@@ -202,6 +288,11 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names),
       cmocka_unit_test(shapes),
+      cmocka_unit_test(sampled_shapes),
+      cmocka_unit_test(no_samples),
+      cmocka_unit_test(samples_that_cannot_be),
+      cmocka_unit_test(samples_and_candidates),
+      cmocka_unit_test(samples_are_counted_once_accepted),
       cmocka_unit_test(alignment),
       cmocka_unit_test(no_rows),
       cmocka_unit_test(refuses_what_overflows),

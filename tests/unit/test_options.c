@@ -58,6 +58,21 @@ static void later_sources_win(void **state) {
   assert_string_equal(options.listen, "127.0.0.1:8080");
 }
 
+static void options_of_sampling(void **state) {
+  (void)state;
+  struct options options;
+  char error[256] = "", *arguments[] = {"--sampling-streams=3", "--max-sampling-work", "1000000000000000", NULL},
+       *environment[] = {"VOXELD_SAMPLING_WORKERS=5", NULL};
+  assert_true(read_options(NULL, NULL, &options, error));
+  assert_int_equal(options.sampling_workers, 0);
+  assert_int_equal(options.sampling_streams, 2);
+  assert_int_equal(options.max_sampling_work, INT64_C(10000000000));
+  if (!read_options(arguments, environment, &options, error)) fail_msg("%s", error);
+  assert_int_equal(options.sampling_workers, 5);
+  assert_int_equal(options.sampling_streams, 3);
+  assert_int_equal(options.max_sampling_work, INT64_C(1000000000000000));
+}
+
 static void print_config_reads_back(void **state) {
   (void)state;
   struct options options, again;
@@ -86,6 +101,10 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--", "1", "no option"},
                {"--backend", "gpu", "auto or cpu or cuda"},
                {"--queue-depth", "99999999999999999999", "whole number"},
+               {"--sampling-workers", "1025", "whole number from 0 to 1024"},
+               {"--sampling-streams", "0", "whole number from 1 to 64"},
+               {"--max-sampling-work", "0", "whole number from 1 to 1000000000000000"},
+               {"--max-sampling-work", "1e10", "whole number"},
                {"--idle-timeout-s", "5", "more than upload_timeout_s"},
                {"--memory-budget-bytes", "1048576", "each taking the next power of two"},
                {"--config", "/nowhere/at/all.json", "/nowhere/at/all.json"}};
@@ -150,6 +169,7 @@ static void device_lists(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(later_sources_win),
+      cmocka_unit_test(options_of_sampling),
       cmocka_unit_test(print_config_reads_back),
       cmocka_unit_test(refusals_say_what_is_allowed),
       cmocka_unit_test(bad_files_say_where),

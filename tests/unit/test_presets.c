@@ -51,6 +51,8 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels cannot stand"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":0}}", "allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":1,\"max_voxels\":1}}", "line"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"start\":1}}", "fps is not"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"num_samples\":1}}", "there is no parameter"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature cannot stand"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -58,6 +60,20 @@ static void refused_files_say_why(void **state) {
     struct preset *preset = preset_parse("p", cases[i].json, strlen(cases[i].json), error, sizeof error);
     if (preset || !strstr(error, cases[i].reason)) fail_msg("%s: %s", cases[i].json, error);
   }
+}
+
+static void a_preset_may_sample(void **state) {
+  (void)state;
+  static const char json[] = "{\"description\":\"d\",\"parameters\":{" GOOD ",\"fps\":[3,4],\"start\":2}}";
+  char error[256] = "";
+  struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
+  if (!preset) fail_msg("%s", error);
+  const struct job_request *request = presets_request(preset);
+  assert_int_equal(request->job.sampling.from, VX_SAMPLE_VOXELS);
+  assert_int_equal(request->job.sampling.start, 2);
+  assert_int_equal(request->num_sample_counts, 2);
+  assert_true(request->job.tensors & VX_TENSOR_BIT(VX_SAMPLED_POINTS));
+  preset_free(preset);
 }
 
 static void a_directory_overrides_and_adds(void **state) {
@@ -91,6 +107,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(built_in_presets_load),
       cmocka_unit_test(refused_files_say_why),
+      cmocka_unit_test(a_preset_may_sample),
       cmocka_unit_test(a_directory_overrides_and_adds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,174 @@
+"""Samplings that take long: they end with their client, their deadline or the daemon, and keep no other job waiting."""
+
+import http.client
+import signal
+import threading
+import unittest
+
+from client import VOXELIZE, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
+
+POINTS = 1_000_000
+# No machine is through with these while a test looks: most of a million points are to be chosen.
+LONG = "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"
+LONG_VOXELS = (
+    "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.001,0.001,0.001&max_voxels=16777216"
+    "&max_points_per_voxel=1&outputs=sampled_indices&fps=600000"
+)
+SHORT = "/v1/fps?num_samples=3"
+ARGS = ("--workers", "1", "--sampling-workers", "1", "--streams", "1", "--sampling-streams", "1")
+ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
+
+
+BODY = many_rows(POINTS)
+
+
+def running(daemon):
+    return daemon.status()["sampling_workers"]["running"]
+
+
+def waiting(daemon):
+    return daemon.status()["sampling_queue"]["depth"]
+
+
+def begin(daemon, path=LONG, body=BODY):
+    """A client whose job is being sampled."""
+    client = Raw(daemon).send(post(body, path))
+    wait_until(lambda: running(daemon) == 1, "a sampling that runs")
+    return client
+
+
+class Gone(FaultCase):
+    ARGS = ARGS
+
+    def until_free(self):
+        wait_until(lambda: running(self.daemon) == 0, "a worker that is free again")
+        self.assertEqual(self.daemon.post(SHORT, rows(10)).status, 200)
+
+    def test_client_that_resets_in_mid_sampling(self):
+        for path in (LONG, LONG_VOXELS):
+            with self.subTest(path):
+                begin(self.daemon, path).reset()
+                self.until_free()
+
+    def test_clients_that_reset_while_they_wait(self):
+        first = begin(self.daemon)
+        others = [Raw(self.daemon).send(post(rows(100), SHORT)) for _ in range(5)]
+        wait_until(lambda: waiting(self.daemon) == 5, "samplings that wait")
+        for other in others:
+            other.reset()
+        wait_until(lambda: waiting(self.daemon) == 0, "an empty queue")
+        self.assertEqual(running(self.daemon), 1)
+        first.reset()
+        self.until_free()
+
+    def test_half_closed_clients_get_their_samples(self):
+        for path in (SHORT, VOXELIZE + "&fps=3"):
+            client = self.raw().send(post(rows(2000), path))
+            client.finish_sending()
+            reply = client.read()
+            self.assertEqual(reply.status, 200, reply)
+            self.assertTrue(client.ended())
+
+    def test_clients_that_vanish_at_any_moment(self):
+        for turn in range(40):
+            client = Raw(self.daemon)
+            data = post(rows(3000), "/v1/fps?num_samples=500" if turn % 2 else VOXELIZE + "&fps=200")
+            client.send(data[: len(data) * (1 + turn % 4) // 4])
+            (client.reset if turn % 3 else client.close)()
+        self.until_free()
+
+    def test_deadline_in_mid_sampling(self):
+        for path in (LONG, LONG_VOXELS):
+            reply = self.daemon.post(path + "&timeout_ms=3000", BODY)
+            self.assert_problem(reply, 504)
+            self.assertIn("deadline", reply.json()["type"])
+        self.until_free()
+
+    def test_voxels_do_not_wait(self):
+        first = begin(self.daemon)
+        crowd = Crowd(self.daemon, 8, VOXELIZE, rows(3000))
+        for reply in crowd.join():
+            self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(running(self.daemon), 1)
+        first.reset()
+        self.until_free()
+
+
+class Queue(FaultCase):
+    ARGS = ARGS + ("--queue-depth", "1")
+
+    def test_full_for_samples_is_not_full_for_voxels(self):
+        first = begin(self.daemon)
+        second = Raw(self.daemon).send(post(rows(100), SHORT))
+        wait_until(lambda: waiting(self.daemon) == 1, "a sampling that waits")
+        for path in (SHORT, VOXELIZE + "&fps=3"):
+            self.assertIn("queue-full", self.assert_problem(self.daemon.post(path, rows(100)), 503)["type"])
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
+        first.reset()
+        self.assertEqual(second.read().status, 200)
+        second.close()
+
+
+class Shutdown(unittest.TestCase):
+    def daemon(self, *args):
+        daemon = Daemon(*ARGS, *args)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        return daemon
+
+    def stopped_while_sampling(self, number):
+        """The answer to a sampling during which the daemon was told to stop; None where it was answered before."""
+        daemon, replies = self.daemon("--drain-timeout-s", "86400"), []
+        body = BODY[: 12 * 4 * number]
+        path = f"/v1/fps?num_features=3&num_samples={number}"
+        client = threading.Thread(target=lambda: replies.append(daemon.post(path, body)))
+        client.start()
+        wait_until(lambda: running(daemon) == 1 or not client.is_alive(), "a sampling that runs")
+        in_time = client.is_alive()
+        daemon.terminate()
+        client.join()
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+        self.assertEqual(replies[0].status, 200, replies[0])
+        return replies[0] if in_time else None
+
+    def test_sampling_is_answered_before_the_end(self):
+        number = 2000
+        while not self.stopped_while_sampling(number):
+            number *= 2  # a fast machine: four times the work
+            self.assertLess(number, POINTS // 4, "never seen in mid-sampling")
+
+    def test_sampling_is_ended_when_the_drain_is_over(self):
+        for path in (LONG, LONG_VOXELS):
+            daemon = self.daemon("--drain-timeout-s", "1")
+            client = begin(daemon, path)
+            others = [Raw(daemon).send(post(rows(100), SHORT)) for _ in range(3)]
+            wait_until(lambda: waiting(daemon) == 3, "samplings that wait")
+            daemon.terminate()
+            for connection in (client, *others):
+                self.assertIn("draining", FaultCase.assert_problem(self, connection.read(), 503)["type"])
+                connection.close()
+            self.assertEqual(daemon.wait(), 0, daemon.log())
+
+    def test_client_that_resets_ends_the_drain(self):
+        daemon = self.daemon("--drain-timeout-s", "86400")
+        client = begin(daemon)
+        daemon.terminate()
+        client.reset()
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+
+    def test_second_signal_ends_at_once(self):
+        daemon = self.daemon("--drain-timeout-s", "86400")
+        client = begin(daemon)
+        connection = daemon.connection()
+        daemon.terminate()
+        try:
+            wait_until(lambda: daemon.request("GET", "/readyz", connection=connection).status == 503, "a drain")
+        except (OSError, http.client.HTTPException):
+            pass  # the drain refuses it by closing
+        daemon.terminate()
+        self.assertEqual(daemon.wait(), -signal.SIGTERM)
+        connection.close()
+        client.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
