@@ -13,17 +13,13 @@
 //
 // Every order of rows gives the same samples: equal distances are decided by the rows' numbers. (The idea of pruning
 // buckets: Han et al., QuickFPS, 2023.)
-#include <stdlib.h>
-
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/fps.cuh"
 
 enum {
-  BLOCK = 256,
-  WARPS = BLOCK / 32,
   MAX_CLUSTER = 4,
-  MAX_SENDERS = MAX_CLUSTER * WARPS,  // a lane each
-  STOP_STEPS = 256,                   // the host is asked so often whether to stop: each time costs more than a step
+  SENDERS = 32,      // most warps of a cluster: a lane each
+  STOP_STEPS = 256,  // the host is asked so often whether to stop: each time costs more than a step
 };
 #define NO_KEY 0u            // of nothing
 #define STOP_KEY UINT32_MAX  // above all others
@@ -54,18 +50,19 @@ struct candidate {
 
 // What warps tell each other. Two of each take turns: when one exchange is over, all have read what came in the one before.
 struct exchange {
-  uint32_t keys[2][MAX_SENDERS];
-  float4 rows[2][MAX_SENDERS];
+  uint32_t keys[2][SENDERS];
+  float4 rows[2][SENDERS];
   uint64_t barriers[2];
 };
 
 // Where a thread is, and the cloud in hand.
 struct station {
-  uint32_t rank, size, warp;  // in the cluster; in the block
-  uint32_t turn;              // of the exchanges
-  uint32_t exchange;          // address in shared memory; finding it anew would cost as much as a load
-  uint32_t num_rows;          // candidates of the cloud
-  uint32_t first, step;       // this lane's row of its warp's first bucket, and how far it is to the next bucket's
+  uint32_t rank, size;   // in the cluster
+  uint32_t warp, warps;  // in the block
+  uint32_t turn;         // of the exchanges
+  uint32_t exchange;     // address in shared memory; finding it anew would cost as much as a load
+  uint32_t num_rows;     // candidates of the cloud
+  uint32_t first, step;  // this lane's row of its warp's first bucket, and how far it is to the next bucket's
   const float4 *places;
   float *far_distances;
 };
@@ -100,7 +97,7 @@ static __device__ float beyond(float low, float high, float at) { return fmaxf(f
 extern __shared__ float near_distances[];
 
 template <bool far> static __device__ float *distance_of(const struct station &here, uint32_t slot, uint32_t place) {
-  return far ? here.far_distances + place : near_distances + slot * BLOCK + threadIdx.x;
+  return far ? here.far_distances + place : near_distances + slot * blockDim.x + threadIdx.x;
 }
 
 // One row of this lane's after the new sample: its key.
@@ -114,28 +111,51 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
   return __float_as_uint(now) + 1;
 }
 
-// As a warp: a bucket after the new sample.
-template <int rounds, bool far>
-static __device__ void update_bucket(const struct sample_params &p, const struct station &here, int round,
-                                     uint32_t owner, const float4 &sample, struct buckets<rounds> *buckets) {
-  uint32_t slot = (uint32_t)round * 32 + owner, place = here.first + slot * here.step;
-  uint32_t key = !far || place < here.num_rows ? update_row<far>(here, slot, place, sample) : NO_KEY;
-  for (uint32_t i = 32; far && i < p.bucket && place + i < here.num_rows; i += 32) {
-    uint32_t other = update_row<far>(here, slot, here.first + slot * here.step + i, sample);
-    uint32_t at = here.first + slot * here.step + i;
-    if (other > key || (other == key && number_of(here.places[at]) < number_of(here.places[place]))) {
+// This lane's part of a bucket after the new sample: the farthest row's key, and its place.
+template <bool far>
+static __device__ uint32_t update_lane(const struct sample_params &p, const struct station &here, uint32_t slot,
+                                       const float4 &sample, uint32_t *place) {
+  *place = here.first + slot * here.step;
+  if (!far) {
+    return update_row<far>(here, slot, *place, sample);
+  }
+  uint32_t key = NO_KEY, first = *place;
+  for (uint32_t at = first; at < first + p.bucket && at < here.num_rows; at += 32) {
+    uint32_t other = update_row<far>(here, slot, at, sample);
+    if (other > key || (other == key && number_of(here.places[at]) < number_of(here.places[*place]))) {
       key = other;
-      place = at;
+      *place = at;
     }
   }
-  uint32_t top = cuda_warp_max(key), lanes = __ballot_sync(~0u, key == top), winner = highest_lane(lanes);
-  if (!is_one_lane(lanes)) {
-    winner = lowest_numbered(here.places, key == top, place);
+  return key;
+}
+
+// As a warp: `count` buckets of a round after the new sample, side by side, so that one's waiting hides the other's.
+template <int rounds, bool far, int count>
+static __device__ void update_buckets(const struct sample_params &p, const struct station &here, int round,
+                                      const uint32_t (&owners)[count], const float4 &sample,
+                                      struct buckets<rounds> *buckets) {
+  uint32_t keys[count], places[count], tops[count], lanes[count];
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    keys[i] = update_lane<far>(p, here, (uint32_t)round * 32 + owners[i], sample, &places[i]);
   }
-  place = far ? __shfl_sync(~0u, place, winner) : place - threadIdx.x % 32 + winner;
-  if (threadIdx.x % 32 == owner) {
-    buckets->key[round] = top;
-    buckets->place[round] = place;
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    tops[i] = cuda_warp_max(keys[i]);
+    lanes[i] = __ballot_sync(~0u, keys[i] == tops[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    uint32_t winner = highest_lane(lanes[i]);
+    if (!is_one_lane(lanes[i])) {
+      winner = lowest_numbered(here.places, keys[i] == tops[i], places[i]);
+    }
+    uint32_t place = far ? __shfl_sync(~0u, places[i], winner) : places[i] - threadIdx.x % 32 + winner;
+    if (threadIdx.x % 32 == owners[i]) {
+      buckets->key[round] = tops[i];
+      buckets->place[round] = place;
+    }
   }
 }
 
@@ -205,7 +225,13 @@ static __device__ void apply(const struct sample_params &p, const struct station
     while (close != 0) {
       uint32_t owner = highest_lane(close);
       close ^= 1u << owner;
-      update_bucket<rounds, far>(p, here, r, owner, sample, buckets);
+      if (close == 0) {
+        update_buckets<rounds, far>(p, here, r, {owner}, sample, buckets);
+      } else {
+        uint32_t other = highest_lane(close);
+        close ^= 1u << other;
+        update_buckets<rounds, far>(p, here, r, {owner, other}, sample, buckets);
+      }
     }
   }
   if (touched) {
@@ -219,8 +245,8 @@ static __device__ void measure_bucket(const struct sample_params &p, const struc
                                       uint32_t owner, struct buckets<rounds> *buckets) {
   float low[3] = {INFINITY, INFINITY, INFINITY}, high[3] = {-INFINITY, -INFINITY, -INFINITY};
   uint32_t slot = (uint32_t)round * 32 + owner, first = here.first + slot * here.step, number = UINT32_MAX, place = 0;
-  if (!far && slot * BLOCK < p.near_rows) {
-    near_distances[slot * BLOCK + threadIdx.x] = __uint_as_float(NOT_A_ROW);
+  if (!far && slot * blockDim.x < p.near_rows) {
+    near_distances[slot * blockDim.x + threadIdx.x] = __uint_as_float(NOT_A_ROW);
   }
   for (uint32_t at = first; at < first + p.bucket && at < here.num_rows; at += 32) {
     float4 row = here.places[at];
@@ -293,10 +319,9 @@ static __device__ struct candidate farthest_told(uint32_t keys, uint32_t rows, u
 // As all warps of the cluster: from each one's farthest row to the farthest of all.
 static __device__ struct candidate next_sample(struct station *here, const struct candidate &mine) {
   uint32_t parity = here->turn % 2, phase = here->turn / 2 % 2, lane = threadIdx.x % 32;
-  uint32_t entry = here->rank * WARPS + here->warp, count = here->size * WARPS;
-  uint32_t keys =
-      here->exchange + (uint32_t)(offsetof(struct exchange, keys) + parity * MAX_SENDERS * sizeof(uint32_t));
-  uint32_t rows = here->exchange + (uint32_t)(offsetof(struct exchange, rows) + parity * MAX_SENDERS * sizeof(float4));
+  uint32_t entry = here->rank * here->warps + here->warp, count = here->size * here->warps;
+  uint32_t keys = here->exchange + (uint32_t)(offsetof(struct exchange, keys) + parity * SENDERS * sizeof(uint32_t));
+  uint32_t rows = here->exchange + (uint32_t)(offsetof(struct exchange, rows) + parity * SENDERS * sizeof(float4));
   uint32_t key_entry = keys + entry * sizeof(uint32_t), row_entry = rows + entry * sizeof(float4);
   here->turn++;
   if (here->size == 1) {
@@ -304,7 +329,7 @@ static __device__ struct candidate next_sample(struct station *here, const struc
       put(key_entry, mine, row_entry);
     }
     __syncthreads();
-    return farthest_told(keys, rows, WARPS);
+    return farthest_told(keys, rows, here->warps);
   }
   uint32_t barrier = here->exchange + (uint32_t)(offsetof(struct exchange, barriers) + parity * sizeof(uint64_t));
   if (threadIdx.x == 0) {
@@ -335,7 +360,7 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
   here->places = p.places + p.clouds[cloud].first_row;
   here->far_distances = p.far_distances + p.clouds[cloud].first_row;
   here->first = (here->warp * here->size + here->rank) * p.bucket + threadIdx.x % 32;
-  here->step = WARPS * here->size * p.bucket;
+  here->step = here->warps * here->size * p.bucket;
   if (num_samples == 0 || num_samples > here->num_rows) {
     return;
   }
@@ -366,11 +391,16 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
   }
 }
 
-template <int rounds, bool far>
-static __global__ void __launch_bounds__(BLOCK, 1) fps_sample_kernel(const __grid_constant__ struct sample_params p) {
+template <int warps, int rounds, bool far>
+static __global__ void __launch_bounds__(warps * 32, 1)
+    fps_sample_kernel(const __grid_constant__ struct sample_params p) {
   __shared__ struct exchange exchange;
-  struct station here = {
-      cluster_rank(), cluster_size(), threadIdx.x / 32, 0, shared_address(&exchange), 0, 0, 0, NULL, NULL};
+  struct station here = {};
+  here.rank = cluster_rank();
+  here.size = cluster_size();
+  here.warp = threadIdx.x / 32;
+  here.warps = warps;
+  here.exchange = shared_address(&exchange);
   if (threadIdx.x == 0 && here.size > 1) {
     barrier_init(here.exchange + (uint32_t)offsetof(struct exchange, barriers));
     barrier_init(here.exchange + (uint32_t)(offsetof(struct exchange, barriers) + sizeof(uint64_t)));
@@ -387,57 +417,50 @@ static __global__ void __launch_bounds__(BLOCK, 1) fps_sample_kernel(const __gri
 
 typedef void (*sample_kernel)(const struct sample_params);
 
-static const struct {
-  uint32_t rounds;
+// What a cloud is sampled with: the first of these that the device can run and that holds all of its rows. (Measured on an
+// H200: one block is the quickest up to as many as it holds in one round, then few warps in several blocks.)
+static const struct kernel {
+  uint32_t cluster, warps, rounds;
   bool far;
   sample_kernel kernel;
-} kernels[] = {{1, false, fps_sample_kernel<1, false>},
-               {2, false, fps_sample_kernel<2, false>},
-               {4, false, fps_sample_kernel<4, false>},
-               {8, false, fps_sample_kernel<8, false>},
-               {8, true, fps_sample_kernel<8, true>}};
-enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0], FPS_ONE_BLOCK_ROWS = 16384 };
-
-struct shape {
-  unsigned cluster;  // blocks
-  int kernel;
-  uint32_t bucket;
-  size_t near_bytes;  // of a block
+} kernels[] = {
+    {1, 16, 1, false, fps_sample_kernel<16, 1, false>}, {4, 8, 1, false, fps_sample_kernel<8, 1, false>},
+    {4, 8, 2, false, fps_sample_kernel<8, 2, false>},   {4, 8, 4, false, fps_sample_kernel<8, 4, false>},
+    {4, 8, 8, false, fps_sample_kernel<8, 8, false>},   {4, 8, 8, true, fps_sample_kernel<8, 8, true>},
+    {1, 16, 2, false, fps_sample_kernel<16, 2, false>}, {1, 16, 4, false, fps_sample_kernel<16, 4, false>},
+    {1, 16, 8, true, fps_sample_kernel<16, 8, true>},
 };
+enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0] };
 
-// Rows that a block holds in so many slots of each warp.
-static uint64_t rows_of(uint64_t slots) { return slots * WARPS * FPS_BUCKET; }
-
-// One block where a cloud has few buckets; a cluster otherwise, with more rounds the more there are, and larger buckets at
-// last.
-static struct shape shape_for(uint64_t rows, const struct vx_device *device) {
-  struct shape shape = {1, 0, FPS_BUCKET, 0};
-  uint64_t most_near = device->shared_bytes / sizeof(float);
-  if (rows > FPS_ONE_BLOCK_ROWS) {
-    shape.cluster = device->largest_cluster;
-  }
-  const char *tune = getenv("FPS_CLUSTER");
-  if (tune != NULL && (unsigned)atoi(tune) <= device->largest_cluster) {
-    shape.cluster = (unsigned)atoi(tune);
-  }
-  uint64_t of_block = (rows + shape.cluster - 1) / shape.cluster, slots = (of_block + rows_of(1) - 1) / rows_of(1);
-  while (!kernels[shape.kernel].far && (slots > 32 * kernels[shape.kernel].rounds || rows_of(slots) > most_near)) {
-    shape.kernel++;
-  }
-  if (!kernels[shape.kernel].far) {
-    shape.near_bytes = rows_of(slots) * sizeof(float);
-    return shape;
-  }
-  while (rows_of(32 * kernels[shape.kernel].rounds) / FPS_BUCKET * shape.bucket < of_block) {
-    shape.bucket *= 2;
-  }
-  return shape;
+// Bytes of shared memory for the distances of a block's rows, or SIZE_MAX where the kernel does not hold as many.
+static size_t near_bytes(const struct kernel *kernel, uint64_t rows) {
+  uint64_t of_slot = (uint64_t)kernel->cluster * kernel->warps * FPS_BUCKET, slots = (rows + of_slot - 1) / of_slot;
+  return slots > 32 * kernel->rounds ? SIZE_MAX : slots * kernel->warps * FPS_BUCKET * sizeof(float);
 }
 
-static void set_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute attributes[2], const struct cuda_run *run,
-                        unsigned cluster) {
+static const struct kernel *kernel_for(uint64_t rows, const struct vx_device *device) {
+  const struct kernel *kernel = kernels;
+  while (kernel->cluster > device->largest_cluster ||
+         (!kernel->far && near_bytes(kernel, rows) > device->shared_bytes)) {
+    kernel++;
+  }
+  return kernel;
+}
+
+// Rows of a bucket. Only far ones may have more than 32.
+static uint32_t bucket_for(const struct kernel *kernel, uint64_t rows) {
+  uint64_t buckets = UINT64_C(32) * kernel->cluster * kernel->warps * kernel->rounds;
+  uint32_t bucket = FPS_BUCKET;
+  while (kernel->far && buckets * bucket < rows) {
+    bucket *= 2;
+  }
+  return bucket;
+}
+
+static void set_attributes(cudaLaunchConfig_t *config, cudaLaunchAttribute attributes[2], bool overlap,
+                           unsigned cluster) {
   config->attrs = attributes;
-  if (run->lane->device->overlap) {
+  if (overlap) {
     attributes[config->numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config->numAttrs++].val.programmaticStreamSerializationAllowed = 1;
   }
@@ -453,9 +476,10 @@ static void set_cluster(cudaLaunchConfig_t *config, cudaLaunchAttribute attribut
 enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *error) {
   const struct cuda_fps *fps = &run->fps;
   const struct vx_device *device = run->lane->device;
-  struct shape shape = shape_for(fps->largest_cloud, device);
-  unsigned clusters = device->multiprocessors / 3 / shape.cluster, num_clouds = (unsigned)run->clouds.count;
+  const struct kernel *kernel = kernel_for(fps->largest_cloud, device);
+  unsigned clusters = device->multiprocessors / 3 / kernel->cluster, num_clouds = (unsigned)run->clouds.count;
   clusters = min(max(clusters, 1u), num_clouds);
+  size_t bytes = kernel->far ? 0 : near_bytes(kernel, fps->largest_cloud);
   struct sample_params p = {};
   p.clouds = fps->clouds;
   p.boxes = fps->boxes;
@@ -465,21 +489,21 @@ enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *erro
   p.num_clouds = num_clouds;
   p.places = fps->places;
   p.far_distances = fps->far_distances;
-  p.near_rows = (uint32_t)(shape.near_bytes / sizeof(float));
-  p.bucket = shape.bucket;
+  p.near_rows = (uint32_t)(bytes / sizeof(float));
+  p.bucket = bucket_for(kernel, fps->largest_cloud);
   p.indices = fps->indices;
   p.distances = fps->distances;
   p.stop = &run->lane->device_orders->stop;
   p.sequence = run->lane->sequence;
   cudaLaunchAttribute attributes[2] = {};
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(clusters * shape.cluster);
-  config.blockDim = dim3(BLOCK);
-  config.dynamicSmemBytes = shape.near_bytes;
+  config.gridDim = dim3(clusters * kernel->cluster);
+  config.blockDim = dim3(kernel->warps * 32);
+  config.dynamicSmemBytes = bytes;
   config.stream = run->stream;
-  set_cluster(&config, attributes, run, shape.cluster);
-  return cuda_check(cudaLaunchKernelEx(&config, kernels[shape.kernel].kernel, (const struct sample_params)p),
-                    "fps_sample_kernel", error);
+  set_attributes(&config, attributes, device->overlap, kernel->cluster);
+  return cuda_check(cudaLaunchKernelEx(&config, kernel->kernel, (const struct sample_params)p), "fps_sample_kernel",
+                    error);
 }
 
 enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error *error) {
@@ -498,25 +522,14 @@ enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error
   if (!CUDA_CLUSTERS || device->description.compute_capability < 90 || code.ptxVersion < 90) {
     return VX_OK;
   }
-  for (unsigned cluster = 2; cluster <= MAX_CLUSTER; cluster *= 2) {
-    struct cudaLaunchAttribute_st attribute = {};
-    cudaLaunchConfig_t config = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = cluster;
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    config.gridDim = dim3(cluster);
-    config.blockDim = dim3(BLOCK);
-    config.dynamicSmemBytes = device->shared_bytes;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int most = 0;
-    cudaError_t result = cudaOccupancyMaxActiveClusters(&most, kernels[0].kernel, &config);
-    if (result == cudaErrorInvalidClusterSize || (result == cudaSuccess && most < 1)) {
-      (void)cudaGetLastError();
-      return VX_OK;
-    }
-    CUDA_TRY(cuda_check(result, "cudaOccupancyMaxActiveClusters", error));
-    device->largest_cluster = cluster;
-  }
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(MAX_CLUSTER);
+  config.blockDim = dim3(SENDERS / MAX_CLUSTER * 32);
+  config.dynamicSmemBytes = device->shared_bytes;
+  set_attributes(&config, attributes, false, MAX_CLUSTER);
+  int most = 0;
+  CUDA_CALL(cudaOccupancyMaxActiveClusters(&most, kernels[1].kernel, &config), error);
+  device->largest_cluster = most > 0 ? MAX_CLUSTER : 1;
   return VX_OK;
 }
