@@ -44,7 +44,7 @@ struct scan {
   void *points;
   int32_t columns;
   int32_t num_clouds;
-  int32_t counts[VX_MAX_CLOUDS];
+  int32_t counts[VX_MAX_CLOUDS], samples[VX_MAX_CLOUDS];
   int64_t num_points;
 };
 
@@ -62,10 +62,19 @@ void compare(struct side sides[2], const struct vx_params *params, const struct 
 
 // --- jobs ---
 
-// A job of any kind, of up to that many points. The scan's points are the caller's to free.
+// A job that makes voxels, of any kind, of up to that many points. The scan's points are the caller's to free.
 void random_job(struct random *random, int64_t largest, struct vx_params *params, struct scan *scan);
 
+// A number of points for a job of up to that many, a kind of cloud for each, in a batch.
+int64_t random_size(struct random *random, int64_t largest);
+void random_clouds(struct random *random, struct scan *scan);
+void random_points(struct random *random, const struct vx_params *params, struct scan *scan);
+
 // --- the parts ---
+
+// Points sampled: of scans whole and in part, of random clouds of up to that many points.
+void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
+                  int64_t largest);
 
 // What one lane keeps from job to job, and lanes side by side.
 void test_lanes(uint64_t seed);

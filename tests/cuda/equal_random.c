@@ -18,7 +18,7 @@ int32_t random_below(struct random *random, int32_t limit) { return (int32_t)(ra
 bool random_one_in(struct random *random, int32_t n) { return random_below(random, n) == 0; }
 float random_unit(struct random *random) { return (float)(random_bits(random) >> 40) / 16777216.0f; }
 
-static int64_t random_size(struct random *random, int64_t largest) {
+int64_t random_size(struct random *random, int64_t largest) {
   switch (random_below(random, 12)) {
     case 0: return random_below(random, 3);
     case 1: return random_below(random, 70);
@@ -73,7 +73,7 @@ static void random_params(struct random *random, struct vx_params *params) {
   }
 }
 
-static void random_clouds(struct random *random, struct scan *scan) {
+void random_clouds(struct random *random, struct scan *scan) {
   scan->num_clouds =
       random_one_in(random, 2) ? 1 : 1 + random_below(random, random_one_in(random, 6) ? VX_MAX_CLOUDS : 9);
   int64_t left = scan->num_points;
@@ -95,7 +95,7 @@ static void random_clouds(struct random *random, struct scan *scan) {
 }
 
 // 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.
-static void random_points(struct random *random, const struct vx_params *params, struct scan *scan) {
+void random_points(struct random *random, const struct vx_params *params, struct scan *scan) {
   int32_t columns = params->num_features, kind = random_below(random, 5);
   float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);
   bool strange = random_one_in(random, 3);
@@ -127,6 +127,21 @@ static void random_points(struct random *random, const struct vx_params *params,
   }
 }
 
+// As many as there may be voxels, or a few more.
+static void sample_voxels(struct random *random, struct vx_params *params, struct scan *scan) {
+  bool stacked = random_one_in(random, 2);
+  int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);
+  for (int32_t i = 0; i < scan->num_clouds; i++) {
+    scan->samples[i] = stacked ? random_below(random, all + 1) : all;
+    if (stacked && scan->samples[i] > scan->counts[i] / 4) {
+      scan->samples[i] = scan->counts[i] / 4;
+    }
+  }
+  params->sampling = (struct vx_sampling_params){
+      .from = VX_SAMPLE_VOXELS, .start = random_below(random, 3), .stacked = stacked, .max_work = INT64_MAX};
+  params->tensors |= (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
+}
+
 void random_job(struct random *random, int64_t largest, struct vx_params *params, struct scan *scan) {
   random_params(random, params);
   scan->num_points = random_size(random, largest);
@@ -140,4 +155,7 @@ void random_job(struct random *random, int64_t largest, struct vx_params *params
   }
   random_clouds(random, scan);
   random_points(random, params, scan);
+  if (random_one_in(random, 5)) {
+    sample_voxels(random, params, scan);
+  }
 }

@@ -55,6 +55,7 @@ void side_set_job(struct side *side, const struct vx_params *params, const struc
                               .points = scan->points,
                               .num_clouds = scan->num_clouds,
                               .point_counts = scan->counts,
+                              .sample_counts = scan->samples,
                               .output = give_output,
                               .output_cls = side,
                               .voxel_counts = side->voxel_counts};
@@ -147,11 +148,12 @@ void compare(struct side sides[2], const struct vx_params *params, const struct 
       continue;
     }
     printf("UNEQUAL %s %s: status %d %d: %s (N %lld B %d C %d P %d M %d in %d out %d order %d fill %d filter %d %d %d "
-           "tensors %x)\n",
+           "tensors %x sampling %d from %d, %d of the first cloud's %d)\n",
            name, scan->name, (int)cpu, (int)cuda, text, (long long)scan->num_points, scan->num_clouds,
            params->num_features, params->max_points_per_voxel, params->max_voxels, (int)params->input_dtype,
            (int)params->feature_dtype, (int)params->order, (int)params->fill, (int)params->block_filter.enabled,
-           params->block_filter.factor, params->block_filter.size, params->tensors);
+           params->block_filter.factor, params->block_filter.size, params->tensors, (int)params->sampling.from,
+           params->sampling.start, scan->samples[0], scan->counts[0]);
     if (cuda == VX_DEVICE_LOST) {
       printf("device lost: stopping\n");
       exit(1);

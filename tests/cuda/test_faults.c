@@ -16,7 +16,7 @@
 #define ALL VX_VOXEL_TENSORS
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
-enum { NUM_POINTS = 3000, COLUMNS = 4, CLOUDS = 3 };
+enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3 };
 
 // One for each way through the backend.
 static const struct way {
@@ -26,18 +26,31 @@ static const struct way {
   enum vx_dtype input;
   bool filtered;
   uint32_t tensors;
-} ways[] = {{"one cloud", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL},
-            {"counts only", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0},
-            {"large cap", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL},
-            {"no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED},
-            {"batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL},
-            {"order=key", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL},
-            {"block filter", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, true, ALL},
-            {"float16", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL}};
+  float size;  // of a voxel
+  enum vx_sampling sampling;
+} ways[] = {
+    {"one cloud", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
+    {"counts only", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_SAMPLE_NONE},
+    {"large cap", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
+    {"no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED, 2, VX_SAMPLE_NONE},
+    {"batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
+    {"order=key", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
+    {"order=key, hashed", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.02f, VX_SAMPLE_NONE},
+    {"block filter", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 2, VX_SAMPLE_NONE},
+    {"float16", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL, 2, VX_SAMPLE_NONE},
+    {"one voxel", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 20, VX_SAMPLE_NONE},
+    {"one voxel, no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED, 20, VX_SAMPLE_NONE},
+    {"samples", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_SAMPLED_TENSORS, 2, VX_SAMPLE_POINTS},
+    {"samples of a batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SAMPLED_TENSORS, 2, VX_SAMPLE_POINTS},
+    {"samples counted", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_SAMPLE_POINTS},
+    {"samples of voxels", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_SAMPLED_TENSORS, 2, VX_SAMPLE_VOXELS},
+    {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_SAMPLE_VOXELS},
+};
 
 static uint16_t halves[NUM_POINTS * COLUMNS];
 static float floats[NUM_POINTS * COLUMNS];
-static int32_t counts[CLOUDS] = {1000, 0, 2000}, voxel_counts[CLOUDS];
+static int32_t counts[CLOUDS] = {2000, 0, 4000}, voxel_counts[CLOUDS];
+static const int32_t sample_counts[CLOUDS] = {50, 0, 70};
 static const int32_t one_count[1] = {NUM_POINTS};
 
 struct block {
@@ -69,16 +82,19 @@ static void fill_points(void) {
 
 static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
                           struct block *block, struct vx_counts *out, struct vx_error *error) {
-  struct vx_job job = {.params = {.range_min = {-10, -10, -10}, .range_max = {10, 10, 10}, .voxel_size = {2, 2, 2}},
+  struct vx_job job = {.params = {.range_min = {-10, -10, -10}, .range_max = {10, 10, 10}},
                        .points = way->input == VX_FLOAT16 ? (const void *)halves : floats,
                        .num_clouds = way->num_clouds,
                        .point_counts = way->num_clouds == 1 ? one_count : counts,
+                       .sample_counts = sample_counts,
                        .output = give_output,
                        .output_cls = block,
                        .voxel_counts = voxel_counts};
   job.params.num_features = COLUMNS;
   job.params.max_points_per_voxel = way->cap;
   job.params.max_voxels = 400;
+  for (int axis = 0; axis < 3; axis++) job.params.voxel_size[axis] = way->size;
+  job.params.sampling = (struct vx_sampling_params){.from = way->sampling, .stacked = true, .max_work = INT64_MAX};
   job.params.order = way->order;
   job.params.input_dtype = way->input;
   job.params.tensors = way->tensors;

@@ -1,0 +1,96 @@
+// See equal.h: farthest point sampling, whose every byte follows from the points. The CPU's lane is the measure.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/equal.h"
+
+static struct vx_params sampling_of(int32_t columns) {
+  return (struct vx_params){.num_features = columns,
+                            .tensors = VX_SAMPLED_TENSORS,
+                            .sampling = {.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX}};
+}
+
+// Every n-th point, and as many samples of them.
+static void test_scan(struct side sides[2], const struct scan *whole, int32_t every, int32_t samples, int32_t start) {
+  size_t row = (size_t)whole->columns * sizeof(float);
+  static struct scan part;
+  part = *whole;
+  part.num_points = whole->num_points / every;
+  part.counts[0] = (int32_t)part.num_points;
+  part.samples[0] = samples;
+  part.points = malloc((size_t)part.num_points * row + 1);
+  for (int64_t i = 0; i < part.num_points; i++) {
+    memcpy((char *)part.points + (size_t)i * row, (char *)whole->points + (size_t)(i * every) * row, row);
+  }
+  struct vx_params params = sampling_of(whole->columns);
+  params.sampling.start = start;
+  compare(sides, &params, &part, "samples");
+  free(part.points);
+}
+
+static void test_scans(struct side sides[2], const struct scan *scans, int num_scans) {
+  for (int i = 0; i < num_scans; i++) {
+    test_scan(sides, &scans[i], 1, 2048, 0);
+    test_scan(sides, &scans[i], 1, i == 0 ? 16384 : 100, 777);
+    test_scan(sides, &scans[i], 2, 1000, 5);
+    test_scan(sides, &scans[i], 7, 2048, 1);
+  }
+}
+
+// Coordinates of a small grid, so that equal distances abound; all in a few spots; on a line; too large or too small.
+static void make_hard(struct random *random, struct scan *scan, int32_t columns) {
+  int kind = random_below(random, 6);
+  float *points = scan->points, scale = kind == 4 ? 1e30f : kind == 5 ? 1e-30f : 1.0f;
+  int32_t sides = 1 + random_below(random, kind == 0 ? 40 : 4);
+  for (int64_t i = 0; i < scan->num_points; i++) {
+    for (int32_t c = 0; c < 3; c++) {
+      float at = kind == 2 ? (float)i * (float)c : (float)random_below(random, sides);
+      points[i * columns + c] = at * scale;
+    }
+    if (random_one_in(random, 40)) {
+      points[i * columns + random_below(random, 3)] = random_one_in(random, 2) ? NAN : -INFINITY;
+    }
+  }
+}
+
+static void test_random(struct side sides[2], struct random *random, int64_t largest, int number) {
+  static struct scan scan;
+  struct vx_params params = sampling_of(3 + random_below(random, 8));
+  for (int axis = 0; axis < 3; axis++) {
+    params.range_min[axis] = -40.0f * random_unit(random);
+    params.range_max[axis] = 40.0f * random_unit(random) + 0.1f;
+  }
+  params.input_dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
+  params.tensors = random_one_in(random, 9) ? 0 : (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
+  scan.columns = params.num_features;
+  scan.num_points = random_size(random, largest);
+  random_clouds(random, &scan);
+  random_points(random, &params, &scan);
+  if (params.input_dtype == VX_FLOAT32 && random_one_in(random, 2)) {
+    make_hard(random, &scan, scan.columns);
+  }
+  params.sampling.stacked = random_one_in(random, 2);
+  params.sampling.start = random_one_in(random, 2) ? 0 : random_below(random, 30);
+  int32_t all = random_below(random, random_one_in(random, 8) ? 5000 : 300);
+  for (int32_t i = 0; i < scan.num_clouds; i++) {
+    scan.samples[i] = params.sampling.stacked ? random_below(random, scan.counts[i] + 1) % 3000 : all;
+    if (params.sampling.stacked && params.sampling.start >= scan.counts[i] && !random_one_in(random, 50)) {
+      scan.samples[i] = 0;
+    }
+  }
+  snprintf(scan.name, sizeof scan.name, "%d", number);
+  compare(sides, &params, &scan, "random samples");
+  free(scan.points);
+}
+
+void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
+                  int64_t largest) {
+  struct random random = {seed + 1};
+  test_scans(sides, scans, num_scans);
+  for (int i = 0; i < jobs; i++) {
+    // Clouds of a million and more take other kernels.
+    test_random(sides, &random, i % 40 == 0 ? largest : largest / 8 + 100, i);
+  }
+}

@@ -1,0 +1,182 @@
+// gpu-fps-bench: farthest point sampling on a GPU and on one thread of the CPU, beside the targets and the rivals: one table.
+//
+//   gpu-fps-bench [--repeat N] [DIRECTORY]
+//
+// Medians of N runs (15; the CPU a third of that) after a warm-up. `device` is by the device's clock, from the points being there to
+// the finished tensors; `whole` by the host's, with both ways over the bus. The clouds are kitti_raw_00 of DIRECTORY (../shared/data),
+// evenly strided to the number of points. Says whether GPU and CPU wrote the same bytes. Exit code 77 without a GPU.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/kernels.h"
+
+enum { MAX_CLOUDS = 32, MAX_REPEAT = 1000, COLUMNS = 4, WARM_UP = 2 };
+
+// OpenPCDet's (and mmcv's) kernel on an H200, QuickFPS on one thread of an EPYC: DESIGN's figures of the field.
+static const struct work {
+  int32_t clouds, points, samples;              // points 0: all
+  double openpcdet_us, quickfps_us, target_us;  // 0: there is none
+} works[] = {{1, 16384, 2048, 7100, 4600, 1600}, {4, 16384, 2048, 7230, 0, 0},        {32, 4096, 1024, 1400, 0, 700},
+             {1, 0, 2048, 37400, 14500, 2500},   {1, 0, 16384, 299000, 73000, 20000}, {8, 0, 2048, 0, 0, 0},
+             {32, 16384, 2048, 0, 0, 0}};
+
+struct side {
+  const struct vx_backend *backend;
+  struct vx_device *device;
+  struct vx_lane *lane;
+  void *output;
+  size_t output_bytes;
+};
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  struct side *side = cls;
+  if (layout->bytes > side->output_bytes) {
+    side->backend->host_free(side->device, side->output, side->output_bytes);
+    side->output_bytes = layout->bytes;
+    side->output = side->backend->host_alloc(side->device, side->output_bytes);
+  }
+  *block = side->output;
+  if (side->output) return VX_OK;
+  snprintf(error->text, sizeof error->text, "no memory for %zu bytes", layout->bytes);
+  side->output_bytes = 0;
+  return VX_OUT_OF_MEMORY;
+}
+
+static bool open_side(struct side *side, const struct vx_backend *backend) {
+  struct vx_error error = {"this build has no CUDA"};
+  *side = (struct side){.backend = backend};
+  if (backend && backend->open(0, &side->device, &error) == VX_OK &&
+      backend->lane_open(side->device, VX_LANE_SAMPLE, &side->lane, &error) == VX_OK)
+    return true;
+  printf("gpu-fps-bench: skipped: %s\n", error.text);
+  return false;
+}
+
+static void close_side(struct side *side) {
+  side->backend->host_free(side->device, side->output, side->output_bytes);
+  side->backend->lane_close(side->lane);
+  side->backend->close(side->device);
+}
+
+// Medians of the rounds; false where one fails.
+static bool time_side(struct side *side, const struct work *work, const void *points, int32_t rows, int repeat,
+                      double *sample_us, double *whole_us) {
+  static double us[2][MAX_REPEAT];
+  int32_t counts[MAX_CLOUDS], samples[MAX_CLOUDS], voxels[MAX_CLOUDS];
+  struct vx_error error = {""};
+  for (int32_t i = 0; i < work->clouds; i++) counts[i] = rows, samples[i] = work->samples;
+  for (int i = -WARM_UP; i < repeat; i++) {
+    struct vx_job job = {.params = {.num_features = COLUMNS, .tensors = VX_SAMPLED_TENSORS},
+                         .points = points,
+                         .num_clouds = work->clouds,
+                         .point_counts = counts,
+                         .sample_counts = samples,
+                         .output = give_output,
+                         .output_cls = side,
+                         .voxel_counts = voxels};
+    job.params.sampling = (struct vx_sampling_params){.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX};
+    double begin = now_us();
+    if (side->backend->run(side->lane, &job, &error) != VX_OK) {
+      fprintf(stderr, "gpu-fps-bench: %s\n", error.text);
+      return false;
+    }
+    if (i < 0) continue;
+    us[0][i] = (double)job.stage_ns[VX_STAGE_SAMPLE] / 1e3;
+    us[1][i] = now_us() - begin;
+  }
+  for (int k = 0; k < 2; k++) qsort(us[k], (size_t)repeat, sizeof us[k][0], by_value);
+  *sample_us = us[0][repeat / 2];
+  *whole_us = us[1][repeat / 2];
+  return true;
+}
+
+static bool bench(struct side sides[2], const struct work *work, const float *scan, int32_t scan_rows, int repeat) {
+  int32_t rows = work->points ? work->points : scan_rows;
+  size_t row_bytes = COLUMNS * sizeof(float), bytes = (size_t)work->clouds * (size_t)rows * row_bytes;
+  char *points = sides[0].backend->host_alloc(sides[0].device, bytes);
+  double device_us, gpu_us, sample_us, cpu_us;
+  if (!points) return false;
+  for (int32_t cloud = 0; cloud < work->clouds; cloud++)
+    for (int32_t i = 0; i < rows; i++) {
+      int64_t from = ((int64_t)i * scan_rows / rows + cloud * 37) % scan_rows;
+      memcpy(points + ((size_t)cloud * (size_t)rows + (size_t)i) * row_bytes, scan + from * COLUMNS, row_bytes);
+    }
+  bool good = time_side(&sides[0], work, points, rows, repeat, &device_us, &gpu_us) &&
+              time_side(&sides[1], work, points, rows, repeat / 3 + 1, &sample_us, &cpu_us);
+  char name[32], target[16] = "", openpcdet[16] = "", quickfps[16] = "";
+  snprintf(name, sizeof name, "%d x %d -> %d", work->clouds, rows, work->samples);
+  if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
+  if (work->openpcdet_us > 0) snprintf(openpcdet, sizeof openpcdet, "%.0f", work->openpcdet_us);
+  if (work->quickfps_us > 0) snprintf(quickfps, sizeof quickfps, "%.0f", work->quickfps_us);
+  if (good)
+    printf("%-22s | %9.0f %7s %8.3f %9.0f | %9.0f | %9s %9s | %s\n", name, device_us, target, device_us / work->samples,
+           gpu_us, cpu_us, openpcdet, quickfps,
+           memcmp(sides[0].output, sides[1].output, (size_t)work->clouds * (size_t)work->samples * 4) ? "DIFFER"
+                                                                                                      : "equal");
+  sides[0].backend->host_free(sides[0].device, points, bytes);
+  return good;
+}
+
+static float *load(const char *directory, int32_t *rows) {
+  char path[1024];
+  snprintf(path, sizeof path, "%s/kitti_raw_00.bin", directory);
+  FILE *file = fopen(path, "rb");
+  if (!file) {
+    printf("gpu-fps-bench: there is no %s\n", path);
+    return NULL;
+  }
+  fseek(file, 0, SEEK_END);
+  size_t bytes = (size_t)ftell(file);
+  rewind(file);
+  float *scan = malloc(bytes);
+  if (scan && fread(scan, 1, bytes, file) != bytes) {
+    free(scan);
+    scan = NULL;
+  }
+  fclose(file);
+  *rows = (int32_t)(bytes / (COLUMNS * sizeof *scan));
+  return scan;
+}
+
+int main(int argc, char **argv) {
+  const char *directory = "../shared/data";
+  long repeat = 15;
+  struct side sides[2];
+  int32_t rows = 0;
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc)
+      repeat = strtol(argv[++i], NULL, 10);
+    else
+      directory = argv[i];
+  }
+  if (repeat < 1 || repeat > MAX_REPEAT) {
+    fprintf(stderr, "gpu-fps-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
+    return 2;
+  }
+  if (!open_side(&sides[0], vx_backend_find("cuda"))) return 77;
+  if (!open_side(&sides[1], &vx_cpu_backend)) return 1;
+  float *scan = load(directory, &rows);
+  if (!scan) return 0;
+  printf("medians of %ld, us\n%-22s | %9s %7s %8s %9s | %9s | %9s %9s |\n", repeat, "clouds x points", "device",
+         "target", "a sample", "whole", "CPU whole", "OpenPCDet", "QuickFPS");
+  bool good = true;
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++)
+    good = bench(sides, &works[i], scan, rows, (int)repeat) && good;
+  free(scan);
+  close_side(&sides[0]);
+  close_side(&sides[1]);
+  return good ? 0 : 1;
+}
