@@ -102,8 +102,12 @@ static __global__ void __launch_bounds__(BLOCK) fps_write_kernel(const __grid_co
   uint64_t values = p.point_tensor == NULL ? 0 : (uint64_t)p.num_samples * p.columns;
   for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < values; i += step) {
     uint32_t sample = (uint32_t)(i / p.columns), column = (uint32_t)(i % p.columns);
-    uint64_t row = (uint64_t)p.clouds[cloud_of_sample(p, sample)].first_row + (uint32_t)p.indices[sample];
-    p.point_tensor[i] = p.rows[row * p.columns + column];
+    struct cuda_fps_cloud cloud = p.clouds[cloud_of_sample(p, sample)];
+    uint32_t index = (uint32_t)p.indices[sample];
+    // Of a job that was stopped some samples were never chosen.
+    if (index < cloud.num_rows) {
+      p.point_tensor[i] = p.rows[((uint64_t)cloud.first_row + index) * p.columns + column];
+    }
   }
   __syncthreads();
   if (threadIdx.x == 0) {

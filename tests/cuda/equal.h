@@ -34,6 +34,7 @@ struct side {
   void *input, *output;
   size_t input_bytes, output_bytes;
   bool refuse_output;  // the job's callback for memory does
+  bool stop;           // the job is to end early
   struct vx_layout layout;
   struct vx_job job;
   int32_t voxel_counts[VX_MAX_CLOUDS];

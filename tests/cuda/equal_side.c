@@ -32,6 +32,8 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
   return VX_OK;
 }
 
+static bool is_stopped(void *cls) { return ((const struct side *)cls)->stop; }
+
 void side_open(struct side *side, const struct vx_backend *backend) {
   struct vx_error error;
   memset(side, 0, sizeof *side);
@@ -58,6 +60,8 @@ void side_set_job(struct side *side, const struct vx_params *params, const struc
                               .sample_counts = scan->samples,
                               .output = give_output,
                               .output_cls = side,
+                              .stopped = is_stopped,
+                              .stopped_cls = side,
                               .voxel_counts = side->voxel_counts};
 }
 

@@ -9,7 +9,7 @@ setup_file() {
     --max-timeout-ms 600000
   export scan=$BATS_FILE_TMPDIR/scan.bin long=$BATS_FILE_TMPDIR/long.bin
   "$voxel_scan" --points 1000 --output "$scan"
-  # So much to sample that it does not end while a test looks: a million points of 3 columns, all between 1 and 2.
+  # So much to sample that it takes a second or more: a million points of 3 columns, all between 1 and 2.
   "${python[@]}" - "$long" <<'PYTHON'
 import random, sys
 data = bytearray(random.Random(7).randbytes(12_000_000))
@@ -51,11 +51,20 @@ refused_voxelize() {
 status_of() { (ask /v1/status && json "$1"); }
 samplings_running() { [[ $(status_of 'd["sampling_workers"]["running"]') == "$1" ]]; }
 
-# begin_long: a sampling that goes on in the background; sets long_client.
+# begin_long: samplings that go on in the background, one after the other; sets long_client, that of the last.
 begin_long() {
-  curl -sS -o "$BATS_TEST_TMPDIR/long" -w '%{http_code}' --data-binary "@$long" \
-    "$url/v1/fps?num_features=3&num_samples=900000&outputs=sampled_indices" >"$BATS_TEST_TMPDIR/long.code" 3>&- &
-  long_client=$!
+  local number
+  for number in 1 2 3 4 5 6; do
+    curl -sS -o "$BATS_TEST_TMPDIR/long.$number" -w '%{http_code}' --data-binary "@$long" \
+      "$url/v1/fps?num_features=3&num_samples=900000&outputs=sampled_indices" >"$BATS_TEST_TMPDIR/long.code.$number" 3>&- &
+    long_client=$!
+    await queued_or_running "$number"
+  done
+}
+
+# The last of them is the last in the queue.
+queued_or_running() {
+  [[ $(status_of 'd["requests"]["active"] >= '"$1"' and d["sampling_workers"]["running"] == 1') == True ]]
 }
 
 @test "samples come as a safetensors file" {
@@ -349,12 +358,12 @@ begin_long() {
   stop_daemon
   own=
   wait "$long_client"
-  is "$(cat "$BATS_TEST_TMPDIR/long.code")" 503
-  grep -q urn:voxeld:problem:draining "$BATS_TEST_TMPDIR/long"
+  is "$(cat "$BATS_TEST_TMPDIR/long.code.6")" 503
+  grep -q urn:voxeld:problem:draining "$BATS_TEST_TMPDIR/long.6"
 }
 
 @test "a sampling ends at its deadline" {
-  sample "$long" 'num_features=3&num_samples=900000&outputs=sampled_indices&timeout_ms=2000'
+  sample "$long" 'num_features=3&num_samples=900000&outputs=sampled_indices&timeout_ms=400'
   is_problem 504 deadline
   has "$(json 'd["detail"]')" sampled
   await samplings_running 0
@@ -363,7 +372,7 @@ begin_long() {
 }
 
 @test "a sampling ends at the server's own limit" {
-  start_daemon --max-timeout-ms 2000 --max-sampling-work 1000000000000
+  start_daemon --max-timeout-ms 400 --max-sampling-work 1000000000000
   own=$daemon
   for query in '' '&timeout_ms=3600000'; do
     sample "$long" "num_features=3&num_samples=900000&outputs=sampled_indices$query"

@@ -390,7 +390,7 @@ static void counts_without_tensors(void **state) {
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.sampled, 70);
   assert_int_equal(outcome.outputs, 0);
-  assert_int_equal(stop.asked, 0);  // nothing was sampled
+  assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU is asked by the clock
 }
 
 // Asked for the n-th time the job says that it is to end; a GPU is asked by the clock, and may be through before.
