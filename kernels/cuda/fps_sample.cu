@@ -381,7 +381,8 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
       return;
     }
     apply<rounds, far>(p, *here, sample.row, &buckets, &best);
-    if (leader && step % STOP_STEPS == STOP_STEPS - 1 && *p.stop == p.sequence) {
+    // All of a warp, as each lane tells another block.
+    if (here->rank == 0 && here->warp == 0 && step % STOP_STEPS == STOP_STEPS - 1 && *p.stop == p.sequence) {
       best.row.key = STOP_KEY;
     }
     sample = next_sample(here, best.row);
