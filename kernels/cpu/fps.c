@@ -123,7 +123,7 @@ enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void
         .distances = fps->distances,
     };
     if (samples > 0 && !cpu_sample(&fps->sampler, &task)) {
-      snprintf(error->text, sizeof error->text, "stopped while cloud %d was sampled", (int)cloud);
+      snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
       return VX_STOPPED;
     }
     write_samples(fps, rows, samples, before, layout, output);

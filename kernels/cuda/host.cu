@@ -77,7 +77,8 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
       sched_yield();
     }
   }
-  if (*word != sequence && run->params->sampling.from != VX_SAMPLE_NONE) {
+  bool samples = run->params->sampling.from != VX_SAMPLE_NONE && word == &run->lane->report->sent;
+  if (*word != sequence && samples) {
     CUDA_TRY(await_samples(run, word, sequence, &stopped, error));
   }
   if (*word != sequence) {
@@ -90,7 +91,7 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
   if (stopped) {
-    snprintf(error->text, sizeof error->text, "stopped while samples were chosen");
+    snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
   }
   return stopped ? VX_STOPPED : VX_OK;
 }

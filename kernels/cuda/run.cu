@@ -41,7 +41,9 @@ enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, struct vx_
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   CUDA_TRY(measure_clouds(&run, error));
   job->counts.received = run.num_points;
-  lane->sequence += 4;
+  if (run.num_points > 0) {
+    lane->sequence += 4;  // what takes a turn with the lane's tallies cleans up after itself
+  }
   bool samples_alone = job->params.sampling.from == VX_SAMPLE_POINTS;
   enum vx_status status = samples_alone ? cuda_sample_points(&run, error) : cuda_voxelize(&run, error);
   if (status != VX_OK) {
