@@ -94,10 +94,10 @@ __device__ static inline void send_row(uint32_t address, uint32_t barrier, const
 #endif
 }
 
-__device__ static inline void send_word(uint32_t address, uint32_t barrier, uint32_t a) {
+__device__ static inline void send_words(uint32_t address, uint32_t barrier, uint32_t a, uint32_t b) {
 #if CUDA_CLUSTER_CODE
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(address), "r"(a),
-               "r"(barrier)
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(address),
+               "r"(a), "r"(b), "r"(barrier)
                : "memory");
 #endif
 }

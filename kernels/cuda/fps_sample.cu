@@ -4,8 +4,12 @@
 // its warp's buckets and of each the row that is farthest from all samples. A step: every lane holds its boxes against the
 // new sample. By float32's monotonic rounding the distance to a box, computed as those of points are, is at most that of
 // any point in it; where it is not below the bucket's largest distance, nothing in the bucket changes. The other buckets,
-// a few, are gone through by their warp. Then each warp tells all others its farthest row, through the shared memory of
-// its block and of the others of the cluster, and all know the next sample.
+// a few, are gone through by their warp.
+//
+// Then each warp tells all others its farthest row, through the shared memory of its block and of the others of the
+// cluster, and all know the next sample. Mostly they know a few more: the next farthest row that was told is the sample
+// after that if it is as far from the new one as from those before, and if the warps whose rows were taken have, by the
+// bounds that they told too, nothing that is as far. So one exchange serves for several samples.
 //
 // A step is a chain of operations that wait for each other, and takes as long as they do; what is not in the chain is
 // almost free. So the code that each step runs has no branch that it can do without, and ties, which are rare, a path of
@@ -19,7 +23,7 @@
 enum {
   MAX_CLUSTER = 4,
   SENDERS = 32,      // most warps of a cluster: a lane each
-  STOP_STEPS = 256,  // the host is asked so often whether to stop: each time costs more than a step
+  STOP_TURNS = 128,  // the host is asked so often whether to stop: each time costs more than an exchange
 };
 #define NO_KEY 0u            // of nothing
 #define STOP_KEY UINT32_MAX  // above all others
@@ -45,12 +49,13 @@ struct sample_params {
 // A row and the key of its squared distance to the samples. Keys are ordered as distances are: the float's bits, and one.
 struct candidate {
   uint32_t key;
-  float4 row;  // x, y, z, number in the cloud
+  uint32_t bound;  // key that no other row of the same warp is above once this one is a sample
+  float4 row;      // x, y, z, number in the cloud
 };
 
 // What warps tell each other. Two of each take turns: when one exchange is over, all have read what came in the one before.
 struct exchange {
-  uint32_t keys[2][SENDERS];
+  uint2 keys[2][SENDERS];  // key and bound
   float4 rows[2][SENDERS];
   uint64_t barriers[2];
 };
@@ -73,6 +78,10 @@ template <int rounds> struct buckets {
 };
 
 static __device__ uint32_t warp_min(uint32_t value) { return ~cuda_warp_max(~value); }
+
+static __device__ uint32_t key_of(float distance) { return __float_as_uint(distance) + 1; }
+
+static __device__ float distance_of_key(uint32_t key) { return __uint_as_float(key - 1); }
 
 static __device__ uint32_t number_of(const float4 &row) { return __float_as_uint(row.w); }
 
@@ -108,7 +117,7 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
   float before = *distance, now = square_distance(row.x - sample.x, row.y - sample.y, row.z - sample.z);
   now = now < before ? now : before;
   *distance = now;
-  return __float_as_uint(now) + 1;
+  return key_of(now);
 }
 
 // This lane's part of a bucket after the new sample: the farthest row's key, and its place.
@@ -159,13 +168,6 @@ static __device__ void update_buckets(const struct sample_params &p, const struc
   }
 }
 
-// The farthest row of the warp's buckets, and whose bucket it is in.
-struct best {
-  struct candidate row;
-  int round;
-  uint32_t owner;
-};
-
 // Of this lane's buckets that have this key the one whose row has the lowest number.
 template <int rounds>
 static __device__ int lowest_round(const struct station &here, const struct buckets<rounds> &buckets, uint32_t key) {
@@ -180,48 +182,55 @@ static __device__ int lowest_round(const struct station &here, const struct buck
   return lowest;
 }
 
+// As a warp: the farthest row of its buckets. What else is in that row's bucket will be no farther from it than the bucket
+// is wide.
 template <int rounds>
-static __device__ void find_best(const struct station &here, const struct buckets<rounds> &buckets, struct best *best) {
+static __device__ struct candidate find_best(const struct station &here, const struct buckets<rounds> &buckets) {
   uint32_t key = buckets.key[0], place = buckets.place[0];
-  int round = 0, same = 1;
+  int round = 0;
+  bool same = false;
 #pragma unroll
   for (int r = 1; r < rounds; r++) {
     bool above = buckets.key[r] > key;
-    same = above ? 1 : same + (buckets.key[r] == key);
+    same = buckets.key[r] == key || (same && !above);
     round = above ? r : round;
     place = above ? buckets.place[r] : place;
     key = above ? buckets.key[r] : key;
   }
-  uint32_t top = cuda_warp_max(key), lanes = __ballot_sync(~0u, key == top);
-  uint32_t tied = rounds == 1 ? 0 : __ballot_sync(~0u, key == top && same > 1);
-  best->owner = highest_lane(lanes);
+  uint32_t top = cuda_warp_max(key), lanes = __ballot_sync(~0u, key == top), owner = highest_lane(lanes);
+  uint32_t tied = rounds == 1 ? 0 : __ballot_sync(~0u, key == top && same);
   if ((!is_one_lane(lanes) || tied != 0) && top != NO_KEY) {
     round = lowest_round(here, buckets, top);
 #pragma unroll
     for (int r = 0; r < rounds; r++) {
       place = r == round ? buckets.place[r] : place;
     }
-    best->owner = lowest_numbered(here.places, key == top, place);
+    owner = lowest_numbered(here.places, key == top, place);
   }
-  best->row.key = top;
-  best->round = rounds == 1 ? 0 : __shfl_sync(~0u, round, best->owner);
-  best->row.row = here.places[__shfl_sync(~0u, place, best->owner)];
+  uint32_t others = NO_KEY;
+#pragma unroll
+  for (int r = 0; r < rounds; r++) {
+    const float *low = buckets.low[r], *high = buckets.high[r];
+    uint32_t width = key_of(square_distance(high[0] - low[0], high[1] - low[1], high[2] - low[2]));
+    bool is_best = threadIdx.x % 32 == owner && r == round;
+    others = max(others, is_best ? min(top, width) : buckets.key[r]);
+  }
+  return {top, cuda_warp_max(others), here.places[__shfl_sync(~0u, place, owner)]};
 }
 
-// As a warp: the new sample's effect on all of its buckets. As rows only come nearer, the best one stays the best until its
-// own bucket is touched.
+// As a warp: the new sample's effect on all of its buckets. Whether there was any.
 template <int rounds, bool far>
-static __device__ void apply(const struct sample_params &p, const struct station &here, const float4 &sample,
-                             struct buckets<rounds> *buckets, struct best *best) {
-  bool touched = false;
+static __device__ bool apply(const struct sample_params &p, const struct station &here, const float4 &sample,
+                             struct buckets<rounds> *buckets) {
+  uint32_t any = 0;
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
     const float *low = buckets->low[r], *high = buckets->high[r];
     float distance = square_distance(beyond(low[0], high[0], sample.x), beyond(low[1], high[1], sample.y),
                                      beyond(low[2], high[2], sample.z));
     // Of an empty bucket the key is 0 and this no number.
-    uint32_t close = __ballot_sync(~0u, distance < __uint_as_float(buckets->key[r] - 1));
-    touched |= r == best->round && (close >> best->owner & 1) != 0;
+    uint32_t close = __ballot_sync(~0u, distance < distance_of_key(buckets->key[r]));
+    any |= close;
     while (close != 0) {
       uint32_t owner = highest_lane(close);
       close ^= 1u << owner;
@@ -234,9 +243,7 @@ static __device__ void apply(const struct sample_params &p, const struct station
       }
     }
   }
-  if (touched) {
-    find_best<rounds>(here, *buckets, best);
-  }
+  return any != 0;
 }
 
 // As a warp: the box of a bucket and its first row, all rows being infinitely far from no samples.
@@ -270,7 +277,7 @@ static __device__ void measure_bucket(const struct sample_params &p, const struc
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
     if (r == round && threadIdx.x % 32 == owner) {
-      buckets->key[r] = lowest == UINT32_MAX ? NO_KEY : __float_as_uint(INFINITY) + 1;
+      buckets->key[r] = lowest == UINT32_MAX ? NO_KEY : key_of(INFINITY);
       buckets->place[r] = place;
       for (int axis = 0; axis < 3; axis++) {
         buckets->low[r][axis] = low[axis];
@@ -282,66 +289,82 @@ static __device__ void measure_bucket(const struct sample_params &p, const struc
 
 // --- the farthest of all ---
 
-static __device__ void put(uint32_t address, const struct candidate &mine, uint32_t row_address) {
-  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(mine.key) : "memory");
+static __device__ void put(uint32_t address, uint32_t row_address, const struct candidate &mine) {
+  asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(address), "r"(mine.key), "r"(mine.bound) : "memory");
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(row_address), "f"(mine.row.x), "f"(mine.row.y),
                "f"(mine.row.z), "f"(mine.row.w)
                : "memory");
 }
 
-static __device__ uint32_t get_key(uint32_t address) {
-  uint32_t key;
-  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(key) : "r"(address) : "memory");
-  return key;
-}
-
-static __device__ float4 get_row(uint32_t address) {
-  float4 row;
+static __device__ struct candidate get(uint32_t address, uint32_t row_address) {
+  struct candidate told;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(told.key), "=r"(told.bound) : "r"(address) : "memory");
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(row.x), "=f"(row.y), "=f"(row.z), "=f"(row.w)
-               : "r"(address)
+               : "=f"(told.row.x), "=f"(told.row.y), "=f"(told.row.z), "=f"(told.row.w)
+               : "r"(row_address)
                : "memory");
-  return row;
+  return told;
 }
 
-// As a warp: the farthest of the rows that have been told.
-static __device__ struct candidate farthest_told(uint32_t keys, uint32_t rows, uint32_t count) {
-  uint32_t lane = threadIdx.x % 32, mine = lane < count ? get_key(keys + lane * sizeof(uint32_t)) : NO_KEY;
-  uint32_t key = cuda_warp_max(mine), lanes = __ballot_sync(~0u, mine == key), winner = highest_lane(lanes);
-  if (!is_one_lane(lanes)) {
-    uint32_t number = lane < count && mine == key ? number_of(get_row(rows + lane * sizeof(float4))) : UINT32_MAX;
-    uint32_t lowest = warp_min(number);
-    winner = highest_lane(__ballot_sync(~0u, mine == key && number == lowest));
-  }
-  return {key, get_row(rows + winner * sizeof(float4))};
-}
-
-// As all warps of the cluster: from each one's farthest row to the farthest of all.
-static __device__ struct candidate next_sample(struct station *here, const struct candidate &mine) {
+// As all warps of the cluster: tells each its own farthest row; every lane gets that of one warp.
+static __device__ struct candidate exchange_rows(struct station *here, const struct candidate &mine) {
   uint32_t parity = here->turn % 2, phase = here->turn / 2 % 2, lane = threadIdx.x % 32;
   uint32_t entry = here->rank * here->warps + here->warp, count = here->size * here->warps;
-  uint32_t keys = here->exchange + (uint32_t)(offsetof(struct exchange, keys) + parity * SENDERS * sizeof(uint32_t));
+  uint32_t keys = here->exchange + (uint32_t)(offsetof(struct exchange, keys) + parity * SENDERS * sizeof(uint2));
   uint32_t rows = here->exchange + (uint32_t)(offsetof(struct exchange, rows) + parity * SENDERS * sizeof(float4));
-  uint32_t key_entry = keys + entry * sizeof(uint32_t), row_entry = rows + entry * sizeof(float4);
+  uint32_t key_entry = keys + entry * (uint32_t)sizeof(uint2), row_entry = rows + entry * (uint32_t)sizeof(float4);
   here->turn++;
   if (here->size == 1) {
     if (lane == 0) {
-      put(key_entry, mine, row_entry);
+      put(key_entry, row_entry, mine);
     }
     __syncthreads();
-    return farthest_told(keys, rows, here->warps);
+  } else {
+    uint32_t barrier = here->exchange + (uint32_t)(offsetof(struct exchange, barriers) + parity * sizeof(uint64_t));
+    if (threadIdx.x == 0) {
+      barrier_expect(barrier, count * (uint32_t)(sizeof(uint2) + sizeof(float4)));
+    }
+    if (lane < here->size) {
+      uint32_t remote_barrier = address_in(barrier, lane);
+      send_row(address_in(row_entry, lane), remote_barrier, mine.row);
+      send_words(address_in(key_entry, lane), remote_barrier, mine.key, mine.bound);
+    }
+    barrier_wait(barrier, phase);
   }
-  uint32_t barrier = here->exchange + (uint32_t)(offsetof(struct exchange, barriers) + parity * sizeof(uint64_t));
-  if (threadIdx.x == 0) {
-    barrier_expect(barrier, count * (sizeof(uint32_t) + sizeof(float4)));
+  struct candidate told = {NO_KEY, NO_KEY, make_float4(0.0f, 0.0f, 0.0f, 0.0f)};
+  if (lane < count) {
+    told = get(keys + lane * (uint32_t)sizeof(uint2), rows + lane * (uint32_t)sizeof(float4));
   }
-  if (lane < here->size) {
-    uint32_t remote_barrier = address_in(barrier, lane);
-    send_row(address_in(row_entry, lane), remote_barrier, mine.row);
-    send_word(address_in(key_entry, lane), remote_barrier, mine.key);
+  return told;
+}
+
+// The rows that have been told, one a lane, and what is known of them.
+struct told {
+  struct candidate row;
+  uint32_t key;       // of this lane's row; NO_KEY once it is taken
+  uint32_t affected;  // lanes whose rows are nearer to a sample of this exchange
+  uint32_t floor;     // key that nothing of the warps whose rows are taken is above
+};
+
+// As a warp: the next sample. False where it is not known before the next exchange; the first of an exchange always is.
+static __device__ bool take_farthest(struct told *told, bool first, struct candidate *sample) {
+  uint32_t key = cuda_warp_max(told->key), lanes = __ballot_sync(~0u, told->key == key), winner = highest_lane(lanes);
+  if (!is_one_lane(lanes)) {
+    uint32_t number = told->key == key ? number_of(told->row.row) : UINT32_MAX, lowest = warp_min(number);
+    winner = highest_lane(__ballot_sync(~0u, told->key == key && number == lowest));
   }
-  barrier_wait(barrier, phase);
-  return farthest_told(keys, rows, count);
+  if (!first && (key <= told->floor || (told->affected >> winner & 1) != 0)) {
+    return false;
+  }
+  const float4 &mine = told->row.row;
+  sample->key = key;
+  sample->row = make_float4(__shfl_sync(~0u, mine.x, winner), __shfl_sync(~0u, mine.y, winner),
+                            __shfl_sync(~0u, mine.z, winner), __shfl_sync(~0u, mine.w, winner));
+  told->floor = max(told->floor, __shfl_sync(~0u, told->row.bound, winner));
+  float distance = square_distance(mine.x - sample->row.x, mine.y - sample->row.y, mine.z - sample->row.z);
+  told->affected |= __ballot_sync(~0u, distance < distance_of_key(told->row.key));
+  told->key = threadIdx.x % 32 == winner ? NO_KEY : told->key;
+  return true;
 }
 
 // --- a cloud ---
@@ -350,7 +373,15 @@ static __device__ struct candidate first_sample(const struct sample_params &p, u
   const struct cuda_fps_box &box = p.boxes[cloud];
   uint32_t number = box.first_from_start != CUDA_NO_POINT ? box.first_from_start : box.first;
   const float *row = p.rows + ((uint64_t)p.clouds[cloud].first_row + number) * p.columns;
-  return {__float_as_uint(INFINITY) + 1, make_float4(row[0], row[1], row[2], __uint_as_float(number))};
+  return {key_of(INFINITY), NO_KEY, make_float4(row[0], row[1], row[2], __uint_as_float(number))};
+}
+
+static __device__ void record(const struct sample_params &p, const struct station &here, uint32_t at,
+                              const struct candidate &sample) {
+  if (here.rank == 0 && threadIdx.x == 0) {
+    p.indices[at] = (int32_t)number_of(sample.row);
+    p.distances[at] = distance_of_key(sample.key);
+  }
 }
 
 template <int rounds, bool far>
@@ -368,26 +399,27 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
   for (int slot = 0; slot < rounds * 32; slot++) {
     measure_bucket<rounds, far>(p, *here, slot / 32, slot % 32, &buckets);
   }
-  struct candidate sample = first_sample(p, cloud);
-  struct best best;
-  find_best<rounds>(*here, buckets, &best);
-  bool leader = here->rank == 0 && threadIdx.x == 0;
-  for (uint32_t step = 0;; step++) {
-    if (leader) {
-      p.indices[at + step] = (int32_t)number_of(sample.row);
-      p.distances[at + step] = __uint_as_float(sample.key - 1);
+  struct candidate sample = first_sample(p, cloud), best = {};
+  record(p, *here, at, sample);
+  bool changed = true;
+  apply<rounds, far>(p, *here, sample.row, &buckets);
+  for (uint32_t taken = 1, turn = 1; taken < num_samples; turn++) {
+    if (changed) {
+      best = find_best<rounds>(*here, buckets);
     }
-    if (step + 1 == num_samples) {
-      return;
-    }
-    apply<rounds, far>(p, *here, sample.row, &buckets, &best);
     // All of a warp, as each lane tells another block.
-    if (here->rank == 0 && here->warp == 0 && step % STOP_STEPS == STOP_STEPS - 1 && *p.stop == p.sequence) {
-      best.row.key = STOP_KEY;
+    if (here->rank == 0 && here->warp == 0 && turn % STOP_TURNS == 0 && *p.stop == p.sequence) {
+      best.key = STOP_KEY;
     }
-    sample = next_sample(here, best.row);
-    if (sample.key == STOP_KEY) {
-      return;
+    struct candidate mine = exchange_rows(here, best);
+    struct told told = {mine, mine.key, 0, NO_KEY};
+    changed = false;
+    for (bool first = true; taken < num_samples && take_farthest(&told, first, &sample); first = false) {
+      if (sample.key == STOP_KEY) {
+        return;
+      }
+      record(p, *here, at + taken++, sample);
+      changed |= apply<rounds, far>(p, *here, sample.row, &buckets);
     }
   }
 }
