@@ -43,11 +43,11 @@ static const struct param params[] = {
      "off, or block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size 1 to 32)",
      "keep a voxel only where the heights around it span more and less than the thresholds (spconv)"},
     {"num_samples", FPS, TYPE_SAMPLES, FIELD(sample_counts), 0, 0, NULL, NULL,
-     "a whole number, or as many as there are clouds",
+     "whole numbers from 0 to 2147483647: one, or one a cloud",
      "points to choose of each cloud (M): with one number the tensors are [B, M], with several they follow on each "
      "other"},
-    {"fps", VOXELIZE, TYPE_SAMPLES, FIELD(sample_counts), 0, 0, NULL, NULL,
-     "a whole number, or as many as there are clouds",
+    {"fps", VOXELIZE, TYPE_SAMPLES, FIELD(sample_counts), 0, 0, NULL, "off",
+     "off, or whole numbers from 0 to 2147483647: one, or one a cloud",
      "chooses so many voxels of each cloud by the farthest point rule, between their means"},
     {"start", VOXELIZE | FPS, TYPE_INT, FIELD(job.sampling.start), 0, VX_MAX_POINTS, NULL, "0", NULL,
      "what each cloud's sampling starts from: the first finite point (with fps, voxel) from this one on"},
@@ -155,6 +155,9 @@ static bool check_tensors(struct job_request *request, struct problem *problem) 
   if (request->job.sampling.from != VX_SAMPLE_NONE) available |= VX_SAMPLED_TENSORS;
   uint32_t tensors = request->outputs ? request->outputs : computed;
   if (!check_computed(tensors, available, problem)) return false;
+  if (request->job.sampling.from != VX_SAMPLE_NONE && !(tensors & VX_SAMPLED_TENSORS))
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
+                       "outputs names none of the tensors that are sampled; without them leave fps out, or off");
   for (int tensor = 0; request->job.max_points_per_voxel == 0 && tensor < VX_TENSOR_COUNT; tensor++)
     if (tensors & padded & VX_TENSOR_BIT(tensor))
       return problem_set(problem, PROBLEM_IMPOSSIBLE, "max_points_per_voxel",
@@ -232,10 +235,14 @@ static bool split_samples(struct job_request *request, struct problem *problem) 
   const char *name = request->kind == JOB_FPS ? "num_samples" : "fps";
   struct vx_error error;
   if (sampling->stacked && request->num_sample_counts != request->num_clouds)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %d numbers, but there are %d clouds", name,
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %d numbers, one a cloud, and the batch %d", name,
                        (int)request->num_sample_counts, (int)request->num_clouds);
   for (int32_t i = 1; !sampling->stacked && i < request->num_clouds; i++)
     request->sample_counts[i] = request->sample_counts[0];
+  for (int32_t i = 0; i < request->num_clouds && request->kind == JOB_FPS; i++)
+    if (request->sample_counts[i] <= request->point_counts[i] && request->sample_counts[i] > 0 &&
+        sampling->start >= request->point_counts[i])
+      name = "start";
   // How many voxels there are shows only when they are made.
   if (sampling->from == VX_SAMPLE_POINTS &&
       vx_check_samples(sampling, request->num_clouds, request->point_counts, request->sample_counts, &error) != VX_OK)
@@ -266,7 +273,10 @@ void job_request_write(const struct job_request *request, struct text *out) {
 }
 
 void params_describe(enum job_kind kind, struct text *out) {
-  static const char *const types[] = {"int", "floats", "string", "list", "list", "list", "ints", "ints", "string"};
+  static const char *const types[] = {[TYPE_INT] = "int",       [TYPE_FLOATS] = "floats", [TYPE_WORD] = "string",
+                                      [TYPE_FEATURES] = "list", [TYPE_TENSORS] = "list",  [TYPE_BLOCK_FILTER] = "list",
+                                      [TYPE_COUNTS] = "ints",   [TYPE_SAMPLES] = "ints",  [TYPE_PRESET] = "string"};
+  _Static_assert(sizeof types / sizeof *types == PARAM_TYPES, "a name a type");
   const char *comma = "[";
   for (size_t i = 0; i < PARAM_COUNT; i++) {
     char allowed[256];

@@ -108,6 +108,13 @@ static bool read_numbers(const char *cursor, const char *end, int32_t *out, int3
   return list_ended(cursor, end);
 }
 
+// Where nothing need be sampled, "off" says so.
+static bool read_samples(const struct param *param, const char *cursor, const char *end, struct job_request *request) {
+  request->num_sample_counts = 0;
+  if (param->initial && end - cursor == 3 && memcmp(cursor, "off", 3) == 0) return true;
+  return read_numbers(cursor, end, request->sample_counts, &request->num_sample_counts);
+}
+
 static bool read_block_filter(const char *cursor, const char *end, struct vx_block_filter *out) {
   char item[64];
   int64_t factor, size;
@@ -158,7 +165,8 @@ bool param_read(const struct param *param, const char *value, size_t length, str
     case TYPE_TENSORS: return read_set(param, value, end, field);
     case TYPE_BLOCK_FILTER: return read_block_filter(value, end, field);
     case TYPE_COUNTS: return read_numbers(value, end, request->point_counts, &request->num_clouds);
-    case TYPE_SAMPLES: return read_numbers(value, end, request->sample_counts, &request->num_sample_counts);
+    case TYPE_SAMPLES: return read_samples(param, value, end, request);
+    case PARAM_TYPES: break;
     case TYPE_PRESET: return read_text(value, end, field);
   }
   return false;
@@ -217,10 +225,13 @@ void param_write(const struct param *param, const struct job_request *request, s
     case TYPE_PRESET: text_json_string(out, field, strlen(field)); break;
     case TYPE_COUNTS: write_numbers(out, request->point_counts, request->num_clouds); break;
     case TYPE_SAMPLES:
-      if (request->job.sampling.stacked)
+      if (request->num_sample_counts == 0)
+        text_put(out, "\"off\"");
+      else if (request->job.sampling.stacked)
         write_numbers(out, request->sample_counts, request->num_sample_counts);
       else
         text_printf(out, "%d", request->sample_counts[0]);
       break;
+    case PARAM_TYPES: break;
   }
 }

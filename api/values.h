@@ -20,7 +20,8 @@ enum param_type {
   TYPE_BLOCK_FILTER,
   TYPE_COUNTS,
   TYPE_SAMPLES,
-  TYPE_PRESET
+  TYPE_PRESET,
+  PARAM_TYPES
 };
 
 struct param {

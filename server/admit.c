@@ -169,7 +169,7 @@ static bool reserve_input(struct request *request) {
     return problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
                        (long long)server->options.queue_depth);
   if (request->body_bytes <= 0) return true;  // of a chunked body the size is not known yet
-  request->input = buffer_take(&server->buffers, (size_t)request->body_bytes);
+  request->input = request_take_buffer(request, (size_t)request->body_bytes);
   if (request->input) return true;
   return problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no buffer for a body of %lld bytes now",
                      (long long)request->body_bytes);

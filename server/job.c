@@ -81,12 +81,22 @@ static bool write_metadata(struct request *request) {
   return true;
 }
 
+// What a backend refuses of a sampling is how much of it was asked for.
+static const char *parameter_at_fault(const struct request *request, enum vx_status status) {
+  bool sampled = request->asked.job.sampling.from != VX_SAMPLE_NONE;
+  if (status != VX_REFUSED || request->output_refused || !sampled) return NULL;
+  return request->asked.kind == JOB_FPS ? "num_samples" : "fps";
+}
+
 static bool failed(struct request *request, enum vx_status status, const struct vx_error *error) {
   static const enum problem_kind kinds[VX_STATUS_COUNT] = {[VX_STOPPED] = PROBLEM_DEADLINE,
                                                            [VX_REFUSED] = PROBLEM_IMPOSSIBLE,
                                                            [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
                                                            [VX_DEVICE_LOST] = PROBLEM_DEFECT};
-  return problem_set(&request->problem, kinds[status], NULL, "%s", error->text);
+  if (status == VX_STOPPED)
+    return problem_set(&request->problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", error->text,
+                       (long long)((clock_ns() - request->queued_ns) / NS_PER_MS));
+  return problem_set(&request->problem, kinds[status], parameter_at_fault(request, status), "%s", error->text);
 }
 
 // ---- the lanes --------------------------------------------------------------------------------------------------------
@@ -145,7 +155,9 @@ static void count(struct request *request) {
                                [SPAN_TOTAL] = request->answer.total_ns};
   memcpy(&spans[SPAN_STAGES], request->job.stage_ns, sizeof request->job.stage_ns);
   bool on_gpu = request->answer.backend != vx_cpu_backend.name;
-  metrics_job(&request->server->metrics, on_gpu, &request->job.counts, spans);
+  struct vx_counts counts = request->job.counts;
+  if (request->metadata_only) counts.sampled = 0;  // they were not chosen
+  metrics_job(&request->server->metrics, on_gpu, &counts, spans);
 }
 
 static bool run(struct request *request, struct worker *worker) {
@@ -174,8 +186,7 @@ void request_run(struct request *request, struct worker *worker) {
   request_to(request, REQUEST_RUNNING);
   request->output_ready = run(request, worker);
   // Memory goes back as early as it can: the answer may take long to send.
-  if (request->input) buffer_give(request->input);
-  request->input = NULL;
+  request_give_input(request);
   if (!request->output_ready && request->output) buffer_give(request->output);
   if (!request->output_ready) request->output = NULL;
 }

@@ -41,7 +41,11 @@ static void observe(struct histogram *histogram, int64_t ns) {
 }
 
 const char *metrics_failure_name(enum vx_status status) {
-  static const char *const names[] = {"none", "refused", "out_of_memory", "device_lost", "stopped"};
+  static const char *const names[VX_STATUS_COUNT] = {[VX_OK] = "none",
+                                                     [VX_REFUSED] = "refused",
+                                                     [VX_OUT_OF_MEMORY] = "out_of_memory",
+                                                     [VX_DEVICE_LOST] = "device_lost",
+                                                     [VX_STOPPED] = "stopped"};
   return names[status];
 }
 

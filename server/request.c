@@ -73,14 +73,31 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 
 // ---- body -------------------------------------------------------------------------------------------------------------
 
-static void give_input(struct request *request) {
-  if (request->input) buffer_give(request->input);
+static void give_back(struct request *request, struct buffer *buffer) {
+  if (request_lane_use(request) == VX_LANE_SAMPLE)
+    atomic_fetch_sub(&request->server->sampling_bytes, (long long)buffer->capacity);
+  buffer_give(buffer);
+}
+
+struct buffer *request_take_buffer(struct request *request, size_t bytes) {
+  struct server *server = request->server;
+  long long capacity = (long long)buffer_capacity(bytes);
+  if (request_lane_use(request) == VX_LANE_VOXELIZE) return buffer_take(&server->buffers, bytes);
+  long long others = atomic_fetch_add(&server->sampling_bytes, capacity);
+  bool fits = others == 0 || others + capacity <= server->options.memory_budget_bytes / 2;
+  struct buffer *buffer = fits ? buffer_take(&server->buffers, bytes) : NULL;
+  atomic_fetch_add(&server->sampling_bytes, buffer ? (long long)buffer->capacity - capacity : -capacity);
+  return buffer;
+}
+
+void request_give_input(struct request *request) {
+  if (request->input) give_back(request, request->input);
   request->input = NULL;
 }
 
 // Refused while its body comes: the rest is swallowed and the problem, already set, answered at the end.
 static void begin_discard(struct request *request) {
-  give_input(request);
+  request_give_input(request);
   request_to(request, REQUEST_DISCARD);
 }
 
@@ -100,10 +117,10 @@ static enum MHD_Result discard(struct request *request, size_t *size) {
 static bool grow_input(struct request *request, int64_t needed) {
   struct buffer *input = request->input;
   if (input && needed <= (int64_t)input->capacity) return true;
-  struct buffer *larger = buffer_take(&request->server->buffers, (size_t)needed);
+  struct buffer *larger = request_take_buffer(request, (size_t)needed);
   if (!larger) return false;
   if (input) memcpy(larger->data, input->data, (size_t)request->received_bytes);
-  give_input(request);
+  request_give_input(request);
   request->input = larger;
   return true;
 }
@@ -228,7 +245,7 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
   peer_reply_end(request->peer, clock_ns());
   if (failure) problem_set(&request->problem, failure, NULL, "answered in mid-upload");
-  give_input(request);
+  request_give_input(request);
   if (request->output) buffer_give(request->output);
   request->output = NULL;
   if (aborted)

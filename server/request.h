@@ -94,6 +94,11 @@ enum vx_lane_use request_lane_use(const struct request *request);
 
 // The job needs no run any more: its deadline is over or its client gone.
 bool request_is_stale(const struct request *request, int64_t now_ns);
+// A buffer for the body, or NULL; those of jobs that sample, which may wait long, get no more than half of all memory
+// together, unless one needs more on its own.
+VX_WARN_UNUSED struct buffer *request_take_buffer(struct request *request, size_t bytes);
+void request_give_input(struct request *request);
+
 // Hands a request that a worker or the watcher owns back to the IO thread; the caller must not touch it again.
 void request_resume(struct request *request);
 

@@ -37,6 +37,7 @@ struct server {
   struct buffers buffers;
   struct queue queues[VX_LANE_USES];
   struct request_pool requests;
+  atomic_llong sampling_bytes;  // of buffers that hold bodies of jobs that sample
   struct watcher watcher;
   struct workers workers;
   struct metrics metrics;

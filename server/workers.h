@@ -32,9 +32,9 @@ struct workers {
   int64_t count;
   struct worker *worker;  // [count]
   struct devices *devices;
-  atomic_llong running;   // jobs on a lane now
-  atomic_llong sampling;  // of them, on lanes for that
-  pthread_mutex_t lock;   // of standing by
+  atomic_llong running;             // jobs on a lane now
+  atomic_llong busy[VX_LANE_USES];  // the same, by what the lane is for
+  pthread_mutex_t lock;             // of standing by
   pthread_cond_t needed;
   bool stopping;
 };

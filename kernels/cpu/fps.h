@@ -34,9 +34,4 @@ VX_WARN_UNUSED enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layou
 // All of a job that samples points.
 VX_WARN_UNUSED enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
-// The job's points as float32; float16 input is widened, so that nothing after this knows of it.
-const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
-
-int64_t cpu_now_ns(void);
-
 #endif

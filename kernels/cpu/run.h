@@ -108,4 +108,9 @@ void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout
 // All of a job.
 VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
+// The job's points as float32; float16 input is widened, so that nothing after this knows of it.
+const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
+
+int64_t cpu_now_ns(void);
+
 #endif

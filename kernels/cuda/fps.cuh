@@ -11,6 +11,7 @@
 
 enum {
   FPS_CURVE_BITS = 10,               // of a coordinate
+  FPS_FINE_BITS = 6,                 // the last of a place on the curve
   FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: not finite, so behind all others of its cloud
   FPS_CLOUD_BIT = FPS_FAR_BIT + 1,   // lowest bit of the cloud's number
   FPS_BUCKET = 32,                   // rows of a bucket, or a multiple of that for clouds of millions

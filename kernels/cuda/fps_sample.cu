@@ -182,10 +182,24 @@ static __device__ int lowest_round(const struct station &here, const struct buck
   return lowest;
 }
 
-// As a warp: the farthest row of its buckets. What else is in that row's bucket will be no farther from it than the bucket
-// is wide.
-template <int rounds>
-static __device__ struct candidate find_best(const struct station &here, const struct buckets<rounds> &buckets) {
+// The farthest of this lane's rows of a bucket, were `sample` one: its key.
+template <bool far>
+static __device__ uint32_t key_after(const struct sample_params &p, const struct station &here, uint32_t slot,
+                                     const float4 &sample) {
+  uint32_t key = NO_KEY, first = here.first + slot * here.step;
+  for (uint32_t at = first; at < first + (far ? p.bucket : FPS_BUCKET) && at < here.num_rows; at += 32) {
+    float4 row = here.places[at];
+    float before = *distance_of<far>(here, slot, at);
+    float now = square_distance(row.x - sample.x, row.y - sample.y, row.z - sample.z);
+    key = max(key, key_of(now < before ? now : before));
+  }
+  return key;
+}
+
+// As a warp: the farthest row of its buckets.
+template <int rounds, bool far>
+static __device__ struct candidate find_best(const struct sample_params &p, const struct station &here,
+                                             const struct buckets<rounds> &buckets) {
   uint32_t key = buckets.key[0], place = buckets.place[0];
   int round = 0;
   bool same = false;
@@ -207,15 +221,19 @@ static __device__ struct candidate find_best(const struct station &here, const s
     }
     owner = lowest_numbered(here.places, key == top, place);
   }
-  uint32_t others = NO_KEY;
+  float4 row = here.places[__shfl_sync(~0u, place, owner)];
+  if (top == NO_KEY) {
+    return {NO_KEY, NO_KEY, row};  // a warp without rows
+  }
+  round = rounds == 1 ? 0 : __shfl_sync(~0u, round, owner);
+  // Of the other buckets as they are, of its own as it would be.
+  uint32_t others = key_after<far>(p, here, (uint32_t)round * 32 + owner, row);
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
-    const float *low = buckets.low[r], *high = buckets.high[r];
-    uint32_t width = key_of(square_distance(high[0] - low[0], high[1] - low[1], high[2] - low[2]));
-    bool is_best = threadIdx.x % 32 == owner && r == round;
-    others = max(others, is_best ? min(top, width) : buckets.key[r]);
+    bool is_own = threadIdx.x % 32 == owner && r == round;
+    others = max(others, is_own ? NO_KEY : buckets.key[r]);
   }
-  return {top, cuda_warp_max(others), here.places[__shfl_sync(~0u, place, owner)]};
+  return {top, cuda_warp_max(others), row};
 }
 
 // As a warp: the new sample's effect on all of its buckets. Whether there was any.
@@ -403,12 +421,12 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
   record(p, *here, at, sample);
   bool changed = true;
   apply<rounds, far>(p, *here, sample.row, &buckets);
-  for (uint32_t taken = 1, turn = 1; taken < num_samples; turn++) {
+  for (uint32_t taken = 1; taken < num_samples;) {
     if (changed) {
-      best = find_best<rounds>(*here, buckets);
+      best = find_best<rounds, far>(p, *here, buckets);
     }
     // All of a warp, as each lane tells another block.
-    if (here->rank == 0 && here->warp == 0 && turn % STOP_TURNS == 0 && *p.stop == p.sequence) {
+    if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 && *p.stop == p.sequence) {
       best.key = STOP_KEY;
     }
     struct candidate mine = exchange_rows(here, best);
@@ -457,11 +475,9 @@ static const struct kernel {
   bool far;
   sample_kernel kernel;
 } kernels[] = {
-    {1, 16, 1, false, fps_sample_kernel<16, 1, false>}, {4, 8, 1, false, fps_sample_kernel<8, 1, false>},
-    {4, 8, 2, false, fps_sample_kernel<8, 2, false>},   {4, 8, 4, false, fps_sample_kernel<8, 4, false>},
-    {4, 8, 8, false, fps_sample_kernel<8, 8, false>},   {4, 8, 8, true, fps_sample_kernel<8, 8, true>},
-    {1, 16, 2, false, fps_sample_kernel<16, 2, false>}, {1, 16, 4, false, fps_sample_kernel<16, 4, false>},
-    {1, 16, 8, true, fps_sample_kernel<16, 8, true>},
+    {1, 32, 1, false, fps_sample_kernel<32, 1, false>}, {4, 8, 2, false, fps_sample_kernel<8, 2, false>},
+    {4, 8, 4, false, fps_sample_kernel<8, 4, false>},   {4, 8, 8, false, fps_sample_kernel<8, 8, false>},
+    {4, 8, 8, true, fps_sample_kernel<8, 8, true>},     {1, 16, 8, true, fps_sample_kernel<16, 8, true>},
 };
 enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0] };
 

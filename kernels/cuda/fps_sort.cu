@@ -247,9 +247,10 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
 
 static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
   const struct cuda_fps *fps = &run->fps;
-  int cloud_bits = vx_bits_for(run->clouds.count);
+  // In a batch clouds are mostly small, and the curve's last bits not worth one more pass.
+  int first_bit = run->clouds.count > 1 ? FPS_FINE_BITS : 0, cloud_bits = vx_bits_for(run->clouds.count);
   return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)fps->keys, fps->sorted_keys,
-                                         (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, 0,
+                                         (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, first_bit,
                                          FPS_CLOUD_BIT + cloud_bits, run->stream);
 }
 
@@ -261,8 +262,8 @@ enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, 
 static enum vx_status find_boxes(const struct cuda_run *run, struct vx_error *error) {
   const struct cuda_fps *fps = &run->fps;
   uint32_t num_clouds = (uint32_t)run->clouds.count;
-  struct begin_params begin = {run->lane->orders->fps_clouds, fps->clouds, fps->boxes,
-                               run->control->cloud_rows,      num_clouds,  run->tally};
+  struct begin_params begin = {
+      run->lane->device_orders->fps_clouds, fps->clouds, fps->boxes, run->control->cloud_rows, num_clouds, run->tally};
   CUDA_TRY(cuda_launch("fps_begin_kernel", fps_begin_kernel, 1, BLOCK, 0, run, begin, error));
   struct box_params box = {};
   bool points = run->params->sampling.from == VX_SAMPLE_POINTS;
@@ -285,6 +286,9 @@ enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error)
   unsigned blocks = cuda_blocks(fps->num_rows, BLOCK);
   CUDA_TRY(find_boxes(run, error));
   CUDA_TRY(cuda_publish(run, run->lane->sequence + 2, error));
+  if (run->params->tensors == 0) {
+    return VX_OK;  // candidates are only counted
+  }
   struct key_params key = {fps->rows,     run->columns, fps->clouds, fps->boxes, (uint32_t)run->clouds.count,
                            fps->num_rows, fps->keys,    fps->ids};
   CUDA_TRY(cuda_launch("fps_key_kernel", fps_key_kernel, blocks, BLOCK, 0, run, key, error));

@@ -281,7 +281,7 @@ VX_WARN_UNUSED enum vx_status cuda_measure_filter(const struct cuda_run *run, si
 VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct vx_error *error);
 // As if they had been reserved for these rows, which are no more.
 void cuda_fps_measure(struct cuda_run *run, const int32_t *rows);
-// Enqueues the ordering of the rows and the count of those that can be chosen.
+// Enqueues the count of the rows that can be chosen, and their ordering where any are to be.
 VX_WARN_UNUSED enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error);
 // Waits for that count. VX_REFUSED where there are too few.
 VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error);

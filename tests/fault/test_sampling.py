@@ -111,6 +111,24 @@ class Queue(FaultCase):
         second.close()
 
 
+class Memory(FaultCase):
+    MEGABYTE = 1 << 20
+    ARGS = ARGS + ("--max-body-bytes", str(MEGABYTE), "--max-response-bytes", str(MEGABYTE))
+    ARGS += ("--memory-budget-bytes", str(8 * MEGABYTE))
+
+    def test_bodies_to_be_sampled_leave_half_to_others(self):
+        body = many_rows(80_000)[: self.MEGABYTE - 48]
+        held = [Raw(self.daemon).send(post(body, SHORT)[:-1000]) for _ in range(4)]
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] == 4 * self.MEGABYTE, "four bodies")
+        for path in (SHORT, VOXELIZE + "&fps=3"):
+            self.assertIn("memory-full", self.assert_problem(self.daemon.post(path, body), 503)["type"])
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
+        for client in held:
+            client.reset()
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] == 0, "bodies given back")
+        self.assertEqual(self.daemon.post(SHORT, rows(100)).status, 200)
+
+
 class Shutdown(unittest.TestCase):
     def daemon(self, *args):
         daemon = Daemon(*ARGS, *args)

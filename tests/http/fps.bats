@@ -185,7 +185,7 @@ queued_or_running() {
 
 @test "a voxelize request without fps says nothing of samples" {
   post "$scan" preset=kitti_second -H 'Accept: application/json'
-  is "$(json '"samples" in d, "samples" in d["batch"], "fps" in d["parameters"]')" '(False, False, False)'
+  is "$(json '"samples" in d, "samples" in d["batch"], d["parameters"]["fps"]')" "(False, False, 'off')"
 }
 
 @test "num_samples is missing, or no list of whole numbers" {
@@ -245,16 +245,16 @@ queued_or_running() {
   sample "$BATS_TEST_TMPDIR/few" num_samples=2
   is "$code" 200
   sample "$BATS_TEST_TMPDIR/few" num_samples=3
-  is_problem 422 impossible
+  is_problem 422 impossible num_samples
   has "$(json 'd["detail"]')" '2 points whose x, y and z are finite'
   sample "$BATS_TEST_TMPDIR/few" num_samples=3 -H 'Accept: application/json'
-  is_problem 422 impossible
+  is_problem 422 impossible num_samples
 }
 
 @test "a start behind the points" {
   for query in 'num_samples=1&start=1000' 'num_samples=1&start=2147483647' 'num_samples=1&point_counts=999,1&start=1'; do
     sample "$scan" "$query"
-    is_problem 422 impossible num_samples
+    is_problem 422 impossible start
     has "$(json 'd["detail"]')" 'to start from'
   done
   sample "$scan" 'num_samples=1,0&point_counts=999,1&start=1' # the other is not sampled
@@ -265,10 +265,10 @@ queued_or_running() {
   rows "$BATS_TEST_TMPDIR/three" 1 1 1 0  1 1 1 0  2 2 2 0  3 3 3 0
   for query in fps=4 'fps=2&point_counts=2,2' 'fps=1,3&point_counts=2,2' 'fps=1&start=3'; do
     post "$BATS_TEST_TMPDIR/three" "$small&$query"
-    is_problem 422 impossible
+    is_problem 422 impossible fps
     has "$(json 'd["detail"]')" voxels
     post "$BATS_TEST_TMPDIR/three" "$small&$query" -H 'Accept: application/json'
-    is_problem 422 impossible
+    is_problem 422 impossible fps
   done
   post "$BATS_TEST_TMPDIR/three" "$small&fps=3"
   is "$code" 200
@@ -303,7 +303,7 @@ queued_or_running() {
   sample "$scan" num_samples=101 -H 'Transfer-Encoding: chunked'
   is_problem 422 impossible num_samples
   post "$scan" 'point_cloud_range=-100,-100,-100,100,100,100&voxel_size=0.01,0.01,0.01&fps=500'
-  is_problem 422 impossible
+  is_problem 422 impossible fps
   has "$(json 'd["detail"]')" 'voxels times samples'
   ask /v1/status
   is "$(json 'd["limits"]["max_sampling_work"]')" 100000
