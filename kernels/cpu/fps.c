@@ -41,6 +41,7 @@ static int32_t find_candidates(const float *rows, int32_t columns, int32_t count
 enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const float *rows, const int32_t *counts,
                                struct vx_error *error) {
   const struct vx_sampling_params *sampling = &job->params.sampling;
+  int64_t began = cpu_now_ns();
   fps->job = job;
   fps->rows = rows;
   fps->counts = counts;
@@ -57,6 +58,7 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const fl
     job->counts.kept = candidates;
     job->counts.not_finite = job->counts.received - candidates;
   }
+  job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
   return status;
 }
 
@@ -111,7 +113,7 @@ enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void
     rows += (int64_t)fps->counts[cloud] * job->params.num_features;
     before += samples;
   }
-  job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
+  job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
   return VX_OK;
 }
 
@@ -153,8 +155,10 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
   if (status != VX_OK) {
     return status;
   }
+  int64_t began = cpu_now_ns();
   float *widened = lay_out(&fps, &lane->scratch, job, sizes);
   const float *points = cpu_float_points(job, sizes.points * job->params.num_features, widened);
+  job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
   status = cpu_fps_prepare(&fps, job, points, job->point_counts, error);
   if (status != VX_OK || job->params.tensors == 0) {
     return status;

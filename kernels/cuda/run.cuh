@@ -267,7 +267,7 @@ VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publi
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error);
-// The next two need run->sizes; the second one for hashed cells only.
+// By cub: lists that are too long for any block; rows of hashed cells, once run->sizes is known.
 VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_sort_rows(const struct cuda_run *run, struct vx_error *error);
 // Orders rows by their slots, where each cell has its own.
