@@ -1,4 +1,4 @@
-// Loading, running, timing and comparing for voxel-bench; see bench_run.h.
+// Loading, running, timing and comparing for the benchmarks; see bench_run.h.
 #include "tests/bench/bench_run.h"
 
 #include <errno.h>
@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
+
+#include "tests/bench/timing.h"
 
 // --- Scans --------------------------------------------------------------------------------------------------------------
 
 static bool complain(const char *what, const char *why) {
-  fprintf(stderr, "voxel-bench: %s: %s\n", what, why);
+  fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
   return false;
 }
 
@@ -52,20 +53,11 @@ void bench_unload(struct bench_scan *scan) {
 
 // --- Time -----------------------------------------------------------------------------------------------------------------
 
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
+double bench_now_ms(void) { return timing_now_us() / 1e3; }
 
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static struct bench_timing timing_of(double *ms, int count) {
-  qsort(ms, (size_t)count, sizeof *ms, by_value);
-  return (struct bench_timing){(ms[count / 2] + ms[(count - 1) / 2]) / 2, ms[0]};
+struct bench_timing bench_timing_of(double *ms, int count) {
+  double median = timing_median(ms, count);
+  return (struct bench_timing){median, ms[0]};
 }
 
 // --- Backends -------------------------------------------------------------------------------------------------------------
@@ -141,14 +133,14 @@ bool bench_backend_run(struct bench_backend *backend, const struct vx_params *pa
   struct vx_job job;
   if (!take_in(backend, scan)) return false;
   for (int i = -warm_up; i < repeat; i++) {
-    double begin = now_ms();
+    double begin = bench_now_ms();
     if (!run_once(backend, params, scan, &job)) return false;
     if (i < 0) continue;
-    wall[i] = now_ms() - begin;
+    wall[i] = bench_now_ms() - begin;
     for (int s = 0; s < VX_STAGE_COUNT; s++) stage[s][i] = (double)job.stage_ns[s] / 1e6;
   }
-  result->wall = timing_of(wall, repeat);
-  for (int s = 0; s < VX_STAGE_COUNT; s++) result->stage_ms[s] = timing_of(stage[s], repeat).median_ms;
+  result->wall = bench_timing_of(wall, repeat);
+  for (int s = 0; s < VX_STAGE_COUNT; s++) result->stage_ms[s] = bench_timing_of(stage[s], repeat).median_ms;
   result->voxels = job.counts.voxels_kept;
   result->dropped = job.counts.voxels_dropped;
   return true;
@@ -159,11 +151,11 @@ bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *sca
   static double wall[BENCH_MAX_REPEAT];
   memset(result, 0, sizeof *result);
   for (int i = -warm_up; i < repeat; i++) {
-    double begin = now_ms();
+    double begin = bench_now_ms();
     if (!plain_run(plain, scan->points, scan->rows)) return complain("plain voxelizer", "out of memory");
-    if (i >= 0) wall[i] = now_ms() - begin;
+    if (i >= 0) wall[i] = bench_now_ms() - begin;
   }
-  result->wall = timing_of(wall, repeat);
+  result->wall = bench_timing_of(wall, repeat);
   result->voxels = plain->voxels;
   result->dropped = plain->occupied - plain->voxels;
   return true;

@@ -1,4 +1,4 @@
-// What voxel-bench measures with: scans in memory, a backend run in-process through its table of functions, timings, and the
+// What voxel-bench and fps-bench measure with: scans in memory, a backend run in-process through its table of functions, timings, and the
 // comparison of a backend's rows with the plain voxelizer's.
 //
 // One thread. Every struct belongs to its caller; what fails says why on standard error and returns false.
@@ -37,6 +37,10 @@ struct bench_backend {
 };
 
 enum { BENCH_MAX_REPEAT = 10000 };
+
+double bench_now_ms(void);
+// Of so many runs, which it sorts.
+struct bench_timing bench_timing_of(double *ms, int count);
 
 VX_WARN_UNUSED bool bench_load(const char *path, size_t row_bytes, struct bench_scan *scan);
 void bench_unload(struct bench_scan *scan);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "kernels/cpu/sample.h"
 #include "tests/bench/bench_run.h"
@@ -109,29 +108,13 @@ static int parse_options(int argc, char **argv, struct options *options) {
 
 // --- Measuring ------------------------------------------------------------------------------------------------------------
 
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static struct bench_timing timing_of(double *ms, int count) {
-  qsort(ms, (size_t)count, sizeof *ms, by_value);
-  return (struct bench_timing){(ms[count / 2] + ms[(count - 1) / 2]) / 2, ms[0]};
-}
-
 static bool run_ours(struct fps_bench *bench, const struct cpu_sample_task *task, struct bench_timing *timing) {
   static double ms[BENCH_MAX_REPEAT];
   struct vx_error error;
   for (int i = -WARM_UP; i < bench->options.repeat; i++) {
     struct cpu_sampler sampler;
     struct cpu_arena measured = {0};
-    double begin = now_ms();
+    double begin = bench_now_ms();
     cpu_sampler_lay_out(&sampler, &measured, task->num_points);
     if (cpu_arena_reserve(&bench->arena, &measured, &error) != VX_OK) {
       fprintf(stderr, "fps-bench: %s\n", error.text);
@@ -139,9 +122,9 @@ static bool run_ours(struct fps_bench *bench, const struct cpu_sample_task *task
     }
     cpu_sampler_lay_out(&sampler, &bench->arena, task->num_points);
     if (!cpu_sample(&sampler, task)) return false;
-    if (i >= 0) ms[i] = now_ms() - begin;
+    if (i >= 0) ms[i] = bench_now_ms() - begin;
   }
-  *timing = timing_of(ms, bench->options.repeat);
+  *timing = bench_timing_of(ms, bench->options.repeat);
   return true;
 }
 
@@ -149,12 +132,12 @@ static struct bench_timing run_plain(const struct fps_bench *bench, const struct
                                      float *nearest) {
   static double ms[BENCH_MAX_REPEAT];
   for (int i = 0; i < bench->options.plain_repeat; i++) {
-    double begin = now_ms();
+    double begin = bench_now_ms();
     plain_sample(task->points, task->columns, task->num_points, task->num_samples, task->start, nearest, task->indices,
                  task->distances);
-    ms[i] = now_ms() - begin;
+    ms[i] = bench_now_ms() - begin;
   }
-  return timing_of(ms, bench->options.plain_repeat);
+  return bench_timing_of(ms, bench->options.plain_repeat);
 }
 
 static bool write_indices(const char *path, const struct cpu_sample_task *task) {

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cuda_runtime_api.h>
 
@@ -19,6 +18,7 @@
 #include "api/presets.h"
 #include "api/query.h"
 #include "kernels/kernels.h"
+#include "tests/bench/timing.h"
 
 enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
@@ -62,22 +62,6 @@ struct gpu {
   size_t output_bytes;
   struct vx_layout layout;
 };
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-  qsort(values, (size_t)count, sizeof *values, by_value);
-  return (values[count / 2] + values[(count - 1) / 2]) / 2;
-}
-
-static double now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct gpu *gpu = cls;
@@ -155,13 +139,13 @@ static bool time_rounds(struct gpu *gpu, const struct vx_params *params, const s
                          .output = give_output,
                          .output_cls = gpu,
                          .voxel_counts = &times->voxels};
-    double begin = now_us();
+    double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
       return false;
     }
     if (i < 0) continue;
-    us[WHOLE][i] = now_us() - begin;
+    us[WHOLE][i] = timing_now_us() - begin;
     us[IN][i] = (double)job.stage_ns[VX_STAGE_COPY_IN] / 1e3;
     us[VOXELIZE][i] = (double)job.stage_ns[VX_STAGE_VOXELIZE] / 1e3;
     us[FEATURES][i] = (double)job.stage_ns[VX_STAGE_FEATURES] / 1e3;
@@ -170,12 +154,12 @@ static bool time_rounds(struct gpu *gpu, const struct vx_params *params, const s
     times->in_bytes += (double)frame->bytes / repeat;
     times->out_bytes += (double)gpu->layout.bytes / repeat;
   }
-  times->in_us = median(us[IN], repeat);
-  times->voxelize_us = median(us[VOXELIZE], repeat);
-  times->features_us = median(us[FEATURES], repeat);
-  times->device_us = median(us[DEVICE], repeat);
-  times->out_us = median(us[OUT], repeat);
-  times->whole_us = median(us[WHOLE], repeat);
+  times->in_us = timing_median(us[IN], repeat);
+  times->voxelize_us = timing_median(us[VOXELIZE], repeat);
+  times->features_us = timing_median(us[FEATURES], repeat);
+  times->device_us = timing_median(us[DEVICE], repeat);
+  times->out_us = timing_median(us[OUT], repeat);
+  times->whole_us = timing_median(us[WHOLE], repeat);
   return true;
 }
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "kernels/kernels.h"
+#include "tests/bench/bench_run.h"
+#include "tests/bench/timing.h"
 
 enum { MAX_CLOUDS = 32, MAX_REPEAT = 1000, COLUMNS = 4, WARM_UP = 2 };
 
@@ -29,17 +29,6 @@ struct side {
   void *output;
   size_t output_bytes;
 };
-
-static int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double now_us(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
 
 static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct side *side = cls;
@@ -88,31 +77,31 @@ static bool time_side(struct side *side, const struct work *work, const void *po
                          .output_cls = side,
                          .voxel_counts = voxels};
     job.params.sampling = (struct vx_sampling_params){.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX};
-    double begin = now_us();
+    double begin = timing_now_us();
     if (side->backend->run(side->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-fps-bench: %s\n", error.text);
       return false;
     }
     if (i < 0) continue;
     us[0][i] = (double)job.stage_ns[VX_STAGE_SAMPLE] / 1e3;
-    us[1][i] = now_us() - begin;
+    us[1][i] = timing_now_us() - begin;
   }
-  for (int k = 0; k < 2; k++) qsort(us[k], (size_t)repeat, sizeof us[k][0], by_value);
-  *sample_us = us[0][repeat / 2];
-  *whole_us = us[1][repeat / 2];
+  *sample_us = timing_median(us[0], repeat);
+  *whole_us = timing_median(us[1], repeat);
   return true;
 }
 
-static bool bench(struct side sides[2], const struct work *work, const float *scan, int32_t scan_rows, int repeat) {
-  int32_t rows = work->points ? work->points : scan_rows;
+static bool bench(struct side sides[2], const struct work *work, const struct bench_scan *scan, int repeat) {
+  int32_t rows = work->points ? work->points : scan->rows;
   size_t row_bytes = COLUMNS * sizeof(float), bytes = (size_t)work->clouds * (size_t)rows * row_bytes;
   char *points = sides[0].backend->host_alloc(sides[0].device, bytes);
   double device_us, gpu_us, sample_us, cpu_us;
   if (!points) return false;
   for (int32_t cloud = 0; cloud < work->clouds; cloud++)
     for (int32_t i = 0; i < rows; i++) {
-      int64_t from = ((int64_t)i * scan_rows / rows + cloud * 37) % scan_rows;
-      memcpy(points + ((size_t)cloud * (size_t)rows + (size_t)i) * row_bytes, scan + from * COLUMNS, row_bytes);
+      int64_t from = ((int64_t)i * scan->rows / rows + cloud * 37) % scan->rows;
+      memcpy(points + ((size_t)cloud * (size_t)rows + (size_t)i) * row_bytes,
+             (const char *)scan->points + (size_t)from * row_bytes, row_bytes);
     }
   bool good = time_side(&sides[0], work, points, rows, repeat, &device_us, &gpu_us) &&
               time_side(&sides[1], work, points, rows, repeat / 3 + 1, &sample_us, &cpu_us);
@@ -130,32 +119,10 @@ static bool bench(struct side sides[2], const struct work *work, const float *sc
   return good;
 }
 
-static float *load(const char *directory, int32_t *rows) {
-  char path[1024];
-  snprintf(path, sizeof path, "%s/kitti_raw_00.bin", directory);
-  FILE *file = fopen(path, "rb");
-  if (!file) {
-    printf("gpu-fps-bench: there is no %s\n", path);
-    return NULL;
-  }
-  fseek(file, 0, SEEK_END);
-  size_t bytes = (size_t)ftell(file);
-  rewind(file);
-  float *scan = malloc(bytes);
-  if (scan && fread(scan, 1, bytes, file) != bytes) {
-    free(scan);
-    scan = NULL;
-  }
-  fclose(file);
-  *rows = (int32_t)(bytes / (COLUMNS * sizeof *scan));
-  return scan;
-}
-
 int main(int argc, char **argv) {
   const char *directory = "../shared/data";
   long repeat = 15;
   struct side sides[2];
-  int32_t rows = 0;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--repeat") == 0 && i + 1 < argc)
       repeat = strtol(argv[++i], NULL, 10);
@@ -168,14 +135,15 @@ int main(int argc, char **argv) {
   }
   if (!open_side(&sides[0], vx_backend_find("cuda"))) return 77;
   if (!open_side(&sides[1], &vx_cpu_backend)) return 1;
-  float *scan = load(directory, &rows);
-  if (!scan) return 0;
+  char path[1024];
+  struct bench_scan scan;
+  snprintf(path, sizeof path, "%s/kitti_raw_00.bin", directory);
+  if (!bench_load(path, COLUMNS * sizeof(float), &scan)) return 0;  // it has said why
   printf("medians of %ld, us\n%-22s | %9s %7s %8s %9s | %9s | %9s %9s |\n", repeat, "clouds x points", "device",
          "target", "a sample", "whole", "CPU whole", "OpenPCDet", "QuickFPS");
   bool good = true;
-  for (size_t i = 0; i < sizeof works / sizeof *works; i++)
-    good = bench(sides, &works[i], scan, rows, (int)repeat) && good;
-  free(scan);
+  for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(sides, &works[i], &scan, (int)repeat) && good;
+  bench_unload(&scan);
   close_side(&sides[0]);
   close_side(&sides[1]);
   return good ? 0 : 1;
