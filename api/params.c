@@ -197,7 +197,8 @@ static bool check_sampling(struct job_request *request, struct problem *problem)
   bool wanted = request->num_sample_counts > 0;
   if (request->kind == JOB_FPS && !wanted)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_samples", "num_samples is missing");
-  if (!wanted && is_given(request, "start"))
+  // Where fps is off by name, a preset's start goes with it.
+  if (!wanted && is_given(request, "start") && !is_given(request, "fps"))
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given, but fps is not");
   sampling->from = !wanted ? VX_SAMPLE_NONE : request->kind == JOB_FPS ? VX_SAMPLE_POINTS : VX_SAMPLE_VOXELS;
   sampling->stacked = request->num_sample_counts > 1;
@@ -229,25 +230,35 @@ static bool split_points(struct job_request *request, int64_t rows, struct probl
                      "point_counts add up to %lld points but the body has %lld", (long long)sum, (long long)rows);
 }
 
+const char *job_request_samples_name(const struct job_request *request) {
+  return request->kind == JOB_FPS ? "num_samples" : "fps";
+}
+
+// Without `start` first, so that what fails with it is its fault.
+static bool check_samples(const struct job_request *request, struct problem *problem) {
+  const struct vx_sampling_params *sampling = &request->job.sampling;
+  struct vx_sampling_params from_first = *sampling;
+  struct vx_error error;
+  from_first.start = 0;
+  if (vx_check_samples(&from_first, request->num_clouds, request->point_counts, request->sample_counts, &error) !=
+      VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, job_request_samples_name(request), "%s", error.text);
+  if (vx_check_samples(sampling, request->num_clouds, request->point_counts, request->sample_counts, &error) != VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, "start", "%s", error.text);
+  return true;
+}
+
 // How many samples each cloud has.
 static bool split_samples(struct job_request *request, struct problem *problem) {
   const struct vx_sampling_params *sampling = &request->job.sampling;
-  const char *name = request->kind == JOB_FPS ? "num_samples" : "fps";
-  struct vx_error error;
+  const char *name = job_request_samples_name(request);
   if (sampling->stacked && request->num_sample_counts != request->num_clouds)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %d numbers, one a cloud, and the batch %d", name,
                        (int)request->num_sample_counts, (int)request->num_clouds);
   for (int32_t i = 1; !sampling->stacked && i < request->num_clouds; i++)
     request->sample_counts[i] = request->sample_counts[0];
-  for (int32_t i = 0; i < request->num_clouds && request->kind == JOB_FPS; i++)
-    if (request->sample_counts[i] <= request->point_counts[i] && request->sample_counts[i] > 0 &&
-        sampling->start >= request->point_counts[i])
-      name = "start";
   // How many voxels there are shows only when they are made.
-  if (sampling->from == VX_SAMPLE_POINTS &&
-      vx_check_samples(sampling, request->num_clouds, request->point_counts, request->sample_counts, &error) != VX_OK)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, name, "%s", error.text);
-  return true;
+  return sampling->from == VX_SAMPLE_VOXELS || check_samples(request, problem);
 }
 
 bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem) {

@@ -1,5 +1,5 @@
-// The parameters of POST /v1/voxelize and POST /v1/fps: one row a parameter, read by the query, the presets, the metadata, the error texts,
-// --describe and the documentation test.
+// The parameters of POST /v1/voxelize and POST /v1/fps: one row a parameter, read by the query, the presets, the metadata, the
+// error texts, --describe and the documentation test.
 //
 // The tables are immutable; a request belongs to its caller. Any thread.
 #ifndef VOXELD_PARAMS_H
@@ -53,6 +53,9 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
 // Splits `rows` points into clouds: fills point_counts with one entry where the query gave none, and sample_counts. False where
 // they do not add up, or the clouds cannot be sampled so.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem);
+
+// The parameter that says how many samples there are.
+const char *job_request_samples_name(const struct job_request *request);
 
 // Bytes of one row of the body.
 size_t job_request_row_bytes(const struct job_request *request);

@@ -40,10 +40,7 @@ static bool is_repeated(const struct query *query, const char *name) {
 bool job_request_from_query(struct job_request *request, enum job_kind kind, const struct query *query,
                             const struct presets *presets, struct problem *problem) {
   if (!start_from(request, kind, query, presets, problem)) return false;
-  // A query that asks for other features than its preset, or for samples where that has none, means their tensors, not the
-  // preset's list.
   bool sampled = request->num_sample_counts > 0;
-  if (find_item(query, "feature") || (find_item(query, "fps") && !sampled)) job_request_unset_outputs(request);
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!set_item(request, item, problem)) return false;
@@ -52,5 +49,9 @@ bool job_request_from_query(struct job_request *request, enum job_kind kind, con
     if (is_repeated(query, name))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
   }
+  // A query that asks for other features than its preset, or for samples where that has none, or for none, means their
+  // tensors, not the preset's list.
+  bool other = find_item(query, "feature") || sampled != (request->num_sample_counts > 0);
+  if (other && !find_item(query, "outputs")) job_request_unset_outputs(request);
   return job_request_finish(request, problem);
 }

@@ -108,10 +108,12 @@ static bool read_numbers(const char *cursor, const char *end, int32_t *out, int3
   return list_ended(cursor, end);
 }
 
+static bool is_off(const char *value, const char *end) { return end - value == 3 && memcmp(value, "off", 3) == 0; }
+
 // Where nothing need be sampled, "off" says so.
 static bool read_samples(const struct param *param, const char *cursor, const char *end, struct job_request *request) {
   request->num_sample_counts = 0;
-  if (param->initial && end - cursor == 3 && memcmp(cursor, "off", 3) == 0) return true;
+  if (param->initial && is_off(cursor, end)) return true;
   return read_numbers(cursor, end, request->sample_counts, &request->num_sample_counts);
 }
 
@@ -119,7 +121,7 @@ static bool read_block_filter(const char *cursor, const char *end, struct vx_blo
   char item[64];
   int64_t factor, size;
   *out = (struct vx_block_filter){.enabled = false};
-  if (end - cursor == 3 && memcmp(cursor, "off", 3) == 0) return true;
+  if (is_off(cursor, end)) return true;
   if (!next_item(&cursor, end, item, sizeof item) || !parse_int(item, 1, INT32_MAX, &factor)) return false;
   if (!next_item(&cursor, end, item, sizeof item) || !parse_int(item, 1, VX_MAX_BLOCK_SIZE, &size)) return false;
   if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out->low)) return false;
@@ -166,8 +168,8 @@ bool param_read(const struct param *param, const char *value, size_t length, str
     case TYPE_BLOCK_FILTER: return read_block_filter(value, end, field);
     case TYPE_COUNTS: return read_numbers(value, end, request->point_counts, &request->num_clouds);
     case TYPE_SAMPLES: return read_samples(param, value, end, request);
-    case PARAM_TYPES: break;
     case TYPE_PRESET: return read_text(value, end, field);
+    case PARAM_TYPES: break;
   }
   return false;
 }

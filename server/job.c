@@ -83,19 +83,21 @@ static bool write_metadata(struct request *request) {
 
 // What a backend refuses of a sampling is how much of it was asked for.
 static const char *parameter_at_fault(const struct request *request, enum vx_status status) {
-  bool sampled = request->asked.job.sampling.from != VX_SAMPLE_NONE;
-  if (status != VX_REFUSED || request->output_refused || !sampled) return NULL;
-  return request->asked.kind == JOB_FPS ? "num_samples" : "fps";
+  bool sampled = request_lane_use(request) == VX_LANE_SAMPLE;
+  return status == VX_REFUSED && !request->output_refused && sampled ? job_request_samples_name(&request->asked) : NULL;
+}
+
+static bool ended_early(struct request *request, const struct vx_error *error) {
+  if (atomic_load(&request->server->hurry))
+    return problem_set(&request->problem, PROBLEM_DRAINING, NULL, DRAIN_IS_OVER);
+  return problem_set(&request->problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", error->text,
+                     (long long)((clock_ns() - request->queued_ns) / NS_PER_MS));
 }
 
 static bool failed(struct request *request, enum vx_status status, const struct vx_error *error) {
-  static const enum problem_kind kinds[VX_STATUS_COUNT] = {[VX_STOPPED] = PROBLEM_DEADLINE,
-                                                           [VX_REFUSED] = PROBLEM_IMPOSSIBLE,
-                                                           [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
-                                                           [VX_DEVICE_LOST] = PROBLEM_DEFECT};
-  if (status == VX_STOPPED)
-    return problem_set(&request->problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", error->text,
-                       (long long)((clock_ns() - request->queued_ns) / NS_PER_MS));
+  static const enum problem_kind kinds[] = {
+      [VX_REFUSED] = PROBLEM_IMPOSSIBLE, [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL, [VX_DEVICE_LOST] = PROBLEM_DEFECT};
+  if (status == VX_STOPPED) return ended_early(request, error);
   return problem_set(&request->problem, kinds[status], parameter_at_fault(request, status), "%s", error->text);
 }
 
@@ -168,9 +170,6 @@ static bool run(struct request *request, struct worker *worker) {
                        (long long)((now_ns - request->queued_ns) / NS_PER_MS));
   prepare(request, now_ns);
   enum vx_status status = run_lanes(request, worker, &error);
-  if (status == VX_STOPPED && atomic_load(&request->server->hurry))
-    return problem_set(&request->problem, PROBLEM_DRAINING, NULL,
-                       "the server is stopping and its time to drain is over");
   if (status != VX_OK) return failed(request, status, &error);
   request->answer.total_ns = clock_ns() - request->started_ns;
   if (request->metadata_only) {

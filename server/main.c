@@ -143,14 +143,15 @@ static bool drain(void) {
   if (!wait_until(&server.requests.active, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "waiting jobs are refused");
     for (int use = 0; use < VX_LANE_USES; use++)
-      refuse(queue_take_all(&server.queues[use]), PROBLEM_DRAINING,
-             "the server is stopping and its time to drain is over");
+      refuse(queue_take_all(&server.queues[use]), PROBLEM_DRAINING, DRAIN_IS_OVER);
     atomic_store(&server.hurry, true);
   }
   // Refusals and pages that are being sent; a client that goes on trickling a refused body is not waited for.
   (void)wait_until(&server.requests.open, clock_ns() + NS_PER_S);
   for (int use = 0; use < VX_LANE_USES; use++) queue_close(&server.queues[use]);
-  if (!wait_until(&server.workers.running, clock_ns() + 5 * NS_PER_S)) return false;
+  int64_t until_ns = clock_ns() + 5 * NS_PER_S;
+  for (int use = 0; use < VX_LANE_USES; use++)
+    if (!wait_until(&server.workers.running[use], until_ns)) return false;
   // The answers of jobs that ended only now.
   (void)wait_until(&server.requests.active, clock_ns() + NS_PER_S);
   return true;

@@ -168,7 +168,8 @@ static void write_active(struct server *server, const char *name, struct text *o
 }
 static void write_running(struct server *server, const char *name, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++)
-    text_printf(out, "%s{lanes=\"%s\"} %lld\n", name, lane_use_names[use], workers_running(&server->workers, use));
+    text_printf(out, "%s{lanes=\"%s\"} %lld\n", name, lane_use_names[use],
+                (long long)atomic_load(&server->workers.running[use]));
 }
 static void write_connections(struct server *server, const char *name, struct text *out) {
   sample(out, name, (unsigned long long)atomic_load(&server->watcher.connections));

@@ -65,7 +65,8 @@ static bool write_status(struct server *server, const char *name, struct text *o
   static const char *const lanes[VX_LANE_USES][2] = {{"workers", "queue"}, {"sampling_workers", "sampling_queue"}};
   for (int use = 0; use < VX_LANE_USES; use++) {
     text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lanes[use][0],
-                (long long)workers_at_work(&server->workers, use), workers_running(&server->workers, use));
+                (long long)workers_at_work(&server->workers, use),
+                (long long)atomic_load(&server->workers.running[use]));
     text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lanes[use][1],
                 (long long)queue_depth(&server->queues[use]), (long long)options->queue_depth);
   }

@@ -73,12 +73,6 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 
 // ---- body -------------------------------------------------------------------------------------------------------------
 
-static void give_back(struct request *request, struct buffer *buffer) {
-  if (request_lane_use(request) == VX_LANE_SAMPLE)
-    atomic_fetch_sub(&request->server->sampling_bytes, (long long)buffer->capacity);
-  buffer_give(buffer);
-}
-
 struct buffer *request_take_buffer(struct request *request, size_t bytes) {
   struct server *server = request->server;
   long long capacity = (long long)buffer_capacity(bytes);
@@ -91,7 +85,11 @@ struct buffer *request_take_buffer(struct request *request, size_t bytes) {
 }
 
 void request_give_input(struct request *request) {
-  if (request->input) give_back(request, request->input);
+  struct buffer *input = request->input;
+  if (!input) return;
+  if (request_lane_use(request) == VX_LANE_SAMPLE)
+    atomic_fetch_sub(&request->server->sampling_bytes, (long long)input->capacity);
+  buffer_give(input);
   request->input = NULL;
 }
 

@@ -22,6 +22,8 @@
 // What a worker sends to the process itself, for main to wake.
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
+#define DRAIN_IS_OVER "the server is stopping and its time to drain is over"  // what jobs that are not done are told
+
 enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
 
 struct server {

@@ -40,8 +40,6 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
   return at_work;
 }
 
-long long workers_running(struct workers *workers, enum vx_lane_use use) { return atomic_load(&workers->busy[use]); }
-
 // ---- threads ----------------------------------------------------------------------------------------------------------
 
 static void *worker_main(void *argument) {
@@ -53,11 +51,9 @@ static void *worker_main(void *argument) {
   while (stand_by(worker, workers) && (request = queue_pop(queue, &worker->waiter))) {
     // Its GPU may have been lost while it waited: then others do better.
     if (!is_needed(worker, &server->devices) && queue_push(queue, request)) continue;
-    atomic_fetch_add(&workers->running, 1);
-    atomic_fetch_add(&workers->busy[worker->use], 1);
+    atomic_fetch_add(&workers->running[worker->use], 1);
     request_run(request, worker);
-    atomic_fetch_sub(&workers->busy[worker->use], 1);
-    atomic_fetch_sub(&workers->running, 1);
+    atomic_fetch_sub(&workers->running[worker->use], 1);
     request_resume(request);
   }
   return NULL;

@@ -32,9 +32,8 @@ struct workers {
   int64_t count;
   struct worker *worker;  // [count]
   struct devices *devices;
-  atomic_llong running;             // jobs on a lane now
-  atomic_llong busy[VX_LANE_USES];  // the same, by what the lane is for
-  pthread_mutex_t lock;             // of standing by
+  atomic_llong running[VX_LANE_USES];  // jobs on a lane now, by what it is for
+  pthread_mutex_t lock;                // of standing by
   pthread_cond_t needed;
   bool stopping;
 };
@@ -47,8 +46,6 @@ void workers_destroy(struct workers *workers);
 
 // How many take jobs of that use now; the others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
-// How many of them have one.
-long long workers_running(struct workers *workers, enum vx_lane_use use);
 // To be called when a device is lost: those that stood by for that begin to work.
 void workers_wake(struct workers *workers);
 

@@ -339,6 +339,26 @@ queued_or_running() {
   is "$(json 'd["workers"]["count"], d["sampling_workers"]["count"], d["sampling_queue"]["limit"]')" '(1, 1, 64)'
 }
 
+@test "a preset may sample, and its sampling be turned off" {
+  mkdir "$BATS_TEST_TMPDIR/presets"
+  cat >"$BATS_TEST_TMPDIR/presets/keypoints.json" <<'JSON'
+{"description": "samples", "parameters": {"point_cloud_range": [-100, -100, -10, 100, 100, 10], "voxel_size": [1, 1, 1],
+ "fps": 10, "start": 1, "outputs": ["sampled_points"]}}
+JSON
+  start_daemon --presets-dir "$BATS_TEST_TMPDIR/presets"
+  own=$daemon
+  shapes='{n: t["shape"][:2] for n, t in d.items() if n[0] != "_"}'
+  post "$scan" preset=keypoints
+  is "$(tensor "$shapes")" "{'sampled_points': [1, 10]}"
+  post "$scan" 'preset=keypoints&fps=3'
+  is "$(tensor "$shapes")" "{'sampled_points': [1, 3]}"
+  post "$scan" 'preset=keypoints&fps=off'
+  is "$code" 200
+  is "$(tensor 'sorted(n for n in d if n[0] != "_")')" "['voxel_coords', 'voxel_features', 'voxel_num_points']"
+  stop_daemon
+  own=
+}
+
 @test "voxels are made while samples are chosen, and the end of the drain ends those" {
   start_daemon --workers 1 --sampling-workers 1 --streams 1 --sampling-streams 1 --max-sampling-work 1000000000000 \
     --max-timeout-ms 600000 --drain-timeout-s 0

@@ -262,6 +262,7 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
       {"num_samples=11", 10, 999, "num_samples", 0},
       {"num_samples=1&start=10", 10, 99, "start", 0},
       {"num_samples=1&start=9", 10, 99, NULL, 1},
+      {"num_samples=9,5&point_counts=5,10&start=10", 15, 999, "num_samples", 0},
       {"num_samples=0&start=9", 0, 1, NULL, 0},
       {"num_samples=1&point_counts=4", 10, 99, "point_counts", 0},
   };
