@@ -59,7 +59,11 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   struct server *server = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *peer = info ? watcher_opened(&server->watcher, info->connect_fd) : NULL;
+    char address[64];
+    *peer = NULL;
+    if (!info) return;
+    listener_peer(info->connect_fd, address, sizeof address);
+    *peer = watcher_opened(&server->watcher, info->connect_fd, address);
   } else if (*peer) {
     watcher_closed(&server->watcher, *peer);
     *peer = NULL;

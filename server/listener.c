@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +92,27 @@ int listener_open(const char *where, char *address, size_t address_size, char *e
   if (failed) return fail(fd, where, failed, strerror(reason), error, error_size);
   write_address(fd, address, address_size);
   return fd;
+}
+
+void listener_peer(int fd, char *address, size_t address_size) {
+  union {
+    struct sockaddr any;
+    struct sockaddr_in6 in6;
+    struct sockaddr_storage room;
+  } peer;
+  struct ucred user;
+  socklen_t length = sizeof peer, user_length = sizeof user;
+  char host[64];
+  snprintf(address, address_size, "unknown");
+  if (getpeername(fd, &peer.any, &length) != 0) return;
+  if (peer.any.sa_family == AF_UNIX) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &user_length) == 0)
+      snprintf(address, address_size, "unix:%u", (unsigned)user.uid);
+    return;
+  }
+  if (getnameinfo(&peer.any, length, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0) return;
+  bool wrapped = peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.in6.sin6_addr);
+  snprintf(address, address_size, "%s", wrapped ? strrchr(host, ':') + 1 : host);
 }
 
 void listener_close(const char *where, int fd) {

@@ -2,10 +2,8 @@
 #include "server/request.h"
 
 #include <assert.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "server/clock.h"
 #include "server/log.h"
@@ -215,16 +213,8 @@ static void log_request(struct request *request, bool aborted) {
   log_begin(&line, LOG_INFO, "request");
   if (!line.wanted) return;
   log_string(&line, "id", request->id);
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  char client[64] = "unix";
-  if (info && info->client_addr && info->client_addr->sa_family != AF_UNIX) {
-    socklen_t length =
-        info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-    if (getnameinfo(info->client_addr, length, client, sizeof client, NULL, 0, NI_NUMERICHOST) != 0)
-      strcpy(client, "unknown");
-  }
-  log_string(&line, "client", client);
+  log_string(&line, "client", request->peer->address);
+  if (request->user[0]) log_string(&line, "user", request->user);
   log_string(&line, "endpoint", route_of(request->endpoint)->path);
   if (!aborted) log_integer(&line, "status", problem_info(request->problem.kind)->status);
   if (request->problem.kind && !aborted) log_string(&line, "reason", problem_info(request->problem.kind)->name);
@@ -297,7 +287,7 @@ struct request *request_open(struct server *server, struct MHD_Connection *conne
   request->uri_sound = uri_sound;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
-  request->id[0] = '\0';
+  request->id[0] = request->user[0] = '\0';
   request->metadata_only = request->output_ready = false;
   request->counted_open = request->counted_active = false;
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;

@@ -25,11 +25,12 @@ static uint64_t event_key(uint32_t generation, int fd) { return (uint64_t)genera
 
 // ---- peers ------------------------------------------------------------------------------------------------------------
 
-struct peer *watcher_opened(struct watcher *watcher, int fd) {
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return NULL;
   struct peer *peer = &watcher->peers[fd];
   pthread_mutex_lock(&watcher->lock);
   *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true, .since_ns = clock_ns()};
+  snprintf(peer->address, sizeof peer->address, "%s", address);
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = event_key(peer->generation, fd)};
   bool watched = epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;

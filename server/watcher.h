@@ -33,6 +33,7 @@ enum peer_phase {
 
 struct peer {
   int fd;
+  char address[64];           // whose: an IP address, or unix:UID
   uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
   atomic_int phase;           // enum peer_phase
   atomic_bool gone;           // the client cannot read an answer any more
@@ -80,8 +81,8 @@ VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_
 void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
 void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
 
-// A connection was accepted: its peer, or NULL where it cannot be watched.
-struct peer *watcher_opened(struct watcher *watcher, int fd);
+// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied.
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address);
 // Before the library closes the descriptor.
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 
