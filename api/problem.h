@@ -24,9 +24,11 @@
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
+  X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client has its share of the server already")                  \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
+  X(CONNECTIONS_FULL, 503, "connections-full", 1, "There are as many connections as there may be")                     \
   X(NOT_READY, 503, "not-ready", 1, "The server is starting or has no working backend")                                \
   X(DRAINING, 503, "draining", 1, "The server is stopping")                                                            \
   X(DEADLINE, 504, "deadline", 0, "The job did not begin, or still sampled, at its deadline")

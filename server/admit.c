@@ -74,8 +74,8 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of others.
-static void take_id(struct request *request) {
+// A new id is unlike any other of this process and, surely enough, of others.
+void request_take_id(struct request *request) {
   static atomic_uint_fast64_t counter;
   const char *own = header(request, "X-Request-Id");
   if (own && id_is_sound(own)) {
@@ -163,16 +163,16 @@ static bool check_rows(struct request *request) {
   return job_request_split(&request->asked, request->body_bytes / row, &request->problem);
 }
 
-static bool reserve_input(struct request *request) {
+static bool reserve(struct request *request) {
   struct server *server = request->server;
-  if (queue_is_full(&server->queues[request_lane_use(request)]))
-    return problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
-                       (long long)server->options.queue_depth);
-  if (request->body_bytes <= 0) return true;  // of a chunked body the size is not known yet
-  request->input = request_take_buffer(request, (size_t)request->body_bytes);
-  if (request->input) return true;
-  return problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no buffer for a body of %lld bytes now",
-                     (long long)request->body_bytes);
+  request->client = clients_join(&server->clients, request->user, request->peer->address);
+  if (!request->client)
+    return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  if (!request_take_place(request)) return false;
+  // Of a chunked body the size is not known yet.
+  if (request->body_bytes <= 0 || request_take_input(request, (size_t)request->body_bytes)) return true;
+  request_leave_place(request);  // its body may take long to be swallowed
+  return false;
 }
 
 // ---- all together -----------------------------------------------------------------------------------------------------
@@ -206,11 +206,10 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->metadata_only = wants_metadata_only(request);
   return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request, heads.encoding) &&
-         read_query(request) && check_rows(request) && reserve_input(request);
+         read_query(request) && check_rows(request) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
-  take_id(request);
   if (decide(request, method, path, early)) return true;
   // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
   const char *expect = header(request, "Expect");

@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget) {
-  *buffers = (struct buffers){.backend = backend, .device = device, .budget = budget};
+void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget,
+                  struct clients *clients) {
+  *buffers = (struct buffers){.backend = backend, .device = device, .budget = budget, .clients = clients};
   pthread_mutex_init(&buffers->lock, NULL);
 }
 
@@ -58,9 +59,8 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
   return NULL;
 }
 
-struct buffer *buffer_take(struct buffers *buffers, size_t size) {
-  int tier = tier_of(size);
-  if (tier == BUFFER_TIERS) return NULL;
+// Of the pool or, where that has none, of the system.
+static struct buffer *obtain(struct buffers *buffers, int tier) {
   size_t capacity = capacity_of(tier);
   struct buffer *evicted = NULL;
 
@@ -92,8 +92,44 @@ struct buffer *buffer_take(struct buffers *buffers, size_t size) {
   return NULL;
 }
 
+// ---- the clients' shares ----------------------------------------------------------------------------------------------
+
+static enum grant take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
+                              int64_t mine) {
+  enum grant grant = client_take(buffers->clients, client, SHARE_BYTES, bytes, mine);
+  if (grant != GRANTED || share == SHARE_BYTES) return grant;
+  grant = client_take(buffers->clients, client, share, bytes, mine);
+  if (grant != GRANTED) client_give(buffers->clients, client, SHARE_BYTES, bytes);
+  return grant;
+}
+
+static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
+  if (share != SHARE_BYTES) client_give(buffers->clients, client, share, bytes);
+  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // the client may end here
+}
+
+struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
+                           const struct buffer *beside, enum grant *grant) {
+  int tier = tier_of(size);
+  *grant = OVER_SERVER_LIMIT;
+  if (tier == BUFFER_TIERS) return NULL;
+  int64_t capacity = (int64_t)capacity_of(tier);
+  *grant = take_shares(buffers, client, share, capacity, beside ? (int64_t)beside->capacity : 0);
+  if (*grant != GRANTED) return NULL;
+  struct buffer *buffer = obtain(buffers, tier);
+  if (buffer) {
+    buffer->client = client;
+    buffer->share = share;
+  } else {
+    give_shares(buffers, client, share, capacity);
+    *grant = OVER_SERVER_LIMIT;
+  }
+  return buffer;
+}
+
 void buffer_give(struct buffer *buffer) {
   struct buffers *buffers = buffer->pool;
+  give_shares(buffers, buffer->client, buffer->share, (int64_t)buffer->capacity);
   pthread_mutex_lock(&buffers->lock);
   buffer->next = buffers->free[buffer->tier];
   buffers->free[buffer->tier] = buffer;

@@ -1,4 +1,5 @@
-// Memory for bodies and answers: tiers of sizes (powers of two from 64 KiB), each reused last in, first out, all under one budget.
+// Memory for bodies and answers: tiers of sizes (powers of two from 64 KiB), each reused last in, first out, all under one budget,
+// of which each client has a share.
 //
 // Taking a buffer never blocks: it succeeds, or the request is refused. The memory is the backend's (pinned where it wants
 // that), so that a copy to a device needs no second copy on the host. Any thread; a taken buffer belongs to its taker.
@@ -10,6 +11,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/clients.h"
 
 enum { BUFFER_SMALLEST = 16, BUFFER_TIERS = 22 };  // tiers of 2^16 .. 2^37 bytes
 
@@ -17,7 +19,9 @@ struct buffers;
 
 struct buffer {
   struct buffers *pool;
-  struct buffer *next;  // in its tier's free list
+  struct buffer *next;    // in its tier's free list
+  struct client *client;  // who holds it
+  enum share share;       // what it counts as
   int tier;
   size_t capacity;
   char *data;  // 4096-byte aligned
@@ -27,20 +31,25 @@ struct buffers {
   pthread_mutex_t lock;
   const struct vx_backend *backend;
   struct vx_device *device;
+  struct clients *clients;
   struct buffer *free[BUFFER_TIERS];
   size_t budget;
   size_t allocated;  // in use or free; never above the budget
   size_t in_use;
 };
 
-void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget);
+void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget,
+                  struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
 
 // What a buffer of `size` bytes takes from the budget; 0 where there is none so large.
 size_t buffer_capacity(size_t size);
 
-// A buffer of at least `size` bytes, or NULL where the budget or the memory is spent.
-VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, size_t size);
+// A buffer of at least `size` bytes for the client, who holds it as SHARE_BYTES, and as SHARE_SAMPLING_BYTES too where that is
+// asked. `beside` (or NULL) is what the same request holds already. NULL with OVER_CLIENT_SHARE, or with OVER_SERVER_LIMIT where
+// the budget or the memory is spent.
+VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
+                                          const struct buffer *beside, enum grant *grant);
 void buffer_give(struct buffer *buffer);
 
 struct buffers_use {

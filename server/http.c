@@ -33,16 +33,17 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
   return strncmp(uri + strlen(uri) + 1, version, strlen(version)) == 0 ? &sound_line : &unsound_line;
 }
 
-static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound) {
+static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound,
+                                    const char *version) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   struct peer *peer = info ? info->socket_context : NULL;
-  return peer ? request_open(server, connection, peer, uri_sound) : NULL;  // without one it cannot be watched
+  if (!peer || peer_is_failed(peer)) return NULL;  // without a peer it cannot be watched
+  return request_open(server, connection, peer, uri_sound, strcmp(version, MHD_HTTP_VERSION_1_1) == 0);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
-  (void)version;
-  if (is_line_mark(*request_cls)) *request_cls = open_request(cls, connection, *request_cls == &sound_line);
+  if (is_line_mark(*request_cls)) *request_cls = open_request(cls, connection, *request_cls == &sound_line, version);
   struct request *request = *request_cls;
   return request ? request_advance(request, method, path, data, size) : MHD_NO;
 }
@@ -86,10 +87,12 @@ bool http_start(struct server *server, char *error, size_t error_size) {
       MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, server,
       MHD_OPTION_EXTERNAL_LOGGER, on_library_message, server,  // first, so that it hears of the others
       MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
+      // The watcher lets connections in; the library, which leaves clients unanswered at its limit, must not come to it. It divides
+      // the limit among its threads.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-      (unsigned)options->max_connections, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)options->idle_timeout_s,
-      MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server,
-      MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
+      (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
+      on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
   if (server->http) return true;
   listener_close(options->listen, fd);
   snprintf(error, error_size, "libmicrohttpd did not start");

@@ -24,12 +24,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
     return VX_REFUSED;
   }
   request->output_length = request->header_reserve + layout->bytes;
-  request->output = buffer_take(&server->buffers, request->output_length);
-  if (!request->output) {
-    snprintf(error->text, sizeof error->text, "there is no buffer for an answer of %zu bytes now",
-             request->output_length);
-    return VX_OUT_OF_MEMORY;
-  }
+  if (!request_take_output(request, request->output_length)) return VX_OUT_OF_MEMORY;
   request->output_refused = false;
   *block = request->output->data + request->header_reserve;
   return VX_OK;
@@ -70,10 +65,7 @@ static bool write_metadata(struct request *request) {
   struct text text = text_over(NULL, 0);
   answer_metadata(&request->answer, &text);
   size_t size = text.length + 2;  // a newline and the builder's NUL
-  request->output = buffer_take(&request->server->buffers, size);
-  if (!request->output)
-    return problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL,
-                       "there is no buffer for an answer of %zu bytes now", size);
+  if (!request_take_output(request, size)) return false;
   text = text_over(request->output->data, size);
   answer_metadata(&request->answer, &text);
   text_put(&text, "\n");
@@ -98,6 +90,7 @@ static bool failed(struct request *request, enum vx_status status, const struct 
   static const enum problem_kind kinds[] = {
       [VX_REFUSED] = PROBLEM_IMPOSSIBLE, [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL, [VX_DEVICE_LOST] = PROBLEM_DEFECT};
   if (status == VX_STOPPED) return ended_early(request, error);
+  if (request->problem.kind) return false;  // there was no room for the answer
   return problem_set(&request->problem, kinds[status], parameter_at_fault(request, status), "%s", error->text);
 }
 
@@ -183,6 +176,7 @@ static bool run(struct request *request, struct worker *worker) {
 
 void request_run(struct request *request, struct worker *worker) {
   request_to(request, REQUEST_RUNNING);
+  request_leave_place(request);
   request->output_ready = run(request, worker);
   // Memory goes back as early as it can: the answer may take long to send.
   request_give_input(request);

@@ -52,8 +52,8 @@ static int fail(const char *error) {
 static bool raise_file_limit(char *error, size_t error_size) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
-  rlim_t wanted =
-      (rlim_t)server.options.max_connections + LINGER_SLOTS + OWN_FILES + 2 * (rlim_t)server.options.io_threads;
+  rlim_t wanted = (rlim_t)server.options.max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES +
+                  2 * (rlim_t)server.options.io_threads;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
     snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
@@ -81,6 +81,7 @@ static void on_tick(void *cls, int64_t now_ns) {
   for (int use = 0; use < VX_LANE_USES; use++)
     refuse(queue_take_stale(&server.queues[use], now_ns), PROBLEM_DEADLINE,
            "the job waited to its deadline and had not begun");
+  gate_tick(&server.gate);
 }
 
 static bool start(char *error, size_t error_size) {
@@ -89,16 +90,26 @@ static bool start(char *error, size_t error_size) {
                                   .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
                                   .send_timeout_ns = options->send_timeout_s * NS_PER_S,
                                   .upload_min_rate = options->upload_min_rate};
+  const int64_t limits_of_shares[SHARES] = {[SHARE_CONNECTIONS] = options->max_connections,
+                                            [SHARE_JOBS] = options->queue_depth,
+                                            [SHARE_SAMPLING_JOBS] = options->queue_depth,
+                                            [SHARE_BYTES] = options->memory_budget_bytes,
+                                            [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2};
   if (!raise_file_limit(error, error_size) || !devices_open(&server.devices, options, error, error_size)) return false;
   const struct device *device = devices_main(&server.devices);
-  buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes);
+  if (!clients_init(&server.clients, options->max_connections, limits_of_shares)) {
+    snprintf(error, error_size, "clients: out of memory");
+    return false;
+  }
+  buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes, &server.clients);
+  gate_init(&server.gate, options->client_uploads);
   // Samples take longer than waking up.
   int64_t awake_ns = server.devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
-  queue_init(&server.queues[VX_LANE_VOXELIZE], options->queue_depth, awake_ns);
-  queue_init(&server.queues[VX_LANE_SAMPLE], options->queue_depth, 0);
+  queue_init(&server.queues[VX_LANE_VOXELIZE], VX_LANE_VOXELIZE, awake_ns);
+  queue_init(&server.queues[VX_LANE_SAMPLE], VX_LANE_SAMPLE, 0);
   requests_init(&server.requests);
   if (!workers_start(&server, error, error_size) ||
-      !watcher_start(&server.watcher, &limits, on_tick, NULL, error, error_size) ||
+      !watcher_start(&server.watcher, &limits, &server.clients, on_tick, NULL, error, error_size) ||
       !http_start(&server, error, error_size))
     return false;
   atomic_store(&server.phase, PHASE_READY);
@@ -140,6 +151,7 @@ static bool wait_until(atomic_llong *count, int64_t until_ns) {
 // few seconds at most.
 static bool drain(void) {
   atomic_store(&server.phase, PHASE_DRAINING);
+  gate_open(&server.gate);
   if (!wait_until(&server.requests.active, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
     log_event(LOG_WARNING, "drain timeout", "effect", "waiting jobs are refused");
     for (int use = 0; use < VX_LANE_USES; use++)
@@ -166,7 +178,9 @@ static void stop(void) {
   requests_destroy(&server.requests);
   workers_destroy(&server.workers);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&server.queues[use]);
+  gate_destroy(&server.gate);
   buffers_destroy(&server.buffers);
+  clients_destroy(&server.clients);
   devices_close(&server.devices);
   presets_free(server.presets);
 }

@@ -6,8 +6,8 @@
 #include "server/clock.h"
 #include "server/request.h"
 
-void queue_init(struct queue *queue, int64_t limit, int64_t awake_ns) {
-  *queue = (struct queue){.limit = limit, .awake_ns = awake_ns};
+void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
+  *queue = (struct queue){.use = use, .awake_ns = awake_ns};
   pthread_mutex_init(&queue->lock, NULL);
 }
 
@@ -16,20 +16,54 @@ void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
 void queue_waiter_init(struct queue_waiter *waiter) { pthread_cond_init(&waiter->wake, NULL); }
 void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
 
-static void append(struct queue *queue, struct request *request) {
-  request->next = NULL;
-  if (queue->tail)
-    queue->tail->next = request;
+// ---- turns; with the lock held ----------------------------------------------------------------------------------------
+
+static void append_client(struct queue *queue, struct client *client) {
+  client->jobs[queue->use].next = NULL;
+  if (queue->last)
+    queue->last->jobs[queue->use].next = client;
   else
-    queue->head = request;
-  queue->tail = request;
+    queue->first = client;
+  queue->last = client;
+}
+
+static struct client *take_client(struct queue *queue) {
+  struct client *client = queue->first;
+  queue->first = client->jobs[queue->use].next;
+  if (!queue->first) queue->last = NULL;
+  return client;
+}
+
+static void append(struct queue *queue, struct request *request) {
+  struct client_jobs *jobs = &request->client->jobs[queue->use];
+  request->next = NULL;
+  if (jobs->head)
+    jobs->tail->next = request;
+  else {
+    jobs->head = request;
+    append_client(queue, request->client);
+  }
+  jobs->tail = request;
   queue->depth++;
 }
+
+// The next job of the client whose turn it is; its next turn comes after all others'.
+static struct request *take_first(struct queue *queue) {
+  struct client *client = take_client(queue);
+  struct client_jobs *jobs = &client->jobs[queue->use];
+  struct request *request = jobs->head;
+  jobs->head = request->next;
+  if (jobs->head) append_client(queue, client);
+  queue->depth--;
+  return request;
+}
+
+// ---- in and out -------------------------------------------------------------------------------------------------------
 
 bool queue_push(struct queue *queue, struct request *request) {
   pthread_mutex_lock(&queue->lock);
   struct queue_waiter *awake = queue->awake, *idle = queue->idle;
-  bool taken = !queue->closed && (awake || idle || queue->depth < queue->limit);
+  bool taken = !queue->closed;
   if (taken && awake) {
     queue->awake = NULL;
     atomic_store(&awake->request, request);
@@ -42,14 +76,6 @@ bool queue_push(struct queue *queue, struct request *request) {
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
-}
-
-static struct request *take_first(struct queue *queue) {
-  struct request *request = queue->head;
-  queue->head = request->next;
-  if (!queue->head) queue->tail = NULL;
-  queue->depth--;
-  return request;
 }
 
 // Without the lock, which is taken again at the end.
@@ -74,7 +100,7 @@ static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
 
 struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
-  atomic_store(&waiter->request, queue->head ? take_first(queue) : NULL);
+  atomic_store(&waiter->request, queue->first ? take_first(queue) : NULL);
   if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
     wait_awake(queue, waiter);
   if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);
@@ -83,12 +109,9 @@ struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   return request;
 }
 
-// Takes out those that are stale at that time, all where it is INT64_MAX, in order.
-static struct request *take(struct queue *queue, int64_t now_ns) {
-  struct request *taken = NULL, **end = &taken;
-  pthread_mutex_lock(&queue->lock);
-  struct request **link = &queue->head;
-  queue->tail = NULL;
+// Moves a client's stale jobs to the end of a list; returns that end.
+static struct request **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct request **end) {
+  struct request **link = &jobs->head;
   while (*link) {
     struct request *request = *link;
     if (request_is_stale(request, now_ns)) {
@@ -98,9 +121,24 @@ static struct request *take(struct queue *queue, int64_t now_ns) {
       end = &request->next;
       queue->depth--;
     } else {
-      queue->tail = request;
+      jobs->tail = request;
       link = &request->next;
     }
+  }
+  return end;
+}
+
+// Takes out those that are stale at that time, all where it is INT64_MAX; the turns of those that stay are kept.
+static struct request *take(struct queue *queue, int64_t now_ns) {
+  struct request *taken = NULL, **end = &taken;
+  pthread_mutex_lock(&queue->lock);
+  struct client *client = queue->first, *next;
+  queue->first = queue->last = NULL;
+  for (; client; client = next) {
+    struct client_jobs *jobs = &client->jobs[queue->use];
+    next = jobs->next;
+    end = take_of(queue, jobs, now_ns, end);
+    if (jobs->head) append_client(queue, client);
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
@@ -126,5 +164,3 @@ int64_t queue_depth(struct queue *queue) {
   pthread_mutex_unlock(&queue->lock);
   return depth;
 }
-
-bool queue_is_full(struct queue *queue) { return queue_depth(queue) >= queue->limit; }

@@ -1,7 +1,9 @@
-// The queue between the IO threads and the workers: bounded, first in, first out.
+// The queue between the IO threads and the workers: the clients in turn, each client's jobs first in, first out. So whoever
+// floods waits behind itself.
 //
-// A request in it belongs to the queue; whoever takes it out owns it. Any thread. Of several workers that wait, the last to have
-// begun waiting gets the next request: it is the quickest to wake, and the others' processors may sleep on. One of them at a
+// A request in it belongs to the queue; whoever takes it out owns it. Any thread. It is bounded by the places that clients take
+// (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room. Of several workers that wait, the last to
+// have begun waiting gets the next request: it is the quickest to wake, and the others' processors may sleep on. One of them at a
 // time may wait awake for a moment: beside a GPU's job of 0.1 ms, waking a processor can take longer than the job.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
@@ -12,6 +14,7 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/clients.h"
 
 struct request;
 
@@ -24,18 +27,19 @@ struct queue_waiter {
 
 struct queue {
   pthread_mutex_t lock;
-  struct request *head, *tail;
-  struct queue_waiter *idle;   // a stack of those asleep
-  struct queue_waiter *awake;  // or NULL
-  int64_t awake_ns;            // how long one waits awake; 0: nobody does
-  int64_t depth, limit;
+  enum vx_lane_use use;         // whose jobs
+  struct client *first, *last;  // those with waiting jobs, in the order of their turns
+  struct queue_waiter *idle;    // a stack of those asleep
+  struct queue_waiter *awake;   // or NULL
+  int64_t awake_ns;             // how long one waits awake; 0: nobody does
+  int64_t depth;
   bool closed;
 };
 
-void queue_init(struct queue *queue, int64_t limit, int64_t awake_ns);
+void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns);
 void queue_destroy(struct queue *queue);
 
-// False where the queue is full or closed: the request stays the caller's.
+// False where the queue is closed: the request stays the caller's.
 VX_WARN_UNUSED bool queue_push(struct queue *queue, struct request *request);
 
 void queue_waiter_init(struct queue_waiter *waiter);
@@ -52,6 +56,5 @@ struct request *queue_take_all(struct queue *queue);
 
 void queue_close(struct queue *queue);
 int64_t queue_depth(struct queue *queue);
-bool queue_is_full(struct queue *queue);  // a hint: it may have changed by the time it is read
 
 #endif

@@ -2,6 +2,7 @@
 #include "server/request.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,9 @@
 void request_to(struct request *request, enum request_state state) {
   // Row: from; bits: to. Closing is possible from every state that an IO thread owns and from REPLY.
   static const unsigned moves[REQUEST_STATES] = {
-      [REQUEST_NEW] = 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
+      [REQUEST_NEW] =
+          1u << REQUEST_WAITING | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
+      [REQUEST_WAITING] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY,
       [REQUEST_PAGE] = 1u << REQUEST_REPLY,
       [REQUEST_DISCARD] = 1u << REQUEST_REPLY,
       [REQUEST_BODY] = 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
@@ -44,55 +47,107 @@ void request_resume(struct request *request) {
 
 // Answers a request without a job, unless the watcher has ended its upload already.
 static enum MHD_Result answer(struct request *request) {
+  gate_leave(&request->server->gate, request);
   return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
+}
+
+// ---- reservations -----------------------------------------------------------------------------------------------------
+
+static bool granted(struct request *request, enum grant grant, enum problem_kind full, const char *what) {
+  if (grant == GRANTED) return true;
+  if (grant == OVER_SERVER_LIMIT)
+    return problem_set(&request->problem, full, NULL, "there is no room for %s now", what);
+  return problem_set(&request->problem, PROBLEM_CLIENT_OVER_SHARE, NULL,
+                     "with %s this client would hold more than is left to others; wait for its other requests", what);
+}
+
+static bool buffer_granted(struct request *request, enum grant grant, const char *use, size_t bytes) {
+  char what[64];
+  snprintf(what, sizeof what, "%s of %zu bytes", use, bytes);
+  return granted(request, grant, PROBLEM_MEMORY_FULL, what);
+}
+
+bool request_take_place(struct request *request) {
+  struct clients *clients = &request->server->clients;
+  enum grant grant = client_take(clients, request->client, SHARE_JOBS + request_lane_use(request), 1, 0);
+  request->has_place = grant == GRANTED;
+  return granted(request, grant, PROBLEM_QUEUE_FULL, "another job");
+}
+
+void request_leave_place(struct request *request) {
+  if (request->has_place)
+    client_give(&request->server->clients, request->client, SHARE_JOBS + request_lane_use(request), 1);
+  request->has_place = false;
+}
+
+// Makes room for `bytes` of the body. Of a chunked one the length is not known ahead: the next larger buffer each time.
+bool request_take_input(struct request *request, size_t bytes) {
+  struct buffer *input = request->input;
+  if (input && bytes <= input->capacity) return true;
+  // Jobs that sample may wait long: their bodies get a part of the memory only.
+  enum share share = request_lane_use(request) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
+  enum grant grant = GRANTED;
+  struct buffer *larger = buffer_take(&request->server->buffers, request->client, share, bytes, input, &grant);
+  if (!larger) return buffer_granted(request, grant, "a body", bytes);
+  if (input) memcpy(larger->data, input->data, (size_t)request->received_bytes);
+  request_give_input(request);
+  request->input = larger;
+  return true;
+}
+
+void request_give_input(struct request *request) {
+  if (request->input) buffer_give(request->input);
+  request->input = NULL;
+}
+
+bool request_take_output(struct request *request, size_t bytes) {
+  enum grant grant = GRANTED;
+  request->output = buffer_take(&request->server->buffers, request->client, SHARE_BYTES, bytes, request->input, &grant);
+  return request->output || buffer_granted(request, grant, "an answer", bytes);
 }
 
 // ---- headers ----------------------------------------------------------------------------------------------------------
 
+// The body, if there is one, is to be read from now on.
+static enum MHD_Result go_on(struct request *request) {
+  request_to(request, request->problem.kind                       ? REQUEST_DISCARD
+                      : route_job(request->endpoint) != JOB_KINDS ? REQUEST_BODY
+                                                                  : REQUEST_PAGE);
+  return MHD_YES;
+}
+
+// The gate has resumed the connection.
+static enum MHD_Result enter(struct request *request) {
+  return peer_upload_go_on(request->peer, clock_ns()) ? go_on(request) : MHD_NO;
+}
+
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct request_pool *pool = &request->server->requests;
   bool early = false;
+  request_take_id(request);
+  if (!peer_upload_begin(request->peer, request->id, request->takes_interim, clock_ns())) return MHD_NO;
   // Counted before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
   request->counted_open = true;
   atomic_fetch_add(&pool->open, 1);
   bool admitted = request_admit(request, method, path, &early);
-  peer_upload_begin(request->peer, request->id, clock_ns());
   if (!admitted && early) {
     peer_linger(&request->server->watcher, request->peer);
     return answer(request);
   }
-  request_to(request, !admitted                                   ? REQUEST_DISCARD
-                      : route_job(request->endpoint) != JOB_KINDS ? REQUEST_BODY
-                                                                  : REQUEST_PAGE);
-  request->counted_active = request->state == REQUEST_BODY;
+  request->counted_active = admitted && route_job(request->endpoint) != JOB_KINDS;
   if (request->counted_active) atomic_fetch_add(&pool->active, 1);
+  bool large = request->body_bytes < 0 || request->body_bytes > GATED_BODY;
+  if (!large || gate_enter(&request->server->gate, request, clock_ns())) return go_on(request);
+  peer_upload_hold(request->peer);
+  request_to(request, REQUEST_WAITING);
   return MHD_YES;
 }
 
 // ---- body -------------------------------------------------------------------------------------------------------------
 
-struct buffer *request_take_buffer(struct request *request, size_t bytes) {
-  struct server *server = request->server;
-  long long capacity = (long long)buffer_capacity(bytes);
-  if (request_lane_use(request) == VX_LANE_VOXELIZE) return buffer_take(&server->buffers, bytes);
-  long long others = atomic_fetch_add(&server->sampling_bytes, capacity);
-  bool fits = others == 0 || others + capacity <= server->options.memory_budget_bytes / 2;
-  struct buffer *buffer = fits ? buffer_take(&server->buffers, bytes) : NULL;
-  atomic_fetch_add(&server->sampling_bytes, buffer ? (long long)buffer->capacity - capacity : -capacity);
-  return buffer;
-}
-
-void request_give_input(struct request *request) {
-  struct buffer *input = request->input;
-  if (!input) return;
-  if (request_lane_use(request) == VX_LANE_SAMPLE)
-    atomic_fetch_sub(&request->server->sampling_bytes, (long long)input->capacity);
-  buffer_give(input);
-  request->input = NULL;
-}
-
 // Refused while its body comes: the rest is swallowed and the problem, already set, answered at the end.
 static void begin_discard(struct request *request) {
+  request_leave_place(request);
   request_give_input(request);
   request_to(request, REQUEST_DISCARD);
 }
@@ -109,18 +164,6 @@ static enum MHD_Result discard(struct request *request, size_t *size) {
   return MHD_NO;
 }
 
-// Makes room for `needed` bytes of a chunked body, whose length is not known ahead: the next larger buffer each time.
-static bool grow_input(struct request *request, int64_t needed) {
-  struct buffer *input = request->input;
-  if (input && needed <= (int64_t)input->capacity) return true;
-  struct buffer *larger = request_take_buffer(request, (size_t)needed);
-  if (!larger) return false;
-  if (input) memcpy(larger->data, input->data, (size_t)request->received_bytes);
-  request_give_input(request);
-  request->input = larger;
-  return true;
-}
-
 static enum MHD_Result receive(struct request *request, const char *data, size_t *size) {
   int64_t needed = request->received_bytes + (int64_t)*size, limit = request->server->options.max_body_bytes;
   if (needed > limit) {
@@ -128,9 +171,7 @@ static enum MHD_Result receive(struct request *request, const char *data, size_t
     begin_discard(request);
     return discard(request, size);
   }
-  if (!grow_input(request, needed)) {
-    problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no buffer for a body of %lld bytes or more now",
-                (long long)needed);
+  if (!request_take_input(request, (size_t)needed)) {
     begin_discard(request);
     return discard(request, size);
   }
@@ -157,6 +198,7 @@ static bool check_body(struct request *request) {
 // without an answer changes its mind; it calls again at once.
 static enum MHD_Result complete(struct request *request) {
   if (!check_body(request)) return answer(request);
+  gate_leave(&request->server->gate, request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
   request_to(request, REQUEST_WHOLE);
   return MHD_YES;
@@ -171,11 +213,7 @@ static enum MHD_Result submit(struct request *request) {
   // First suspend, then publish: from the push on the request is not ours.
   MHD_suspend_connection(request->connection);
   if (!queue_push(&server->queues[request_lane_use(request)], request)) {
-    if (atomic_load(&server->phase) == PHASE_DRAINING)
-      problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
-    else
-      problem_set(&request->problem, PROBLEM_QUEUE_FULL, NULL, "%lld jobs are waiting",
-                  (long long)server->options.queue_depth);
+    problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
     request_resume(request);
   }
   return MHD_YES;
@@ -186,8 +224,9 @@ static enum MHD_Result submit(struct request *request) {
 enum MHD_Result request_advance(struct request *request, const char *method, const char *path, const char *data,
                                 size_t *size) {
   switch (request->state) {
-    case REQUEST_NEW:  // headers -> PAGE, BODY, DISCARD, or an early answer
+    case REQUEST_NEW:  // headers -> WAITING, PAGE, BODY, DISCARD, or an early answer
       return begin(request, method, path);
+    case REQUEST_WAITING: return enter(request);
     case REQUEST_PAGE:
     case REQUEST_DISCARD:
       if (*size) return discard(request, size);
@@ -233,9 +272,12 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
   peer_reply_end(request->peer, clock_ns());
   if (failure) problem_set(&request->problem, failure, NULL, "answered in mid-upload");
+  gate_leave(&server->gate, request);
+  request_leave_place(request);
   request_give_input(request);
   if (request->output) buffer_give(request->output);
   request->output = NULL;
+  if (request->client) clients_leave(&server->clients, request->client);
   if (aborted)
     atomic_fetch_add(&metrics->aborted, 1);
   else
@@ -270,7 +312,7 @@ void requests_destroy(struct request_pool *pool) {
 }
 
 struct request *request_open(struct server *server, struct MHD_Connection *connection, struct peer *peer,
-                             bool uri_sound) {
+                             bool uri_sound, bool takes_interim) {
   struct request_pool *pool = &server->requests;
   pthread_mutex_lock(&pool->lock);
   struct request *request = pool->free;
@@ -284,7 +326,11 @@ struct request *request_open(struct server *server, struct MHD_Connection *conne
   request->next = NULL;
   request->connection = connection;
   request->peer = peer;
+  request->client = NULL;
+  request->gated = NULL;
+  request->has_place = false;
   request->uri_sound = uri_sound;
+  request->takes_interim = takes_interim;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = request->user[0] = '\0';

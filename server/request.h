@@ -23,6 +23,7 @@ struct server;
 
 enum request_state {
   REQUEST_NEW,      // IO thread: only the headers are here
+  REQUEST_WAITING,  // the gate: suspended, until its body is to be read or swallowed
   REQUEST_PAGE,     // IO thread: a GET, answered at the library's next call so that the connection is kept
   REQUEST_DISCARD,  // IO thread: refused; the body is swallowed, then the problem is answered and the connection kept
   REQUEST_BODY,     // IO thread: the body goes into the input buffer
@@ -40,9 +41,13 @@ struct request {
   struct request *next;  // in the queue, or in the pool
   struct MHD_Connection *connection;
   struct peer *peer;
+  struct client *client;  // whose share it counts to, once it is admitted
+  struct client *gated;   // whose upload it is, from the gate's point of view
+  bool has_place;         // in the queue, kept for it from the headers until a worker takes it
 
   // From the headers.
-  bool uri_sound;  // percent-encoding is well-formed and hides no NUL
+  bool takes_interim;  // HTTP/1.1, which has 100 Continue
+  bool uri_sound;      // percent-encoding is well-formed and hides no NUL
   enum endpoint endpoint;
   const char *page_name;  // the last part of the path, in the library's memory
   char id[129];
@@ -83,7 +88,7 @@ void requests_destroy(struct request_pool *pool);
 
 // The library's calls, in order: the headers are here (NULL: out of memory); headers, body, end (many calls); it is over.
 struct request *request_open(struct server *server, struct MHD_Connection *connection, struct peer *peer,
-                             bool uri_sound);
+                             bool uri_sound, bool takes_interim);
 enum MHD_Result request_advance(struct request *request, const char *method, const char *path, const char *data,
                                 size_t *size);
 void request_close(struct request *request, enum MHD_RequestTerminationCode code);
@@ -95,14 +100,18 @@ enum vx_lane_use request_lane_use(const struct request *request);
 
 // The job needs no run any more: its deadline is over or its client gone.
 bool request_is_stale(const struct request *request, int64_t now_ns);
-// A buffer for the body, or NULL; those of jobs that sample, which may wait long, get no more than half of all memory
-// together, unless one needs more on its own.
-VX_WARN_UNUSED struct buffer *request_take_buffer(struct request *request, size_t bytes);
+// Reserves for the client, or sets the problem: a place in the queue, a buffer for the body, a buffer for the answer.
+VX_WARN_UNUSED bool request_take_place(struct request *request);
+VX_WARN_UNUSED bool request_take_input(struct request *request, size_t bytes);
+VX_WARN_UNUSED bool request_take_output(struct request *request, size_t bytes);
+void request_leave_place(struct request *request);
 void request_give_input(struct request *request);
 
 // Hands a request that a worker or the watcher owns back to the IO thread; the caller must not touch it again.
 void request_resume(struct request *request);
 
+// admit.c: the client's own id where it is sound, else a new one.
+void request_take_id(struct request *request);
 // admit.c: everything that the headers decide. False with a problem; `early` where it must be answered before the body.
 VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
 // job.c: runs the job of a request on the worker's lanes and leaves its answer or its problem in the request.

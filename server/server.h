@@ -11,7 +11,9 @@
 #include "api/presets.h"
 #include "kernels/kernels.h"
 #include "server/buffers.h"
+#include "server/clients.h"
 #include "server/devices.h"
+#include "server/gate.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/queue.h"
@@ -36,10 +38,11 @@ struct server {
 
   struct devices devices;
   struct presets *presets;
+  struct clients clients;
   struct buffers buffers;
+  struct gate gate;
   struct queue queues[VX_LANE_USES];
   struct request_pool requests;
-  atomic_llong sampling_bytes;  // of buffers that hold bodies of jobs that sample
   struct watcher watcher;
   struct workers workers;
   struct metrics metrics;

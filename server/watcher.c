@@ -16,6 +16,8 @@
 
 enum { TICK_MS = 50, EVENTS = 64 };
 static const int64_t grace_ns = 5 * NS_PER_S;        // before the minimum rate holds
+static const int64_t idle_grace_ns = 1 * NS_PER_S;   // before an idle connection makes room for a new one
+static const int64_t refused_ns = 1 * NS_PER_S;      // for a refused connection to come with its request
 static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
 static const int64_t shut_linger_ns = 1 * NS_PER_S;  // and that of a connection whose reading side was shut
 static const int64_t linger_bytes = 64 << 20;        // and the most it reads
@@ -25,18 +27,106 @@ static uint64_t event_key(uint32_t generation, int fd) { return (uint64_t)genera
 
 // ---- peers ------------------------------------------------------------------------------------------------------------
 
+// With the lock held: ends what the peer does with an error that is written straight to its socket. Before an answer the send
+// buffer is empty, so the short text goes out whole or not at all.
+static void write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
+  struct problem problem;
+  char body[1024], message[1536];
+  (void)problem_set(&problem, kind, NULL, "%s", detail);
+  peer->failure = kind;
+  peer->linger = true;
+  struct text text = text_over(body, sizeof body);
+  problem_render(&problem, peer->request_id, &text);
+  const struct problem_info *info = problem_info(kind);
+  char retry[32] = "", id[160] = "";
+  if (info->retry_after) snprintf(retry, sizeof retry, "Retry-After: %d\r\n", info->retry_after);
+  if (peer->request_id[0]) snprintf(id, sizeof id, "X-Request-Id: %s\r\n", peer->request_id);
+  int length = snprintf(message, sizeof message,
+                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
+                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                        info->status, MHD_get_reason_phrase_for((unsigned)info->status), id, retry, text.length, body);
+  (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static bool move(struct peer *peer, int from, int to) {
+  return atomic_compare_exchange_strong(&peer->phase, &from, to);
+}
+
+static void uncount(struct watcher *watcher, struct peer *peer) {
+  if (peer->counted) client_give(watcher->clients, peer->client, SHARE_CONNECTIONS, 1);
+  peer->counted = false;
+}
+
+static struct peer *longest_idle(struct watcher *watcher, const struct client *client) {
+  // A younger one may have a request on its way.
+  int64_t longest_ns = clock_ns() - idle_grace_ns;
+  struct peer *longest = NULL;
+  for (size_t fd = 0; fd < watcher->peers_used; fd++) {
+    struct peer *peer = &watcher->peers[fd];
+    if (!peer->open || !peer->counted || (client && peer->client != client)) continue;
+    if (atomic_load(&peer->phase) != PEER_IDLE) continue;
+    int64_t since_ns = atomic_load(&peer->since_ns);
+    if (since_ns > longest_ns) continue;
+    longest = peer;
+    longest_ns = since_ns;
+  }
+  return longest;
+}
+
+// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. False if none has been
+// for a while.
+static bool end_longest_idle(struct watcher *watcher, const struct client *client) {
+  struct peer *peer;
+  do {
+    peer = longest_idle(watcher, client);
+  } while (peer && !move(peer, PEER_IDLE, PEER_FAILED));  // a request of it may begin just now
+  if (!peer) return false;
+  uncount(watcher, peer);
+  (void)shutdown(peer->fd, SHUT_RDWR);
+  return true;
+}
+
+// With the lock held: the new peer counts to its client's connections. False with what stands against it.
+static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
+  enum grant grant = client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+  if (grant != GRANTED && end_longest_idle(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
+    grant = client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+  *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
+  peer->counted = grant == GRANTED;
+  return peer->counted;
+}
+
+// With the lock held. The library closes it once it comes with a request, which keeps the client able to read the answer.
+static void refuse_connection(struct watcher *watcher, struct peer *peer, enum problem_kind kind) {
+  atomic_store(&peer->phase, PEER_FAILED);
+  write_failure(peer, kind,
+                kind == PROBLEM_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
+                                                  : "all connections are in use");
+  peer->refused = watcher->refused_count < REFUSED_PEERS;
+  watcher->refused_count += peer->refused;
+  if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
+}
+
+static bool watch(struct watcher *watcher, struct peer *peer) {
+  struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = event_key(peer->generation, peer->fd)};
+  return epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) == 0;
+}
+
 struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return NULL;
+  struct client *client = clients_join(watcher->clients, "", address);
+  if (!client) return NULL;
   struct peer *peer = &watcher->peers[fd];
+  enum problem_kind refusal;
   pthread_mutex_lock(&watcher->lock);
-  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true, .since_ns = clock_ns()};
+  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .since_ns = clock_ns(), .client = client};
   snprintf(peer->address, sizeof peer->address, "%s", address);
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
-  struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = event_key(peer->generation, fd)};
-  bool watched = epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
-  peer->open = watched;
+  peer->open = watch(watcher, peer);
+  if (peer->open && !let_in(watcher, peer, &refusal)) refuse_connection(watcher, peer, refusal);
   pthread_mutex_unlock(&watcher->lock);
-  if (!watched) return NULL;
+  if (!peer->open) clients_leave(watcher->clients, client);
+  if (!peer->open) return NULL;
   atomic_fetch_add(&watcher->connections, 1);
   return peer;
 }
@@ -57,50 +147,45 @@ void watcher_closed(struct watcher *watcher, struct peer *peer) {
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
   if (peer->linger) start_lingering(watcher, peer);
   peer->open = false;
+  watcher->refused_count -= peer->refused;
+  uncount(watcher, peer);
   pthread_mutex_unlock(&watcher->lock);
+  clients_leave(watcher->clients, peer->client);
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
-void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns) {
+bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
+
+bool peer_upload_begin(struct peer *peer, const char *request_id, bool takes_interim, int64_t now_ns) {
+  // Seen by the watcher only in the phases after IDLE.
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
-  atomic_store(&peer->since_ns, now_ns);
+  peer->takes_interim = takes_interim;
+  peer->probed = false;
   atomic_store(&peer->received, 0);
-  atomic_store(&peer->phase, PEER_UPLOAD);  // last: from here on the watcher reads the others
+  atomic_store(&peer->since_ns, now_ns);
+  return move(peer, PEER_IDLE, PEER_UPLOAD);
+}
+
+void peer_upload_hold(struct peer *peer) { (void)move(peer, PEER_UPLOAD, PEER_HELD); }
+
+bool peer_upload_go_on(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  return move(peer, PEER_HELD, PEER_UPLOAD);
 }
 
 void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&peer->received, (long long)bytes); }
-
-static bool move(struct peer *peer, int from, int to) {
-  return atomic_compare_exchange_strong(&peer->phase, &from, to);
-}
 
 bool peer_upload_end(struct peer *peer) { return move(peer, PEER_UPLOAD, PEER_JOB); }
 
 void peer_reply_begin(struct peer *peer, int64_t now_ns) {
   atomic_store(&peer->since_ns, now_ns);
-  (void)move(peer, PEER_JOB, PEER_REPLY);
+  // A probe is one system call: nothing else may be written in the meantime.
+  while (!move(peer, PEER_JOB, PEER_REPLY) && atomic_load(&peer->phase) == PEER_PROBED) clock_pause();
 }
 
 void peer_reply_end(struct peer *peer, int64_t now_ns) {
   atomic_store(&peer->since_ns, now_ns);
   if (!move(peer, PEER_REPLY, PEER_IDLE)) (void)move(peer, PEER_JOB, PEER_IDLE);
-}
-
-// With the lock held. The socket's send buffer is empty in an upload, so the short text goes out whole or not at all.
-static void write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
-  struct problem problem;
-  char body[1024], message[1536];
-  (void)problem_set(&problem, kind, NULL, "%s", detail);
-  peer->failure = kind;
-  peer->linger = true;
-  struct text text = text_over(body, sizeof body);
-  problem_render(&problem, peer->request_id, &text);
-  unsigned status = (unsigned)problem_info(kind)->status;
-  int length = snprintf(message, sizeof message,
-                        "HTTP/1.1 %u %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\nX-Request-Id: %s\r\n"
-                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                        status, MHD_get_reason_phrase_for(status), peer->request_id, text.length, body);
-  (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
@@ -134,6 +219,16 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
   return NULL;
 }
 
+// A client that has finished sending has left, or waits for its answer; nothing tells which. So it is sent what any client of
+// HTTP/1.1 overlooks, and the host of one that has left answers that with a reset, which on_event sees.
+static void probe(struct peer *peer) {
+  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (peer->probed || !peer->takes_interim || !move(peer, PEER_JOB, PEER_PROBED)) return;
+  (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  peer->probed = true;
+  (void)move(peer, PEER_PROBED, PEER_JOB);
+}
+
 // With the lock held: the descriptor of an open peer stays the connection's own, since its close waits for the lock.
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
   int phase = atomic_load(&peer->phase);
@@ -144,10 +239,12 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   }
   // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request is
   // whole: the library would take the end of file for the end of a client that waits for its answer.
-  bool over = phase == PEER_FAILED || (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
+  bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
+              (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
+  if (peer->half_closed && phase == PEER_JOB) probe(peer);
   // Nor one whose client takes a little of its answer now and then, which all the while holds the answer's memory.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns)
     (void)shutdown(peer->fd, SHUT_RDWR);
@@ -220,10 +317,11 @@ static bool fail(struct watcher *watcher, char *error, size_t error_size, const 
   return false;
 }
 
-bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
+bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
                    void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error, size_t error_size) {
   enum { MOST_PEERS = 1 << 20 };
-  *watcher = (struct watcher){.limits = *limits, .tick = tick, .tick_cls = tick_cls, .epoll_fd = -1, .stop_fd = -1};
+  *watcher = (struct watcher){
+      .limits = *limits, .clients = clients, .tick = tick, .tick_cls = tick_cls, .epoll_fd = -1, .stop_fd = -1};
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, error_size, "getrlimit");
   watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;

@@ -7,10 +7,12 @@
 //   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by byte,
 //   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),
-//   - marks clients that are surely gone while their job waits, and lets the queue drop what needs no run any more.
+//   - finds out whether a client that has finished sending is gone or waits for its answer, and lets the queue drop what needs no
+//     run any more,
+//   - lets connections in by their clients' shares: where there are too many, the longest idle one goes.
 //
-// A peer is one connection. IO threads open and close peers and move their phase; the watcher moves it only from UPLOAD to FAILED,
-// by compare-and-swap, so that one side wins. A peer's slot is found by file descriptor and its event checked by generation.
+// A peer is one connection. IO threads open and close peers and move their phase; the watcher moves it only from UPLOAD or IDLE to
+// FAILED, by compare-and-swap, so that one side wins, and for a moment from JOB to PROBED and back. A peer's slot is found by file descriptor and its event checked by generation.
 #ifndef VOXELD_WATCHER_H
 #define VOXELD_WATCHER_H
 
@@ -22,27 +24,34 @@
 
 #include "api/problem.h"
 #include "kernels/kernels.h"
+#include "server/clients.h"
 
 enum peer_phase {
   PEER_IDLE,    // between requests
   PEER_UPLOAD,  // a body is due
+  PEER_HELD,    // a body is due, but not read now
   PEER_JOB,     // the body is here: the job waits or runs
+  PEER_PROBED,  // the same, while the watcher writes to the socket
   PEER_REPLY,   // the answer is being sent
-  PEER_FAILED,  // the upload was ended with an error written straight to the socket
+  PEER_FAILED,  // ended from here: nothing more is answered
 };
 
 struct peer {
   int fd;
-  char address[64];           // whose: an IP address, or unix:UID
-  uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
-  atomic_int phase;           // enum peer_phase
-  atomic_bool gone;           // the client cannot read an answer any more
-  atomic_llong since_ns;      // when the upload, the reply or the idleness began
-  char request_id[129];       // of the upload
-  atomic_llong received;      // bytes of the body so far
-  enum problem_kind failure;  // in phase FAILED; this and the rest under the watcher's lock
+  char address[64];            // whose: an IP address, or unix:UID
+  uint32_t generation;         // of the slot, so that an event for an earlier connection is known as such
+  atomic_int phase;            // enum peer_phase
+  atomic_bool gone;            // the client cannot read an answer any more
+  struct client *client;       // of that address
+  bool counted;                // in the client's connections; this and the rest under the watcher's lock
+  atomic_llong since_ns;       // when the upload, the reply or the idleness began
+  char request_id[129];        // of the upload
+  atomic_llong received;       // bytes of the body so far
+  bool takes_interim, probed;  // HTTP/1.1: a 100 Continue may come at any time before the answer
+  enum problem_kind failure;   // what it was told in phase FAILED
   bool open;
   bool half_closed;  // the client has sent its end of file
+  bool refused;      // beside the connections that may be open
   bool linger;       // read on after the close
 };
 
@@ -59,7 +68,7 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-enum { LINGER_SLOTS = 256 };
+enum { LINGER_SLOTS = 256, REFUSED_PEERS = 256 };  // beside the connections that may be open
 
 struct watcher {
   pthread_t thread;
@@ -69,25 +78,32 @@ struct watcher {
   struct peer *peers;             // [peer_count], by file descriptor
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS];
-  int lingering_count;
+  int lingering_count, refused_count;
   atomic_llong connections;
+  struct clients *clients;
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
   void *tick_cls;
 };
 
-VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
+VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
                                   void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
                                   size_t error_size);
 void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
 void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
 
-// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied.
+// Whether it was ended from here: nothing more is answered.
+bool peer_is_failed(const struct peer *peer);
+// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has its share of
+// connections the peer may be in phase FAILED already.
 struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address);
 // Before the library closes the descriptor.
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 
-// The headers of a request are here, its body is due from now on.
-void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns);
+// The headers of a request are here, its body is due from now on. False if the connection was ended from here.
+VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, bool takes_interim, int64_t now_ns);
+// It is not read for a while; on with it (false if the watcher has ended the connection).
+void peer_upload_hold(struct peer *peer);
+VX_WARN_UNUSED bool peer_upload_go_on(struct peer *peer, int64_t now_ns);
 void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is here, or no longer wanted. False if the watcher has failed the upload: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);

@@ -7,59 +7,93 @@ import unittest
 from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, head, heavy_rows, rows, tiled_rows, wait_until
 
 
+class Pressure:
+    """Heavy jobs without end from one address, each on a connection of its own, while the `with` block runs."""
+
+    def __init__(self, daemon, connections, source=None):
+        self.statuses, self._stop, self._source = set(), threading.Event(), source
+        self._daemon, self._body = daemon, heavy_rows()
+        self._threads = [threading.Thread(target=self._press) for _ in range(connections)]
+
+    def _press(self):
+        while not self._stop.is_set():
+            reply = self._daemon.post(HEAVY, self._body, {"Accept": "application/json"}, source=self._source)
+            self.statuses.add(reply.status)
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
 class Queue(FaultCase):
-    ARGS = ("--workers", "1", "--queue-depth", "1", "--backend", "cpu")
+    ARGS = ("--workers", "1", "--queue-depth", "2", "--backend", "cpu")
+
+    def ask(self, source=None):
+        return self.daemon.post(VOXELIZE, rows(4), source=source)
+
+    def test_client_has_its_share(self):
+        # Half of the places: one. The other is left to others.
+        with Pressure(self.daemon, 4) as own:
+            reply = wait_until(lambda: (reply := self.ask()).status == 429 and reply, "a 429")
+            for _ in range(5):
+                self.assertEqual(self.ask("127.0.0.2").status, 200)
+        self.assert_problem(reply, 429, mentions=["another job"])
+        self.assertIn("client-over-share", reply.json()["type"])
+        self.assertLessEqual(own.statuses, {200, 429})
+        self.assertEqual(self.ask().status, 200)
 
     def test_queue_full(self):
-        heavy, seen, lock = heavy_rows(), {}, threading.Lock()
-
-        def client(_):
-            while 503 not in seen:
-                reply = self.daemon.post(HEAVY, heavy, {"Accept": "application/json"})
-                with lock:
-                    seen.setdefault(reply.status, reply)
-                if reply.status != 200:
-                    self.assert_problem(reply, 503)
-
-        with concurrent.futures.ThreadPoolExecutor(8) as clients:
-            for done in [clients.submit(client, n) for n in range(8)]:
-                done.result()
-        self.assertIn("queue", seen[503].json()["type"])
-        wait_until(lambda: self.daemon.post(VOXELIZE, rows(4)).status == 200, "a 200 once the queue is empty")
+        with Pressure(self.daemon, 2, "127.0.0.2"), Pressure(self.daemon, 2, "127.0.0.3"):
+            reply = wait_until(lambda: (reply := self.ask()).status == 503 and reply, "a 503")
+        self.assert_problem(reply, 503)
+        self.assertIn("queue-full", reply.json()["type"])
+        self.assertEqual(self.ask().status, 200)
 
     def test_refused_for_a_full_queue_keeps_its_connection(self):
-        heavy, connection = heavy_rows(), self.daemon.connection()
+        connection = self.daemon.connection()
         self.addCleanup(connection.close)
         self.daemon.request("GET", "/healthz", connection=connection)
         kept = connection.sock
-        stop = threading.Event()
-
-        def press():
-            while not stop.is_set():
-                self.daemon.post(HEAVY, heavy, {"Accept": "application/json"})
-
-        with concurrent.futures.ThreadPoolExecutor(4) as clients:
-            pressing = [clients.submit(press) for _ in range(4)]
-            try:
-                wait_until(lambda: self.daemon.post(VOXELIZE, rows(100), connection=connection).status == 503, "a 503")
-            finally:
-                stop.set()
-            for done in pressing:
-                done.result()
-        wait_until(lambda: self.daemon.post(VOXELIZE, rows(100), connection=connection).status == 200, "a 200 again")
+        ask = lambda: self.daemon.post(VOXELIZE, rows(100), connection=connection).status
+        with Pressure(self.daemon, 2):
+            wait_until(lambda: ask() == 429, "a 429")
+        wait_until(lambda: ask() == 200, "a 200 again")
         self.assertIs(connection.sock, kept)
+
+
+class Turns(FaultCase):
+    """One worker, one client with a long queue: another's job waits for the running one, not for the queue."""
+
+    ARGS = ("--workers", "1", "--backend", "cpu")
+
+    def test_clients_are_served_in_turn(self):
+        flood = Crowd(self.daemon, 30, HEAVY, heavy_rows())
+        wait_until(lambda: self.daemon.status()["queue"]["depth"] >= 20 or not flood.waiting(), "jobs that wait")
+        for turn in range(5):
+            waiting = self.daemon.status()["queue"]["depth"]
+            self.assert_voxels(self.daemon.post(VOXELIZE, rows(4), source="127.0.0.2"))
+            # Of the other's jobs one was running and one, at most, had its turn in between.
+            self.assertGreaterEqual(self.daemon.status()["queue"]["depth"], min(waiting, 15) - 4, turn)
+        for reply in flood.join():
+            self.assertEqual(reply.status, 200, reply)
 
 
 class Memory(FaultCase):
     # Two bodies of the largest size spend all of it.
     ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
 
-    def hold(self):
+    def hold(self, source=None):
         """An upload that has taken its buffer and goes no further."""
-        return self.raw().send(head("POST", VOXELIZE, f"Content-Length: {4 * MB}") + rows(4))
+        return self.raw(source=source).send(head("POST", VOXELIZE, f"Content-Length: {4 * MB}") + rows(4))
 
     def test_budget_spent_by_uploads(self):
-        holders = [self.hold(), self.hold()]
+        holders = [self.hold("127.0.0.2"), self.hold("127.0.0.3")]
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 8 * MB, "the budget spent")
         self.assert_problem(self.daemon.post(VOXELIZE, rows(4)), 503)
         self.assert_problem(self.daemon.post(VOXELIZE, tiled_rows(4 * MB)), 503)
@@ -70,11 +104,31 @@ class Memory(FaultCase):
             holder.close()
         wait_until(lambda: self.daemon.post(VOXELIZE, rows(4)).status == 200, "a 200 once there is memory again")
 
-    def test_budget_too_small_for_the_answer(self):
-        holder = self.hold()
+    def test_client_has_its_share_of_the_memory(self):
+        holder = self.hold("127.0.0.2")
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 4 * MB, "half of the budget spent")
+        refused = self.daemon.post(VOXELIZE, rows(4), source="127.0.0.2")
+        self.assert_problem(refused, 429, mentions=["a body of 64 bytes"])
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
+        holder.close()
+
+    def test_no_room_for_an_answer_beside_the_clients_other_requests(self):
+        large = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel
+        holder = self.raw().send(head("POST", VOXELIZE, f"Content-Length: {2 * MB}") + rows(4))
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 2 * MB, "a quarter of the budget spent")
+        self.assert_problem(self.daemon.post(large, rows(200)), 429, mentions=["an answer of"])
+        self.assert_voxels(self.daemon.post(large, rows(200), source="127.0.0.2"))
+        holder.close()
+        wait_until(lambda: self.daemon.post(large, rows(200)).status == 200, "a 200 once it holds nothing else")
+
+    def test_budget_too_small_for_the_answer(self):
+        holder = self.hold("127.0.0.2")
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 4 * MB, "half of the budget spent")
+        other = self.raw(source="127.0.0.3").send(head("POST", VOXELIZE, f"Content-Length: {2 * MB}") + rows(4))
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 6 * MB, "and more")
         large = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel; 3.2 MB for 200
         self.assert_problem(self.daemon.post(large, rows(200)), 503)
+        other.close()
         holder.close()
         wait_until(lambda: self.daemon.post(large, rows(200)).status == 200, "a 200 once there is memory again")
 
@@ -84,7 +138,7 @@ class Memory(FaultCase):
         with concurrent.futures.ThreadPoolExecutor(8) as clients:
             send = lambda _: self.daemon.post(VOXELIZE, iter([body[:MB], body[MB:]]), {"Transfer-Encoding": "chunked"})
             for reply in clients.map(send, range(24)):
-                self.assertIn(reply.status, (200, 503), reply)
+                self.assertIn(reply.status, (200, 429, 503), reply)
 
     def test_many_clients_on_few_buffers(self):
         def client(number):
@@ -94,7 +148,7 @@ class Memory(FaultCase):
                 reply = self.daemon.post(VOXELIZE, rows(2000, number), connection=connection)
                 answered += reply.status == 200
                 if reply.status != 200:
-                    self.assert_problem(reply, 503)
+                    self.assert_problem(reply, (429, 503))
             connection.close()
 
         with concurrent.futures.ThreadPoolExecutor(64) as clients:

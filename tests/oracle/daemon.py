@@ -58,6 +58,9 @@ class Reply:
     def __repr__(self):
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
 
+# The address from which tests look at the daemon, so that they take nothing of the clients' shares.
+OPERATOR = "127.0.0.99"
+
 
 class Daemon:
     def __init__(self, *args, env=None):
@@ -110,21 +113,25 @@ class Daemon:
 
     # --- asking ---
 
-    def connection(self, timeout=PATIENCE):
-        return http.client.HTTPConnection(*self.address, timeout=timeout)
+    # Clients are known by their addresses: `source`, such as 127.0.0.2, is another one.
 
-    def socket(self, timeout=PATIENCE, receive_buffer=None):
+    def connection(self, timeout=PATIENCE, source=None):
+        return http.client.HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
+
+    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
         """A bare connection; a small receive buffer must be asked for before connecting."""
         plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if receive_buffer:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            plain.bind((source, 0))
         plain.settimeout(timeout)
         plain.connect(self.address)
         return plain
 
-    def request(self, method, path, body=None, headers=None, connection=None):
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
         own = connection is None
-        connection = connection or self.connection()
+        connection = connection or self.connection(source=source)
         try:
             connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
             response = connection.getresponse()
@@ -133,14 +140,14 @@ class Daemon:
             if own:
                 connection.close()
 
-    def get(self, path, headers=None):
-        return self.request("GET", path, None, headers)
+    def get(self, path, headers=None, source=None):
+        return self.request("GET", path, None, headers, source=source)
 
-    def post(self, path, body=b"", headers=None, connection=None):
-        return self.request("POST", path, body, headers, connection)
+    def post(self, path, body=b"", headers=None, connection=None, source=None):
+        return self.request("POST", path, body, headers, connection, source)
 
     def status(self):
-        reply = self.get("/v1/status")
+        reply = self.get("/v1/status", source=OPERATOR)
         assert reply.status == 200, reply
         return reply.json()
 
@@ -163,7 +170,7 @@ class Daemon:
 
     def assert_alive(self):
         assert self.process.poll() is None, f"voxeld ended with {self.process.returncode}:\n{self.log()}"
-        reply = self.get("/healthz")
+        reply = self.get("/healthz", source=OPERATOR)
         assert reply.status == 200, reply
 
     def resident_bytes(self):

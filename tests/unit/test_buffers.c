@@ -13,32 +13,44 @@
 enum { SMALLEST = 1 << BUFFER_SMALLEST };
 static struct vx_device *device;
 static struct buffers pool;
+static struct clients clients;
+static struct client *client;
+
+static struct buffer *take(size_t size) {
+  enum grant grant;
+  return buffer_take(&pool, client, SHARE_BYTES, size, NULL, &grant);
+}
 
 static int open_pool(void **state) {
   (void)state;
   struct vx_error error;
   if (vx_cpu_backend.open(0, &device, &error) != VX_OK) return -1;
-  buffers_init(&pool, &vx_cpu_backend, device, 8 * (size_t)SMALLEST);
+  const int64_t limits[SHARES] = {[SHARE_BYTES] = 100 * SMALLEST, [SHARE_SAMPLING_BYTES] = 4 * SMALLEST};
+  if (!clients_init(&clients, 2, limits)) return -1;
+  client = clients_join(&clients, "", "192.0.2.1");
+  buffers_init(&pool, &vx_cpu_backend, device, 8 * (size_t)SMALLEST, &clients);
   return 0;
 }
 
 static int close_pool(void **state) {
   (void)state;
   buffers_destroy(&pool);
+  clients_leave(&clients, client);
+  clients_destroy(&clients);
   vx_cpu_backend.close(device);
   return 0;
 }
 
 static void last_given_is_first_taken(void **state) {
   (void)state;
-  struct buffer *a = buffer_take(&pool, 1), *b = buffer_take(&pool, SMALLEST);
+  struct buffer *a = take(1), *b = take(SMALLEST);
   assert_non_null(a);
   assert_non_null(b);
   assert_int_equal(a->capacity, SMALLEST);
   assert_int_equal(b->capacity, SMALLEST);
   buffer_give(a);
   buffer_give(b);
-  assert_ptr_equal(buffer_take(&pool, 5), b);
+  assert_ptr_equal(take(5), b);
   assert_int_equal(buffers_use(&pool).in_use, SMALLEST);
   assert_int_equal(buffers_use(&pool).allocated, 2 * SMALLEST);
   buffer_give(b);
@@ -46,13 +58,13 @@ static void last_given_is_first_taken(void **state) {
 
 static void budget_bounds_what_is_in_use(void **state) {
   (void)state;
-  struct buffer *large = buffer_take(&pool, 4 * SMALLEST), *half = buffer_take(&pool, 3 * SMALLEST);
+  struct buffer *large = take(4 * SMALLEST), *half = take(3 * SMALLEST);
   assert_non_null(large);
   assert_non_null(half);
   assert_int_equal(half->capacity, 4 * SMALLEST);
-  assert_null(buffer_take(&pool, 1));
+  assert_null(take(1));
   buffer_give(half);
-  struct buffer *small = buffer_take(&pool, 1);
+  struct buffer *small = take(1);
   assert_non_null(small);  // the free large one makes room
   assert_true(buffers_use(&pool).allocated <= buffers_use(&pool).budget);
   buffer_give(small);
@@ -61,10 +73,10 @@ static void budget_bounds_what_is_in_use(void **state) {
 
 static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
   (void)state;
-  struct buffer *a = buffer_take(&pool, 1);
+  struct buffer *a = take(1);
   buffer_give(a);
-  assert_null(buffer_take(&pool, 9 * SMALLEST));
-  assert_null(buffer_take(&pool, SIZE_MAX));
+  assert_null(take(9 * SMALLEST));
+  assert_null(take(SIZE_MAX));
   assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
 }
 
@@ -72,7 +84,7 @@ static void *churn(void *argument) {
   uint32_t random = (uint32_t)(uintptr_t)argument;
   for (int i = 0; i < 2000; i++) {
     random = random * 1664525u + 1013904223u;
-    struct buffer *buffer = buffer_take(&pool, (random >> 8) % (5 * SMALLEST));
+    struct buffer *buffer = take((random >> 8) % (5 * SMALLEST));
     if (!buffer) continue;
     memset(buffer->data, (int)random, 64);
     for (int k = 0; k < 64; k++)
