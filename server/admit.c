@@ -22,6 +22,8 @@ struct heads {
   int lengths, codings;
   const char *length, *coding;
   const char *encoding;  // a Content-Encoding other than identity
+  int traces;
+  const char *traceparent;
   bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
 };
 
@@ -43,6 +45,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
     heads->coding = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
+  } else if (strcasecmp(name, "traceparent") == 0) {
+    heads->traces++;
+    heads->traceparent = value;
   }
   return MHD_YES;
 }
@@ -188,6 +193,7 @@ static const char *path_of_target(const char *target) {
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
   struct heads heads = {0};
   MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
+  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   if (!read_framing(request, &heads)) {
     *early = true;  // nobody can say where this request ends
     return false;
@@ -195,7 +201,6 @@ static bool decide(struct request *request, const char *method, const char *path
   if (!request->uri_sound)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the path or query has a malformed percent-encoding, or a NUL");
-  path = path_of_target(path);
   request->endpoint = route_find(path, &request->page_name);
   if (request->endpoint == ENDPOINT_UNKNOWN)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
@@ -211,6 +216,9 @@ static bool decide(struct request *request, const char *method, const char *path
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
   take_id(request);
+  snprintf(request->method, sizeof request->method, "%s", method);
+  path = path_of_target(path);
+  if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, method, path, early)) return true;
   // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
   const char *expect = header(request, "Expect");

@@ -23,9 +23,16 @@ static bool is_line_mark(const void *request_cls) { return request_cls == &sound
 
 // Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there. It also
 // reads a URI to its first NUL; only where there is none does the version follow behind the one that it put there itself.
+static struct peer *peer_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  return info ? info->socket_context : NULL;
+}
+
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF", version[] = "HTTP/";
-  (void)cls, (void)connection;
+  (void)cls;
+  struct peer *peer = peer_of(connection);
+  if (peer) peer->head_open = true;
   for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))
@@ -34,9 +41,11 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
 }
 
 static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound) {
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-  struct peer *peer = info ? info->socket_context : NULL;
-  return peer ? request_open(server, connection, peer, uri_sound) : NULL;  // without one it cannot be watched
+  struct peer *peer = peer_of(connection);
+  if (!peer) return NULL;  // it cannot be watched
+  peer->head_open = false;
+  peer->asked = true;
+  return request_open(server, connection, peer, uri_sound);
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
@@ -70,11 +79,25 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
+// What the library cannot parse it answers itself, and tells of it only here.
+static bool is_own_answer(const char *text, int *status) {
+  return sscanf(text, "Error processing request (HTTP response code is %d", status) == 1;
+}
+
 static void on_library_message(void *cls, const char *format, va_list arguments) {
-  (void)cls;
+  struct server *server = cls;
   char text[512];
+  int status;
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
+  if (is_own_answer(text, &status)) {
+    struct log_line line;
+    metrics_unparsed(&server->metrics, status);
+    log_begin(&line, LOG_INFO, "answered by libmicrohttpd");
+    log_integer(&line, "status", status);
+    log_end(&line);
+    return;
+  }
   log_event(LOG_WARNING, "libmicrohttpd", "text", text);
 }
 

@@ -52,8 +52,25 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
       (struct lingering){fd, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), linger_bytes};
 }
 
+const char *peer_end_name(enum peer_end end) {
+  static const char *const names[PEER_ENDS] = {"usual",        "idle_timeout", "upload_failed",
+                                               "send_timeout", "head",         "no_request"};
+  return names[end];
+}
+
+// With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.
+static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
+  int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * TICK_MS * NS_PER_MS;
+  if (peer->failure) return PEER_END_UPLOAD;
+  if (peer->cut_off) return PEER_END_SEND_TIMEOUT;
+  if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
+  if (peer->head_open) return PEER_END_HEAD;
+  return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;
+}
+
 void watcher_closed(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
+  atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
   if (peer->linger) start_lingering(watcher, peer);
   peer->open = false;
@@ -61,7 +78,8 @@ void watcher_closed(struct watcher *watcher, struct peer *peer) {
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
-void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns) {
+void peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace, int64_t now_ns) {
+  peer->trace = *trace;
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
   atomic_store(&peer->since_ns, now_ns);
   atomic_store(&peer->received, 0);
@@ -89,17 +107,18 @@ void peer_reply_end(struct peer *peer, int64_t now_ns) {
 // With the lock held. The socket's send buffer is empty in an upload, so the short text goes out whole or not at all.
 static void write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
   struct problem problem;
-  char body[1024], message[1536];
+  char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
   (void)problem_set(&problem, kind, NULL, "%s", detail);
   peer->failure = kind;
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
   problem_render(&problem, peer->request_id, &text);
+  trace_write(&peer->trace, traceparent);
   unsigned status = (unsigned)problem_info(kind)->status;
   int length = snprintf(message, sizeof message,
                         "HTTP/1.1 %u %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\nX-Request-Id: %s\r\n"
-                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                        status, MHD_get_reason_phrase_for(status), peer->request_id, text.length, body);
+                        "traceparent: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                        status, MHD_get_reason_phrase_for(status), peer->request_id, traceparent, text.length, body);
   (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -150,7 +169,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   if (over) (void)shutdown(peer->fd, SHUT_RD);
   // Nor one whose client takes a little of its answer now and then, which all the while holds the answer's memory.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns)
-    (void)shutdown(peer->fd, SHUT_RDWR);
+    peer->cut_off = shutdown(peer->fd, SHUT_RDWR) == 0;
 }
 
 static void end_lingering(struct watcher *watcher, int index) {

@@ -22,6 +22,7 @@
 
 #include "api/problem.h"
 #include "kernels/kernels.h"
+#include "server/trace.h"
 
 enum peer_phase {
   PEER_IDLE,    // between requests
@@ -39,12 +40,28 @@ struct peer {
   atomic_bool gone;           // the client cannot read an answer any more
   atomic_llong since_ns;      // when the upload, the reply or the idleness began
   char request_id[129];       // of the upload
+  struct trace trace;         // likewise
+  bool head_open;             // the IO thread's: a request's first line is here, its headers are not
+  bool asked;                 // likewise: a request has come
   atomic_llong received;      // bytes of the body so far
   enum problem_kind failure;  // in phase FAILED; this and the rest under the watcher's lock
   bool open;
   bool half_closed;  // the client has sent its end of file
   bool linger;       // read on after the close
+  bool cut_off;      // its client did not take an answer in time
 };
+
+// Why a connection ended, as far as that is known.
+enum peer_end {
+  PEER_END_USUAL,         // after its last answer, by either side
+  PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
+  PEER_END_UPLOAD,        // a body came too slowly, or went on without end
+  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
+  PEER_END_HEAD,          // in a request's head: the client left, or the library gave it up
+  PEER_END_NO_REQUEST,  // before anything that is a request: no HTTP, a failed TLS handshake, a look whether the port is open
+  PEER_ENDS
+};
+const char *peer_end_name(enum peer_end end);
 
 struct watcher_limits {
   int64_t idle_timeout_ns;  // between requests, the head of the next one included
@@ -71,6 +88,7 @@ struct watcher {
   struct lingering lingering[LINGER_SLOTS];
   int lingering_count;
   atomic_llong connections;
+  atomic_llong ended[PEER_ENDS];            // connections, since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
   void *tick_cls;
 };
@@ -87,7 +105,7 @@ struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 
 // The headers of a request are here, its body is due from now on.
-void peer_upload_begin(struct peer *peer, const char *request_id, int64_t now_ns);
+void peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace, int64_t now_ns);
 void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is here, or no longer wanted. False if the watcher has failed the upload: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
