@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api/accept.h"
 #include "api/query.h"
 #include "server/request.h"
 #include "server/server.h"
@@ -113,11 +114,13 @@ static bool check_media(struct request *request, const char *encoding) {
   return true;
 }
 
-// JSON alone is sent to who names application/json and nothing that stands for the tensors.
+// JSON alone is sent to who would rather have that than the tensors.
 static bool wants_metadata_only(const struct request *request) {
   const char *accept = header(request, "Accept");
-  return accept && strcasestr(accept, "application/json") && !strcasestr(accept, SAFETENSORS_MEDIA_TYPE) &&
-         !strcasestr(accept, "application/octet-stream") && !strstr(accept, "application/*") && !strstr(accept, "*/*");
+  if (!accept) return false;
+  int json = accept_quality(accept, "application/json");
+  return json > accept_quality(accept, SAFETENSORS_MEDIA_TYPE) &&
+         json > accept_quality(accept, "application/octet-stream");
 }
 
 // ---- query ------------------------------------------------------------------------------------------------------------
