@@ -45,7 +45,9 @@ static struct request *open_request(struct server *server, struct MHD_Connection
   if (!peer) return NULL;  // it cannot be watched
   peer->head_open = false;
   peer->asked = true;
-  return request_open(server, connection, peer, uri_sound);
+  struct request *request = request_open(server, connection, peer, uri_sound);
+  peer->turned_away = !request;
+  return request;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,

@@ -281,7 +281,7 @@ static const struct family {
     {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
     {"voxeld_connections_ended_total", "counter",
-     "Ended connections by reason: usual, or a timeout, a failed upload, in a request's head, before any request.",
+     "Ended connections by reason: usual, a timeout, a failed upload, in a request's head, before any, no room.",
      write_ended, NULL},
     {"voxeld_buffer_bytes", "gauge", "Memory of bodies and answers, in use and kept for reuse.", write_buffers, NULL},
     {"voxeld_buffer_budget_bytes", "gauge", "What that memory may become.", NULL, budget},

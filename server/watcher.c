@@ -25,8 +25,13 @@ static uint64_t event_key(uint32_t generation, int fd) { return (uint64_t)genera
 
 // ---- peers ------------------------------------------------------------------------------------------------------------
 
+static struct peer *turn_away(struct watcher *watcher) {
+  atomic_fetch_add(&watcher->ended[PEER_END_NO_ROOM], 1);
+  return NULL;
+}
+
 struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address) {
-  if (fd < 0 || (size_t)fd >= watcher->peer_count) return NULL;
+  if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   pthread_mutex_lock(&watcher->lock);
   *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true, .since_ns = clock_ns()};
@@ -36,7 +41,7 @@ struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address
   bool watched = epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
   peer->open = watched;
   pthread_mutex_unlock(&watcher->lock);
-  if (!watched) return NULL;
+  if (!watched) return turn_away(watcher);
   atomic_fetch_add(&watcher->connections, 1);
   return peer;
 }
@@ -53,14 +58,15 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
 }
 
 const char *peer_end_name(enum peer_end end) {
-  static const char *const names[PEER_ENDS] = {"usual",        "idle_timeout", "upload_failed",
-                                               "send_timeout", "head",         "no_request"};
+  static const char *const names[PEER_ENDS] = {"usual", "idle_timeout", "upload_failed", "send_timeout",
+                                               "head",  "no_request",   "no_room"};
   return names[end];
 }
 
 // With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * TICK_MS * NS_PER_MS;
+  if (peer->turned_away) return PEER_END_NO_ROOM;
   if (peer->failure) return PEER_END_UPLOAD;
   if (peer->cut_off) return PEER_END_SEND_TIMEOUT;
   if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;

@@ -43,6 +43,7 @@ struct peer {
   struct trace trace;         // likewise
   bool head_open;             // the IO thread's: a request's first line is here, its headers are not
   bool asked;                 // likewise: a request has come
+  bool turned_away;           // likewise: but there was no memory for it
   atomic_llong received;      // bytes of the body so far
   enum problem_kind failure;  // in phase FAILED; this and the rest under the watcher's lock
   bool open;
@@ -59,6 +60,7 @@ enum peer_end {
   PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
   PEER_END_HEAD,          // in a request's head: the client left, or the library gave it up
   PEER_END_NO_REQUEST,  // before anything that is a request: no HTTP, a failed TLS handshake, a look whether the port is open
+  PEER_END_NO_ROOM,  // there was no memory or no descriptor for it
   PEER_ENDS
 };
 const char *peer_end_name(enum peer_end end);
