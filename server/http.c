@@ -7,6 +7,7 @@
 
 #include <microhttpd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/listener.h"
@@ -81,18 +82,19 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
-// What the library cannot parse it answers itself, and tells of it only here.
-static bool is_own_answer(const char *text, int *status) {
-  return sscanf(text, "Error processing request (HTTP response code is %d", status) == 1;
+// What the library cannot parse it answers itself, and tells of it only here. The status, or 0 where the text is about something else.
+static int own_answer(const char *text) {
+  static const char start[] = "Error processing request (HTTP response code is ";
+  return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
 }
 
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct server *server = cls;
   char text[512];
-  int status;
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
-  if (is_own_answer(text, &status)) {
+  int status = own_answer(text);
+  if (status) {
     struct log_line line;
     metrics_unparsed(&server->metrics, status);
     log_begin(&line, LOG_INFO, "answered by libmicrohttpd");

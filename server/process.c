@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -15,12 +16,14 @@ double process_cpu_seconds(void) {
 
 // A field of /proc/self/statm, which counts pages: 0 is all, 1 what is resident.
 static double memory(int field) {
-  unsigned long long pages[2] = {0, 0};
+  char line[256] = "", *next = line;
   FILE *file = fopen("/proc/self/statm", "re");
   if (!file) return 0;
-  int read = fscanf(file, "%llu %llu", &pages[0], &pages[1]);
+  if (!fgets(line, sizeof line, file)) line[0] = '\0';
   (void)fclose(file);
-  return read == 2 ? (double)pages[field] * (double)sysconf(_SC_PAGESIZE) : 0;
+  unsigned long long pages = 0;
+  for (int i = 0; i <= field; i++) pages = strtoull(next, &next, 10);
+  return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
 double process_virtual_bytes(void) { return memory(0); }

@@ -65,7 +65,7 @@ const char *peer_end_name(enum peer_end end) {
 
 // With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
-  int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * TICK_MS * NS_PER_MS;
+  int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
   if (peer->failure) return PEER_END_UPLOAD;
   if (peer->cut_off) return PEER_END_SEND_TIMEOUT;

@@ -68,7 +68,7 @@ untraced() { [[ $(header traceparent) =~ ^00-[0-9a-f]{32}-[0-9a-f]{16}-00$ && $(
 }
 
 @test "a refusal in the middle of an upload bears the trace too" {
-  answer=$(raw "POST /v1/voxelize?$small HTTP/1.1\r\nHost: x\r\ntraceparent: 00-$trace-$parent-01\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\n$(printf %0200000d)\r\n")
+  answer=$(raw "POST /v1/voxelize?$small HTTP/1.1\r\nHost: x\r\ntraceparent: 00-$trace-$parent-01\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\n$(printf %0200000d 0)\r\n")
   has "$answer" 'HTTP/1.1 413'
   has "$answer" "traceparent: 00-$trace-"
 }
