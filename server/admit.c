@@ -187,10 +187,14 @@ static bool reserve_input(struct request *request) {
 
 // The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
 static const char *path_of_target(const char *target) {
-  static const char scheme[] = "http://";
-  if (strncasecmp(target, scheme, strlen(scheme)) != 0) return target;
-  const char *path = strchr(target + strlen(scheme), '/');
-  return path ? path : "/";
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    size_t length = strlen(schemes[i]);
+    if (strncasecmp(target, schemes[i], length) != 0) continue;
+    const char *path = strchr(target + length, '/');
+    return path ? path : "/";
+  }
+  return target;
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {

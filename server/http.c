@@ -22,13 +22,13 @@ static char sound_line, unsound_line;
 
 static bool is_line_mark(const void *request_cls) { return request_cls == &sound_line || request_cls == &unsound_line; }
 
-// Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there. It also
-// reads a URI to its first NUL; only where there is none does the version follow behind the one that it put there itself.
 static struct peer *peer_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   return info ? info->socket_context : NULL;
 }
 
+// Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there. It also
+// reads a URI to its first NUL; only where there is none does the version follow behind the one that it put there itself.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF", version[] = "HTTP/";
   (void)cls;

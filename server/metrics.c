@@ -1,6 +1,7 @@
 // Counting and the Prometheus text format (prometheus.io/docs/instrumenting/exposition_formats); see metrics.h.
 #include "server/metrics.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "server/log.h"
@@ -13,7 +14,7 @@ static const double bucket_seconds[METRIC_BUCKETS] = {0.00002, 0.00005, 0.0001, 
                                                       1,       2.5,     5,      10,      30};
 static const char *const lane_use_names[VX_LANE_USES] = {"voxelize", "sample"};
 static const char *const abort_names[ABORT_STAGES] = {"upload", "queue", "run", "send"};
-static const char *const unparsed_codes[UNPARSED_CODES] = {"400", "413", "414", "431", "505", "other"};
+static const int unparsed_codes[UNPARSED_CODES] = {400, 413, 414, 431, 505, 0};  // 0: others
 
 // ---- counting ---------------------------------------------------------------------------------------------------------
 
@@ -42,9 +43,8 @@ const char *metrics_abort_name(enum abort_stage stage) { return abort_names[stag
 void metrics_abort(struct metrics *metrics, enum abort_stage stage) { add(&metrics->aborted[stage], 1); }
 
 void metrics_unparsed(struct metrics *metrics, int status) {
-  static const int codes[UNPARSED_CODES - 1] = {400, 413, 414, 431, 505};
   int i = 0;
-  while (i < UNPARSED_CODES - 1 && codes[i] != status) i++;
+  while (unparsed_codes[i] && unparsed_codes[i] != status) i++;
   add(&metrics->unparsed[i], 1);
 }
 
@@ -140,8 +140,11 @@ static void write_refusals(struct server *server, const char *name, struct text 
 }
 
 static void write_unparsed(struct server *server, const char *name, struct text *out) {
-  for (int i = 0; i < UNPARSED_CODES; i++)
-    write_labelled(out, name, "code", unparsed_codes[i], get(&server->metrics.unparsed[i]));
+  for (int i = 0; i < UNPARSED_CODES; i++) {
+    char code[16] = "other";
+    if (unparsed_codes[i]) snprintf(code, sizeof code, "%d", unparsed_codes[i]);
+    write_labelled(out, name, "code", code, get(&server->metrics.unparsed[i]));
+  }
 }
 
 static void write_aborted(struct server *server, const char *name, struct text *out) {

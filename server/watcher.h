@@ -59,8 +59,8 @@ enum peer_end {
   PEER_END_UPLOAD,        // a body came too slowly, or went on without end
   PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
   PEER_END_HEAD,          // in a request's head: the client left, or the library gave it up
-  PEER_END_NO_REQUEST,  // before anything that is a request: no HTTP, a failed TLS handshake, a look whether the port is open
-  PEER_END_NO_ROOM,  // there was no memory or no descriptor for it
+  PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a look at the port
+  PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
   PEER_ENDS
 };
 const char *peer_end_name(enum peer_end end);

@@ -170,6 +170,18 @@ class Lines(unittest.TestCase):
         self.assertLess(len(long), 2048)
         self.assertTrue(json.loads(long)["cut"])
 
+    def test_user_and_password_of_a_whole_url_and_its_query_are_not_logged(self):
+        with Daemon() as daemon:
+            for scheme in ("http", "HTTPS"):
+                with Raw(daemon) as connection:
+                    url = f"{scheme}://me:secret@there/nowhere?key=secret"
+                    self.assert_path(connection.send(head("GET", url)).read(), daemon)
+        self.assertNotIn("secret", "".join(daemon.lines))
+
+    def assert_path(self, reply, daemon):
+        self.assertEqual(reply.status, 404)
+        wait_until(lambda: logfmt(daemon.lines[-1].strip()).get("path") == "/nowhere", "the line of that request")
+
     def test_where_it_listens_is_logged_at_every_level(self):
         with Daemon("--log-level", "error") as daemon:
             daemon.get("/nowhere")
