@@ -8,16 +8,14 @@ enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT };
 
 // ---- timing -----------------------------------------------------------------------------------------------------------
 
-enum { TIMING_RECEIVE, TIMING_QUEUE, TIMING_STAGES, TIMING_TOTAL = TIMING_STAGES + VX_STAGE_COUNT, TIMING_COUNT };
-
-static const char *timing_name(int timing) {
+const char *answer_timing_name(int timing) {
   if (timing == TIMING_RECEIVE) return "receive";
   if (timing == TIMING_QUEUE) return "queue";
   if (timing == TIMING_TOTAL) return "total";
   return vx_stage_name((enum vx_stage)(timing - TIMING_STAGES));
 }
 
-static int64_t timing_ns(const struct answer *answer, int timing) {
+int64_t answer_timing_ns(const struct answer *answer, int timing) {
   if (timing == TIMING_RECEIVE) return answer->receive_ns;
   if (timing == TIMING_QUEUE) return answer->queue_ns;
   if (timing == TIMING_TOTAL) return answer->total_ns;
@@ -26,15 +24,16 @@ static int64_t timing_ns(const struct answer *answer, int timing) {
 
 void answer_server_timing(const struct answer *answer, struct text *out) {
   for (int timing = 0; timing < TIMING_COUNT; timing++)
-    text_printf(out, "%s%s;dur=%.4f", timing ? ", " : "", timing_name(timing), (double)timing_ns(answer, timing) / 1e6);
+    text_printf(out, "%s%s;dur=%.4f", timing ? ", " : "", answer_timing_name(timing),
+                (double)answer_timing_ns(answer, timing) / 1e6);
 }
 
 // `widest` writes the longest times there can be, to measure.
 static void write_timing(const struct answer *answer, bool widest, struct text *out) {
   text_put(out, "{");
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
-    text_printf(out, "%s\"%s\":", timing ? "," : "", timing_name(timing));
-    text_microseconds(out, widest ? INT64_MAX : timing_ns(answer, timing));
+    text_printf(out, "%s\"%s\":", timing ? "," : "", answer_timing_name(timing));
+    text_microseconds(out, widest ? INT64_MAX : answer_timing_ns(answer, timing));
   }
   text_put(out, "}");
 }
@@ -71,35 +70,38 @@ static void write_counts(struct text *out, const char *name, const int32_t *valu
   text_put(out, "]");
 }
 
-struct fate {
-  const char *name;
-  int64_t value;
-};
+const struct fate point_fates[POINT_FATES] = {{"kept", offsetof(struct vx_counts, kept)},
+                                              {"not_finite", offsetof(struct vx_counts, not_finite)},
+                                              {"out_of_range", offsetof(struct vx_counts, out_of_range)},
+                                              {"over_max_points_per_voxel", offsetof(struct vx_counts, over_voxel_cap)},
+                                              {"over_max_voxels", offsetof(struct vx_counts, over_max_voxels)},
+                                              {"block_filtered", offsetof(struct vx_counts, block_filtered)}};
+const struct fate voxel_fates[VOXEL_FATES] = {{"kept", offsetof(struct vx_counts, voxels_kept)},
+                                              {"dropped", offsetof(struct vx_counts, voxels_dropped)},
+                                              {"block_filtered", offsetof(struct vx_counts, voxels_block_filtered)}};
 
-static void write_fates(struct text *out, const char *of, const struct fate *fates, size_t count) {
-  text_printf(out, ",\"%s\":", of);
-  for (size_t i = 0; i < count; i++)
-    text_printf(out, "%c\"%s\":%lld", i ? ',' : '{', fates[i].name, (long long)fates[i].value);
+int64_t fate_count(const struct fate *fate, const struct vx_counts *counts) {
+  int64_t count;
+  memcpy(&count, (const char *)counts + fate->offset, sizeof count);
+  return count;
+}
+
+static void write_fates(struct text *out, const struct fate *fates, size_t number, const struct vx_counts *counts) {
+  for (size_t i = 0; i < number; i++)
+    text_printf(out, "%s\"%s\":%lld", i ? "," : "", fates[i].name, (long long)fate_count(&fates[i], counts));
   text_put(out, "}");
 }
 
 // Where no voxels are made, points are finite or not.
 static void write_all_fates(const struct vx_counts *counts, bool voxels_made, bool sampled, struct text *out) {
-  enum { WITHOUT_VOXELS = 3 };
-  const struct fate points[] = {{"received", counts->received},
-                                {"kept", counts->kept},
-                                {"not_finite", counts->not_finite},
-                                {"out_of_range", counts->out_of_range},
-                                {"over_max_points_per_voxel", counts->over_voxel_cap},
-                                {"over_max_voxels", counts->over_max_voxels},
-                                {"block_filtered", counts->block_filtered}};
-  const struct fate voxels[] = {{"kept", counts->voxels_kept},
-                                {"dropped", counts->voxels_dropped},
-                                {"block_filtered", counts->voxels_block_filtered}};
-  const struct fate samples[] = {{"chosen", counts->sampled}};
-  write_fates(out, "points", points, voxels_made ? sizeof points / sizeof *points : WITHOUT_VOXELS);
-  if (voxels_made) write_fates(out, "voxels", voxels, sizeof voxels / sizeof *voxels);
-  if (sampled) write_fates(out, "samples", samples, sizeof samples / sizeof *samples);
+  enum { WITHOUT_VOXELS = 2 };
+  text_printf(out, ",\"points\":{\"received\":%lld,", (long long)counts->received);
+  write_fates(out, point_fates, voxels_made ? POINT_FATES : WITHOUT_VOXELS, counts);
+  if (voxels_made) {
+    text_put(out, ",\"voxels\":{");
+    write_fates(out, voxel_fates, VOXEL_FATES, counts);
+  }
+  if (sampled) text_printf(out, ",\"samples\":{\"chosen\":%lld}", (long long)counts->sampled);
 }
 
 static void write_metadata(const struct answer *answer, bool widest, struct text *out) {
@@ -108,6 +110,7 @@ static void write_metadata(const struct answer *answer, bool widest, struct text
   bool voxels_made = from != VX_SAMPLE_POINTS, sampled = from != VX_SAMPLE_NONE;
   text_put(out, "{");
   write_string(out, "request_id", answer->request_id);
+  if (answer->trace_id) write_string(out, "trace_id", answer->trace_id);
   write_string(out, "backend", answer->backend);
   write_string(out, "device", answer->device);
   text_put(out, "\"parameters\":");

@@ -16,6 +16,18 @@
 
 #define SAFETENSORS_MEDIA_TYPE "application/vnd.safetensors"
 
+// Where a request's time goes; the kernels' own stages lie between queue and total.
+enum { TIMING_RECEIVE, TIMING_QUEUE, TIMING_STAGES, TIMING_TOTAL = TIMING_STAGES + VX_STAGE_COUNT, TIMING_COUNT };
+
+// What became of the points that were received, and of the voxels that appeared: each has one fate.
+struct fate {
+  const char *name;
+  size_t offset;  // of its number in struct vx_counts
+};
+enum { POINT_FATES = 6, VOXEL_FATES = 3 };
+extern const struct fate point_fates[POINT_FATES], voxel_fates[VOXEL_FATES];
+int64_t fate_count(const struct fate *fate, const struct vx_counts *counts);
+
 // What the metadata tells; everything pointed to is the caller's.
 struct answer {
   const char *request_id;
@@ -23,7 +35,11 @@ struct answer {
   const struct job_request *request;
   const struct vx_job *job;  // counts, voxel_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
+  const char *trace_id;  // NULL where the client sent none
 };
+
+const char *answer_timing_name(int timing);  // receive, queue, the stages, total
+int64_t answer_timing_ns(const struct answer *answer, int timing);
 
 // The metadata as one JSON object.
 void answer_metadata(const struct answer *answer, struct text *out);

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api/accept.h"
 #include "api/query.h"
 #include "server/request.h"
 #include "server/server.h"
@@ -22,6 +23,8 @@ struct heads {
   int lengths, codings;
   const char *length, *coding;
   const char *encoding;  // a Content-Encoding other than identity
+  int traces;
+  const char *traceparent;
   bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
 };
 
@@ -43,6 +46,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
     heads->coding = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
+  } else if (strcasecmp(name, "traceparent") == 0) {
+    heads->traces++;
+    heads->traceparent = value;
   }
   return MHD_YES;
 }
@@ -74,8 +80,8 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// A new id is unlike any other of this process and, surely enough, of others.
-void request_take_id(struct request *request) {
+// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of others.
+static void take_id(struct request *request) {
   static atomic_uint_fast64_t counter;
   const char *own = header(request, "X-Request-Id");
   if (own && id_is_sound(own)) {
@@ -108,11 +114,13 @@ static bool check_media(struct request *request, const char *encoding) {
   return true;
 }
 
-// JSON alone is sent to who names application/json and nothing that stands for the tensors.
+// JSON alone is sent to who would rather have that than the tensors.
 static bool wants_metadata_only(const struct request *request) {
   const char *accept = header(request, "Accept");
-  return accept && strcasestr(accept, "application/json") && !strcasestr(accept, SAFETENSORS_MEDIA_TYPE) &&
-         !strcasestr(accept, "application/octet-stream") && !strstr(accept, "application/*") && !strstr(accept, "*/*");
+  if (!accept) return false;
+  int json = accept_quality(accept, "application/json");
+  return json > accept_quality(accept, SAFETENSORS_MEDIA_TYPE) &&
+         json > accept_quality(accept, "application/octet-stream");
 }
 
 // ---- query ------------------------------------------------------------------------------------------------------------
@@ -179,15 +187,20 @@ static bool reserve(struct request *request) {
 
 // The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
 static const char *path_of_target(const char *target) {
-  static const char scheme[] = "http://";
-  if (strncasecmp(target, scheme, strlen(scheme)) != 0) return target;
-  const char *path = strchr(target + strlen(scheme), '/');
-  return path ? path : "/";
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    size_t length = strlen(schemes[i]);
+    if (strncasecmp(target, schemes[i], length) != 0) continue;
+    const char *path = strchr(target + length, '/');
+    return path ? path : "/";
+  }
+  return target;
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
   struct heads heads = {0};
   MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
+  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   if (!read_framing(request, &heads)) {
     *early = true;  // nobody can say where this request ends
     return false;
@@ -195,7 +208,6 @@ static bool decide(struct request *request, const char *method, const char *path
   if (!request->uri_sound)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the path or query has a malformed percent-encoding, or a NUL");
-  path = path_of_target(path);
   request->endpoint = route_find(path, &request->page_name);
   if (request->endpoint == ENDPOINT_UNKNOWN)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
@@ -210,6 +222,10 @@ static bool decide(struct request *request, const char *method, const char *path
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
+  take_id(request);
+  snprintf(request->method, sizeof request->method, "%s", method);
+  path = path_of_target(path);
+  if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, method, path, early)) return true;
   // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
   const char *expect = header(request, "Expect");

@@ -7,6 +7,7 @@
 
 #include <microhttpd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/listener.h"
@@ -21,11 +22,18 @@ static char sound_line, unsound_line;
 
 static bool is_line_mark(const void *request_cls) { return request_cls == &sound_line || request_cls == &unsound_line; }
 
+static struct peer *peer_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  return info ? info->socket_context : NULL;
+}
+
 // Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there. It also
 // reads a URI to its first NUL; only where there is none does the version follow behind the one that it put there itself.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF", version[] = "HTTP/";
-  (void)cls, (void)connection;
+  (void)cls;
+  struct peer *peer = peer_of(connection);
+  if (peer) peer->head_open = true;
   for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))
@@ -35,10 +43,14 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
 
 static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound,
                                     const char *version) {
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-  struct peer *peer = info ? info->socket_context : NULL;
+  struct peer *peer = peer_of(connection);
   if (!peer || peer_is_failed(peer)) return NULL;  // without a peer it cannot be watched
-  return request_open(server, connection, peer, uri_sound, strcmp(version, MHD_HTTP_VERSION_1_1) == 0);
+  peer->head_open = false;
+  peer->asked = true;
+  bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
+  struct request *request = request_open(server, connection, peer, uri_sound, takes_interim);
+  peer->turned_away = !request;
+  return request;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
@@ -71,11 +83,26 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
+// What the library cannot parse it answers itself, and tells of it only here. The status, or 0 where the text is about something else.
+static int own_answer(const char *text) {
+  static const char start[] = "Error processing request (HTTP response code is ";
+  return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
+}
+
 static void on_library_message(void *cls, const char *format, va_list arguments) {
-  (void)cls;
+  struct server *server = cls;
   char text[512];
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
+  int status = own_answer(text);
+  if (status) {
+    struct log_line line;
+    metrics_unparsed(&server->metrics, status);
+    log_begin(&line, LOG_INFO, "answered by libmicrohttpd");
+    log_integer(&line, "status", status);
+    log_end(&line);
+    return;
+  }
   log_event(LOG_WARNING, "libmicrohttpd", "text", text);
 }
 

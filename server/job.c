@@ -57,6 +57,7 @@ static void prepare(struct request *request, int64_t now_ns) {
       .job = &request->job,
       .receive_ns = request->queued_ns - request->started_ns,
       .queue_ns = now_ns - request->queued_ns,
+      .trace_id = trace_is_clients(&request->trace) ? request->trace.trace_id : NULL,
   };
   request->output_refused = false;
 }
@@ -145,14 +146,10 @@ static enum vx_status run_lanes(struct request *request, struct worker *worker, 
 // ---- the job ----------------------------------------------------------------------------------------------------------
 
 static void count(struct request *request) {
-  int64_t spans[SPAN_COUNT] = {[SPAN_RECEIVE] = request->answer.receive_ns,
-                               [SPAN_QUEUE] = request->answer.queue_ns,
-                               [SPAN_TOTAL] = request->answer.total_ns};
-  memcpy(&spans[SPAN_STAGES], request->job.stage_ns, sizeof request->job.stage_ns);
   bool on_gpu = request->answer.backend != vx_cpu_backend.name;
   struct vx_counts counts = request->job.counts;
   if (request->metadata_only) counts.sampled = 0;  // they were not chosen
-  metrics_job(&request->server->metrics, on_gpu, &counts, spans);
+  metrics_job(&request->server->metrics, on_gpu, &counts, &request->answer);
 }
 
 static bool run(struct request *request, struct worker *worker) {
@@ -161,6 +158,7 @@ static bool run(struct request *request, struct worker *worker) {
   if (request_is_stale(request, now_ns))
     return problem_set(&request->problem, PROBLEM_DEADLINE, NULL, "the job waited %lld ms and had not begun",
                        (long long)((now_ns - request->queued_ns) / NS_PER_MS));
+  request->begun = true;
   prepare(request, now_ns);
   enum vx_status status = run_lanes(request, worker, &error);
   if (status != VX_OK) return failed(request, status, &error);

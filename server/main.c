@@ -4,11 +4,13 @@
 // loss of a GPU begins the drain too, where on_device_lost says so. Only main exits: with 0 after a clean stop, 1 where a job would not
 // end, 2 where it could not start, 3 after the loss of a GPU.
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "server/clock.h"
@@ -44,6 +46,12 @@ static void write_good(struct text *out) { text_put(out, "the options, presets a
 static int fail(const char *error) {
   fprintf(stderr, "voxeld: %s\n", error);
   return 2;
+}
+
+// A descriptor that the process was started without would be taken by its next file or connection, and the log written to that.
+static void fill_standard_files(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // takes the lowest that is free
 }
 
 // ---- serving ------------------------------------------------------------------------------------------------------------
@@ -114,7 +122,7 @@ static bool start(char *error, size_t error_size) {
     return false;
   atomic_store(&server.phase, PHASE_READY);
   struct log_line line;
-  log_begin(&line, LOG_INFO, "listening");
+  log_begin(&line, LOG_NOTICE, "listening");
   log_string(&line, "address", server.address);
   log_string(&line, "version", VOXELD_VERSION);
   log_string(&line, "backend", device->backend->name);
@@ -193,7 +201,10 @@ static int serve(void) {
   sigaddset(&signals, SIGNAL_DEVICE_LOST);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
   signal(SIGPIPE, SIG_IGN);
-  if (!start(error, sizeof error)) return fail(error);
+  if (!log_start(error, sizeof error) || !start(error, sizeof error)) {
+    log_stop();  // what led to it comes first
+    return fail(error);
+  }
 
   int number = 0;
   sigwait(&signals, &number);
@@ -204,24 +215,28 @@ static int serve(void) {
                                : "a GPU is lost");
   if (!drain()) {
     log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
+    log_stop();
     _exit(EXIT_FAILURE);
   }
   if (stops_asked) pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // nothing is left to lose
   stop();
   int status = atomic_load(&server.must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
   struct log_line line;
-  log_begin(&line, LOG_INFO, "stopped");
+  log_begin(&line, LOG_NOTICE, "stopped");
   log_integer(&line, "exit", status);
   log_end(&line);
+  log_stop();
   return status;
 }
 
 int main(int argc, char **argv) {
   char error[512];
   enum options_action action;
+  fill_standard_files();
   server.started_ns = clock_ns();
+  server.started_unix_s = time(NULL);
   if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error)) return fail(error);
-  log_set_level((enum log_level)server.options.log_level);
+  log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   switch (action) {
     case ACTION_HELP: return print(options_help);
     case ACTION_VERSION: return print(write_version);

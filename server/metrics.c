@@ -4,22 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/clock.h"
+#include "server/log.h"
+#include "server/process.h"
 #include "server/server.h"
 
-static const double bucket_seconds[METRIC_BUCKETS] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                                      0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
-static const char *const fate_names[FATE_COUNT] = {
-    "kept", "not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered"};
+// From a stage on a GPU to a sampling that takes its whole time.
+static const double bucket_seconds[METRIC_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                                      0.005,   0.01,    0.025,  0.05,    0.1,    0.25,  0.5,
+                                                      1,       2.5,     5,      10,      30};
 static const char *const lane_use_names[VX_LANE_USES] = {"voxelize", "sample"};
-static const char *const voxel_fate_names[VOXEL_FATE_COUNT] = {"kept", "dropped", "block_filtered"};
+static const char *const abort_names[ABORT_STAGES] = {"upload", "queue", "run", "send"};
+static const int unparsed_codes[UNPARSED_CODES] = {400, 413, 414, 431, 505, 0};  // 0: others
 
-static const char *span_name(int span) {
-  if (span == SPAN_RECEIVE) return "receive";
-  if (span == SPAN_QUEUE) return "queue";
-  if (span == SPAN_TOTAL) return "total";
-  return vx_stage_name((enum vx_stage)(span - SPAN_STAGES));
-}
+// ---- counting ---------------------------------------------------------------------------------------------------------
 
 static void add(atomic_uint_fast64_t *counter, int64_t amount) {
   atomic_fetch_add_explicit(counter, (uint64_t)amount, memory_order_relaxed);
@@ -29,15 +26,31 @@ static unsigned long long get(atomic_uint_fast64_t *counter) {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-void metrics_request(struct metrics *metrics, enum endpoint endpoint, enum problem_kind outcome) {
-  add(&metrics->requests[endpoint][outcome], 1);
-}
-
 static void observe(struct histogram *histogram, int64_t ns) {
   int bucket = 0;
   while (bucket < METRIC_BUCKETS && (double)ns > bucket_seconds[bucket] * 1e9) bucket++;
   add(&histogram->bucket[bucket], 1);
   add(&histogram->sum_ns, ns);
+}
+
+void metrics_request(struct metrics *metrics, enum endpoint endpoint, enum problem_kind outcome, int64_t ns) {
+  add(&metrics->requests[endpoint][outcome], 1);
+  observe(&metrics->durations[endpoint], ns);
+}
+
+const char *metrics_abort_name(enum abort_stage stage) { return abort_names[stage]; }
+
+void metrics_abort(struct metrics *metrics, enum abort_stage stage) { add(&metrics->aborted[stage], 1); }
+
+void metrics_unparsed(struct metrics *metrics, int status) {
+  int i = 0;
+  while (unparsed_codes[i] && unparsed_codes[i] != status) i++;
+  add(&metrics->unparsed[i], 1);
+}
+
+void metrics_bytes(struct metrics *metrics, int64_t received, int64_t sent) {
+  add(&metrics->received_bytes, received);
+  add(&metrics->sent_bytes, sent);
 }
 
 const char *metrics_failure_name(enum vx_status status) {
@@ -51,19 +64,48 @@ const char *metrics_failure_name(enum vx_status status) {
 
 void metrics_rerun(struct metrics *metrics, enum vx_status status) { add(&metrics->reruns[status], 1); }
 
-void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts,
-                 const int64_t spans_ns[SPAN_COUNT]) {
-  const int64_t points[FATE_COUNT] = {counts->kept,           counts->not_finite,      counts->out_of_range,
-                                      counts->over_voxel_cap, counts->over_max_voxels, counts->block_filtered};
-  const int64_t voxels[VOXEL_FATE_COUNT] = {counts->voxels_kept, counts->voxels_dropped, counts->voxels_block_filtered};
+void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts, const struct answer *answer) {
   add(&metrics->jobs[on_gpu], 1);
   add(&metrics->samples, counts->sampled);
-  for (int i = 0; i < FATE_COUNT; i++) add(&metrics->points[i], points[i]);
-  for (int i = 0; i < VOXEL_FATE_COUNT; i++) add(&metrics->voxels[i], voxels[i]);
-  for (int i = 0; i < SPAN_COUNT; i++) observe(&metrics->spans[i], spans_ns[i]);
+  for (int i = 0; i < POINT_FATES; i++) add(&metrics->points[i], fate_count(&point_fates[i], counts));
+  for (int i = 0; i < VOXEL_FATES; i++) add(&metrics->voxels[i], fate_count(&voxel_fates[i], counts));
+  for (int i = 0; i < TIMING_COUNT; i++) observe(&metrics->stages[i], answer_timing_ns(answer, i));
 }
 
-// ---- samples ----------------------------------------------------------------------------------------------------------
+void metrics_sent(struct metrics *metrics, int64_t ns) { observe(&metrics->stages[STAGE_SEND], ns); }
+
+static unsigned long long sum_of_reason(struct metrics *metrics, int kind) {
+  unsigned long long sum = 0;
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) sum += get(&metrics->requests[endpoint][kind]);
+  return sum;
+}
+
+struct metrics_outcomes metrics_outcomes(struct metrics *metrics) {
+  struct metrics_outcomes outcomes = {.answered = sum_of_reason(metrics, PROBLEM_NONE)};
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) outcomes.refused += sum_of_reason(metrics, kind);
+  for (int stage = 0; stage < ABORT_STAGES; stage++) outcomes.aborted += get(&metrics->aborted[stage]);
+  return outcomes;
+}
+
+// ---- families of several samples ----------------------------------------------------------------------------------------
+
+static void write_labelled(struct text *out, const char *name, const char *label, const char *value,
+                           unsigned long long number) {
+  text_printf(out, "%s{%s=\"%s\"} %llu\n", name, label, value, number);
+}
+
+static void write_histogram(struct text *out, const char *name, const char *label, const char *value,
+                            struct histogram *histogram) {
+  unsigned long long sum = 0;
+  for (int bucket = 0; bucket < METRIC_BUCKETS; bucket++) {
+    sum += get(&histogram->bucket[bucket]);
+    text_printf(out, "%s_bucket{%s=\"%s\",le=\"%g\"} %llu\n", name, label, value, bucket_seconds[bucket], sum);
+  }
+  sum += get(&histogram->bucket[METRIC_BUCKETS]);
+  text_printf(out, "%s_bucket{%s=\"%s\",le=\"+Inf\"} %llu\n", name, label, value, sum);
+  text_printf(out, "%s_sum{%s=\"%s\"} %.9g\n", name, label, value, (double)get(&histogram->sum_ns) / 1e9);
+  text_printf(out, "%s_count{%s=\"%s\"} %llu\n", name, label, value, sum);
+}
 
 // One endpoint's answers of one status may have several reasons: they are one sample.
 static void write_requests(struct server *server, const char *name, struct text *out) {
@@ -85,37 +127,50 @@ static void write_requests(struct server *server, const char *name, struct text 
   }
 }
 
+static void write_durations(struct server *server, const char *name, struct text *out) {
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
+    write_histogram(out, name, "endpoint", route_of((enum endpoint)endpoint)->path,
+                    &server->metrics.durations[endpoint]);
+}
+
 static void write_refusals(struct server *server, const char *name, struct text *out) {
-  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
-    unsigned long long sum = 0;
-    for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) sum += get(&server->metrics.requests[endpoint][kind]);
-    text_printf(out, "%s{reason=\"%s\"} %llu\n", name, problem_info((enum problem_kind)kind)->name, sum);
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
+    write_labelled(out, name, "reason", problem_info((enum problem_kind)kind)->name,
+                   sum_of_reason(&server->metrics, kind));
+}
+
+static void write_unparsed(struct server *server, const char *name, struct text *out) {
+  for (int i = 0; i < UNPARSED_CODES; i++) {
+    char code[16] = "other";
+    if (unparsed_codes[i]) snprintf(code, sizeof code, "%d", unparsed_codes[i]);
+    write_labelled(out, name, "code", code, get(&server->metrics.unparsed[i]));
   }
+}
+
+static void write_aborted(struct server *server, const char *name, struct text *out) {
+  for (int i = 0; i < ABORT_STAGES; i++)
+    write_labelled(out, name, "stage", abort_names[i], get(&server->metrics.aborted[i]));
+}
+
+static void write_ended(struct server *server, const char *name, struct text *out) {
+  for (int i = 0; i < PEER_ENDS; i++)
+    write_labelled(out, name, "reason", peer_end_name((enum peer_end)i),
+                   (unsigned long long)atomic_load(&server->watcher.ended[i]));
 }
 
 static void write_points(struct server *server, const char *name, struct text *out) {
-  for (int i = 0; i < FATE_COUNT; i++)
-    text_printf(out, "%s{fate=\"%s\"} %llu\n", name, fate_names[i], get(&server->metrics.points[i]));
+  for (int i = 0; i < POINT_FATES; i++)
+    write_labelled(out, name, "fate", point_fates[i].name, get(&server->metrics.points[i]));
 }
 
 static void write_voxels(struct server *server, const char *name, struct text *out) {
-  for (int i = 0; i < VOXEL_FATE_COUNT; i++)
-    text_printf(out, "%s{fate=\"%s\"} %llu\n", name, voxel_fate_names[i], get(&server->metrics.voxels[i]));
+  for (int i = 0; i < VOXEL_FATES; i++)
+    write_labelled(out, name, "fate", voxel_fates[i].name, get(&server->metrics.voxels[i]));
 }
 
-static void write_spans(struct server *server, const char *name, struct text *out) {
-  for (int span = 0; span < SPAN_COUNT; span++) {
-    struct histogram *histogram = &server->metrics.spans[span];
-    unsigned long long sum = 0;
-    for (int bucket = 0; bucket < METRIC_BUCKETS; bucket++) {
-      sum += get(&histogram->bucket[bucket]);
-      text_printf(out, "%s_bucket{stage=\"%s\",le=\"%g\"} %llu\n", name, span_name(span), bucket_seconds[bucket], sum);
-    }
-    sum += get(&histogram->bucket[METRIC_BUCKETS]);
-    text_printf(out, "%s_bucket{stage=\"%s\",le=\"+Inf\"} %llu\n", name, span_name(span), sum);
-    text_printf(out, "%s_sum{stage=\"%s\"} %.9g\n", name, span_name(span), (double)get(&histogram->sum_ns) / 1e9);
-    text_printf(out, "%s_count{stage=\"%s\"} %llu\n", name, span_name(span), sum);
-  }
+static void write_stages(struct server *server, const char *name, struct text *out) {
+  for (int i = 0; i < STAGE_COUNT; i++)
+    write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i), &server->metrics.stages[i]);
 }
 
 static void write_build(struct server *server, const char *name, struct text *out) {
@@ -127,94 +182,130 @@ static void write_build(struct server *server, const char *name, struct text *ou
 
 static void write_gpus(struct server *server, const char *name, struct text *out) {
   int working = atomic_load(&server->devices.working);
-  text_printf(out, "%s{state=\"working\"} %d\n", name, working);
-  text_printf(out, "%s{state=\"lost\"} %d\n", name, server->devices.count - working);
+  write_labelled(out, name, "state", "working", (unsigned long long)working);
+  write_labelled(out, name, "state", "lost", (unsigned long long)(server->devices.count - working));
+}
+
+static void write_gpu_memory(struct server *server, const char *name, struct text *out) {
+  for (int i = 0; i < server->devices.count; i++)
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, server->devices.gpu[i].index,
+                (long long)server->devices.gpu[i].description.memory_bytes);
 }
 
 static void write_jobs(struct server *server, const char *name, struct text *out) {
-  text_printf(out, "%s{backend=\"cpu\"} %llu\n", name, get(&server->metrics.jobs[false]));
-  text_printf(out, "%s{backend=\"cuda\"} %llu\n", name, get(&server->metrics.jobs[true]));
+  write_labelled(out, name, "backend", "cpu", get(&server->metrics.jobs[false]));
+  write_labelled(out, name, "backend", "cuda", get(&server->metrics.jobs[true]));
 }
 
 static void write_reruns(struct server *server, const char *name, struct text *out) {
   for (int status = VX_OK + 1; status <= VX_DEVICE_LOST; status++)
-    text_printf(out, "%s{failure=\"%s\"} %llu\n", name, metrics_failure_name((enum vx_status)status),
-                get(&server->metrics.reruns[status]));
+    write_labelled(out, name, "failure", metrics_failure_name((enum vx_status)status),
+                   get(&server->metrics.reruns[status]));
 }
 
-static void sample(struct text *out, const char *name, unsigned long long value) {
-  text_printf(out, "%s %llu\n", name, value);
-}
-
-static void write_aborted(struct server *server, const char *name, struct text *out) {
-  sample(out, name, get(&server->metrics.aborted));
-}
-static void write_received(struct server *server, const char *name, struct text *out) {
-  sample(out, name, get(&server->metrics.received_bytes));
-}
-static void write_sent(struct server *server, const char *name, struct text *out) {
-  sample(out, name, get(&server->metrics.sent_bytes));
-}
-static void write_samples(struct server *server, const char *name, struct text *out) {
-  sample(out, name, get(&server->metrics.samples));
-}
 static void write_depth(struct server *server, const char *name, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++)
-    text_printf(out, "%s{lanes=\"%s\"} %lld\n", name, lane_use_names[use],
-                (long long)queue_depth(&server->queues[use]));
-}
-static void write_active(struct server *server, const char *name, struct text *out) {
-  sample(out, name, (unsigned long long)atomic_load(&server->requests.active));
-}
-static void write_running(struct server *server, const char *name, struct text *out) {
-  for (int use = 0; use < VX_LANE_USES; use++)
-    text_printf(out, "%s{lanes=\"%s\"} %lld\n", name, lane_use_names[use],
-                (long long)atomic_load(&server->workers.running[use]));
-}
-static void write_connections(struct server *server, const char *name, struct text *out) {
-  sample(out, name, (unsigned long long)atomic_load(&server->watcher.connections));
-}
-static void write_buffers(struct server *server, const char *name, struct text *out) {
-  struct buffers_use use = buffers_use(&server->buffers);
-  text_printf(out, "%s{state=\"in_use\"} %zu\n", name, use.in_use);
-  text_printf(out, "%s{state=\"free\"} %zu\n", name, use.allocated - use.in_use);
-}
-static void write_ready(struct server *server, const char *name, struct text *out) {
-  sample(out, name, atomic_load(&server->phase) == PHASE_READY);
+    write_labelled(out, name, "lanes", lane_use_names[use], (unsigned long long)queue_depth(&server->queues[use]));
 }
 
+static void write_running(struct server *server, const char *name, struct text *out) {
+  for (int use = 0; use < VX_LANE_USES; use++)
+    write_labelled(out, name, "lanes", lane_use_names[use],
+                   (unsigned long long)atomic_load(&server->workers.running[use]));
+}
+
+static void write_workers(struct server *server, const char *name, struct text *out) {
+  for (int use = 0; use < VX_LANE_USES; use++)
+    write_labelled(out, name, "lanes", lane_use_names[use],
+                   (unsigned long long)workers_at_work(&server->workers, (enum vx_lane_use)use));
+}
+
+static void write_buffers(struct server *server, const char *name, struct text *out) {
+  struct buffers_use use = buffers_use(&server->buffers);
+  write_labelled(out, name, "state", "in_use", use.in_use);
+  write_labelled(out, name, "state", "free", use.allocated - use.in_use);
+}
+
+// ---- families of one sample ---------------------------------------------------------------------------------------------
+
+static double ready(struct server *server) { return atomic_load(&server->phase) == PHASE_READY; }
+static double received(struct server *server) { return (double)get(&server->metrics.received_bytes); }
+static double sent(struct server *server) { return (double)get(&server->metrics.sent_bytes); }
+static double samples(struct server *server) { return (double)get(&server->metrics.samples); }
+static double queue_limit(struct server *server) { return (double)server->options.queue_depth; }
+static double active(struct server *server) { return (double)atomic_load(&server->requests.active); }
+static double connections(struct server *server) { return (double)atomic_load(&server->watcher.connections); }
+static double connection_limit(struct server *server) { return (double)server->options.max_connections; }
+static double budget(struct server *server) { return (double)server->options.memory_budget_bytes; }
+static double dropped(struct server *server) { return (void)server, (double)log_lines_dropped(); }
+static double cpu(struct server *server) { return (void)server, process_cpu_seconds(); }
+static double resident(struct server *server) { return (void)server, process_resident_bytes(); }
+static double virtual(struct server *server) { return (void)server, process_virtual_bytes(); }
+static double open_files(struct server *server) { return (void)server, process_open_files(); }
+static double max_files(struct server *server) { return (void)server, process_max_files(); }
+static double start_time(struct server *server) { return (double)server->started_unix_s; }
+
+// ---- the table ----------------------------------------------------------------------------------------------------------
+
+// One of `write`, for samples with labels, and `value`.
 static const struct family {
   const char *name, *type, *help;
   void (*write)(struct server *server, const char *name, struct text *out);
+  double (*value)(struct server *server);
 } families[] = {
-    {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", write_build},
-    {"voxeld_ready", "gauge", "1 while ready, 0 while starting or draining.", write_ready},
-    {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", write_requests},
-    {"voxeld_refusals_total", "counter", "Requests answered with a problem, by its reason.", write_refusals},
-    {"voxeld_requests_aborted_total", "counter", "Requests whose client left before the answer was sent.",
-     write_aborted},
-    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", write_received},
-    {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", write_sent},
-    {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus},
-    {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs},
-    {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns},
-    {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points},
-    {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels},
-    {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", write_samples},
-    {"voxeld_stage_duration_seconds", "histogram", "Where the time of answered jobs went.", write_spans},
-    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by the lanes they are for.", write_depth},
-    {"voxeld_jobs_running", "gauge", "Jobs on a lane now, by what the lane is for.", write_running},
-    {"voxeld_requests_active", "gauge", "Requests with a body under way, a job, or its answer.", write_active},
-    {"voxeld_connections", "gauge", "Open connections.", write_connections},
-    {"voxeld_buffer_bytes", "gauge", "Memory of bodies and answers, in use and kept for reuse.", write_buffers},
+    {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", write_build, NULL},
+    {"voxeld_ready", "gauge", "1 while ready, 0 while starting or draining.", NULL, ready},
+    {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", write_requests, NULL},
+    {"voxeld_request_duration_seconds", "histogram",
+     "From a request's headers to the end of its answer, of the same requests, by endpoint.", write_durations, NULL},
+    {"voxeld_refusals_total", "counter", "Requests answered with a problem, by its reason.", write_refusals, NULL},
+    {"voxeld_requests_unparsed_total", "counter",
+     "Requests that the HTTP library could not parse and answered by itself, by status code.", write_unparsed, NULL},
+    {"voxeld_requests_aborted_total", "counter",
+     "Requests whose client left before the answer was sent, by how far they had come.", write_aborted, NULL},
+    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", NULL, received},
+    {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
+    {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus, NULL},
+    {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has.", write_gpu_memory, NULL},
+    {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
+    {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns,
+     NULL},
+    {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
+    {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
+    {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
+    {"voxeld_stage_duration_seconds", "histogram",
+     "Where the time of answered jobs went; send is beyond the total, and of those that were sent.", write_stages,
+     NULL},
+    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by the lanes they are for.", write_depth, NULL},
+    {"voxeld_queue_limit", "gauge", "Jobs that may wait, for each kind of lanes.", NULL, queue_limit},
+    {"voxeld_workers", "gauge", "Workers that take jobs, by what their lanes are for.", write_workers, NULL},
+    {"voxeld_jobs_running", "gauge", "Jobs on a lane now, by what the lane is for.", write_running, NULL},
+    {"voxeld_requests_active", "gauge", "Requests with a body under way, a job, or its answer.", NULL, active},
+    {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
+    {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
+    {"voxeld_connections_ended_total", "counter",
+     "Ended connections by reason: usual, a timeout, a failed upload, in a request's head, before any, no room.",
+     write_ended, NULL},
+    {"voxeld_buffer_bytes", "gauge", "Memory of bodies and answers, in use and kept for reuse.", write_buffers, NULL},
+    {"voxeld_buffer_budget_bytes", "gauge", "What that memory may become.", NULL, budget},
+    {"voxeld_log_lines_dropped_total", "counter", "Lines of the log that its reader was too slow for.", NULL, dropped},
+    {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},
+    {"process_resident_memory_bytes", "gauge", "Memory that is resident.", NULL, resident},
+    {"process_virtual_memory_bytes", "gauge", "Memory that is mapped.", NULL, virtual},
+    {"process_open_fds", "gauge", "Open file descriptors.", NULL, open_files},
+    {"process_max_fds", "gauge", "File descriptors that may be open.", NULL, max_files},
+    {"process_start_time_seconds", "gauge", "When the process began, since 1970.", NULL, start_time},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof *families };
 
 void metrics_write(struct server *server, struct text *out) {
   for (size_t i = 0; i < FAMILY_COUNT; i++) {
-    text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", families[i].name, families[i].help, families[i].name,
-                families[i].type);
-    families[i].write(server, families[i].name, out);
+    const struct family *family = &families[i];
+    text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help, family->name, family->type);
+    if (family->write)
+      family->write(server, family->name, out);
+    else
+      text_printf(out, "%s %.15g\n", family->name, family->value(server));
   }
 }
 

@@ -4,17 +4,24 @@
 #define VOXELD_METRICS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "api/answer.h"
 #include "api/problem.h"
 #include "api/text.h"
 #include "kernels/kernels.h"
 #include "server/routes.h"
 
-// Where a job's time goes; the kernels' own stages lie between queue and total.
-enum { SPAN_RECEIVE, SPAN_QUEUE, SPAN_STAGES, SPAN_TOTAL = SPAN_STAGES + VX_STAGE_COUNT, SPAN_COUNT };
-enum { METRIC_BUCKETS = 14 };
-enum { FATE_COUNT = 6, VOXEL_FATE_COUNT = 3 };
+// The stages of an answer and, after its end, the sending.
+enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
+enum { METRIC_BUCKETS = 19 };
+
+// Where a request was when its client left.
+enum abort_stage { ABORT_UPLOAD, ABORT_QUEUE, ABORT_RUN, ABORT_SEND, ABORT_STAGES };
+
+// Status codes of answers that the HTTP library makes; the last stands for others.
+enum { UNPARSED_CODES = 6 };
 
 struct histogram {
   atomic_uint_fast64_t bucket[METRIC_BUCKETS + 1];  // the last: longer than every bound
@@ -23,19 +30,29 @@ struct histogram {
 
 struct metrics {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][PROBLEM_COUNT];  // PROBLEM_NONE: answered well
-  atomic_uint_fast64_t aborted;                                  // the client left before its answer was sent
+  struct histogram durations[ENDPOINT_COUNT];                    // of the same requests
+  atomic_uint_fast64_t aborted[ABORT_STAGES];                    // the client left before its answer was sent
+  atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
   atomic_uint_fast64_t jobs[2];                     // on the CPU, on a GPU
   atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
-  atomic_uint_fast64_t points[FATE_COUNT];
-  atomic_uint_fast64_t voxels[VOXEL_FATE_COUNT];
+  atomic_uint_fast64_t points[POINT_FATES];
+  atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;
-  struct histogram spans[SPAN_COUNT];
+  struct histogram stages[STAGE_COUNT];
 };
 
-void metrics_request(struct metrics *metrics, enum endpoint endpoint, enum problem_kind outcome);
-void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts,
-                 const int64_t spans_ns[SPAN_COUNT]);
+// A request was answered.
+void metrics_request(struct metrics *metrics, enum endpoint endpoint, enum problem_kind outcome, int64_t ns);
+void metrics_abort(struct metrics *metrics, enum abort_stage stage);
+const char *metrics_abort_name(enum abort_stage stage);
+// The HTTP library answered by itself.
+void metrics_unparsed(struct metrics *metrics, int status);
+void metrics_bytes(struct metrics *metrics, int64_t received, int64_t sent);
+// A job has run well; `answer` has its times.
+void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts, const struct answer *answer);
+// Its answer was sent whole.
+void metrics_sent(struct metrics *metrics, int64_t ns);
 // A GPU failed a job with this status, and the CPU ran it instead.
 void metrics_rerun(struct metrics *metrics, enum vx_status status);
 const char *metrics_failure_name(enum vx_status status);
@@ -43,5 +60,11 @@ const char *metrics_failure_name(enum vx_status status);
 struct server;
 void metrics_write(struct server *server, struct text *out);
 void metrics_describe(struct text *out);  // the table as a JSON array
+
+// Answered requests, for /v1/status: those answered well, those refused, those whose client left.
+struct metrics_outcomes {
+  unsigned long long answered, refused, aborted;
+};
+struct metrics_outcomes metrics_outcomes(struct metrics *metrics);
 
 #endif

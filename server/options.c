@@ -25,6 +25,7 @@ struct option {
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
 static const char *const lost_words[] = {"cpu", "exit", NULL};
 static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
+static const char *const format_words[] = {"logfmt", "json", NULL};
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define KB INT64_C(1024)
@@ -49,8 +50,9 @@ static const struct option options_table[] = {
     {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
      "once a GPU has failed for good: cpu goes on without it; exit answers what it has accepted, then ends with status "
      "3"},
-    {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info",
-     "the least that is logged, as logfmt on stderr"},
+    {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info", "the least that is logged, on stderr"},
+    {"log_format", TYPE_WORD, FIELD(log_format), 0, 0, format_words, "logfmt",
+     "how a line of the log is written; the keys are the same"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
      "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",

@@ -3,10 +3,18 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/resources.h"
 #include "server/clock.h"
+#include "server/log.h"
 #include "server/server.h"
+
+#ifdef __clang__
+#define BUILD_COMPILER "clang " __clang_version__
+#else
+#define BUILD_COMPILER "gcc " __VERSION__
+#endif
 
 static bool write_presets(struct server *server, const char *name, struct text *out, struct problem *problem) {
   (void)name, (void)problem;
@@ -54,34 +62,69 @@ static void write_backend(const struct devices *devices, struct text *out) {
   text_put(out, "]}");
 }
 
-static bool write_status(struct server *server, const char *name, struct text *out, struct problem *problem) {
-  (void)name, (void)problem;
-  const struct options *options = &server->options;
-  struct buffers_use use = buffers_use(&server->buffers);
-  text_printf(out, "{\"version\":\"%s\",\"state\":\"%s\",\"uptime_s\":%.3f,\"address\":", VOXELD_VERSION,
-              phase_name(server), (double)(clock_ns() - server->started_ns) / 1e9);
-  text_json_string(out, server->address, strlen(server->address));
-  write_backend(&server->devices, out);
+static void write_build(struct text *out) {
+  text_put(out, ",\"build\":{\"compiler\":");
+  text_json_string(out, BUILD_COMPILER, strlen(BUILD_COMPILER));
+  text_printf(out, ",\"libmicrohttpd\":\"%s\",\"cuda\":%s}", MHD_get_version(),
+              vx_backend_find("cuda") ? "true" : "false");
+}
+
+static void write_start(const struct server *server, struct text *out) {
+  time_t started = (time_t)server->started_unix_s;
+  struct tm utc;
+  gmtime_r(&started, &utc);
+  text_printf(out, ",\"started\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"uptime_s\":%.3f", utc.tm_year + 1900,
+              utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+              (double)(clock_ns() - server->started_ns) / 1e9);
+}
+
+static void write_requests(struct server *server, struct text *out) {
+  struct metrics_outcomes outcomes = metrics_outcomes(&server->metrics);
+  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld", (long long)atomic_load(&server->requests.active),
+              (long long)atomic_load(&server->requests.open));
+  text_printf(out, ",\"answered\":%llu,\"refused\":%llu,\"aborted\":%llu}", outcomes.answered, outcomes.refused,
+              outcomes.aborted);
+}
+
+static void write_lanes(struct server *server, struct text *out) {
   static const char *const lanes[VX_LANE_USES][2] = {{"workers", "queue"}, {"sampling_workers", "sampling_queue"}};
   for (int use = 0; use < VX_LANE_USES; use++) {
     text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lanes[use][0],
                 (long long)workers_at_work(&server->workers, use),
                 (long long)atomic_load(&server->workers.running[use]));
     text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lanes[use][1],
-                (long long)queue_depth(&server->queues[use]), (long long)options->queue_depth);
+                (long long)queue_depth(&server->queues[use]), (long long)server->options.queue_depth);
   }
-  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld}", (long long)atomic_load(&server->requests.active),
-              (long long)atomic_load(&server->requests.open));
+}
+
+static void write_limits(const struct options *options, struct text *out) {
+  text_printf(
+      out,
+      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld,"
+      "\"max_sampling_work\":%lld}",
+      (long long)options->max_body_bytes, (long long)options->max_response_bytes, VX_MAX_CLOUDS,
+      (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
+}
+
+static bool write_status(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  const struct options *options = &server->options;
+  struct buffers_use use = buffers_use(&server->buffers);
+  text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
+  write_build(out);
+  text_printf(out, ",\"state\":\"%s\"", phase_name(server));
+  write_start(server, out);
+  text_put(out, ",\"address\":");
+  text_json_string(out, server->address, strlen(server->address));
+  write_backend(&server->devices, out);
+  write_lanes(server, out);
+  write_requests(server, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
               (long long)atomic_load(&server->watcher.connections), (long long)options->max_connections);
-  text_printf(
-      out,
-      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld,"
-      "\"max_sampling_work\":%lld}}\n",
-      (long long)options->max_body_bytes, (long long)options->max_response_bytes, VX_MAX_CLOUDS,
-      (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
+  write_limits(options, out);
+  text_printf(out, ",\"log\":{\"lines_dropped\":%llu}}\n", (unsigned long long)log_lines_dropped());
   return true;
 }
 

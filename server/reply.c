@@ -59,7 +59,10 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
 
 static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
   const struct problem_info *info = problem_info(request->problem.kind);
-  bool good = add_header(response, "Content-Type", media_type) && add_header(response, "X-Request-Id", request->id);
+  char traceparent[TRACEPARENT_LENGTH + 1];
+  trace_write(&request->trace, traceparent);
+  bool good = add_header(response, "Content-Type", media_type) && add_header(response, "X-Request-Id", request->id) &&
+              add_header(response, "traceparent", traceparent);
   if (request->output_ready) {
     char timing[512];
     struct text text = text_over(timing, sizeof timing);
@@ -98,7 +101,8 @@ enum MHD_Result request_reply(struct request *request) {
   if (add_headers(response, request, media_type)) {
     unsigned status = (unsigned)problem_info(request->problem.kind)->status;
     request_to(request, REQUEST_REPLY);
-    peer_reply_begin(request->peer, clock_ns());
+    request->reply_ns = clock_ns();
+    peer_reply_begin(request->peer, request->reply_ns);
     result = MHD_queue_response(request->connection, status, response);
   }
   MHD_destroy_response(response);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "server/clock.h"
-#include "server/log.h"
 #include "server/server.h"
 
 // ---- states -----------------------------------------------------------------------------------------------------------
@@ -124,12 +123,12 @@ static enum MHD_Result enter(struct request *request) {
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct request_pool *pool = &request->server->requests;
   bool early = false;
-  request_take_id(request);
-  if (!peer_upload_begin(request->peer, request->id, request->takes_interim, clock_ns())) return MHD_NO;
   // Counted before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
   request->counted_open = true;
   atomic_fetch_add(&pool->open, 1);
   bool admitted = request_admit(request, method, path, &early);
+  if (!peer_upload_begin(request->peer, request->id, &request->trace, request->takes_interim, clock_ns()))
+    return MHD_NO;  // idle for too long, it has just made room for another
   if (!admitted && early) {
     peer_linger(&request->server->watcher, request->peer);
     return answer(request);
@@ -247,27 +246,8 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
 
 // ---- end --------------------------------------------------------------------------------------------------------------
 
-static void log_request(struct request *request, bool aborted) {
-  struct log_line line;
-  log_begin(&line, LOG_INFO, "request");
-  if (!line.wanted) return;
-  log_string(&line, "id", request->id);
-  log_string(&line, "client", request->peer->address);
-  if (request->user[0]) log_string(&line, "user", request->user);
-  log_string(&line, "endpoint", route_of(request->endpoint)->path);
-  if (!aborted) log_integer(&line, "status", problem_info(request->problem.kind)->status);
-  if (request->problem.kind && !aborted) log_string(&line, "reason", problem_info(request->problem.kind)->name);
-  if (request->problem.kind && !aborted) log_string(&line, "detail", request->problem.detail);
-  if (aborted) log_string(&line, "aborted", "true");
-  log_integer(&line, "received_bytes", request->received_bytes);
-  log_integer(&line, "sent_bytes", request->sent_bytes);
-  log_milliseconds(&line, "ms", clock_ns() - request->started_ns);
-  log_end(&line);
-}
-
 void request_close(struct request *request, enum MHD_RequestTerminationCode code) {
   struct server *server = request->server;
-  struct metrics *metrics = &server->metrics;
   enum problem_kind failure = peer_failure(&server->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
   peer_reply_end(request->peer, clock_ns());
@@ -278,13 +258,7 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   if (request->output) buffer_give(request->output);
   request->output = NULL;
   if (request->client) clients_leave(&server->clients, request->client);
-  if (aborted)
-    atomic_fetch_add(&metrics->aborted, 1);
-  else
-    metrics_request(metrics, request->endpoint, request->problem.kind);
-  atomic_fetch_add(&metrics->received_bytes, (uint64_t)request->received_bytes);
-  atomic_fetch_add(&metrics->sent_bytes, (uint64_t)request->sent_bytes);
-  log_request(request, aborted);
+  request_account(request, aborted);
   bool counted_open = request->counted_open;
   if (request->counted_active) atomic_fetch_sub(&server->requests.active, 1);
 
@@ -334,13 +308,14 @@ struct request *request_open(struct server *server, struct MHD_Connection *conne
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = request->user[0] = '\0';
-  request->metadata_only = request->output_ready = false;
+  request->method[0] = request->path[0] = '\0';
+  request->metadata_only = request->output_ready = request->begun = false;
   request->counted_open = request->counted_active = false;
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
   request->input = request->output = NULL;
   request->output_length = 0;
   request->problem = (struct problem){.kind = PROBLEM_NONE};
   request->started_ns = clock_ns();
-  request->queued_ns = request->deadline_ns = 0;
+  request->queued_ns = request->deadline_ns = request->reply_ns = 0;
   return request;
 }

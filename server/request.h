@@ -17,6 +17,7 @@
 #include "server/buffers.h"
 #include "server/metrics.h"
 #include "server/routes.h"
+#include "server/trace.h"
 #include "server/watcher.h"
 
 struct server;
@@ -51,6 +52,8 @@ struct request {
   enum endpoint endpoint;
   const char *page_name;  // the last part of the path, in the library's memory
   char id[129];
+  char method[16], path[192];  // as far as they fit, for the log; the path without the query
+  struct trace trace;
   char user[65];       // who asks, by token or certificate; "" = known by address only
   bool metadata_only;  // the client accepts JSON
   int64_t body_bytes;  // Content-Length; -1 = chunked
@@ -63,6 +66,7 @@ struct request {
   size_t header_reserve;    // bytes in front of the tensors
   struct vx_layout layout;  // of the tensors
   bool output_ready;
+  bool begun;                         // a worker has begun it
   bool output_refused;                // no other lane could do better
   bool counted_open, counted_active;  // in the pool's numbers
   int32_t voxel_counts[VX_MAX_CLOUDS];
@@ -72,6 +76,7 @@ struct request {
   // How it went.
   struct problem problem;
   int64_t started_ns, queued_ns, deadline_ns;
+  int64_t reply_ns;  // when the answer was queued
   int64_t sent_bytes;
 };
 
@@ -110,8 +115,6 @@ void request_give_input(struct request *request);
 // Hands a request that a worker or the watcher owns back to the IO thread; the caller must not touch it again.
 void request_resume(struct request *request);
 
-// admit.c: the client's own id where it is sound, else a new one.
-void request_take_id(struct request *request);
 // admit.c: everything that the headers decide. False with a problem; `early` where it must be answered before the body.
 VX_WARN_UNUSED bool request_admit(struct request *request, const char *method, const char *path, bool *early);
 // job.c: runs the job of a request on the worker's lanes and leaves its answer or its problem in the request.
@@ -119,5 +122,7 @@ struct worker;
 void request_run(struct request *request, struct worker *worker);
 // reply.c: queues the answer, page or problem.
 enum MHD_Result request_reply(struct request *request);
+// account.c: counts the request that is over, and logs it. `aborted`: its client left before the answer was sent.
+void request_account(struct request *request, bool aborted);
 
 #endif

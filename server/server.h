@@ -30,7 +30,8 @@ enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
 
 struct server {
   struct options options;
-  int64_t started_ns;
+  int64_t started_ns;        // by clock_ns
+  int64_t started_unix_s;    // by the calendar's clock
   char address[300];         // where it listens
   atomic_int phase;          // enum server_phase
   atomic_bool hurry;         // the time to drain is over: what runs and can be stopped is

@@ -27,24 +27,32 @@ static uint64_t event_key(uint32_t generation, int fd) { return (uint64_t)genera
 
 // ---- peers ------------------------------------------------------------------------------------------------------------
 
+static struct peer *turn_away(struct watcher *watcher) {
+  atomic_fetch_add(&watcher->ended[PEER_END_NO_ROOM], 1);
+  return NULL;
+}
+
 // With the lock held: ends what the peer does with an error that is written straight to its socket. Before an answer the send
 // buffer is empty, so the short text goes out whole or not at all.
 static void write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
   struct problem problem;
-  char body[1024], message[1536];
+  char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
   (void)problem_set(&problem, kind, NULL, "%s", detail);
   peer->failure = kind;
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
   problem_render(&problem, peer->request_id, &text);
   const struct problem_info *info = problem_info(kind);
-  char retry[32] = "", id[160] = "";
+  char retry[32] = "", names[256] = "";
   if (info->retry_after) snprintf(retry, sizeof retry, "Retry-After: %d\r\n", info->retry_after);
-  if (peer->request_id[0]) snprintf(id, sizeof id, "X-Request-Id: %s\r\n", peer->request_id);
-  int length = snprintf(message, sizeof message,
-                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
-                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                        info->status, MHD_get_reason_phrase_for((unsigned)info->status), id, retry, text.length, body);
+  trace_write(&peer->trace, traceparent);
+  if (peer->request_id[0])  // not where a connection is refused before any request
+    snprintf(names, sizeof names, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
+  int length =
+      snprintf(message, sizeof message,
+               "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
+               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+               info->status, MHD_get_reason_phrase_for((unsigned)info->status), names, retry, text.length, body);
   (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -113,9 +121,9 @@ static bool watch(struct watcher *watcher, struct peer *peer) {
 }
 
 struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address) {
-  if (fd < 0 || (size_t)fd >= watcher->peer_count) return NULL;
+  if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
   struct client *client = clients_join(watcher->clients, "", address);
-  if (!client) return NULL;
+  if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum problem_kind refusal;
   pthread_mutex_lock(&watcher->lock);
@@ -126,7 +134,7 @@ struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address
   if (peer->open && !let_in(watcher, peer, &refusal)) refuse_connection(watcher, peer, refusal);
   pthread_mutex_unlock(&watcher->lock);
   if (!peer->open) clients_leave(watcher->clients, client);
-  if (!peer->open) return NULL;
+  if (!peer->open) return turn_away(watcher);
   atomic_fetch_add(&watcher->connections, 1);
   return peer;
 }
@@ -142,8 +150,32 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
       (struct lingering){fd, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), linger_bytes};
 }
 
+const char *peer_end_name(enum peer_end end) {
+  static const char *const names[PEER_ENDS] = {
+      "usual",      "idle_timeout", "upload_failed", "send_timeout",      "head",
+      "no_request", "no_room",      "made_room",     "client_over_share", "connections_full"};
+  return names[end];
+}
+
+bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
+
+// With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.
+static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
+  int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (TICK_MS * NS_PER_MS);
+  if (peer->turned_away) return PEER_END_NO_ROOM;
+  if (peer->failure == PROBLEM_CLIENT_OVER_SHARE) return PEER_END_OVER_SHARE;
+  if (peer->failure == PROBLEM_CONNECTIONS_FULL) return PEER_END_FULL;
+  if (peer->failure) return PEER_END_UPLOAD;
+  if (peer_is_failed(peer)) return PEER_END_MADE_ROOM;
+  if (peer->cut_off) return PEER_END_SEND_TIMEOUT;
+  if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
+  if (peer->head_open) return PEER_END_HEAD;
+  return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;
+}
+
 void watcher_closed(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
+  atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
   if (peer->linger) start_lingering(watcher, peer);
   peer->open = false;
@@ -154,10 +186,10 @@ void watcher_closed(struct watcher *watcher, struct peer *peer) {
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
-bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
-
-bool peer_upload_begin(struct peer *peer, const char *request_id, bool takes_interim, int64_t now_ns) {
+bool peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace, bool takes_interim,
+                       int64_t now_ns) {
   // Seen by the watcher only in the phases after IDLE.
+  peer->trace = *trace;
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
   peer->takes_interim = takes_interim;
   peer->probed = false;
@@ -247,7 +279,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   if (peer->half_closed && phase == PEER_JOB) probe(peer);
   // Nor one whose client takes a little of its answer now and then, which all the while holds the answer's memory.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns)
-    (void)shutdown(peer->fd, SHUT_RDWR);
+    peer->cut_off = shutdown(peer->fd, SHUT_RDWR) == 0;
 }
 
 static void end_lingering(struct watcher *watcher, int index) {

@@ -25,6 +25,7 @@
 #include "api/problem.h"
 #include "kernels/kernels.h"
 #include "server/clients.h"
+#include "server/trace.h"
 
 enum peer_phase {
   PEER_IDLE,    // between requests
@@ -38,22 +39,44 @@ enum peer_phase {
 
 struct peer {
   int fd;
-  char address[64];            // whose: an IP address, or unix:UID
-  uint32_t generation;         // of the slot, so that an event for an earlier connection is known as such
-  atomic_int phase;            // enum peer_phase
-  atomic_bool gone;            // the client cannot read an answer any more
-  struct client *client;       // of that address
-  bool counted;                // in the client's connections; this and the rest under the watcher's lock
-  atomic_llong since_ns;       // when the upload, the reply or the idleness began
-  char request_id[129];        // of the upload
-  atomic_llong received;       // bytes of the body so far
-  bool takes_interim, probed;  // HTTP/1.1: a 100 Continue may come at any time before the answer
-  enum problem_kind failure;   // what it was told in phase FAILED
+  char address[64];           // whose: an IP address, or unix:UID
+  uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
+  atomic_int phase;           // enum peer_phase
+  atomic_bool gone;           // the client cannot read an answer any more
+  struct client *client;      // of that address
+  bool counted;               // in the client's connections; under the watcher's lock
+  atomic_llong since_ns;      // when the upload, the reply or the idleness began
+  char request_id[129];       // of the upload
+  struct trace trace;         // likewise
+  bool takes_interim;         // HTTP/1.1: a 100 Continue may come at any time before the answer
+  atomic_llong received;      // bytes of the body so far
+  bool head_open;             // the IO thread's: a request's first line is here, its headers are not
+  bool asked;                 // likewise: a request has come
+  bool turned_away;           // likewise: but there was no memory for it
+  bool probed;                // the watcher's; the rest under its lock
+  enum problem_kind failure;  // what it was told in phase FAILED
   bool open;
   bool half_closed;  // the client has sent its end of file
   bool refused;      // beside the connections that may be open
   bool linger;       // read on after the close
+  bool cut_off;      // its client did not take an answer in time
 };
+
+// Why a connection ended, as far as that is known.
+enum peer_end {
+  PEER_END_USUAL,         // after its last answer, by either side
+  PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
+  PEER_END_UPLOAD,        // a body came too slowly, or went on without end
+  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
+  PEER_END_HEAD,          // in a request's head: the client left, or the library gave it up
+  PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a look at the port
+  PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
+  PEER_END_MADE_ROOM,     // idle for long, when there were too many
+  PEER_END_OVER_SHARE,    // its client had its share of connections
+  PEER_END_FULL,          // there were as many as there may be
+  PEER_ENDS
+};
+const char *peer_end_name(enum peer_end end);
 
 struct watcher_limits {
   int64_t idle_timeout_ns;  // between requests, the head of the next one included
@@ -81,6 +104,7 @@ struct watcher {
   int lingering_count, refused_count;
   atomic_llong connections;
   struct clients *clients;
+  atomic_llong ended[PEER_ENDS];            // connections, since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
   void *tick_cls;
 };
@@ -100,7 +124,8 @@ struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 
 // The headers of a request are here, its body is due from now on. False if the connection was ended from here.
-VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, bool takes_interim, int64_t now_ns);
+VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace,
+                                      bool takes_interim, int64_t now_ns);
 // It is not read for a while; on with it (false if the watcher has ended the connection).
 void peer_upload_hold(struct peer *peer);
 VX_WARN_UNUSED bool peer_upload_go_on(struct peer *peer, int64_t now_ns);

@@ -13,7 +13,7 @@ import daemon  # noqa: E402
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
 SCHEMAS = OPENAPI["components"]["schemas"]
-TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list}
+TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list, "boolean": bool}
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
 FPS = "/v1/fps?num_samples=1"
 
@@ -47,6 +47,14 @@ class Answers(unittest.TestCase):
 
     def test_status(self):
         self.conforms(self.daemon.status(), SCHEMAS["Status"], "Status")
+
+    def test_status_counts_requests_by_outcome(self):
+        before = self.daemon.status()["requests"]
+        self.daemon.get("/nowhere")
+        self.daemon.get("/healthz")
+        grown = lambda key: self.daemon.status()["requests"][key] - before[key]
+        daemon.wait_until(lambda: grown("refused") == 1 and grown("answered") >= 2, "both to be counted")
+        self.assertEqual(grown("aborted"), 0)
 
     def test_presets(self):
         for preset in self.daemon.get("/v1/presets").json()["presets"]:

@@ -111,6 +111,13 @@ class OpenApi(unittest.TestCase):
             with self.subTest(f"no endpoint is said to answer {problem['status']} ({name})"):
                 self.assertIn(str(problem["status"]), answered)
 
+    def test_every_path_may_refuse_its_request(self):
+        for path, item in OPENAPI["paths"].items():
+            for method in METHODS:
+                if method in item:
+                    with self.subTest(f"{method} {path}"):
+                        self.assertLessEqual({"400", "405", "408", "413"}, set(item[method]["responses"]))
+
     def test_tensors(self):
         described = [entry["name"] if isinstance(entry, dict) else entry for entry in self.tables["tensors"]]
         self.same_names(described, OPENAPI["components"]["schemas"]["TensorName"]["enum"])

@@ -1,7 +1,10 @@
 """README.md shows the tables of the program, row by row, and names only verbs and files that exist."""
 
+import json
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 from tables import README_TABLES, ROOT, describe, normal, readme_table
@@ -38,6 +41,28 @@ class Tables(unittest.TestCase):
 
 for _name in README_TABLES:
     setattr(Tables, f"test_{_name}", lambda self, name=_name: self.check(name))
+
+
+class Alerts(unittest.TestCase):
+    def expressions(self):
+        rows = README[README.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
+        return [re.match(r"\| `(.*?)` \|", row)[1].replace("\\|", "|") for row in rows]
+
+    def test_metrics_in_the_text_exist(self):
+        described = {metric["name"] for metric in describe()["metrics"]}
+        for name in sorted(set(re.findall(r"\b(?:voxeld|process)_[a-z_]+\b", README)) - described):
+            with self.subTest(name):
+                self.assertIn(re.sub(r"_(bucket|sum|count)$", "", name), described)
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
+    def test_expressions_are_sound(self):
+        rules = [{"alert": f"Alert{number}", "expr": text} for number, text in enumerate(self.expressions())]
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # which YAML reads too
+            json.dump({"groups": [{"name": "voxeld", "rules": rules}]}, file)
+            file.flush()
+            done = subprocess.run(["promtool", "check", "rules", file.name], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(f"{len(rules)} rules found", done.stdout)
 
 
 class References(unittest.TestCase):

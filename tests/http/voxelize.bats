@@ -56,6 +56,23 @@ teardown_file() { stop_daemon; }
   is "$(json 'd["parameters"]["max_voxels"]')" 7
 }
 
+@test "Accept: what is wanted most, by q, is sent" {
+  rows "$BATS_TEST_TMPDIR/one" 1 1 1 1
+  while read -r type accept; do
+    post "$BATS_TEST_TMPDIR/one" "$small" -H "Accept: $accept"
+    is "$code $accept $(header content-type)" "200 $accept $type"
+  done <<'END'
+application/json application/json, */*;q=0.5
+application/json application/*;q=0.1, Application/JSON
+application/json application/json;q=0.2, application/octet-stream;q=0.1
+application/vnd.safetensors application/json, */*
+application/vnd.safetensors application/json;q=0
+application/vnd.safetensors application/json;q=0.5, application/octet-stream
+application/vnd.safetensors application/jsonl
+application/vnd.safetensors text/html
+END
+}
+
 @test "Accept: application/json gives the metadata alone" {
   post "$scan" preset=kitti_second -H 'Accept: application/json'
   is "$code" 200

@@ -48,7 +48,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
                        .sample_counts = request->sample_counts,
                        .counts = {.received = sizes->points, .sampled = sizes->samples}};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
-  struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0};
+  struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0, NULL};
   struct vx_layout layout;
   struct vx_error error;
   assert_int_equal(vx_layout_of(&request->job, sizes, &layout, &error), VX_OK);

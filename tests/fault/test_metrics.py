@@ -1,0 +1,201 @@
+"""/metrics after a load of every kind: what was sent is counted once, by what became of it, and promtool has no complaint."""
+
+import concurrent.futures
+import re
+import shutil
+import struct
+import subprocess
+import unittest
+
+from client import MB, VOXELIZE, Daemon, FaultCase, Raw, head, many_rows, post, rows, wait_until
+
+SAMPLE = re.compile(r'([a-z_]+)(?:\{(.*)\})? (\S+)')
+LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
+LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel: more than sockets hold
+LONG_SAMPLES = "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"  # of a million points: a second or more
+
+
+class Metrics(dict):
+    """The samples of one scrape: (name, label values...) to number; a name alone is that family's sum."""
+
+    def __init__(self, daemon):
+        self.text = daemon.get("/metrics").body.decode()
+        for line in self.text.splitlines():
+            if not line.startswith("#"):
+                name, labels, value = SAMPLE.fullmatch(line).groups()
+                self[name, *(value for _, value in LABEL.findall(labels or ""))] = float(value)
+
+    def sum(self, name, *labels):
+        return sum(value for key, value in self.items() if key[: 1 + len(labels)] == (name, *labels))
+
+
+class Counted(FaultCase):
+    ARGS = ("--workers", "2", "--sampling-workers", "1", "--max-body-bytes", str(16 * MB))
+    ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
+
+    def setUp(self):
+        self.daemon.assert_quiet()
+        self.before = Metrics(self.daemon)
+
+    def grown(self, name, *labels):
+        return Metrics(self.daemon).sum(name, *labels) - self.before.sum(name, *labels)
+
+    def until_grown(self, by, name, *labels):
+        """A request is counted a moment after its answer was read."""
+        grown = lambda: self.grown(name, *labels)
+        wait_until(lambda: grown() >= by, lambda: f"{name} {labels} to grow by {by}, not by {grown()}")
+        self.assertEqual(grown(), by)
+
+    def test_requests_by_code_are_those_that_were_sent(self):
+        sent = {
+            ("/v1/voxelize", "200", None): lambda: self.daemon.post(VOXELIZE, rows(100)),
+            ("/v1/voxelize", "400", "bad-parameter"): lambda: self.daemon.post(VOXELIZE + "&max_voxels=0", rows(1)),
+            ("/v1/voxelize", "400", "bad-body"): lambda: self.daemon.post(VOXELIZE, bytes(15)),
+            ("/v1/voxelize", "405", "method-not-allowed"): lambda: self.daemon.get(VOXELIZE),
+            ("/v1/voxelize", "413", "body-too-large"): lambda: self.daemon.post(VOXELIZE, bytes(16 * MB + 16)),
+            ("/v1/voxelize", "415", "unsupported-media-type"): lambda: self.daemon.post(
+                VOXELIZE, rows(1), {"Content-Type": "text/plain"}
+            ),
+            ("/v1/fps", "422", "impossible"): lambda: self.daemon.post("/v1/fps?num_samples=9", rows(1)),
+            ("unknown", "404", "not-found"): lambda: self.daemon.get("/nowhere"),
+            ("/healthz", "200", None): lambda: self.daemon.get("/healthz"),
+        }
+        with concurrent.futures.ThreadPoolExecutor(4) as clients:
+            for number, ((_, code, _), ask) in enumerate(sent.items(), 1):
+                for done in [clients.submit(ask) for _ in range(number)]:
+                    self.assertEqual(str(done.result().status), code)
+        for number, (endpoint, code, reason) in enumerate(sent, 1):
+            same_code = sum(n for n, (e, c, _) in enumerate(sent, 1) if (e, c) == (endpoint, code))
+            same_endpoint = sum(n for n, (e, _, _) in enumerate(sent, 1) if e == endpoint)
+            with self.subTest(f"{endpoint} {code} {reason}"):
+                self.until_grown(same_code, "voxeld_requests_total", endpoint, code)
+                self.until_grown(same_endpoint, "voxeld_request_duration_seconds_count", endpoint)
+                if reason:
+                    self.until_grown(number, "voxeld_refusals_total", reason)
+        self.assertEqual(self.grown("voxeld_requests_aborted_total"), 0)
+        self.assertEqual(self.grown("voxeld_requests_unparsed_total"), 0)
+
+    def test_every_point_has_one_fate_and_every_job_its_times(self):
+        nan, inf = float("nan"), float("inf")
+        odd = struct.pack("<16f", 0, 0, 0, 0, nan, 0, 0, 0, 0, 0, inf, 0, 99, 0, 0, 0)
+        bodies = [odd, rows(1000), rows(5000), b""]
+        for body in bodies:
+            for query in ("", "&max_points_per_voxel=1", "&max_voxels=3", "&block_filter=1,1,0.1,2", "&fps=0"):
+                self.assertEqual(self.daemon.post(VOXELIZE + query, body).status, 200)
+        jobs = 5 * len(bodies)
+        self.until_grown(jobs, "voxeld_stage_duration_seconds_count", "send")
+        self.assertEqual(self.grown("voxeld_jobs_total"), jobs)
+        self.assertEqual(self.grown("voxeld_points_total"), 5 * sum(map(len, bodies)) // 16)
+        self.assertEqual(self.grown("voxeld_received_bytes_total"), 5 * sum(map(len, bodies)))
+        self.assertEqual(self.grown("voxeld_points_total", "not_finite"), 5 * 2)
+        stages = ("receive", "queue", "copy_in", "voxelize", "features", "sample", "copy_out", "total", "send")
+        after = Metrics(self.daemon)
+        for stage in stages:
+            self.assertEqual(self.grown("voxeld_stage_duration_seconds_count", stage), jobs)
+            buckets = [v for k, v in after.items() if k[:2] == ("voxeld_stage_duration_seconds_bucket", stage)]
+            self.assertEqual(buckets, sorted(buckets))
+            self.assertEqual(buckets[-1], after["voxeld_stage_duration_seconds_count", stage])
+
+    def test_client_that_leaves_in_the_upload(self):
+        with self.raw().send(post(rows(1000))[:-1]):
+            wait_until(lambda: self.daemon.status()["requests"]["active"] > self.daemon.idle_requests, "an upload")
+        self.until_grown(1, "voxeld_requests_aborted_total", "upload")
+
+    def test_clients_that_leave_while_their_jobs_wait_and_run(self):
+        status = self.daemon.status
+        runs = self.raw().send(post(many_rows(1_000_000), LONG_SAMPLES))
+        wait_until(lambda: status()["sampling_workers"]["running"] == 1, "a sampling that runs")
+        waits = self.raw().send(post(rows(10), "/v1/fps?num_samples=1"))
+        wait_until(lambda: status()["sampling_queue"]["depth"] == 1, "a sampling that waits")
+        waits.reset()
+        self.until_grown(1, "voxeld_requests_aborted_total", "queue")
+        runs.reset()
+        self.until_grown(1, "voxeld_requests_aborted_total", "run")
+        self.assertEqual(self.grown("voxeld_refusals_total"), 0)
+
+    def test_client_that_leaves_while_it_is_sent_its_answer(self):
+        receiver = self.raw(receive_buffer=4096).send(post(rows(1500), LARGE))
+        self.assertTrue(receiver.readable(60))
+        receiver.reset()
+        self.until_grown(1, "voxeld_requests_aborted_total", "send")
+
+    def test_what_the_library_answers_by_itself(self):
+        cases = {
+            "400": head("POST", VOXELIZE, "Content-Length: many"),
+            "413": head("POST", VOXELIZE, "Content-Length: 99999999999999999999999"),
+            "414": head("GET", "/" + 300_000 * "x"),
+            "431": head("GET", "/healthz", *(f"X-{n}: {1000 * 'x'}" for n in range(400))),
+            "505": head("GET", "/healthz", version="HTTP/3.0"),
+        }
+        for code, request in cases.items():
+            with self.subTest(code), self.raw() as connection:
+                sent = connection.send_some(request)
+                self.assertTrue(sent)
+                self.until_grown(1, "voxeld_requests_unparsed_total", code)
+
+    def test_connections_end_for_one_reason_each(self):
+        with self.raw():
+            pass
+        self.until_grown(1, "voxeld_connections_ended_total", "no_request")
+        with self.raw().send(b"\x16\x03\x01 no HTTP\r\n\r\n") as connection:
+            self.assertTrue(connection.ended())
+        self.until_grown(2, "voxeld_connections_ended_total", "no_request")
+        with self.raw().send(b"GET /healthz HTTP/1.1\r\nHost: vox") as connection:
+            pass
+        self.until_grown(1, "voxeld_connections_ended_total", "head")
+        self.assertGreater(self.grown("voxeld_connections_ended_total", "usual"), 0)  # those that asked for the metrics
+
+    def test_process(self):
+        metrics = Metrics(self.daemon)
+        self.assertGreater(metrics["process_cpu_seconds_total",], 0)
+        self.assertGreater(metrics["process_resident_memory_bytes",], MB)
+        self.assertGreaterEqual(metrics["process_virtual_memory_bytes",], metrics["process_resident_memory_bytes",])
+        self.assertGreaterEqual(metrics["process_open_fds",], 5)
+        self.assertGreater(metrics["process_max_fds",], metrics["process_open_fds",])
+        with open("/proc/stat") as stat:
+            booted = next(int(line.split()[1]) for line in stat if line.startswith("btime"))
+        self.assertGreater(metrics["process_start_time_seconds",], booted)
+
+
+class Timeouts(FaultCase):
+    ARGS = ("--upload-timeout-s", "1", "--idle-timeout-s", "2", "--send-timeout-s", "1", "--max-response-bytes", str(64 * MB))
+
+    def until_ended(self, reason):
+        wait_until(lambda: Metrics(self.daemon)["voxeld_connections_ended_total", reason], f"a connection ended: {reason}")
+
+    def test_timeouts_by_reason(self):
+        kept = [self.raw(), self.raw().send(b"GET /healthz HTTP/1.1\r\n")]  # idle, and in its head
+        kept.append(self.raw().send(post(rows(1000))[:-1]))
+        kept.append(self.raw(receive_buffer=4096).send(post(rows(1500), LARGE)))
+        for reason in ("upload_failed", "send_timeout", "idle_timeout"):
+            self.until_ended(reason)
+        wait_until(lambda: Metrics(self.daemon)["voxeld_connections_ended_total", "idle_timeout"] == 2, "both idle ends")
+        metrics = Metrics(self.daemon)
+        self.assertEqual(metrics["voxeld_refusals_total", "body-stalled"], 1)
+        self.assertEqual(metrics["voxeld_requests_aborted_total", "send"], 1)
+
+
+@unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
+class Promtool(unittest.TestCase):
+    def check(self, daemon):
+        text = Metrics(daemon).text
+        done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_no_complaint_before_and_after_a_mixed_load(self):
+        with Daemon("--workers", "1") as daemon:
+            self.check(daemon)
+            daemon.post(VOXELIZE, rows(1000))
+            daemon.post("/v1/fps?num_samples=3", rows(1000))
+            daemon.post(VOXELIZE, bytes(15))
+            daemon.get("/nowhere")
+            with Raw(daemon) as connection:
+                self.assertEqual(connection.send(head("GET", "/healthz", version="HTTP/3.0")).read().status, 505)
+            with Raw(daemon) as connection:
+                connection.send(post(rows(1000))[:-1])
+            daemon.assert_quiet()
+            self.check(daemon)
+
+
+if __name__ == "__main__":
+    unittest.main()
