@@ -14,6 +14,7 @@
 #include "api/answer.h"
 #include "api/params.h"
 #include "api/problem.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/metrics.h"
 #include "server/routes.h"
@@ -46,9 +47,9 @@ struct request {
   enum endpoint endpoint;
   const char *page_name;  // the last part of the path, in the library's memory
   char id[129];
-  char user[65];       // who asks, by token or certificate; "" = known by address only
-  bool metadata_only;  // the client accepts JSON
-  int64_t body_bytes;  // Content-Length; -1 = chunked
+  char user[USER_SIZE];  // who asks, by token or certificate; "" = known by address only
+  bool metadata_only;    // the client accepts JSON
+  int64_t body_bytes;    // Content-Length; -1 = chunked
   struct job_request asked;
 
   // The job.

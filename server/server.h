@@ -4,14 +4,17 @@
 #ifndef VOXELD_SERVER_H
 #define VOXELD_SERVER_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "api/presets.h"
 #include "kernels/kernels.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/devices.h"
+#include "server/listener.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/queue.h"
@@ -29,13 +32,15 @@ enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
 struct server {
   struct options options;
   int64_t started_ns;
-  char address[300];         // where it listens
+  char address[1100];        // where it listens, with commas between
   atomic_int phase;          // enum server_phase
   atomic_bool hurry;         // the time to drain is over: what runs and can be stopped is
   atomic_bool must_restart;  // a GPU is lost, and on_device_lost says exit
 
   struct devices devices;
   struct presets *presets;
+  pthread_rwlock_t presets_lock;  // over `presets`, which a reload replaces
+  struct access access;
   struct buffers buffers;
   struct queue queues[VX_LANE_USES];
   struct request_pool requests;
@@ -43,7 +48,8 @@ struct server {
   struct watcher watcher;
   struct workers workers;
   struct metrics metrics;
-  struct MHD_Daemon *http;
+  struct listeners listeners;
+  struct MHD_Daemon *http[LISTENERS_MAX];  // one a listener
 };
 
 #endif

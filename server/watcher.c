@@ -25,11 +25,11 @@ static uint64_t event_key(uint32_t generation, int fd) { return (uint64_t)genera
 
 // ---- peers ------------------------------------------------------------------------------------------------------------
 
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address) {
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return NULL;
   struct peer *peer = &watcher->peers[fd];
   pthread_mutex_lock(&watcher->lock);
-  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true, .since_ns = clock_ns()};
+  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .open = true, .since_ns = clock_ns(), .tls = tls};
   snprintf(peer->address, sizeof peer->address, "%s", address);
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = event_key(peer->generation, fd)};
@@ -92,6 +92,7 @@ static void write_failure(struct peer *peer, enum problem_kind kind, const char 
   char body[1024], message[1536];
   (void)problem_set(&problem, kind, NULL, "%s", detail);
   peer->failure = kind;
+  if (peer->tls) return;  // its records are the IO thread's to write, and the library lets it write none now
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
   problem_render(&problem, peer->request_id, &text);
