@@ -102,7 +102,7 @@ class Reloading(unittest.TestCase):
             for turn in range(12):
                 token, line = new_token(f"turn-{turn}")
                 write(file, line + steady_line)
-                reload(daemon, "what=tokens")
+                reload(daemon, "msg=reloaded what=tokens")
                 self.assertEqual(daemon.get("/v1/status", {"Authorization": f"Bearer {token}"}).status, 200)
                 if old:
                     self.assertEqual(daemon.get("/v1/status", {"Authorization": f"Bearer {old}"}).status, 401)
@@ -123,7 +123,7 @@ class Reloading(unittest.TestCase):
         self.assertEqual(ask(), 200)
         kept = connection.sock
         write(file, steady_line)
-        reload(daemon, "what=tokens")
+        reload(daemon, "msg=reloaded what=tokens")
         self.assertEqual(ask(), 401)
         self.assertIs(connection.sock, kept)
         daemon.stop()
@@ -154,18 +154,19 @@ class Reloading(unittest.TestCase):
         write(self.folder / "mine.json", preset(4, "small"))
         daemon = self.start(Daemon("--presets-dir", str(self.folder)))
         asked = lambda: daemon.post("/v1/voxelize?preset=mine", rows(4), {"Accept": "application/json"}).json()["grid_size"][0]
-        page = lambda: len(daemon.get("/v1/presets/mine").json()["parameters"])
+        page = lambda: len(daemon.get("/v1/presets").json()["presets"])
         with load(2, asked) as sizes, load(1, page) as pages:
             for turn in range(12):  # the page grows by far more than a counter does
-                write(self.folder / "mine.json", preset(8, "x" * 900) if turn % 2 else preset(4, "small"))
+                write(self.folder / "mine.json", preset(8, "x" * 500) if turn % 2 else preset(4, "small"))
                 for number in range(20):
                     other = self.folder / f"other{number}.json"
-                    write(other, preset(4, "y" * 900)) if turn % 2 else other.unlink(missing_ok=True)
-                reload(daemon, "what=presets")
+                    write(other, preset(4, "y" * 500)) if turn % 2 else other.unlink(missing_ok=True)
+                reload(daemon, "msg=reloaded what=presets")
                 self.assertEqual(asked(), 8 if turn % 2 else 4)
             wait_until(lambda: len(sizes) > 50 and len(pages) > 10, "some load")
-        self.assertEqual(set(sizes), {4, 8})
-        self.assertEqual(len(set(pages)), 1)
+        self.assertEqual(set(sizes), {4, 8})  # and no KeyError: no problem for an answer
+        few, many = sorted(set(pages))
+        self.assertEqual(many, few + 20)
         daemon.stop()
 
     def test_hangups_under_way_do_not_disturb_the_stop(self):
