@@ -91,7 +91,8 @@ static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuer
                           const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
                           unsigned *certificate_count, gnutls_privkey_t *key) {
   (void)session, (void)issuers, (void)issuer_count, (void)algorithms, (void)algorithm_count, (void)certificates;
-  (void)certificate_count, (void)key;
+  *certificate_count = 0;
+  *key = NULL;
   return -1;
 }
 

@@ -21,9 +21,9 @@ static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 struct opening {
   struct listeners *listeners;  // NULL = only look
   const struct listen_rules *rules;
-  const char *where;
   char *error;
   size_t error_size;
+  char where[256];  // an item of the list
 };
 
 __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *opening, const char *format, ...) {
@@ -183,8 +183,8 @@ static bool open_unix(const struct opening *opening) {
   if (stat(path, &status) != 0) return fail_call(opening, listener.fd, "stat");
   listener.device = status.st_dev;
   listener.inode = status.st_ino;
-  snprintf(listener.address, sizeof listener.address, "%s", opening->where);
-  snprintf(listener.path, sizeof listener.path, "%s", path);
+  snprintf(listener.address, sizeof listener.address, "%s%s", unix_prefix, name.sun_path);
+  snprintf(listener.path, sizeof listener.path, "%s", name.sun_path);
   return add(opening, &listener);
 }
 
@@ -199,7 +199,7 @@ static void remove_path(const struct listener *listener) {
 // ---- systemd (sd_listen_fds(3)) ---------------------------------------------------------------------------------------
 
 static bool take_handed_over(const struct opening *opening, int fd) {
-  union address address;
+  union address address = {.any = {.sa_family = AF_UNSPEC}};
   socklen_t length = sizeof address, size = sizeof(int);
   int type = 0, listens = 0;
   struct listener listener = {.fd = fd};
@@ -239,13 +239,15 @@ static bool open_one(const struct opening *opening) {
   return strncmp(opening->where, unix_prefix, strlen(unix_prefix)) == 0 ? open_unix(opening) : open_tcp(opening);
 }
 
-static bool open_all(struct opening *opening, const char *list) {
-  char where[256];
-  opening->where = where;
+static bool open_all(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
+                     size_t error_size) {
+  struct opening opening = {.listeners = listeners, .rules = rules};
+  opening.error = error;
+  opening.error_size = error_size;
   for (const char *next = list;; next++) {
     size_t length = strcspn(next, ",");
-    snprintf(where, sizeof where, "%.*s", (int)length, next);
-    if (!open_one(opening)) return false;
+    snprintf(opening.where, sizeof opening.where, "%.*s", (int)length, next);
+    if (!open_one(&opening)) return false;
     next += length;
     if (!*next) return true;
   }
@@ -253,16 +255,14 @@ static bool open_all(struct opening *opening, const char *list) {
 
 bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
                     size_t error_size) {
-  struct opening opening = {listeners, rules, NULL, error, error_size};
   listeners->count = 0;
-  if (open_all(&opening, list)) return true;
+  if (open_all(listeners, list, rules, error, error_size)) return true;
   listeners_close(listeners);
   return false;
 }
 
 bool listeners_check(const char *list, const struct listen_rules *rules, char *error, size_t error_size) {
-  struct opening opening = {NULL, rules, NULL, error, error_size};
-  return open_all(&opening, list);
+  return open_all(NULL, list, rules, error, error_size);
 }
 
 void listeners_close(struct listeners *listeners) {
@@ -274,11 +274,7 @@ void listeners_close(struct listeners *listeners) {
 }
 
 void listener_peer(int fd, char *address, size_t address_size) {
-  union {
-    struct sockaddr any;
-    struct sockaddr_in6 in6;
-    struct sockaddr_storage room;
-  } peer;
+  union address peer = {.any = {.sa_family = AF_UNSPEC}};
   struct ucred user;
   socklen_t length = sizeof peer, user_length = sizeof user;
   char host[64];

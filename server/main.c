@@ -66,7 +66,7 @@ static bool raise_file_limit(char *error, size_t error_size) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
   rlim_t wanted = (rlim_t)server.options.max_connections + LINGER_SLOTS + OWN_FILES +
-                  2 * LISTENERS_MAX * (rlim_t)server.options.io_threads;
+                  2 * (rlim_t)server.options.io_threads * LISTENERS_MAX;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
     snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",

@@ -167,7 +167,7 @@ static bool fingerprint(gnutls_x509_crt_t certificate, char *name) {
   unsigned char sum[SUM];
   size_t size = sizeof sum;
   if (gnutls_x509_crt_get_fingerprint(certificate, GNUTLS_DIG_SHA256, sum, &size) != 0) return false;
-  for (int i = 0; i < SUM / 2; i++) snprintf(name + 2 * i, 3, "%02x", sum[i]);
+  for (size_t i = 0; i < SUM / 2; i++) snprintf(name + 2 * i, 3, "%02x", sum[i]);
   return true;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { SUM = 32, LONGEST_TOKEN = 512, LARGEST_FILE = 1 << 20, RANDOM = 32 };
+enum { SUM = 32, HEX = 2 * SUM, LONGEST_TOKEN = 512, LARGEST_FILE = 1 << 20, RANDOM = 32 };
 static const char sum_prefix[] = "sha256:", token_prefix[] = "vxt_";
 static const char name_bytes[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
@@ -67,13 +67,11 @@ static bool read_name(struct piece word, char name[TOKEN_NAME_MAX + 1]) {
 
 static bool read_sum(struct piece word, unsigned char sum[SUM]) {
   size_t prefix = strlen(sum_prefix), size = SUM;
-  if (word.end - word.begin != (ptrdiff_t)(prefix + 2 * SUM) || memcmp(word.begin, sum_prefix, prefix) != 0)
-    return false;
-  char hex[2 * SUM + 1];
-  memcpy(hex, word.begin + prefix, 2 * SUM);
-  hex[2 * SUM] = '\0';
-  return strspn(hex, "0123456789abcdefABCDEF") == 2 * SUM && gnutls_hex2bin(hex, 2 * SUM, sum, &size) == 0 &&
-         size == SUM;
+  if (word.end - word.begin != (ptrdiff_t)(prefix + HEX) || memcmp(word.begin, sum_prefix, prefix) != 0) return false;
+  char hex[HEX + 1];
+  memcpy(hex, word.begin + prefix, HEX);
+  hex[HEX] = '\0';
+  return strspn(hex, "0123456789abcdefABCDEF") == HEX && gnutls_hex2bin(hex, HEX, sum, &size) == 0 && size == SUM;
 }
 
 // What is wrong with a line, or NULL; a token is added to the table.
@@ -168,7 +166,7 @@ static bool write_token(const unsigned char random[RANDOM], char token[TOKEN_SIZ
 
 bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_SIZE], char *error, size_t error_size) {
   unsigned char random[RANDOM], sum[SUM];
-  char sound[TOKEN_NAME_MAX + 1], hex[2 * SUM + 1];
+  char sound[TOKEN_NAME_MAX + 1], hex[HEX + 1];
   size_t hex_size = sizeof hex;
   const gnutls_datum_t bytes = {sum, SUM};
   if (!read_name((struct piece){name, name + strlen(name)}, sound))

@@ -306,6 +306,15 @@ class TlsUploads(TlsCase):
         wait_until(lambda: refusals(self.daemon, "body-too-large") == before + 1, "the refusal is counted")
         self.assertTrue(any("reason=body-too-large" in line for line in self.daemon.lines))
 
+    def test_pipelined_requests(self):
+        for body in (rows(4), tiled_rows(300_000)):
+            connection = self.raw()
+            sender = threading.Thread(target=connection.send, args=(post(body) * 5,))
+            sender.start()
+            for _ in range(5):
+                self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], len(body) // ROW)
+            sender.join(PATIENCE)
+
     def test_keep_alive_and_large_answers(self):
         connection = self.daemon.connection()
         self.addCleanup(connection.close)
@@ -417,6 +426,36 @@ class TlsReloading(TlsCase):
         reload(self.daemon, "msg=reloaded what=certificates")
         self.assertEqual(ask(), 200)
         self.assertIs(connection.sock, kept)
+
+
+class UnixSockets(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def ask(self, path, target="/healthz", own_name=None):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            if own_name:
+                client.bind(own_name)
+            client.connect(path)
+            client.sendall(head("GET", target))
+            return client.recv(65536)
+
+    def test_a_listener_whose_connections_are_all_taken_leaves_the_others_theirs(self):
+        path = str(self.folder / "sock")
+        with Daemon("--max-connections", "8", "--listen", f"unix:{path},127.0.0.1:0") as daemon:
+            taken = [daemon.socket() for _ in range(10)]
+            wait_until(lambda: b'"open":5,"limit":8' in self.ask(path, "/v1/status"), "four of them, and the asking one")
+            self.assertIn(b" 200 ", self.ask(path))
+            for connection in taken:
+                connection.close()
+
+    def test_clients_with_long_names_of_their_own(self):
+        path = str(self.folder / "sock")
+        with Daemon("--listen", f"unix:{path},127.0.0.1:0"):
+            for length in (20, 60, 107):
+                name = str(self.folder) + "/"
+                self.assertIn(b" 200 ", self.ask(path, own_name=name + "x" * (length - len(name))))
 
 
 class Supervisor(unittest.TestCase):

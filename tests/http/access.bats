@@ -76,9 +76,9 @@ refused_to_start() {
   [[ $output =~ ^vxt_[A-Za-z0-9_-]{43}$ ]]
   [[ $stderr =~ ^'lidar-7 sha256:'[0-9a-f]{64}$ ]]
   echo "$stderr" >tokens
-  token=$output
+  fresh=$output
   start_daemon --token-file tokens
-  bearer "$token" /v1/status
+  bearer "$fresh" /v1/status
   is "$code" 200
   stop_daemon
   is "$(users)" lidar-7
@@ -147,9 +147,9 @@ refused_to_start() {
 @test "a connection is kept after 401, the body of the refused request swallowed" {
   new_token alice
   start_daemon --token-file tokens
-  code=$(curl -sS -o /dev/null -w '%{http_code} %{num_connects} ' --data-binary @one "$url/v1/voxelize?$small" \
+  both=$(curl -sS -o /dev/null -w '%{http_code} %{num_connects} ' --data-binary @one "$url/v1/voxelize?$small" \
     --next -sS -o /dev/null -w '%{http_code} %{num_connects}' -H "Authorization: Bearer $token" --data-binary @one "$url/v1/voxelize?$small")
-  is "$code" '401 1 200 0'
+  is "$both" '401 1 200 0'
   stop_daemon
 }
 
