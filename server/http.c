@@ -55,21 +55,24 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
+// NULL where the connection cannot be watched or given its credentials: nothing on it is answered.
+static struct peer *open_peer(struct server *server, struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD),
+                                 *secure = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure->tls_session) : NULL;
+  char address[64];
+  if (!info || (secure && !tls)) return NULL;
+  listener_peer(info->connect_fd, address, sizeof address);
+  struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, tls);
+  if (!peer) tls_session_refuse(tls);
+  return peer;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
                           enum MHD_ConnectionNotificationCode code) {
   struct server *server = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char address[64];
-    *peer = NULL;
-    if (!info) return;
-    listener_peer(info->connect_fd, address, sizeof address);
-    int fd = info->connect_fd;
-    struct tls_session *tls = NULL;
-    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    if (info && !(tls = tls_session_open(&server->access.tls, info->tls_session))) return;
-    *peer = watcher_opened(&server->watcher, fd, address, tls);
-    if (!*peer) tls_session_close(tls);
+    *peer = open_peer(server, connection);
   } else if (*peer) {
     struct tls_session *tls = ((struct peer *)*peer)->tls;
     watcher_closed(&server->watcher, *peer);
@@ -138,7 +141,7 @@ bool http_start(struct server *server, char *error, size_t error_size) {
   if (!listeners_open(listeners, server->options.listen, &rules, error, error_size)) return false;
   int64_t threads = listeners->count * server->options.io_threads;
   if (server->options.max_connections < threads) {
-    snprintf(error, error_size, "max_connections is %lld; %d listeners with io_threads each need %lld",
+    snprintf(error, error_size, "max_connections is %lld; the io_threads of all listeners (%d of them) need %lld",
              (long long)server->options.max_connections, listeners->count, (long long)threads);
     listeners_close(listeners);
     return false;

@@ -244,9 +244,11 @@ static bool open_all(struct listeners *listeners, const char *list, const struct
   struct opening opening = {.listeners = listeners, .rules = rules};
   opening.error = error;
   opening.error_size = error_size;
+  int items = 0;
   for (const char *next = list;; next++) {
     size_t length = strcspn(next, ",");
     snprintf(opening.where, sizeof opening.where, "%.*s", (int)length, next);
+    if (++items > LISTENERS_MAX) return fail(&opening, "there are more than %d", LISTENERS_MAX);
     if (!open_one(&opening)) return false;
     next += length;
     if (!*next) return true;

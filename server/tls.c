@@ -120,7 +120,7 @@ struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
   if (!session) return NULL;
   *session = (struct tls_session){.tls = tls, .gnutls = gnutls_session, .credentials = take_current(tls)};
   if (gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, session->credentials->x509) != 0) {
-    tls_session_close(session);
+    tls_session_refuse(session);
     return NULL;
   }
   // Only requested: who comes without one, or with a wrong one, is to read why that is not enough.
@@ -131,6 +131,24 @@ struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
 void tls_session_close(struct tls_session *session) {
   if (session) let_go(session->credentials);
   free(session);
+}
+
+void tls_session_refuse(struct tls_session *session) {
+  if (session) gnutls_credentials_clear(session->gnutls);
+  tls_session_close(session);
+}
+
+// Has the session verify with the credentials as they are now. False where there is no memory for that.
+static bool refresh(struct tls_session *session) {
+  // The address alone tells: credentials that this session holds are not freed, so no others have their address.
+  if (session->credentials == atomic_load(&session->tls->current)) return true;
+  struct credentials *current = take_current(session->tls);
+  bool set = gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, current->x509) == 0;
+  let_go(set ? session->credentials : current);
+  if (!set) return false;
+  session->credentials = current;
+  session->verified = false;
+  return true;
 }
 
 // ---- clients ----------------------------------------------------------------------------------------------------------
@@ -212,17 +230,9 @@ static enum tls_client verify(struct tls_session *session) {
 }
 
 enum tls_client tls_client(struct tls_session *session, const char **text) {
-  struct tls *tls = session->tls;
   *text = session->text;
-  if (!tls->asks_clients) return TLS_CLIENT_UNNAMED;
-  // The address alone tells: credentials that this session holds are not freed, so no others have their address.
-  if (session->credentials != atomic_load(&tls->current)) {
-    struct credentials *old = session->credentials;
-    session->credentials = take_current(tls);
-    (void)gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, session->credentials->x509);
-    let_go(old);
-    session->verified = false;
-  }
+  if (!session->tls->asks_clients) return TLS_CLIENT_UNNAMED;
+  if (!refresh(session)) return wrong(session, "There is no memory to verify it.");
   if (session->verified && session->client == TLS_CLIENT_NAMED && time(NULL) > session->expires)
     session->verified = false;
   if (!session->verified) session->client = verify(session);

@@ -34,6 +34,8 @@ struct tls_session;
 // A connection begins: gives its GnuTLS session its credentials, before the handshake. NULL: out of memory.
 struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session);
 void tls_session_close(struct tls_session *session);  // after that of GnuTLS; NULL is fine
+// The connection is not to be served: leaves its GnuTLS session without credentials, so that the handshake fails, and closes.
+void tls_session_refuse(struct tls_session *session);  // NULL is fine
 
 enum tls_client {
   TLS_CLIENT_UNNAMED,  // showed no certificate, or was not asked for one
