@@ -17,6 +17,9 @@
   X(BAD_REQUEST, 400, "bad-request", 0, "The request is malformed or ambiguous")                                       \
   X(BAD_PARAMETER, 400, "bad-parameter", 0, "A parameter is unknown, repeated or out of bounds")                       \
   X(BAD_BODY, 400, "bad-body", 0, "The body is not what the parameters say")                                           \
+  X(UNAUTHORIZED, 401, "unauthorized", 0, "Credentials are needed")                                                    \
+  X(INVALID_TOKEN, 401, "invalid-token", 0, "The token is not one of this server's")                                   \
+  X(FORBIDDEN, 403, "forbidden", 0, "The client certificate does not verify")                                          \
   X(NOT_FOUND, 404, "not-found", 0, "There is nothing at this path")                                                   \
   X(METHOD_NOT_ALLOWED, 405, "method-not-allowed", 0, "This path does not take this method")                           \
   X(BODY_STALLED, 408, "body-stalled", 0, "The body came too slowly")                                                  \

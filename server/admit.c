@@ -1,4 +1,4 @@
-// What the headers decide: path, method, framing, media type, parameters, length, memory. Runs on an IO thread, reads the
+// What the headers decide: path, who may enter, method, framing, media type, parameters, length, memory. Runs on an IO thread, reads the
 // library's values and takes the input buffer; answers nothing itself.
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,6 +25,8 @@ struct heads {
   const char *encoding;  // a Content-Encoding other than identity
   int traces;
   const char *traceparent;
+  int authorizations;
+  const char *authorization;
   bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
 };
 
@@ -35,8 +37,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   (void)kind, (void)value_size;
   if (name_size == 0 || strspn(name, token) != name_size) heads->odd = true;
   bool length = strcasecmp(name, "Content-Length") == 0, coding = strcasecmp(name, "Transfer-Encoding") == 0;
+  bool authorization = strcasecmp(name, "Authorization") == 0;
   // The library ends a value at its first NUL. Where that was the line's end, it has put two there, for CR and LF.
-  if ((length || coding) && value[strlen(value) + 1] != '\0') heads->odd = true;
+  if ((length || coding || authorization) && value[strlen(value) + 1] != '\0') heads->odd = true;
   if (heads->odd) return MHD_NO;  // seen enough
   if (length) {
     heads->lengths++;
@@ -44,6 +47,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   } else if (coding) {
     heads->codings++;
     heads->coding = value;
+  } else if (authorization) {
+    heads->authorizations++;
+    heads->authorization = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
   } else if (strcasecmp(name, "traceparent") == 0) {
@@ -58,7 +64,8 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "a header's name has a space or another odd byte, or the length's value a NUL or no CR LF");
+                       "a header's name has a space or another odd byte, or the value of the length or Authorization a "
+                       "NUL or no CR LF");
   if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
@@ -141,9 +148,11 @@ static bool read_query(struct request *request) {
     return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL, "the query has more than %d parameters",
                        QUERY_MAX_ITEMS);
   struct server *server = request->server;
-  if (!job_request_from_query(&request->asked, route_job(request->endpoint), &query, server->presets,
-                              &request->problem))
-    return false;
+  pthread_rwlock_rdlock(&server->presets_lock);
+  bool good =
+      job_request_from_query(&request->asked, route_job(request->endpoint), &query, server->presets, &request->problem);
+  pthread_rwlock_unlock(&server->presets_lock);
+  if (!good) return false;
   request->asked.job.sampling.max_work = server->options.max_sampling_work;
   return true;
 }
@@ -183,6 +192,15 @@ static bool reserve(struct request *request) {
   return false;
 }
 
+// ---- who may enter -----------------------------------------------------------------------------------------------------
+
+// Whoever asks may know whether the service lives and is ready.
+static bool check_access(struct request *request, const struct heads *heads) {
+  if (request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ) return true;
+  struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
+  return access_check(&request->server->access, &credential, request->user, &request->problem);
+}
+
 // ---- all together -----------------------------------------------------------------------------------------------------
 
 // The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
@@ -209,6 +227,7 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the path or query has a malformed percent-encoding, or a NUL");
   request->endpoint = route_find(path, &request->page_name);
+  if (!check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
                        path);

@@ -5,6 +5,7 @@
 // The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
 #include "server/http.h"
 
+#include <gnutls/abstract.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,18 +68,28 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
+// NULL where the connection cannot be watched or given its credentials: nothing on it is answered.
+static struct peer *open_peer(struct server *server, struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD),
+                                 *secure = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure->tls_session) : NULL;
+  char address[64];
+  if (!info || (secure && !tls)) return NULL;
+  listener_peer(info->connect_fd, address, sizeof address);
+  struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, tls);
+  if (!peer) tls_session_refuse(tls);
+  return peer;
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
                           enum MHD_ConnectionNotificationCode code) {
   struct server *server = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char address[64];
-    *peer = NULL;
-    if (!info) return;
-    listener_peer(info->connect_fd, address, sizeof address);
-    *peer = watcher_opened(&server->watcher, info->connect_fd, address);
+    *peer = open_peer(server, connection);
   } else if (*peer) {
+    struct tls_session *tls = ((struct peer *)*peer)->tls;
     watcher_closed(&server->watcher, *peer);
+    tls_session_close(tls);
     *peer = NULL;
   }
 }
@@ -106,28 +117,65 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   log_event(LOG_WARNING, "libmicrohttpd", "text", text);
 }
 
-bool http_start(struct server *server, char *error, size_t error_size) {
+// Each connection has been given its certificate when it began (tls.h). One that could not be, for want of memory, ends here.
+static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuers, int issuer_count,
+                          const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
+                          unsigned *certificate_count, gnutls_privkey_t *key) {
+  (void)session, (void)issuers, (void)issuer_count, (void)algorithms, (void)algorithm_count, (void)certificates;
+  *certificate_count = 0;
+  *key = NULL;
+  return -1;
+}
+
+static bool start_one(struct server *server, int index) {
   const struct options *options = &server->options;
-  int fd = listener_open(options->listen, server->address, sizeof server->address, error, error_size);
-  if (fd < 0) return false;
-  server->http = MHD_start_daemon(
-      MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, server,
-      MHD_OPTION_EXTERNAL_LOGGER, on_library_message, server,  // first, so that it hears of the others
-      MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
+  struct listener *listener = &server->listeners.at[index];
+  bool tls = listener->tcp && options->tls_cert[0];
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+  server->http[index] = MHD_start_daemon(
+      flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
+      on_library_message, server,  // first, so that it hears of the others
+      MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
       // The watcher lets connections in; the library, which leaves clients unanswered at its limit, must not come to it. It divides
       // the limit among its threads.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
-      on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
-  if (server->http) return true;
-  listener_close(options->listen, fd);
-  snprintf(error, error_size, "libmicrohttpd did not start");
-  return false;
+      on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+      tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // the last without TLS
+      options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
+  listener->fd = server->http[index] ? -1 : listener->fd;  // the library's, which closes it
+  return server->http[index];
+}
+
+static struct listen_rules rules_of(const struct server *server) {
+  struct listen_rules rules = {.may_expose = access_may_expose(&server->access)};
+  (void)!mode_read(server->options.unix_mode, &rules.unix_mode);  // checked with the options
+  return rules;
+}
+
+bool http_check(struct server *server, char *error, size_t error_size) {
+  struct listen_rules rules = rules_of(server);
+  return listeners_check(server->options.listen, &rules, error, error_size);
+}
+
+bool http_start(struct server *server, char *error, size_t error_size) {
+  struct listen_rules rules = rules_of(server);
+  struct listeners *listeners = &server->listeners;
+  if (!listeners_open(listeners, server->options.listen, &rules, error, error_size)) return false;
+  struct text address = text_over(server->address, sizeof server->address);
+  for (int i = 0; i < listeners->count; i++) text_printf(&address, "%s%s", i ? "," : "", listeners->at[i].address);
+  for (int i = 0; i < listeners->count; i++) {
+    if (start_one(server, i)) continue;
+    snprintf(error, error_size, "libmicrohttpd did not start on %s", listeners->at[i].address);
+    listeners_close(listeners);
+    return false;
+  }
+  return true;
 }
 
 void http_stop(struct server *server) {
-  MHD_stop_daemon(server->http);  // closes the listening socket too
-  server->http = NULL;
-  listener_close(server->options.listen, -1);
+  int count = server->listeners.count;
+  listeners_close(&server->listeners);  // while the sockets are open: see remove_path
+  for (int i = 0; i < count; i++) MHD_stop_daemon(server->http[i]);
 }

@@ -1,15 +1,46 @@
-// The listening socket: TCP on a numeric address, or a Unix domain socket.
+// The listening sockets: TCP, Unix domain, and those that systemd hands over.
+//
+// Opened by main before any client is served, closed by it after the last.
 #ifndef VOXELD_LISTENER_H
 #define VOXELD_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
-// Opens what `where` names: ADDRESS:PORT, [IPV6]:PORT or unix:PATH. Writes the bound address (with the port that 0 became) to
-// `address`. The descriptor, or -1 with a reason.
-int listener_open(const char *where, char *address, size_t address_size, char *error, size_t error_size);
+#include "kernels/kernels.h"
+
+enum { LISTENERS_MAX = 8 };
+
+struct listener {
+  int fd;  // -1 once another owns it
+  bool tcp;
+  char address[128];  // ADDRESS:PORT as bound, or unix:PATH
+  char path[108];     // of a Unix socket that was made here, else ""
+  dev_t device;       // which file that was
+  ino_t inode;
+};
+
+struct listeners {
+  int count;
+  struct listener at[LISTENERS_MAX];
+};
+
+struct listen_rules {
+  unsigned unix_mode;  // permissions of Unix sockets
+  bool may_expose;     // TCP beyond loopback is allowed
+};
+
+// Opens what `list` names, with commas between: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Of a name's several addresses the
+// first that can be bound is taken. False with a reason, and nothing is open then.
+VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
+                                   char *error, size_t error_size);
+// The same as far as it goes without binding or listening.
+VX_WARN_UNUSED bool listeners_check(const char *list, const struct listen_rules *rules, char *error, size_t error_size);
+// Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by now.
+void listeners_close(struct listeners *listeners);
+
 // Who is at the other end of an accepted connection: an IP address (an IPv4 one that IPv6 wraps as itself), or unix:UID.
 void listener_peer(int fd, char *address, size_t address_size);
-// Closes `fd` unless it is negative, and removes a Unix socket's path.
-void listener_close(const char *where, int fd);
 
 #endif

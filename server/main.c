@@ -1,6 +1,7 @@
 // voxeld: reads its options, opens the backend, serves until a signal, drains, and exits.
 //
-// SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the process at once. The
+// SIGTERM and SIGINT are blocked in every thread and awaited here: the first begins the drain, a second ends the process at once. SIGHUP
+// has presets, tokens and certificates read again. The
 // loss of a GPU begins the drain too, where on_device_lost says so. Only main exits: with 0 after a clean stop, 1 where a job would not
 // end, 2 where it could not start, 3 after the loss of a GPU.
 #include <errno.h>
@@ -16,7 +17,9 @@
 #include "server/clock.h"
 #include "server/http.h"
 #include "server/log.h"
+#include "server/notify.h"
 #include "server/pages.h"
+#include "server/reload.h"
 #include "server/server.h"
 
 enum { EXIT_DEVICE_LOST = 3 };
@@ -41,7 +44,9 @@ static int print(void (*write_text)(struct text *out)) {
 }
 
 static void write_config(struct text *out) { options_print_config(&server.options, out); }
-static void write_good(struct text *out) { text_put(out, "the options, presets and devices are good\n"); }
+static void write_good(struct text *out) {
+  text_put(out, "the options, presets, tokens, certificates and devices are good\n");
+}
 
 static int fail(const char *error) {
   fprintf(stderr, "voxeld: %s\n", error);
@@ -54,6 +59,14 @@ static void fill_standard_files(void) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // takes the lowest that is free
 }
 
+// The token goes to stdout and its line to stderr, so that each can be sent where it belongs.
+static int print_new_token(void) {
+  char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE], error[256];
+  if (!token_make(server.options.new_token, token, line, error, sizeof error)) return fail(error);
+  bool written = printf("%s\n", token) >= 0 && fflush(stdout) == 0 && fprintf(stderr, "%s\n", line) >= 0;
+  return written ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 // ---- serving ------------------------------------------------------------------------------------------------------------
 
 // Every connection needs a descriptor: a limit that the system does not grant is an error now, not a refusal later.
@@ -61,7 +74,7 @@ static bool raise_file_limit(char *error, size_t error_size) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
   rlim_t wanted = (rlim_t)server.options.max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES +
-                  2 * (rlim_t)server.options.io_threads;
+                  2 * (rlim_t)server.options.io_threads * LISTENERS_MAX;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
     snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
@@ -190,6 +203,8 @@ static void stop(void) {
   buffers_destroy(&server.buffers);
   clients_destroy(&server.clients);
   devices_close(&server.devices);
+  access_close(&server.access);
+  pthread_rwlock_destroy(&server.presets_lock);
   presets_free(server.presets);
 }
 
@@ -198,6 +213,7 @@ static int serve(void) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   sigaddset(&signals, SIGNAL_DEVICE_LOST);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
   signal(SIGPIPE, SIG_IGN);
@@ -206,9 +222,12 @@ static int serve(void) {
     return fail(error);
   }
 
+  notify_supervisor("READY=1\nSTATUS=listening on %s", server.address);
   int number = 0;
-  sigwait(&signals, &number);
+  while (sigwait(&signals, &number), number == SIGHUP) reload(&server);
+  signal(SIGHUP, SIG_IGN);
   take_signal(number);
+  notify_supervisor("STOPPING=1\nSTATUS=draining");
   log_event(LOG_INFO, "draining", "reason",
             number == SIGTERM  ? "SIGTERM"
             : number == SIGINT ? "SIGINT"
@@ -242,12 +261,15 @@ int main(int argc, char **argv) {
     case ACTION_VERSION: return print(write_version);
     case ACTION_PRINT_CONFIG: return print(write_config);
     case ACTION_DESCRIBE: return print(describe_write);
+    case ACTION_NEW_TOKEN: return print_new_token();
     case ACTION_SERVE:
     case ACTION_CHECK_CONFIG: break;
   }
   server.presets = presets_load(server.options.presets_dir, error, sizeof error);
-  if (!server.presets) return fail(error);
+  if (!server.presets || !access_open(&server.access, &server.options, error, sizeof error)) return fail(error);
+  pthread_rwlock_init(&server.presets_lock, NULL);
   if (action == ACTION_SERVE) return serve();
+  if (!http_check(&server, error, sizeof error)) return fail(error);
   if (!devices_open(&server.devices, &server.options, error, sizeof error)) return fail(error);
   devices_close(&server.devices);
   return print(write_good);

@@ -24,6 +24,7 @@ struct option {
 
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
 static const char *const lost_words[] = {"cpu", "exit", NULL};
+static const char *const flag_words[] = {"no", "yes", NULL};  // --name alone says yes
 static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
 static const char *const format_words[] = {"logfmt", "json", NULL};
 
@@ -33,7 +34,20 @@ static const char *const format_words[] = {"logfmt", "json", NULL};
 #define GB (INT64_C(1024) * MB)
 static const struct option options_table[] = {
     {"listen", TYPE_TEXT, FIELD(listen), 0, 0, NULL, "127.0.0.1:8080",
-     "where to listen: ADDRESS:PORT, [IPV6]:PORT (port 0 takes a free one) or unix:PATH"},
+     "where to listen, up to 8 with commas between: ADDRESS:PORT, [IPV6]:PORT (port 0 takes a free one), unix:PATH, or "
+     "systemd, the sockets that systemd hands over"},
+    {"unix_mode", TYPE_TEXT, FIELD(unix_mode), 0, 0, NULL, "0660", "permissions of Unix sockets, in octal"},
+    {"allow_anonymous", TYPE_WORD, FIELD(allow_anonymous), 0, 0, flag_words, "no",
+     "let in clients that show neither a token nor a certificate; needed to listen beyond loopback without either"},
+    {"token_file", TYPE_TEXT, FIELD(token_file), 0, 0, NULL, "",
+     "a file of the tokens that let clients in, one line each as --new-token prints it"},
+    {"tls_cert", TYPE_TEXT, FIELD(tls_cert), 0, 0, NULL, "",
+     "a PEM file of this server's certificate and its chain: all TCP listeners then speak TLS"},
+    {"tls_key", TYPE_TEXT, FIELD(tls_key), 0, 0, NULL, "", "a PEM file of that certificate's private key"},
+    {"tls_client_ca", TYPE_TEXT, FIELD(tls_client_ca), 0, 0, NULL, "",
+     "a PEM file of the authorities whose client certificates let in"},
+    {"tls_priorities", TYPE_TEXT, FIELD(tls_priorities), 0, 0, NULL, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
+     "versions and ciphers of TLS, as a GnuTLS priority string"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
      "a directory of NAME.json presets, added to the built-in ones and over those of the same name"},
@@ -57,7 +71,8 @@ static const struct option options_table[] = {
      "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
      "jobs that sample and run at the same time on the CPU; 0 takes one for two processors"},
-    {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2", "threads that read requests and send answers"},
+    {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
+     "threads of each listener, which read requests and send answers"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
      "requests that come in or wait for a worker, and as many that are to sample; one more is answered 503"},
     {"client_uploads", TYPE_INT, FIELD(client_uploads), 0, 65536, NULL, "4",
@@ -71,7 +86,8 @@ static const struct option options_table[] = {
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "1073741824",
      "all bodies and answers in memory together; past it requests are answered 503"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
-     "open connections, each up to 256 KiB of memory; further clients wait to be accepted"},
+     "open connections, each up to 256 KiB of memory, shared evenly by the listeners; further clients wait to be "
+     "accepted"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
      "a connection on which nothing moves for so long is closed; more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
@@ -216,6 +232,16 @@ static bool action_of(const char *argument, enum options_action *action) {
   return false;
 }
 
+// The value of the option at argv[*i], NULL where it has none; *i moves over a value that is an argument of its own.
+static const char *value_of(const struct option *option, int argc, char **argv, int *i) {
+  const char *equals = strchr(argv[*i], '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+  int32_t flag;
+  if (equals) return equals + 1;
+  if (option->words == flag_words && !(next && read_value(option, next, &flag))) return "yes";
+  if (next) ++*i;
+  return next;
+}
+
 static bool read_arguments(struct options *options, int argc, char **argv, bool only_config,
                            enum options_action *action, char *error, size_t error_size) {
   for (int i = 1; i < argc; i++) {
@@ -225,7 +251,7 @@ static bool read_arguments(struct options *options, int argc, char **argv, bool 
     size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
     const struct option *option = length ? find_option(argument + 2, length) : NULL;
     if (!option) return fail(error, error_size, "there is no option '%.80s'; see --help", argument);
-    const char *value = equals ? equals + 1 : ++i < argc ? argv[i] : NULL;
+    const char *value = value_of(option, argc, argv, &i);
     if (!value) return fail(error, error_size, "%s needs a value", argument);
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
     if (!set_option(options, option, value, "command line", error, error_size)) return false;
@@ -248,6 +274,24 @@ bool device_list_read(const char *text, struct device_list *list) {
   }
 }
 
+bool mode_read(const char *text, unsigned *mode) {
+  size_t digits = strspn(text, "01234567");
+  *mode = (unsigned)strtoul(text, NULL, 8);
+  return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
+}
+
+static bool check_access(const struct options *options, char *error, size_t error_size) {
+  unsigned mode;
+  if (!mode_read(options->unix_mode, &mode))
+    return fail(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
+                options->unix_mode);
+  if (!options->tls_cert[0] != !options->tls_key[0])
+    return fail(error, error_size, "tls_cert and tls_key need each other");
+  if (options->tls_client_ca[0] && !options->tls_cert[0])
+    return fail(error, error_size, "tls_client_ca needs tls_cert and tls_key");
+  return true;
+}
+
 static bool check(const struct options *options, char *error, size_t error_size) {
   struct device_list devices;
   if (!device_list_read(options->devices, &devices))
@@ -268,7 +312,7 @@ static bool check(const struct options *options, char *error, size_t error_size)
         "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each taking the next power of two, "
         "need %lld",
         (long long)options->memory_budget_bytes, (long long)needed);
-  return true;
+  return check_access(options, error, error_size);
 }
 
 bool options_read(int argc, char **argv, char **environment, struct options *options, enum options_action *action,
@@ -276,6 +320,11 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
   memset(options, 0, sizeof *options);
   *action = ACTION_SERVE;
   // What only prints must not stumble over a bad environment or file.
+  if (argc > 1 && strcmp(argv[1], "--new-token") == 0) {
+    *action = ACTION_NEW_TOKEN;
+    options->new_token = argv[2];
+    return argc == 3 || fail(error, error_size, "expected voxeld --new-token NAME");
+  }
   for (int i = 1; i < argc; i++)
     if (action_of(argv[i], action) && *action != ACTION_PRINT_CONFIG && *action != ACTION_CHECK_CONFIG) return true;
   for (size_t i = 0; i < OPTION_COUNT; i++)
@@ -312,7 +361,9 @@ void options_help(struct text *out) {
       out,
       "  --help, --version\n"
       "  --print-config\n      the options in effect, as a configuration file\n"
-      "  --check-config\n      read options and presets, open the devices, say whether all is good, and exit\n"
+      "  --check-config\n      read options, presets, tokens and certificates, open the devices, say whether all is "
+      "good, and exit\n"
+      "  --new-token NAME\n      a new token on stdout, and its line for token_file on stderr\n"
       "  --describe\n      every table of the service as JSON: parameters, options, endpoints, problems, metrics\n");
 }
 

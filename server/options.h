@@ -13,7 +13,11 @@
 #include "kernels/kernels.h"
 
 struct options {
-  char listen[256];
+  char listen[1024];        // see listeners_open
+  char unix_mode[8];        // see mode_read
+  int32_t allow_anonymous;  // bool
+  char token_file[1024];
+  char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];
   char config[1024];
   char presets_dir[1024];
   int32_t backend;    // row of backend_words
@@ -27,6 +31,7 @@ struct options {
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;
   int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_timeout_s, max_timeout_ms;
+  const char *new_token;  // the NAME of --new-token, in argv
 };
 
 enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
@@ -40,7 +45,8 @@ enum options_action {
   ACTION_VERSION,
   ACTION_PRINT_CONFIG,
   ACTION_CHECK_CONFIG,
-  ACTION_DESCRIBE
+  ACTION_DESCRIBE,
+  ACTION_NEW_TOKEN
 };
 
 // The GPUs that an option's text names: "all", or numbers with commas between, each once.
@@ -50,6 +56,9 @@ struct device_list {
   int index[MAX_DEVICES];
 };
 VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
+
+// The permissions that an octal text of up to 4 digits stands for, such as 0660.
+VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 
 // Fills options from all sources. False with a reason in `error`.
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,

@@ -18,15 +18,19 @@
 
 static bool write_presets(struct server *server, const char *name, struct text *out, struct problem *problem) {
   (void)name, (void)problem;
+  pthread_rwlock_rdlock(&server->presets_lock);
   presets_write(server->presets, out);
+  pthread_rwlock_unlock(&server->presets_lock);
   return true;
 }
 
 static bool write_preset(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  pthread_rwlock_rdlock(&server->presets_lock);
   const struct preset *preset = presets_find(server->presets, name);
+  if (preset) preset_write(preset, out);
+  pthread_rwlock_unlock(&server->presets_lock);
   if (!preset)
     return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", name);
-  preset_write(preset, out);
   text_put(out, "\n");
   return true;
 }

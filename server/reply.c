@@ -21,25 +21,30 @@ static struct MHD_Response *response_of_output(struct request *request) {
   return response;
 }
 
-// A page may grow between measuring and writing (a counter gains a digit): it gets some room.
+// A page may grow between measuring and writing (a counter gains a digit): it gets some room. Where that is not enough (a reload
+// has added presets) it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
-  struct text text = text_over(NULL, 0);
-  if (!page->write(request->server, request->page_name, &text, &request->problem)) return NULL;
-  size_t size = text.length + GROWTH;
-  char *memory = malloc(size);
-  if (!memory) {
-    problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a page of %zu bytes", size);
-    return NULL;
-  }
-  text = text_over(memory, size);
-  if (!page->write(request->server, request->page_name, &text, &request->problem) || !text_complete(&text)) {
+  struct text text;
+  char *memory = NULL;
+  bool written;
+  do {
     free(memory);
-    return NULL;
-  }
-  struct MHD_Response *response = MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE);
+    text = text_over(NULL, 0);
+    if (!page->write(request->server, request->page_name, &text, &request->problem)) return NULL;
+    size_t size = text.length + GROWTH;
+    memory = malloc(size);
+    if (!memory) {
+      problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a page of %zu bytes", size);
+      return NULL;
+    }
+    text = text_over(memory, size);
+    written = page->write(request->server, request->page_name, &text, &request->problem);
+  } while (written && !text_complete(&text));
+  struct MHD_Response *response =
+      written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
   if (!response) free(memory);
-  request->sent_bytes = (int64_t)text.length;
+  request->sent_bytes = response ? (int64_t)text.length : 0;
   return response;
 }
 
@@ -74,6 +79,8 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
     snprintf(seconds, sizeof seconds, "%d", info->retry_after);
     good = good && add_header(response, "Retry-After", seconds);
   }
+  const char *challenge = access_challenge(request->problem.kind);
+  if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
   if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
     good = good && add_header(response, "Allow", route_allow(request->endpoint));
   if (atomic_load(&request->server->phase) == PHASE_DRAINING)

@@ -251,7 +251,9 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   enum problem_kind failure = peer_failure(&server->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
   peer_reply_end(request->peer, clock_ns());
-  if (failure) problem_set(&request->problem, failure, NULL, "answered in mid-upload");
+  if (failure)
+    problem_set(&request->problem, failure, NULL,
+                request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&server->gate, request);
   request_leave_place(request);
   request_give_input(request);

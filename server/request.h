@@ -14,6 +14,7 @@
 #include "api/answer.h"
 #include "api/params.h"
 #include "api/problem.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/metrics.h"
 #include "server/routes.h"
@@ -54,9 +55,9 @@ struct request {
   char id[129];
   char method[16], path[192];  // as far as they fit, for the log; the path without the query
   struct trace trace;
-  char user[65];       // who asks, by token or certificate; "" = known by address only
-  bool metadata_only;  // the client accepts JSON
-  int64_t body_bytes;  // Content-Length; -1 = chunked
+  char user[USER_SIZE];  // who asks, by token or certificate; "" = known by address only
+  bool metadata_only;    // the client accepts JSON
+  int64_t body_bytes;    // Content-Length; -1 = chunked
   struct job_request asked;
 
   // The job.

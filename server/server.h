@@ -4,16 +4,19 @@
 #ifndef VOXELD_SERVER_H
 #define VOXELD_SERVER_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
 #include "api/presets.h"
 #include "kernels/kernels.h"
+#include "server/access.h"
 #include "server/buffers.h"
 #include "server/clients.h"
 #include "server/devices.h"
 #include "server/gate.h"
+#include "server/listener.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/queue.h"
@@ -32,13 +35,15 @@ struct server {
   struct options options;
   int64_t started_ns;        // by clock_ns
   int64_t started_unix_s;    // by the calendar's clock
-  char address[300];         // where it listens
+  char address[1100];        // where it listens, with commas between
   atomic_int phase;          // enum server_phase
   atomic_bool hurry;         // the time to drain is over: what runs and can be stopped is
   atomic_bool must_restart;  // a GPU is lost, and on_device_lost says exit
 
   struct devices devices;
   struct presets *presets;
+  pthread_rwlock_t presets_lock;  // over `presets`, which a reload replaces
+  struct access access;
   struct clients clients;
   struct buffers buffers;
   struct gate gate;
@@ -47,7 +52,8 @@ struct server {
   struct watcher watcher;
   struct workers workers;
   struct metrics metrics;
-  struct MHD_Daemon *http;
+  struct listeners listeners;
+  struct MHD_Daemon *http[LISTENERS_MAX];  // one a listener
 };
 
 #endif

@@ -39,6 +39,7 @@ static void write_failure(struct peer *peer, enum problem_kind kind, const char 
   char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
   (void)problem_set(&problem, kind, NULL, "%s", detail);
   peer->failure = kind;
+  if (peer->tls) return;  // its records are the IO thread's to write, and the library lets it write none now
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
   problem_render(&problem, peer->request_id, &text);
@@ -110,7 +111,7 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum p
   write_failure(peer, kind,
                 kind == PROBLEM_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
                                                   : "all connections are in use");
-  peer->refused = watcher->refused_count < REFUSED_PEERS;
+  peer->refused = !peer->tls && watcher->refused_count < REFUSED_PEERS;
   watcher->refused_count += peer->refused;
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
 }
@@ -120,14 +121,15 @@ static bool watch(struct watcher *watcher, struct peer *peer) {
   return epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) == 0;
 }
 
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address) {
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
   struct client *client = clients_join(watcher->clients, "", address);
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum problem_kind refusal;
   pthread_mutex_lock(&watcher->lock);
-  *peer = (struct peer){.fd = fd, .generation = peer->generation + 1, .since_ns = clock_ns(), .client = client};
+  *peer =
+      (struct peer){.fd = fd, .generation = peer->generation + 1, .since_ns = clock_ns(), .client = client, .tls = tls};
   snprintf(peer->address, sizeof peer->address, "%s", address);
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
   peer->open = watch(watcher, peer);
@@ -255,7 +257,8 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
 // HTTP/1.1 overlooks, and the host of one that has left answers that with a reset, which on_event sees.
 static void probe(struct peer *peer) {
   static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  if (peer->probed || !peer->takes_interim || !move(peer, PEER_JOB, PEER_PROBED)) return;
+  if (peer->tls) atomic_store(&peer->gone, true);  // with TLS no client closes one half only
+  if (peer->tls || peer->probed || !peer->takes_interim || !move(peer, PEER_JOB, PEER_PROBED)) return;
   (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   peer->probed = true;
   (void)move(peer, PEER_PROBED, PEER_JOB);

@@ -34,12 +34,15 @@ enum peer_phase {
   PEER_JOB,     // the body is here: the job waits or runs
   PEER_PROBED,  // the same, while the watcher writes to the socket
   PEER_REPLY,   // the answer is being sent
-  PEER_FAILED,  // ended from here: nothing more is answered
+  PEER_FAILED,  // ended from here, without TLS with an error written straight to the socket: nothing more is answered
 };
+
+struct tls_session;
 
 struct peer {
   int fd;
   char address[64];           // whose: an IP address, or unix:UID
+  struct tls_session *tls;    // NULL without TLS
   uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
   atomic_int phase;           // enum peer_phase
   atomic_bool gone;           // the client cannot read an answer any more
@@ -119,7 +122,7 @@ void watcher_destroy(struct watcher *watcher);  // after the HTTP library has cl
 bool peer_is_failed(const struct peer *peer);
 // A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has its share of
 // connections the peer may be in phase FAILED already.
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address);
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, struct tls_session *tls);
 // Before the library closes the descriptor.
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 
@@ -137,9 +140,9 @@ void peer_reply_begin(struct peer *peer, int64_t now_ns);
 // It is sent, or cannot be.
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 
-// Ends the upload in the middle: writes the problem straight to the socket. The caller then lets the library close the connection.
+// Ends the upload in the middle: writes the problem straight to the socket, but not into a TLS stream, which just ends. The caller then lets the library close the connection.
 void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
-// What peer_fail or the watcher has told the client; PROBLEM_NONE where nothing failed.
+// Why peer_fail or the watcher has ended the upload; PROBLEM_NONE where nothing failed.
 enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer);
 // After an early answer: read on for a while once the library closes.
 void peer_linger(struct watcher *watcher, struct peer *peer);

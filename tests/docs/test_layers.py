@@ -10,6 +10,8 @@ BELOW = {"kernels": ("kernels",), "api": ("api", "kernels"), "server": ("server"
 HOME = {
     "microhttpd.h": ("server/",),
     "jansson.h": ("api/", "server/"),
+    "gnutls/gnutls.h": ("server/",),
+    "gnutls/crypto.h": ("server/tokens.c",),
     "pthread.h": ("server/",),
     "sys/socket.h": ("server/",),
     "cuda.h": ("kernels/cuda/",),

@@ -80,7 +80,8 @@ class Daemon:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
-            host, _, port = wait_until(self._address, "a line with msg=listening").rpartition(":")
+            last = wait_until(self._address, "a line with msg=listening").rpartition(",")[2]  # of several listeners
+            host, _, port = last.rpartition(":")
             self.address = (host, int(port))
             wait_until(self._is_ready, "a 200 from /readyz")
             # A status request may count itself: what an idle daemon says is the measure of assert_quiet.

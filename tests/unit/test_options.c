@@ -166,6 +166,62 @@ static void device_lists(void **state) {
   assert_non_null(strstr(error, "devices is '1,1'; allowed: all"));
 }
 
+static void modes(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool good;
+    unsigned mode;
+  } modes[] = {{"0660", true, 0660}, {"660", true, 0660}, {"0", true, 0},     {"0777", true, 0777}, {"", false, 0},
+               {"1777", false, 0},   {"0o660", false, 0}, {"0680", false, 0}, {"00660", false, 0},  {"-1", false, 0}};
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    unsigned mode;
+    assert_int_equal(mode_read(modes[i].text, &mode), modes[i].good);
+    if (modes[i].good) assert_int_equal(mode, modes[i].mode);
+  }
+  struct options options;
+  char error[256] = "", *arguments[] = {"--unix-mode", "rw", NULL};
+  assert_false(read_options(arguments, NULL, &options, error));
+  assert_non_null(strstr(error, "unix_mode is 'rw'; allowed: octal"));
+}
+
+// A flag takes the argument behind it only where that is its value.
+static void flags(void **state) {
+  (void)state;
+  static const struct {
+    char *arguments[4];
+    bool good, anonymous;
+  } cases[] = {{{"--workers", "1"}, true, false},
+               {{"--allow-anonymous"}, true, true},
+               {{"--allow-anonymous", "yes"}, true, true},
+               {{"--allow-anonymous", "no"}, true, false},
+               {{"--allow-anonymous=no"}, true, false},
+               {{"--allow-anonymous", "--workers", "3"}, true, true},
+               {{"--workers", "3", "--allow-anonymous"}, true, true},
+               {{"--allow-anonymous="}, false, false},
+               {{"--allow-anonymous", "maybe"}, false, false},
+               {{"--token-file"}, false, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct options options;
+    char error[256] = "", *arguments[5] = {NULL};
+    memcpy(arguments, cases[i].arguments, sizeof cases[i].arguments);
+    assert_int_equal(read_options(arguments, NULL, &options, error), cases[i].good);
+    if (cases[i].good) assert_int_equal(options.allow_anonymous, cases[i].anonymous);
+  }
+}
+
+static void parts_of_tls_need_each_other(void **state) {
+  (void)state;
+  struct options options;
+  char error[256] = "", *alone[] = {"--tls-key=k", NULL}, *authority[] = {"--tls-client-ca=c", NULL},
+       *both[] = {"--tls-key=k", "--tls-cert=c", "--tls-client-ca=a", NULL};
+  assert_false(read_options(alone, NULL, &options, error));
+  assert_non_null(strstr(error, "tls_cert and tls_key"));
+  assert_false(read_options(authority, NULL, &options, error));
+  assert_non_null(strstr(error, "tls_client_ca needs"));
+  assert_true(read_options(both, NULL, &options, error));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(later_sources_win),
@@ -175,6 +231,9 @@ int main(void) {
       cmocka_unit_test(bad_files_say_where),
       cmocka_unit_test(bad_environment_names_its_variable),
       cmocka_unit_test(device_lists),
+      cmocka_unit_test(modes),
+      cmocka_unit_test(flags),
+      cmocka_unit_test(parts_of_tls_need_each_other),
   };
   return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -1,0 +1,563 @@
+"""Tokens, presets and certificates that change under load; TLS clients that stall, leave or send too much; the supervisor."""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from client import MB, PATIENCE, ROW, VOXELIZE, Closed, Daemon, FaultCase, Raw, head, post, rows, tiled_rows, wait_until
+from daemon import BACKEND, voxeld_binary
+
+LIMIT = 8 * MB
+HALF = (head("POST", VOXELIZE, "Content-Length: 1600000"), tiled_rows(400_000))
+
+
+def write(path, text):
+    """Replaces the file whole, as whoever edits a file that is read at any time should."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.chmod(0o600)
+    fresh.rename(path)
+
+
+def new_token(name):
+    """The token and its line."""
+    made = subprocess.run([voxeld_binary(), "--new-token", name], check=True, capture_output=True, text=True)
+    return made.stdout.strip(), made.stderr
+
+
+def reload(daemon, message):
+    """SIGHUP, and wait for one more line of the log with this."""
+    count = lambda: sum(message in line for line in list(daemon.lines))
+    before = count()
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: count() > before, f"a line with {message}")
+
+
+def refusals(daemon, reason):
+    line = f'voxeld_refusals_total{{reason="{reason}"}} '
+    return next(int(l[len(line) :]) for l in daemon.get("/metrics").body.decode().splitlines() if l.startswith(line))
+
+
+class TokenDaemon(Daemon):
+    """Asks with a token unless told otherwise."""
+
+    def __init__(self, token, *args):
+        self.token = token
+        super().__init__(*args)
+
+    def request(self, method, path, body=None, headers=None, connection=None):
+        own = {"Authorization": f"Bearer {self.token}"}
+        return super().request(method, path, body, {**own, **(headers or {})}, connection)
+
+
+@contextlib.contextmanager
+def load(number, ask):
+    """Threads that call `ask` over and over, each with a connection of its own, until the block ends; what they return."""
+    results, over = [], threading.Event()
+
+    def work():
+        while not over.is_set():
+            try:
+                results.append(ask())
+            except (OSError, http.client.HTTPException) as reason:
+                results.append(reason)
+
+    threads = [threading.Thread(target=work) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield results
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+
+
+class Reloading(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def start(self, daemon):
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        return daemon
+
+    def test_tokens_rotate_under_load(self):
+        file = self.folder / "tokens"
+        steady, steady_line = new_token("steady")
+        write(file, steady_line)
+        daemon = self.start(TokenDaemon(steady, "--token-file", str(file)))
+        old = None
+        with load(3, lambda: daemon.post(VOXELIZE, rows(4)).status) as statuses:
+            for turn in range(12):
+                token, line = new_token(f"turn-{turn}")
+                write(file, line + steady_line)
+                reload(daemon, "msg=reloaded what=tokens")
+                self.assertEqual(daemon.get("/v1/status", {"Authorization": f"Bearer {token}"}).status, 200)
+                if old:
+                    self.assertEqual(daemon.get("/v1/status", {"Authorization": f"Bearer {old}"}).status, 401)
+                old = token
+            wait_until(lambda: len(statuses) > 50, "some load")
+        self.assertEqual(set(statuses), {200})
+        daemon.stop()
+
+    def test_a_token_taken_away_counts_no_more_on_an_open_connection(self):
+        file = self.folder / "tokens"
+        steady, steady_line = new_token("steady")
+        token, line = new_token("leaving")
+        write(file, steady_line + line)
+        daemon = self.start(TokenDaemon(steady, "--token-file", str(file)))
+        connection = daemon.connection()
+        self.addCleanup(connection.close)
+        ask = lambda: daemon.request("GET", "/v1/status", None, {"Authorization": f"Bearer {token}"}, connection).status
+        self.assertEqual(ask(), 200)
+        kept = connection.sock
+        write(file, steady_line)
+        reload(daemon, "msg=reloaded what=tokens")
+        self.assertEqual(ask(), 401)
+        self.assertIs(connection.sock, kept)
+        daemon.stop()
+
+    def test_broken_files_keep_what_was(self):
+        tokens, presets = self.folder / "tokens", self.folder / "presets"
+        presets.mkdir()
+        preset = {"description": "x", "parameters": {"point_cloud_range": [0, 0, 0, 4, 4, 4], "voxel_size": [1, 1, 1]}}
+        write(presets / "mine.json", json.dumps(preset))
+        steady, line = new_token("steady")
+        write(tokens, line)
+        daemon = self.start(TokenDaemon(steady, "--token-file", str(tokens), "--presets-dir", str(presets)))
+        write(tokens, "half a li")
+        write(presets / "mine.json", "{")
+        reload(daemon, 'msg="not reloaded" what=tokens')
+        self.assertTrue(any("not reloaded" in line and "what=presets" in line for line in daemon.lines))
+        self.assertEqual(daemon.get("/v1/presets/mine").status, 200)
+        tokens.unlink()
+        reload(daemon, 'msg="not reloaded" what=tokens')
+        self.assertEqual(daemon.get("/v1/presets/mine").status, 200)
+        daemon.stop()
+
+    def test_presets_change_whole_under_load(self):
+        def preset(size, description):
+            ranges = {"point_cloud_range": [0, 0, 0, size, size, size], "voxel_size": [1, 1, 1]}
+            return json.dumps({"description": description, "parameters": ranges})
+
+        write(self.folder / "mine.json", preset(4, "small"))
+        daemon = self.start(Daemon("--presets-dir", str(self.folder)))
+        asked = lambda: daemon.post("/v1/voxelize?preset=mine", rows(4), {"Accept": "application/json"}).json()["grid_size"][0]
+        page = lambda: len(daemon.get("/v1/presets").json()["presets"])
+        with load(2, asked) as sizes, load(1, page) as pages:
+            for turn in range(12):  # the page grows by far more than a counter does
+                write(self.folder / "mine.json", preset(8, "x" * 500) if turn % 2 else preset(4, "small"))
+                for number in range(20):
+                    other = self.folder / f"other{number}.json"
+                    write(other, preset(4, "y" * 500)) if turn % 2 else other.unlink(missing_ok=True)
+                reload(daemon, "msg=reloaded what=presets")
+                self.assertEqual(asked(), 8 if turn % 2 else 4)
+            wait_until(lambda: len(sizes) > 50 and len(pages) > 10, "some load")
+        self.assertEqual(set(sizes), {4, 8})  # and no KeyError: no problem for an answer
+        few, many = sorted(set(pages))
+        self.assertEqual(many, few + 20)
+        daemon.stop()
+
+    def test_hangups_under_way_do_not_disturb_the_stop(self):
+        daemon = self.start(Daemon())
+        daemon.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            for _ in range(100):
+                daemon.process.send_signal(signal.SIGHUP)
+        self.assertEqual(daemon.wait(), 0, daemon.log())
+
+
+class Authority:
+    """A certificate authority in a folder, by openssl."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+        self._run("req", "-x509", *self._key(name), "-subj", f"/CN={name}", "-days", "2", "-out", self.path(f"{name}.pem"))
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def _run(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+    def _key(self, name):
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        return (*curve, "-keyout", self.path(f"{name}.key"))
+
+    def sign(self, name, extension, own_name):
+        """NAME.pem and NAME.key."""
+        (self.folder / "extensions").write_text(extension + "\n", encoding="utf-8")
+        self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
+        own = ("-CA", self.path(f"{self.name}.pem"), "-CAkey", self.path(f"{self.name}.key"), "-CAcreateserial")
+        extensions = ("-days", "2", "-extfile", self.path("extensions"))
+        self._run("x509", "-req", "-in", self.path("request"), *own, *extensions, "-out", self.path(f"{name}.pem"))
+
+
+class TlsDaemon(Daemon):
+    def __init__(self, folder, *args, client=None):
+        self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+        if client:
+            self.context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
+        own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
+        super().__init__(*own, *args)
+
+    def connection(self, timeout=PATIENCE):
+        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=self.context)
+
+    def bare_socket(self):
+        """TCP without TLS."""
+        return super().socket()
+
+    def socket(self, timeout=PATIENCE, receive_buffer=None):
+        return self.context.wrap_socket(super().socket(timeout, receive_buffer), server_hostname=self.address[0])
+
+
+@unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
+class TlsCase(FaultCase):
+    OPTIONS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.authority = Authority(cls.folder, "ca")
+        cls.authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+        cls.daemon = TlsDaemon(cls.folder, *cls.OPTIONS)
+
+    def bare(self):
+        plain = self.daemon.bare_socket()
+        self.addCleanup(plain.close)
+        return plain
+
+    def begin_upload(self):
+        return self.raw().send(HALF[0]).send(HALF[1])
+
+    def wait_for_uploads(self, number):
+        active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
+        wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
+
+    def ends(self, plain):
+        """The other side closes a bare socket, whatever it still sends before."""
+        with contextlib.suppress(ConnectionError):
+            while plain.recv(65536):
+                pass
+
+
+class TlsUploads(TlsCase):
+    OPTIONS = ("--max-body-bytes", str(LIMIT), "--upload-timeout-s", "60", "--idle-timeout-s", "90")
+
+    def test_aborted_uploads_leave_nothing(self):
+        def bye(connection):
+            connection.socket.settimeout(0.01)  # the alert that ends the stream is sent; its answer not waited for
+            with contextlib.suppress(OSError):
+                connection.socket.unwrap()
+            connection.close()
+
+        for leave in (Raw.close, Raw.reset, bye):
+            connections = [self.begin_upload() for _ in range(10)]
+            self.wait_for_uploads(10)
+            for connection in connections:
+                leave(connection)
+            self.daemon.assert_quiet()
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
+
+    def test_an_upload_cut_in_the_middle_of_a_record(self):
+        connection = self.begin_upload()
+        self.wait_for_uploads(1)
+        plain = socket.socket(fileno=connection.socket.detach())
+        plain.send(b"\x17\x03\x03\x40\x00" + bytes(100))
+        plain.close()
+        self.daemon.assert_quiet()
+
+    def test_rubbish_in_the_stream_ends_the_connection(self):
+        connection = self.begin_upload()
+        self.wait_for_uploads(1)
+        plain = socket.socket(fileno=connection.socket.detach())
+        plain.settimeout(PATIENCE)
+        self.addCleanup(plain.close)
+        plain.send(b"\x17\x03\x03\x00\x40" + bytes(64))
+        self.ends(plain)
+        self.daemon.assert_quiet()
+
+    def test_error_text_reaches_a_client_that_is_still_sending(self):
+        body = tiled_rows(5 * MB)
+        for _ in range(3):
+            self.assert_problem(self.daemon.post(VOXELIZE, body * 2), 413)
+            self.assert_problem(self.daemon.post(VOXELIZE + "&order=x", body), 400, "order")
+
+    def test_an_endless_chunked_body_is_cut_off_and_counted(self):
+        before = refusals(self.daemon, "body-too-large")
+        connection = self.raw().send(head("POST", VOXELIZE, "Transfer-Encoding: chunked"))
+        piece = b"10000\r\n" + bytes(65536) + b"\r\n"
+        with contextlib.suppress(OSError):
+            for _ in range(10 * LIMIT // 65536):
+                connection.socket.sendall(piece)
+            self.fail("ten times the largest body were taken without a word")
+        wait_until(lambda: refusals(self.daemon, "body-too-large") == before + 1, "the refusal is counted")
+        self.assertTrue(any("reason=body-too-large" in line for line in self.daemon.lines))
+
+    def test_pipelined_requests(self):
+        for body in (rows(4), tiled_rows(300_000)):
+            connection = self.raw()
+            sender = threading.Thread(target=connection.send, args=(post(body) * 5,))
+            sender.start()
+            for _ in range(5):
+                self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], len(body) // ROW)
+            sender.join(PATIENCE)
+
+    def test_keep_alive_and_large_answers(self):
+        connection = self.daemon.connection()
+        self.addCleanup(connection.close)
+        for _ in range(5):
+            path = VOXELIZE + "&feature=points&max_points_per_voxel=32"
+            self.assert_voxels(self.daemon.post(path, tiled_rows(2 * MB), connection=connection))
+
+    def test_a_client_that_leaves_during_its_answer(self):
+        for _ in range(10):
+            connection = self.raw(receive_buffer=4096).send(post(tiled_rows(2 * MB), VOXELIZE + "&feature=points"))
+            connection.reset()
+        self.daemon.assert_quiet()
+
+    def test_half_closed_client_gets_its_answer_or_its_end(self):
+        # TLS 1.3 has half-closed streams; a bare end of file is a broken one.
+        connection = self.raw().send(post(rows(4)))
+        connection.finish_sending()
+        with contextlib.suppress(Closed, ssl.SSLError):
+            self.assert_voxels(connection.read())
+
+
+class TlsDeadlines(TlsCase):
+    OPTIONS = ("--upload-timeout-s", "2", "--idle-timeout-s", "3", "--upload-min-rate", "0")
+
+    def test_a_stalled_upload_ends_without_a_byte_that_is_not_tls(self):
+        before = refusals(self.daemon, "body-stalled")
+        connections = [self.raw().send(HALF[0] + HALF[1][:sent]) for sent in (0, 1, 65536)]
+        for connection in connections:
+            # Bytes beside the records would raise SSLError: WRONG_VERSION_NUMBER or BAD_RECORD.
+            with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
+                self.assertEqual(connection.socket.recv(1000), b"")
+        wait_until(lambda: refusals(self.daemon, "body-stalled") == before + 3, "the refusals are counted")
+        self.assertTrue(any("reason=body-stalled" in line and "status=408" in line for line in self.daemon.lines))
+
+    def test_handshakes_that_stall_are_ended(self):
+        hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(20)
+        stalled = [self.bare() for _ in range(6)]
+        for plain, sent in zip(stalled, (b"", b"\x16", hello[:5], hello, hello[:11], b"")):
+            plain.send(sent)
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
+        for plain in stalled:
+            self.ends(plain)
+        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
+
+    def test_a_handshake_that_drips_is_ended(self):
+        plain = self.bare()
+        with contextlib.suppress(ConnectionError):
+            for byte in b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(PATIENCE * 10):
+                plain.send(bytes([byte]))
+                time.sleep(0.1)  # the pace of the drip
+            self.fail("a handshake was still being taken, byte by byte")
+
+    def test_clients_that_leave_in_the_handshake(self):
+        for sent in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", bytes(1000)):
+            for _ in range(5):
+                plain = self.bare()
+                plain.send(sent)
+                plain.close()
+        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
+
+
+class TlsReloading(TlsCase):
+    OPTIONS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.authority = Authority(cls.folder, "ca")
+        cls.other = Authority(cls.folder, "other")
+        cls.authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+        cls.authority.sign("robot", "extendedKeyUsage=clientAuth", "lidar-7")
+        shutil.copy(cls.folder / "ca.pem", cls.folder / "clients.pem")
+        cls.daemon = TlsDaemon(cls.folder, "--tls-client-ca", str(cls.folder / "clients.pem"), client="robot")
+
+    def serial(self):
+        with self.daemon.socket() as connection:
+            return connection.getpeercert()["serialNumber"]
+
+    def test_certificates_are_renewed_under_load(self):
+        serials = {self.serial()}
+        with load(2, lambda: self.daemon.post(VOXELIZE, rows(4)).status) as statuses:
+            for _ in range(5):
+                self.authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+                reload(self.daemon, "msg=reloaded what=certificates")
+                serials.add(self.serial())
+            wait_until(lambda: len(statuses) > 20, "some load")
+        self.assertEqual(len(serials), 6)
+        self.assertEqual(set(statuses), {200})
+
+    def test_a_broken_key_keeps_the_old_certificate(self):
+        before, key = self.serial(), self.folder / "server.key"
+        kept = key.read_text(encoding="utf-8")
+        for broken in ("", "rubbish", (self.folder / "robot.key").read_text(encoding="utf-8")):
+            write(key, broken)
+            reload(self.daemon, 'msg="not reloaded" what=certificates')
+            self.assertEqual(self.serial(), before)
+        write(key, kept)
+
+    def test_an_authority_taken_away_counts_no_more_on_an_open_connection(self):
+        connection = self.daemon.connection()
+        self.addCleanup(connection.close)
+        ask = lambda: self.daemon.request("GET", "/v1/status", connection=connection).status
+        self.assertEqual(ask(), 200)
+        kept = connection.sock
+        shutil.copy(self.folder / "other.pem", self.folder / "clients.pem")
+        reload(self.daemon, "msg=reloaded what=certificates")
+        self.assertEqual(ask(), 403)
+        shutil.copy(self.folder / "ca.pem", self.folder / "clients.pem")
+        reload(self.daemon, "msg=reloaded what=certificates")
+        self.assertEqual(ask(), 200)
+        self.assertIs(connection.sock, kept)
+
+
+class UnixSockets(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def ask(self, path, target="/healthz", own_name=None):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            if own_name:
+                client.bind(own_name)
+            client.connect(path)
+            client.sendall(head("GET", target))
+            return client.recv(65536)
+
+    def test_a_listener_whose_connections_are_all_taken_leaves_the_others_theirs(self):
+        path = str(self.folder / "sock")
+        with Daemon("--max-connections", "8", "--listen", f"unix:{path},127.0.0.1:0") as daemon:
+            taken = [daemon.socket() for _ in range(10)]
+            wait_until(lambda: b'"open":5,"limit":8' in self.ask(path, "/v1/status"), "four of them, and the asking one")
+            self.assertIn(b" 200 ", self.ask(path))
+            for connection in taken:
+                connection.close()
+
+    def test_clients_with_long_names_of_their_own(self):
+        path = str(self.folder / "sock")
+        with Daemon("--listen", f"unix:{path},127.0.0.1:0"):
+            for length in (20, 60, 107):
+                name = str(self.folder) + "/"
+                self.assertIn(b" 200 ", self.ask(path, own_name=name + "x" * (length - len(name))))
+
+
+class Supervisor(unittest.TestCase):
+    """What systemd would see, and the sockets that it would hand over."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def told(self, address):
+        ear = self.enterContext(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        ear.bind(address)
+        ear.settimeout(PATIENCE)
+        name = "@" + address[1:] if address.startswith("\0") else address
+        daemon = Daemon(env={"NOTIFY_SOCKET": name})
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        hear = lambda: dict(line.split("=", 1) for line in ear.recv(4096).decode().splitlines())
+        ready = hear()
+        self.assertEqual(ready["READY"], "1")
+        self.assertIn(f":{daemon.address[1]}", ready["STATUS"])
+        before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        daemon.process.send_signal(signal.SIGHUP)
+        reloading = hear()
+        self.assertEqual(reloading["RELOADING"], "1")
+        self.assertGreaterEqual(int(reloading["MONOTONIC_USEC"]), before)
+        self.assertEqual(hear()["READY"], "1")
+        daemon.terminate()
+        self.assertEqual(hear()["STOPPING"], "1")
+        self.assertEqual(daemon.wait(), 0)
+
+    def test_is_told_of_start_reload_and_stop(self):
+        self.told(str(self.folder / "notify"))
+
+    def test_is_told_at_an_abstract_address(self):
+        self.told(f"\0voxeld-test-{os.getpid()}")
+
+    def test_a_supervisor_that_is_gone_does_not_matter(self):
+        with Daemon(env={"NOTIFY_SOCKET": str(self.folder / "nobody")}) as daemon:
+            self.assertEqual(daemon.get("/healthz").status, 200)
+
+    def activate(self, sockets, *args, environment=None):
+        """A daemon that finds these sockets from descriptor 3 on, started by a shell so that LISTEN_PID is its own."""
+        given = [str(listener.fileno()) for listener in sockets]
+        moves = " ".join(f"{3 + i}<&{10 + i}" for i in range(len(given)))
+        high = " ".join(f"{10 + i}<&{fd}" for i, fd in enumerate(given))
+        script = f'exec {high}; LISTEN_PID=$$ LISTEN_FDS={len(given)} exec "$@" {moves}'
+        command = ["bash", "-c", script, "sh", voxeld_binary(), "--backend", BACKEND, "--listen", "systemd", *args]
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
+        fds = [listener.fileno() for listener in sockets]
+        process = subprocess.Popen(command, pass_fds=fds, stderr=subprocess.PIPE, text=True, env={**clean, **(environment or {})})
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        self.addCleanup(process.stderr.close)
+        return process
+
+    def listener(self, family, address):
+        listener = self.enterContext(socket.socket(family, socket.SOCK_STREAM))
+        listener.bind(address)
+        listener.listen()
+        return listener
+
+    def test_sockets_handed_over_are_served_and_left_alone(self):
+        path = str(self.folder / "sock")
+        tcp, unix = self.listener(socket.AF_INET, ("127.0.0.1", 0)), self.listener(socket.AF_UNIX, path)
+        process = self.activate([tcp, unix])
+        # Clients may come before the service: they wait in the socket.
+        connection = http.client.HTTPConnection(*tcp.getsockname(), timeout=PATIENCE)
+        connection.request("GET", "/healthz")
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE)
+            client.connect(path)
+            client.sendall(head("GET", "/healthz"))
+            self.assertIn(b" 200 ", client.recv(4096))
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
+        self.assertTrue(os.path.exists(path), "the socket's file is systemd's")
+
+    def refused(self, sockets, reason, *args):
+        process = self.activate(sockets, *args)
+        self.assertEqual(process.wait(PATIENCE), 2)
+        self.assertIn(reason, process.stderr.read())
+
+    def test_sockets_that_cannot_be_served_are_refused(self):
+        self.refused([], "no socket was handed over")
+        self.refused([self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))], "no listening stream socket")
+        self.refused([self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_STREAM))], "no listening stream socket")
+        tcp = self.listener(socket.AF_INET, ("127.0.0.1", 0))
+        self.refused([tcp], "twice", "--listen", "systemd,systemd")
+
+    def test_a_socket_beyond_loopback_needs_credentials(self):
+        tcp = self.listener(socket.AF_INET, ("0.0.0.0", 0))
+        self.refused([tcp], "--allow-anonymous")
+        process = self.activate([tcp], "--allow-anonymous")
+        connection = http.client.HTTPConnection("127.0.0.1", tcp.getsockname()[1], timeout=PATIENCE)
+        connection.request("GET", "/v1/status")
+        self.assertEqual(connection.getresponse().status, 200)
+        connection.close()
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
+
+
+del TlsCase, FaultCase  # what only others build on is no test of its own
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,412 @@
+#!/usr/bin/env bats
+# Who may enter: tokens, certificates, Unix sockets, and where the service may listen.
+
+# shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
+bats_require_minimum_version 1.5.0 # run !, --separate-stderr
+load helpers
+
+# Certificates are made once for the file; tests that want them are skipped where there is no openssl.
+setup_file() {
+  export certificates=$BATS_FILE_TMPDIR
+  command -v openssl >/dev/null || return 0
+  authority ca
+  authority foreign
+  certificate server ca server subjectAltName=IP:127.0.0.1,DNS:localhost
+  certificate robot ca lidar-7 extendedKeyUsage=clientAuth
+  certificate named ca ignored subjectAltName=URI:spiffe://field/lidar-8
+  certificate nameless ca 'has a blank' extendedKeyUsage=clientAuth
+  certificate serving ca server-only extendedKeyUsage=serverAuth
+  certificate stranger foreign lidar-7 extendedKeyUsage=clientAuth
+  certificate expired ca lidar-9 extendedKeyUsage=clientAuth -days -1
+}
+
+setup() {
+  cd "$BATS_TEST_TMPDIR" || return
+  rows one 1 1 1 1
+}
+teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
+
+# authority NAME
+authority() {
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" \
+    -keyout "$certificates/$1.key" -out "$certificates/$1.pem" 2>/dev/null
+}
+
+# certificate NAME AUTHORITY COMMON-NAME EXTENSION [OPENSSL-ARGUMENT...]
+certificate() {
+  local path=$certificates/$1 days=(-days 2)
+  ((${#@} == 4)) || days=("${@:5}")
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$3" -keyout "$path.key" -out "$path.csr" 2>/dev/null
+  openssl x509 -req -in "$path.csr" -CA "$certificates/$2.pem" -CAkey "$certificates/$2.key" -CAcreateserial "${days[@]}" \
+    -extfile <(echo "$4") -out "$path.pem" 2>/dev/null
+}
+
+# start_tls [OPTION...]: url is https.
+start_tls() {
+  command -v openssl >/dev/null || skip 'there is no openssl here'
+  start_daemon --tls-cert "$certificates/server.pem" --tls-key "$certificates/server.key" "$@"
+  url=https://$address
+}
+
+# show NAME [CURL-ARGUMENT...] PATH: a request with this client certificate; "" for none.
+show() {
+  local own=()
+  [[ -z $1 ]] || own=(--cert "$certificates/$1.pem" --key "$certificates/$1.key")
+  ask --cacert "$certificates/ca.pem" "${own[@]}" "${@:2}"
+}
+
+# new_token NAME: appends to tokens, sets token.
+new_token() { token=$("$voxeld" --new-token "$1" 2>>tokens) && chmod 600 tokens; }
+
+bearer() { ask -H "Authorization: Bearer $1" "${@:2}"; }
+users() { sed -n 's/.*msg=request.* user=\([^ ]*\).*/\1/p' "$daemon_log" | paste -sd ' '; }
+
+# refused_to_start PART OPTION...: ends with status 2 and this in its reason.
+refused_to_start() {
+  run timeout 60 "$voxeld" --backend cpu "${@:2}"
+  is "$status" 2
+  has "$output" "$1"
+}
+
+# --- tokens ---
+
+@test "--new-token prints a token and its line, which let in" {
+  run --separate-stderr "$voxeld" --new-token lidar-7
+  is "$status" 0
+  [[ $output =~ ^vxt_[A-Za-z0-9_-]{43}$ ]]
+  [[ $stderr =~ ^'lidar-7 sha256:'[0-9a-f]{64}$ ]]
+  echo "$stderr" >tokens
+  fresh=$output
+  start_daemon --token-file tokens
+  bearer "$fresh" /v1/status
+  is "$code" 200
+  stop_daemon
+  is "$(users)" lidar-7
+}
+
+@test "--new-token wants a sound name" {
+  for name in 'two words' '' a:b "$(printf 'x%.0s' {1..65})"; do
+    run "$voxeld" --new-token "$name"
+    is "$status" 2
+    has "$output" 'letters, digits'
+  done
+  run "$voxeld" --new-token
+  is "$status" 2
+}
+
+@test "everything but health needs a token" {
+  new_token alice
+  start_daemon --token-file tokens
+  for path in /healthz /readyz; do
+    ask "$path"
+    is "$code" 200
+    bearer wrong "$path"
+    is "$code" 200
+  done
+  for path in /v1/status /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere /v1/voxelize '/v1/voxelize?x=1' /healthz/x; do
+    ask "$path"
+    is_problem 401 unauthorized
+    is "$(header WWW-Authenticate)" 'Bearer realm="voxeld"'
+  done
+  post one "$small"
+  is_problem 401 unauthorized
+  post one "$small" -H "Authorization: Bearer $token"
+  is "$code" 200
+  bearer "$token" /nowhere
+  is_problem 404 not-found
+  bearer "$token" -X DELETE /metrics
+  is_problem 405 method-not-allowed
+  stop_daemon
+}
+
+@test "a wrong token is told from none" {
+  new_token alice
+  start_daemon --token-file tokens
+  for wrong in "Bearer ${token}x" "Bearer ${token%?}" 'Bearer ' 'Bearer' 'Basic YTpi' "$token" "Bearer $token $token" "Bearer $(printf 'x%.0s' {1..2000})"; do
+    ask -H "Authorization: $wrong" /v1/status
+    is_problem 401 invalid-token
+    is "$(header WWW-Authenticate)" 'Bearer realm="voxeld", error="invalid_token"'
+  done
+  for right in "bearer $token" "BEARER   $token"; do
+    ask -H "Authorization: $right" /v1/status
+    is "$code" 200
+  done
+  bearer "$token" /metrics
+  has "$(cat "$body")" 'voxeld_refusals_total{reason="invalid-token"} 8'
+  stop_daemon
+}
+
+@test "two Authorization headers are refused" {
+  new_token alice
+  start_daemon --token-file tokens
+  bearer "$token" -H "Authorization: Bearer $token" /v1/status
+  is_problem 400 bad-request
+  stop_daemon
+}
+
+@test "a connection is kept after 401, the body of the refused request swallowed" {
+  new_token alice
+  start_daemon --token-file tokens
+  both=$(curl -sS -o /dev/null -w '%{http_code} %{num_connects} ' --data-binary @one "$url/v1/voxelize?$small" \
+    --next -sS -o /dev/null -w '%{http_code} %{num_connects}' -H "Authorization: Bearer $token" --data-binary @one "$url/v1/voxelize?$small")
+  is "$both" '401 1 200 0'
+  stop_daemon
+}
+
+@test "--allow-anonymous lets in who shows nothing, not who shows a wrong token" {
+  new_token alice
+  start_daemon --token-file tokens --allow-anonymous
+  ask /v1/status
+  is "$code" 200
+  bearer "$token" /v1/status
+  is "$code" 200
+  bearer wrong /v1/status
+  is_problem 401 invalid-token
+  stop_daemon
+  is "$(users)" alice
+}
+
+@test "without a token file an Authorization header is not looked at" {
+  start_daemon
+  bearer anything /v1/status
+  is "$code" 200
+  stop_daemon
+}
+
+@test "no secret is logged or printed" {
+  new_token alice
+  start_daemon --token-file tokens --log-level debug
+  bearer "$token" /v1/status
+  bearer "${token}x" /v1/status
+  ask -H "Authorization: $token" "/v1/voxelize?x=1"
+  kill -HUP "$daemon"
+  await grep -q 'msg=reloaded what=tokens' "$daemon_log"
+  echo "mallory $token" >>tokens
+  kill -HUP "$daemon"
+  await grep -q 'msg="not reloaded" what=tokens' "$daemon_log"
+  stop_daemon
+  run ! grep -F "${token#vxt_}" "$daemon_log"
+  run ! grep -F "$(sed -n 's/.*sha256://p' tokens)" "$daemon_log"
+  run "$voxeld" --token-file tokens --print-config
+  [[ $output != *"${token#vxt_}"* && $output != *"$(sed -n 's/.*sha256://p' tokens)"* ]]
+  refused_to_start 'line 2' --token-file tokens --check-config
+  [[ $output != *"${token#vxt_}"* ]]
+}
+
+@test "a token file that others may read is warned of" {
+  new_token alice
+  chmod 644 tokens
+  start_daemon --token-file tokens
+  stop_daemon
+  has "$(cat "$daemon_log")" 'readable by everybody'
+}
+
+@test "a bad or missing token file keeps the service from starting" {
+  echo alice >tokens
+  refused_to_start 'tokens: line 1' --token-file tokens --listen 127.0.0.1:0
+  refused_to_start 'No such file' --token-file nonesuch --listen 127.0.0.1:0
+  refused_to_start 'No such file' --token-file nonesuch --check-config
+}
+
+# --- where to listen ---
+
+@test "beyond loopback credentials are needed, or --allow-anonymous" {
+  new_token alice
+  for where in 0.0.0.0:0 127.0.0.1:0,0.0.0.0:0; do
+    refused_to_start --allow-anonymous --listen "$where"
+    refused_to_start --allow-anonymous --listen "$where" --check-config
+  done
+  for allowed in '--allow-anonymous' '--allow-anonymous yes' '--allow-anonymous=yes' '--token-file tokens'; do
+    # shellcheck disable=SC2086 # several words
+    start_daemon $allowed --listen 0.0.0.0:0
+    url=http://127.0.0.1:${address##*:}
+    ask /healthz
+    is "$code" 200
+    stop_daemon
+  done
+  refused_to_start --allow-anonymous --listen 0.0.0.0:0 --allow-anonymous no
+  refused_to_start 'no or yes' --allow-anonymous=maybe
+}
+
+@test "a Unix socket is nowhere else: it needs no credentials" {
+  start_daemon --listen "unix:$PWD/sock"
+  url=http://localhost
+  ask --unix-socket sock /v1/status
+  is "$code" 200
+  stop_daemon
+}
+
+@test "several listeners serve side by side" {
+  start_daemon --listen "127.0.0.1:0,unix:$PWD/a,127.0.0.1:0,unix:$PWD/b"
+  IFS=, read -ra where <<<"$address"
+  is "${#where[@]}" 4
+  for i in 0 2; do
+    url=http://${where[i]}
+    post one "$small"
+    is "$code" 200
+  done
+  url=http://localhost
+  for socket in a b; do
+    post one "$small" --unix-socket "$socket"
+    is "$code" 200
+  done
+  ask --unix-socket a /v1/status
+  is "$(json 'd["address"]')" "$address"
+  stop_daemon
+  [[ ! -e a && ! -e b ]]
+}
+
+@test "if one listener cannot be had none is left" {
+  start_daemon
+  refused_to_start "$address" --listen "unix:$PWD/sock,$address"
+  [[ ! -e sock ]]
+  stop_daemon
+  refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0"
+  refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0" --check-config
+  refused_to_start expected --listen 127.0.0.1:0,
+  refused_to_start max_connections --listen 127.0.0.1:0,127.0.0.1:0 --max-connections 8 --io-threads 5
+}
+
+@test "--unix-mode is the mode of Unix sockets from their beginning" {
+  for mode in 0600 660 0777; do
+    (umask 077 && start_daemon --listen "unix:$PWD/sock" --unix-mode "$mode" && is "$(stat -c %a sock)" "${mode#0}" && stop_daemon)
+  done
+  start_daemon --listen "unix:$PWD/sock"
+  is "$(stat -c %a sock)" 660
+  stop_daemon
+  refused_to_start unix_mode --unix-mode 0888
+  refused_to_start unix_mode --unix-mode 1777
+}
+
+@test "a Unix socket's path that is another's by now is left alone" {
+  start_daemon --listen "unix:$PWD/sock"
+  rm sock
+  echo mine >sock
+  stop_daemon
+  is "$(cat sock)" mine
+}
+
+@test "localhost is an address to listen on" {
+  start_daemon --listen localhost:0
+  ask /healthz
+  is "$code" 200
+  stop_daemon
+}
+
+# --- TLS ---
+
+@test "TLS serves, plain HTTP on its port does not, Unix sockets stay plain" {
+  start_tls --listen "127.0.0.1:0,unix:$PWD/sock"
+  url=https://${address%%,*}
+  post one "$small" --cacert "$certificates/ca.pem"
+  is "$code" 200
+  run curl -sS "http://${address%%,*}/healthz"
+  ((status != 0))
+  url=http://localhost
+  post one "$small" --unix-socket sock
+  is "$code" 200
+  stop_daemon
+}
+
+@test "a scan of megabytes and its answer are whole over TLS" {
+  start_tls
+  "$voxel_scan" --output scan
+  post scan 'preset=kitti_second' --cacert "$certificates/ca.pem"
+  is "$code" 200
+  mv "$body" over_tls
+  stop_daemon
+  start_daemon
+  post scan 'preset=kitti_second'
+  is "$(tensor 'data[8+size:]' | sha256sum)" "$(body=over_tls; tensor 'data[8+size:]' | sha256sum)"
+  stop_daemon
+}
+
+@test "only TLS 1.2 and 1.3 are spoken" {
+  start_tls
+  for version in 1.2 1.3; do
+    show '' "--tlsv$version" --tls-max "$version" /healthz
+    is "$code" 200
+  done
+  run openssl s_client -connect "$address" -tls1_1 -cipher 'ALL:@SECLEVEL=0' </dev/null
+  ((status != 0))
+  stop_daemon
+}
+
+@test "a token lets in over TLS" {
+  new_token alice
+  start_tls --token-file tokens
+  show '' /v1/status
+  is_problem 401 unauthorized
+  show '' -H "Authorization: Bearer $token" /v1/status
+  is "$code" 200
+  show '' /healthz
+  is "$code" 200
+  stop_daemon
+}
+
+@test "a client certificate of the authority lets in, under its name" {
+  start_tls --tls-client-ca "$certificates/ca.pem" --listen "127.0.0.1:0,unix:$PWD/sock"
+  url=https://${address%%,*}
+  for name in robot named nameless; do
+    show "$name" /v1/status
+    is "$code" 200
+  done
+  show '' /v1/status
+  is_problem 401 unauthorized
+  has "$(json 'd["detail"]')" certificate
+  show '' /readyz
+  is "$code" 200
+  url=http://localhost
+  ask --unix-socket sock /v1/status
+  is "$code" 200
+  stop_daemon
+  has "$(users)" 'cert:lidar-7 cert:spiffe://field/lidar-8 cert:'
+  [[ $(users) =~ ' cert:'[0-9a-f]{32}$ ]]
+}
+
+@test "a certificate that does not verify is refused with the reason" {
+  start_tls --tls-client-ca "$certificates/ca.pem"
+  for name in stranger expired serving; do
+    show "$name" /v1/status
+    is_problem 403 forbidden
+    show "$name" /healthz
+    is "$code" 200
+  done
+  show expired /v1/status
+  has "$(json 'd["detail"]')" expired
+  stop_daemon
+}
+
+@test "a token or a certificate suffices; a wrong token is not made good" {
+  new_token alice
+  start_tls --tls-client-ca "$certificates/ca.pem" --token-file tokens
+  show robot /v1/status
+  is "$code" 200
+  show '' -H "Authorization: Bearer $token" /v1/status
+  is "$code" 200
+  show stranger -H "Authorization: Bearer $token" /v1/status
+  is "$code" 200
+  show robot -H "Authorization: Bearer wrong" /v1/status
+  is_problem 401 invalid-token
+  stop_daemon
+  is "$(users)" 'cert:lidar-7 alice alice'
+}
+
+@test "client certificates are credentials enough to listen elsewhere, a server certificate is not" {
+  start_tls --listen 0.0.0.0:0 --tls-client-ca "$certificates/ca.pem"
+  stop_daemon
+  refused_to_start --allow-anonymous --listen 0.0.0.0:0 --tls-cert "$certificates/server.pem" --tls-key "$certificates/server.key"
+}
+
+@test "bad certificates keep the service from starting" {
+  command -v openssl >/dev/null || skip 'there is no openssl here'
+  pair=(--tls-cert "$certificates/server.pem" --tls-key "$certificates/server.key")
+  refused_to_start tls_key --tls-cert "$certificates/server.pem" --check-config
+  refused_to_start tls_client_ca --tls-client-ca "$certificates/ca.pem" --check-config
+  refused_to_start tls_cert --tls-cert "$certificates/server.pem" --tls-key "$certificates/robot.key" --check-config
+  refused_to_start 'No such file' --tls-cert nonesuch --tls-key "$certificates/server.key" --check-config
+  refused_to_start tls_client_ca "${pair[@]}" --tls-client-ca "$certificates/server.key" --check-config
+  refused_to_start tls_priorities "${pair[@]}" --tls-priorities LOUD --check-config
+  run "$voxeld" --backend cpu "${pair[@]}" --tls-client-ca "$certificates/ca.pem" --check-config
+  is "$status" 0
+}
