@@ -92,14 +92,13 @@ class Server:
             self.process.wait()
 
 
-def voxeld(work, binaries, *options):
-    return Server(
-        work, "voxeld", r"msg=listening.* address=\S*:(\d+)", binaries / "voxeld", "--listen", "127.0.0.1:0", *options
-    )
+def voxeld(work, name, binaries, *options):
+    listening = r"msg=listening.* address=\"?\S*:(\d+)"
+    return Server(work, name, listening, binaries / "voxeld", "--listen", "127.0.0.1:0", *options)
 
 
-def null_service(work, binaries, *options):
-    return Server(work, "null-service", r"listening (\d+)", binaries / "null-service", "--port", "0", *options)
+def null_service(work, name, binaries, *options):
+    return Server(work, name, r"listening (\d+)", binaries / "null-service", "--port", "0", *options)
 
 
 def scans(work, names, number=4):
