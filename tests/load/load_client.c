@@ -115,7 +115,7 @@ static bool parse_head(struct connection *c) {
   const char *end = strstr(c->head, "\r\n\r\n");
   if (!end) return c->head_length < HEAD_MAX;
   const char *length = header(c, "\nContent-Length:"), *connection = header(c, "\nConnection:");
-  c->status = strncmp(c->head, "HTTP/1.1 ", 9) == 0 ? atoi(c->head + 9) : 0;
+  c->status = strncmp(c->head, "HTTP/1.1 ", 9) == 0 ? (int)strtol(c->head + 9, NULL, 10) : 0;
   c->body_left = (length ? strtoll(length, NULL, 10) : 0) - (c->head + c->head_length - (end + 4));
   c->closes = connection && strncasecmp(connection + strspn(connection, " "), "close", 5) == 0;
   return c->status > 0 && c->status < STATUSES && c->body_left >= 0;
