@@ -101,14 +101,17 @@ def null_service(work, name, binaries, *options):
     return Server(work, name, r"listening (\d+)", binaries / "null-service", "--port", "0", *options)
 
 
-def scans(work, names, number=4):
-    """Files to post: these of ../shared/data; where that is missing, as many different simulated ones of 4 columns."""
+def scans(work, names, points=0):
+    """Files to post: these of ../shared/data; where that is missing, as many different simulated ones of 4 columns, thinned
+    to so many points."""
     real = [SCANS / f"{name}.bin" for name in names]
     if all(path.is_file() for path in real):
         return real
-    made = [work / f"scan{seed}.bin" for seed in range(1, number + 1)]
+    made = [work / f"simulated{points or ''}-{seed}.bin" for seed in range(1, len(names) + 1)]
+    thinned = ["--points", str(points)] if points else []
     for seed, path in enumerate(made, 1):
-        subprocess.run([BIN / "voxel-scan", "--sensor", "hdl64", "--seed", str(seed), "--output", path], check=True)
+        command = [BIN / "voxel-scan", "--sensor", "hdl64", "--seed", str(seed), *thinned, "--output", path]
+        subprocess.run(command, check=True)
     return made
 
 
