@@ -63,6 +63,9 @@ if(VOXELD_CUDA_FOUND)
   voxeld_test(cuda.faults plain cuda 600 ${CMAKE_BINARY_DIR}/bin/faults/cuda-faults)
   voxeld_test(cuda.equal plain cuda 900 ${CMAKE_BINARY_DIR}/bin/cuda-equal --jobs 200)
 endif()
+foreach(flavour IN LISTS test_flavours) # a short one, so that the soak itself cannot rot
+  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/load/soak 0.1 --seed 1 --largest 4000 --processes 3 --threads 3)
+endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
 if(TEST oracle.scans) # all of it needs real scans

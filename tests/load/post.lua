@@ -1,25 +1,29 @@
--- A wrk script: POSTs one file over and over and ends with one line of key=value pairs, times in milliseconds.
---   wrk -t1 -c8 -d5s --timeout 30s --latency -s post.lua URL -- FILE
-local request_bytes
+-- A wrk script: POSTs files in turn, over and over, and ends with one line of key=value pairs, times in milliseconds.
+--   wrk -t1 -c8 -d5s --timeout 30s --latency -s post.lua URL -- FILE...
+local requests = {}
+local turn = 0
 
 function init(args)
-  local file = assert(io.open(args[1], "rb"))
-  local body = assert(file:read("*a"))
-  file:close()
   wrk.method = "POST"
   wrk.headers["Content-Type"] = "application/octet-stream"
-  request_bytes = wrk.format(nil, nil, nil, body)  -- built once: the client must cost little
+  for _, path in ipairs(args) do
+    local file = assert(io.open(path, "rb"))
+    requests[#requests + 1] = wrk.format(nil, nil, nil, file:read("*a"))  -- built once: the client must cost little
+    file:close()
+  end
+  assert(#requests > 0, "name a file to post behind --")
 end
 
 function request()
-  return request_bytes
+  turn = turn % #requests + 1
+  return requests[turn]
 end
 
 function done(summary, latency, _)
-  local errors = summary.errors
+  local errors, seconds = summary.errors, summary.duration / 1e6
   io.write(string.format(
-    "summary requests=%d rps=%.2f p50=%.3f p99=%.3f p99.9=%.3f errors=%d non2xx=%d\n",
-    summary.requests, summary.requests / (summary.duration / 1e6),
+    "summary requests=%d rps=%.2f p50=%.3f p99=%.3f p99.9=%.3f errors=%d non2xx=%d received_bytes=%.0f seconds=%.3f\n",
+    summary.requests, summary.requests / seconds,
     latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, latency:percentile(99.9) / 1e3,
-    errors.connect + errors.read + errors.write + errors.timeout, errors.status))
+    errors.connect + errors.read + errors.write + errors.timeout, errors.status, summary.bytes, seconds))
 end

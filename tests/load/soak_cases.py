@@ -1,0 +1,247 @@
+"""What the soak asks, and what must come of it.
+
+A Good request has one right answer: its tensors' bytes and its counts, taken once while the daemon does nothing else and, where the
+oracle is quick enough, held against the oracle. A Bad one has a status and a kind of problem; a Page is a GET.
+"""
+
+import dataclasses
+import hashlib
+import json
+import struct
+import subprocess
+import sys
+import urllib.parse
+
+import numpy as np
+import servers
+
+sys.path[:0] = [str(servers.ROOT / "tests" / "oracle"), str(servers.ROOT / "tests" / "fault")]
+import check  # noqa: E402
+import oracle  # noqa: E402
+from client import head  # noqa: E402
+
+QUICK_POINTS, QUICK_DISTANCES = 40_000, 30_000_000  # what the oracle is asked: points, and points times samples
+BOX = {"point_cloud_range": "-20,-20,-3,20,20,3", "voxel_size": "0.2,0.2,0.2"}
+
+
+class Wrong(Exception):
+    """An answer that must not be."""
+
+
+@dataclasses.dataclass
+class Good:
+    query: dict
+    body: bytes
+    columns: int
+    params: oracle.Params | None = None
+    tensors: bytes = b""  # hash of the tensors and their description
+    counts: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def path(self):
+        return check.path_of(self.query)
+
+    @property
+    def endpoint(self):
+        return self.path.partition("?")[0]
+
+    def verify(self, reply, metadata_only):
+        if reply.status != 200:
+            raise Wrong(f"{reply.status} instead of 200")
+        tensors, counts = (b"", counts_of(reply.json())) if metadata_only else fingerprint(reply.body)
+        if not metadata_only and tensors != self.tensors:
+            raise Wrong("other tensors than when it was alone")
+        if counts != self.counts:
+            raise Wrong(f"other counts than when it was alone: {counts} instead of {self.counts}")
+
+    def learn(self, daemon):
+        """The answer while nothing else runs; returns True if the oracle has said the same."""
+        reply = daemon.post(self.path, self.body)
+        if reply.status != 200:
+            raise Wrong(f"{reply.status} to a daemon's first request {self.path}: {reply}")
+        self.tensors, self.counts = fingerprint(reply.body)
+        width = 2 if self.query.get("dtype") == "float16" else 4
+        points = len(self.body) // (width * self.columns)
+        samples = sum(int(n) for n in self.query.get("num_samples", self.query.get("fps", "0")).split(","))
+        if points > QUICK_POINTS or points * samples > QUICK_DISTANCES:
+            return False
+        result = check.answer_of(self.query, self.body, self.params)
+        tensors, metadata = check.parse_by_hand(reply.body)
+        problems = check.same_tensors(result.tensors, tensors) + check.same_metadata(result, metadata, self.query)
+        if problems:
+            raise Wrong(f"not what the oracle says, {self.path}: {problems}")
+        return True
+
+
+@dataclasses.dataclass
+class Bad:
+    """`data` is the whole request. No problem: the library answers by itself, or closes; `keeps`: the connection goes on."""
+
+    data: bytes
+    statuses: tuple
+    problem: str | None = None
+    keeps: bool = True
+
+    @property
+    def endpoint(self):
+        """As the daemon counts it: it looks for one only where request and URI are well-formed."""
+        return "unknown" if self.problem in (None, "bad-request") else self.data.split(b" ")[1].split(b"?")[0].decode()
+
+    def verify(self, reply):
+        if reply.status not in self.statuses:
+            raise Wrong(f"{reply.status} instead of {self.statuses}")
+        if self.problem:
+            verify_problem(reply, self.problem)
+
+
+def verify_problem(reply, name):
+    document = reply.json()
+    if (document["type"], document["status"]) != (f"urn:voxeld:problem:{name}", reply.status):
+        raise Wrong(f"{document} instead of {name}")
+    if document["request_id"] != reply.headers["X-Request-Id"]:
+        raise Wrong("two request ids")
+
+
+PAGES = {
+    "/v1/status": lambda body: json.loads(body)["limits"],
+    "/v1/presets": lambda body: json.loads(body)["presets"],
+    "/v1/presets/kitti_second": lambda body: json.loads(body)["parameters"],
+    "/metrics": lambda body: b"\nvoxeld_connections " in body,
+    "/healthz": lambda body: body == b"ok\n",
+    "/readyz": lambda body: body in (b"ready\n", b"degraded\n"),
+    "/openapi.yaml": lambda body: b"\npaths:" in body,
+}
+
+
+def verify_page(path, reply):
+    if reply.status != 200 or not PAGES[path](reply.body):
+        raise Wrong(f"{path}: {reply}")
+
+
+def counts_of(metadata):
+    return {name: metadata.get(name) for name in ("points", "voxels", "samples", "batch")}
+
+
+def fingerprint(file):
+    """Hash of all but the metadata, and the metadata's counts. The file must be as long as its header says."""
+    (length,) = struct.unpack_from("<Q", file)
+    header = json.loads(file[8 : 8 + length])
+    metadata = json.loads(header.pop("__metadata__")["voxeld"])
+    end = max(info["data_offsets"][1] for info in header.values())
+    if 8 + length + end != len(file):
+        raise Wrong(f"{len(file)} bytes, but the header speaks of {8 + length + end}")
+    digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode())
+    digest.update(memoryview(file)[8 + length :])
+    return digest.digest(), counts_of(metadata)
+
+
+# --- the requests -----------------------------------------------------------------------------------------------------
+
+
+def read_clouds(work, names, columns, sensor):
+    """Arrays of rows: real scans, or simulated ones of that many columns."""
+    paths = [servers.SCANS / f"{name}.bin" for name in names]
+    if not all(path.is_file() for path in paths):
+        paths = [work / f"{sensor}-{columns}-{seed}.bin" for seed in range(len(names))]
+        for seed, path in enumerate(paths):
+            command = [servers.BIN / "voxel-scan", "--sensor", sensor, "--columns", str(columns), "--seed", str(seed)]
+            subprocess.run([*command, "--output", path], check=True)
+    return [np.fromfile(path, "<f4").reshape(-1, columns) for path in paths]
+
+
+def thin(cloud, points):
+    """Evenly, to at most so many points."""
+    return cloud[:: max(1, -(-len(cloud) // points))] if points else cloud[:0]
+
+
+def preset_requests(daemon, clouds, largest):
+    """Every preset with clouds of no point, one, some and many."""
+    for preset in daemon.get("/v1/presets").json()["presets"]:
+        columns = preset["parameters"]["num_features"]
+        params = oracle.Params.from_values(preset["parameters"])
+        for number, points in enumerate((0, 1, 100, largest // 8, largest)):
+            body = thin(clouds[columns][number % len(clouds[columns])], points).tobytes()
+            yield Good({"preset": preset["name"]}, body, columns, params)
+
+
+def other_requests(cloud, largest):
+    """What no preset asks for."""
+    some = thin(cloud, min(largest, 20_000))
+    few = thin(cloud, 2000)
+    for query in (
+        {"order": "key", "max_points_per_voxel": "0"},
+        {"feature": "points,mean,pillar", "fill": "mean", "max_points_per_voxel": "5", "order": "key"},
+        {"outputs": "point_voxel_ids,voxel_point_mask", "max_voxels": "500"},
+        {"feature": "pillar", "feature_dtype": "float16", "max_points_per_voxel": "20"},
+        {"block_filter": "8,3,0.1,4"},
+    ):
+        # The oracle reads all of it from the query.
+        yield Good(BOX | query, some.tobytes(), 4)
+    half = {"dtype": "float16", "max_points_per_voxel": "3"}
+    yield Good(BOX | half, some.astype("<f2").tobytes(), 4)
+    batch = {"point_counts": f"0,{len(few)},{len(some)}"}
+    yield Good(BOX | batch, np.concatenate((few, some)).tobytes(), 4)
+    yield Good(BOX | {"fps": "64"}, few.tobytes(), 4)
+    for samples, body in (("0", few), ("256", few), ("1024", thin(cloud, largest))):
+        yield Good({"num_samples": samples, "num_features": "4"}, body.tobytes(), 4)
+    lists = {"point_counts": f"{len(few)},{len(few)}", "num_samples": "100,7", "outputs": "sampled_distances,sampled_indices"}
+    yield Good({"num_features": "4"} | lists, np.concatenate((few, few[::-1])).tobytes(), 4)
+
+
+def good_requests(daemon, work, largest):
+    clouds = {
+        4: read_clouds(work, ("kitti_raw_00", "kitti_fov_0", "kitti_raw_09"), 4, "hdl64"),
+        5: read_clouds(work, ("nuscenes_10sweeps", "nuscenes_sweep"), 5, "hdl64"),
+    }
+    return [*preset_requests(daemon, clouds, largest), *other_requests(clouds[4][0], largest)]
+
+
+def bad_requests(max_body_bytes):
+    """Every kind of refusal that does not need a state of the daemon."""
+    grid = urllib.parse.urlencode(BOX, safe=",")
+    rows = bytes(160)
+
+    def post(query, body=rows, *lines, path="/v1/voxelize"):
+        return head("POST", f"{path}?{query}", f"Content-Length: {len(body)}", *lines) + body
+
+    def plain(line, *lines, body=b""):
+        return (line + "\r\n" + "".join(text + "\r\n" for text in lines) + "\r\n").encode() + body
+
+    two_lengths = ("Content-Length: 160", "Content-Length: 16")
+    smuggled = ("Content-Length: 160", "Transfer-Encoding: chunked")
+    flood = [f"X-{n}: {'a' * 200}" for n in range(3000)]
+    return [
+        Bad(head("GET", "/nowhere"), (404,), "not-found"),
+        Bad(head("GET", "/v1/presets/nobody"), (404,), "not-found"),
+        Bad(post("", path="/nowhere"), (404,), "not-found"),
+        Bad(post("", path="/healthz"), (405,), "method-not-allowed"),
+        Bad(head("GET", "/v1/voxelize"), (405,), "method-not-allowed"),
+        Bad(post(""), (400,), "bad-parameter"),
+        Bad(post("preset=nobody"), (400,), "bad-parameter"),
+        Bad(post(grid + "&max_voxels=0"), (400,), "bad-parameter"),
+        Bad(post(grid + "&max_voxels=1&max_voxels=1"), (400,), "bad-parameter"),
+        Bad(post(grid + "&nonsense=1"), (400,), "bad-parameter"),
+        Bad(post("num_samples=x", path="/v1/fps"), (400,), "bad-parameter"),
+        Bad(post(grid + "&" + "&".join(f"a{n}=1" for n in range(200))), (400,), "bad-parameter"),
+        Bad(post(grid, rows[:-1]), (400,), "bad-body"),
+        Bad(post(grid + "&point_counts=3,4"), (400,), "bad-body"),
+        Bad(post("preset=%zz"), (400,), "bad-request"),
+        Bad(post("preset=kitti%00second"), (400,), "bad-request"),
+        Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *two_lengths, body=rows), (400,), "bad-request", False),
+        Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *smuggled), (400,), "bad-request", False),
+        Bad(head("POST", f"/v1/voxelize?{grid}"), (411,), "length-required"),
+        Bad(head("POST", f"/v1/voxelize?{grid}", f"Content-Length: {max_body_bytes + 16}"), (413,), "body-too-large", False),
+        Bad(head("POST", f"/v1/voxelize?{grid}", "Content-Length: 1000000000000000"), (413,), "body-too-large", False),
+        Bad(post(grid, rows, "Content-Type: text/plain"), (415,), "unsupported-media-type"),
+        Bad(post(grid, rows, "Content-Encoding: gzip"), (415,), "unsupported-media-type"),
+        Bad(post("point_cloud_range=0,0,0,1e9,1e9,1e9&voxel_size=1e-3,1e-3,1e-3"), (422,), "impossible"),
+        Bad(post("num_samples=11", path="/v1/fps"), (422,), "impossible"),
+        Bad(post("num_samples=1&start=10", path="/v1/fps"), (422,), "impossible"),
+        # The library's own answers; what cannot be read may also be closed without one.
+        Bad(plain("NONSENSE"), (400,), None, False),
+        Bad(plain("GET /healthz HTTP/2.0", "Host: a"), (505,), None, False),
+        Bad(head("GET", "/healthz?" + "a" * 300_000), (414, 431), None, False),
+        Bad(plain("GET /healthz HTTP/1.1", "Host: a", *flood), (431,), None, False),
+        Bad(head("POST", f"/v1/voxelize?{grid}", "Transfer-Encoding: chunked") + b"xyz\r\n", (400,), None, False),
+        Bad(bytes(range(256)) * 4, (400,), None, False),
+    ]

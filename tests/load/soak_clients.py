@@ -1,0 +1,361 @@
+"""The soak's clients: processes of some threads each, every one with a random generator and, by process, an address of its own.
+
+A thread asks until it is told to rest (so that the daemon can be seen quiet) or to end. What comes of each request goes into a
+Tally; each process sends the sum of its threads' to the soak once a second.
+"""
+
+import collections
+import math
+import multiprocessing
+import random
+import socket
+import threading
+import time
+
+import soak_cases as cases
+from client import PATIENCE, Closed, Raw, head
+
+RETRIES = 8  # of a refused request, as Retry-After says
+STEPS = 8  # buckets of latency for each doubling
+
+
+class Shared:
+    """Between the soak and its clients."""
+
+    def __init__(self, address, good, bad, threads):
+        self.address, self.good, self.bad, self.threads = address, good, bad, threads
+        self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM is sent; end
+        self.resting = multiprocessing.Value("i", 0)  # threads
+        self.tallies = multiprocessing.Queue()
+
+
+class Tally:
+    """What came of requests: outcomes, answers by endpoint and status, latencies of whole answers, what was wrong."""
+
+    def __init__(self):
+        self.outcomes, self.answers, self.latencies = (collections.Counter() for _ in range(3))
+        self.faults = []
+
+    def add(self, other):
+        for name in ("outcomes", "answers", "latencies"):
+            getattr(self, name).update(getattr(other, name))
+        self.faults += other.faults[: 50 - len(self.faults)]
+
+    def fault(self, kind, text):
+        self.outcomes[kind] += 1
+        self.faults += [f"{kind}: {text}"] if len(self.faults) < 50 else []
+
+
+class Cut(Closed):
+    """The connection ended within an answer."""
+
+
+class Connection(Raw):
+    """Knows whether an answer has begun, and comes from an address of its own."""
+
+    def __init__(self, shared, source, receive_buffer=None):
+        self.pending, self.begun = b"", False
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(PATIENCE)
+        self.socket.bind((source, 0))
+        self.socket.connect(shared.address)
+
+    def _more(self):
+        try:
+            super()._more()
+        except Closed as end:
+            raise Cut(str(end)) if self.begun else end
+        self.begun = True
+
+    def read(self, has_body=True):
+        reply = super().read(has_body)
+        self.begun = bool(self.pending)
+        return reply
+
+
+class Client:
+    def __init__(self, shared, name, source, seed):
+        self.shared, self.name, self.source = shared, name, source
+        self.random = random.Random(seed)
+        self.kept = None
+        self.tally, self.lock = Tally(), threading.Lock()
+
+    # --- connections ---
+
+    def open(self, receive_buffer=None):
+        return Connection(self.shared, self.source, receive_buffer)
+
+    def connection(self):
+        """The one that is kept, or a fresh one in its place."""
+        if self.kept and self.random.random() < 0.3:
+            self.drop()
+        self.kept = self.kept or self.open()
+        return self.kept
+
+    def drop(self):
+        if self.kept:
+            self.kept.close()
+        self.kept = None
+
+    # --- one request and its answer ---
+
+    def framed(self, request, *lines):
+        """The pieces of a good request: with its length, or in chunks."""
+        body = request.body
+        if self.random.random() < 0.7:
+            return [head("POST", request.path, f"Content-Length: {len(body)}", *lines), body]
+        size = self.random.choice((1000, 65_536, 1_000_000))
+        pieces = [head("POST", request.path, "Transfer-Encoding: chunked", *lines)]
+        for first in range(0, len(body), size):
+            piece = body[first : first + size]
+            pieces.append(b"%x\r\n%b\r\n" % (len(piece), piece))
+        return [*pieces, b"0\r\n\r\n"]
+
+    def read(self, connection, endpoint):
+        """One whole answer, counted as the daemon counts its own (the library's have no request id)."""
+        reply = connection.read()
+        if "X-Request-Id" in reply.headers:
+            with self.lock:
+                self.tally.answers[endpoint, reply.status] += 1
+        if reply.headers.get("Connection", "").lower() == "close" and connection is self.kept:
+            self.drop()
+        return reply
+
+    def refused(self, reply):
+        """True for a refusal that may be tried again; waits as it says, but no longer than the soak rests."""
+        if reply.status not in (429, 503):
+            return False
+        wait = int(reply.headers.get("Retry-After", 0))
+        if wait < 1:
+            raise cases.Wrong(f"a refusal without Retry-After: {reply}")
+        with self.lock:
+            self.tally.outcomes[f"refused {reply.status} {reply.json()['type'].rpartition(':')[2]}"] += 1
+        time.sleep(min(wait, 5) * self.random.uniform(0.05, 0.3))
+        return True
+
+    def done(self, outcome, began=None):
+        with self.lock:
+            self.tally.outcomes[outcome] += 1
+            if began:
+                self.tally.latencies[round(STEPS * math.log2(max(time.monotonic() - began, 1e-6)))] += 1
+
+    # --- what a client may do ---
+
+    def ask_good(self, send=None, opened=None):
+        """`send(connection, pieces)` sends in its own way; `opened`, a connection of its own, is closed behind it."""
+        request = self.random.choice(self.shared.good)
+        metadata_only = self.random.random() < 0.2
+        pieces = self.framed(request, *(["Accept: application/json"] if metadata_only else []))
+        for _ in range(RETRIES):
+            connection = opened() if opened else self.connection()
+            began = time.monotonic()
+            try:
+                (send or send_all)(connection, pieces)
+                reply = self.read(connection, request.endpoint)
+            finally:
+                if opened:
+                    connection.close()
+            if not self.refused(reply):
+                request.verify(reply, metadata_only)
+                return self.done("good", None if send else began)
+            if self.shared.stopping.is_set():
+                return None
+        return self.done("given up")
+
+    def ask_bad(self):
+        request = self.random.choice(self.shared.bad)
+        connection = self.connection() if request.keeps else self.open()
+        try:
+            connection.send(request.data)
+            reply = self.read(connection, request.endpoint)
+            if not (request.problem and self.refused(reply)):
+                request.verify(reply)
+        except (Closed, ConnectionError):
+            if request.problem:
+                raise
+        finally:
+            if not request.keeps:
+                connection.close()
+        self.done("bad")
+
+    def ask_page(self):
+        path = self.random.choice(list(cases.PAGES))
+        connection = self.connection().send(head("GET", path))
+        reply = self.read(connection, path)
+        if not (self.shared.stopping.is_set() and reply.status == 503):  # /readyz
+            cases.verify_page(path, reply)
+        self.done("page")
+
+    def upload_slowly(self):
+        def send(connection, pieces):
+            data = b"".join(pieces)
+            step = len(data) // self.random.randint(2, 6) + 1
+            for first in range(0, len(data), step):
+                connection.send(data[first : first + step])
+                time.sleep(self.random.uniform(0, 0.1))
+
+        self.ask_good(send)
+
+    def read_slowly(self):
+        def send(connection, pieces):
+            send_all(connection, pieces)
+            time.sleep(self.random.uniform(0, 0.5))
+
+        self.ask_good(send, lambda: self.open(receive_buffer=4096))
+
+    def close_half(self):
+        def send(connection, pieces):
+            send_all(connection, pieces)
+            connection.finish_sending()
+
+        self.ask_good(send, self.open)
+
+    def expect_continue(self):
+        request = self.random.choice(self.shared.good)
+        if not request.body:
+            return
+        connection = self.open()
+        try:
+            lines = (f"Content-Length: {len(request.body)}", "Expect: 100-continue")
+            connection.send(head("POST", request.path, *lines))
+            reply = self.read(connection, request.endpoint)
+            if reply.status == 100:
+                connection.send(request.body)
+                reply = self.read(connection, request.endpoint)
+            if not self.refused(reply):
+                request.verify(reply, False)
+        finally:
+            connection.close()
+        self.done("good")
+
+    def pipeline(self):
+        """Several requests before the first answer; the answers come in their order, and each is the right one."""
+        small = [request for request in self.shared.good if len(request.body) < 50_000]
+        asked = [self.random.choice([*cases.PAGES, *small]) for _ in range(self.random.randint(2, 5))]
+        data = [head("GET", a) if isinstance(a, str) else b"".join(self.framed(a)) for a in asked]
+        connection = self.open()
+        try:
+            connection.send(b"".join(data))
+            for request in asked:
+                page = isinstance(request, str)
+                reply = self.read(connection, request if page else request.endpoint)
+                if page and not self.shared.stopping.is_set():
+                    cases.verify_page(request, reply)
+                elif not page and not self.refused(reply):
+                    request.verify(reply, False)
+                if reply.headers.get("Connection", "").lower() == "close":
+                    break  # a daemon that stops says so, and forgets what came behind
+        finally:
+            connection.close()
+        self.done("pipelined")
+
+    def stall(self):
+        """A body that stops coming is answered 408."""
+        request = self.random.choice([request for request in self.shared.good if len(request.body) > 1000])
+        connection = self.open()
+        try:
+            connection.send(b"".join(self.framed(request))[: -len(request.body) // 2])
+            reply = self.read(connection, request.endpoint)
+            if not self.refused(reply):
+                if reply.status != 408:
+                    raise cases.Wrong(f"{reply.status} to a body that stops coming")
+                cases.verify_problem(reply, "body-stalled")
+        finally:
+            connection.close()
+        self.done("stalled")
+
+    def leave(self):
+        """Ends the connection, politely or not, at some stage of a request."""
+        request = self.random.choice(self.shared.good)
+        stage = self.random.choice(("connected", "head", "body", "queued", "running", "answer"))
+        pieces = self.framed(request)
+        data = b"".join(pieces)
+        sent = {"connected": 0, "head": self.random.randint(1, len(pieces[0]) - 1)}
+        sent["body"] = self.random.randint(len(pieces[0]), len(data))
+        connection = self.open()
+        with self.lock:  # the daemon may count this one as it likes
+            self.tally.outcomes["left"] += 1
+        try:
+            connection.send(data[: sent.get(stage, len(data))])
+            if stage == "running":
+                time.sleep(self.random.uniform(0, 0.02))
+            elif stage == "answer" and connection.readable(PATIENCE):
+                connection.socket.recv(self.random.choice((1, 100, 100_000)))
+        finally:
+            (connection.reset if self.random.random() < 0.5 else connection.close)()
+
+    # --- the thread ---
+
+    def deed(self):
+        weighted = {
+            self.ask_good: 40, self.ask_bad: 15, self.ask_page: 12, self.leave: 12, self.pipeline: 6, self.upload_slowly: 5,
+            self.read_slowly: 4, self.close_half: 3, self.expect_continue: 3, self.stall: 0.3,
+        }  # fmt: skip
+        return self.random.choices(list(weighted), list(weighted.values()))[0]
+
+    def once(self):
+        deed, stopping = self.deed(), self.shared.stopping.is_set()
+        try:
+            deed()
+        except (AssertionError, TimeoutError) as hang:
+            self.fault("hang", deed, hang)
+        except Cut as cut:
+            self.fault("cut off", deed, cut)
+        except (Closed, OSError) as end:
+            self.drop()
+            if stopping or self.shared.stopping.is_set():
+                self.done("not taken any more")
+                time.sleep(0.05)
+            elif deed != self.leave:  # that was refused before it could leave
+                self.fault("no answer", deed, repr(end))
+        except Exception as wrong:  # Wrong, or an answer that cannot even be read
+            self.fault("wrong", deed, repr(wrong))
+
+    def fault(self, kind, deed, text):
+        self.drop()
+        with self.lock:
+            self.tally.fault(kind, f"{self.name} {deed.__name__}: {str(text)[:500]}")
+
+    def run(self):
+        while not self.shared.over.is_set():
+            if not self.shared.work.is_set():
+                self.drop()
+                with self.shared.resting.get_lock():
+                    self.shared.resting.value += 1
+                while not self.shared.work.wait(0.5) and not self.shared.over.is_set():
+                    pass
+                with self.shared.resting.get_lock():
+                    self.shared.resting.value -= 1
+                continue
+            self.once()
+        self.drop()
+
+    def take_tally(self):
+        with self.lock:
+            taken, self.tally = self.tally, Tally()
+        return taken
+
+
+def send_all(connection, pieces):
+    connection.send(b"".join(pieces))
+
+
+def run_process(shared, number, seed):
+    """One process of clients, at an address of their own."""
+    clients = [Client(shared, f"{number}.{n}", f"127.0.0.{2 + number}", f"{seed}.{number}.{n}") for n in range(shared.threads)]
+    threads = [threading.Thread(target=client.run) for client in clients]
+    for thread in threads:
+        thread.start()
+
+    def report():
+        total = Tally()
+        for client in clients:
+            total.add(client.take_tally())
+        shared.tallies.put(total)
+
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.5)
+        report()
+    report()
