@@ -20,6 +20,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXELD_BIN=${voxeld}
     VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
+    VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     PYTHONDONTWRITEBYTECODE=1
     LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
@@ -55,6 +56,12 @@ foreach(source IN LISTS unit_sources)
     voxeld_test(${name} ${flavour} unit 300 $<TARGET_FILE:${target}>)
   endforeach()
 endforeach()
+
+# fault.oom preloads this library into the daemon.
+add_library(oom MODULE tests/fault/oom.c)
+target_compile_definitions(oom PRIVATE _GNU_SOURCE)
+target_compile_options(oom PRIVATE ${voxeld_warnings})
+set_target_properties(oom PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})

@@ -190,6 +190,7 @@ class Daemon:
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"voxeld has not ended in {patience} s:\n{self.log()}") from None
         self._reader.join(PATIENCE)
+        self.process.stderr.close()
         report = "".join(self.lines)
         assert not SANITIZER.search(report), f"a sanitizer reports:\n{report[-20000:]}"
         return code
