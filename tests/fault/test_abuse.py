@@ -13,11 +13,11 @@ from client import tiled_rows, wait_until
 
 BUDGET = 48 * MB
 LIMIT = 2 * MB
-CONNECTIONS = 200
+CONNECTIONS = 100
 # The README's bound: the budget, 256 KiB a connection, 14 KiB a request, scratch (64 MiB kept by each of two workers at most,
 # but no scan here is large) and the program itself.
 BOUND = BUDGET + CONNECTIONS * (256 + 14) * 1024
-OWN = 24 * MB
+OWN = 16 * MB
 CHUNKED = head("POST", VOXELIZE, "Transfer-Encoding: chunked")
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"  # 11 MB of answer
 
@@ -212,8 +212,8 @@ class Abuse(FaultCase):
 
     def test_uploads_that_hold_all_memory(self):
         # Whoever comes when it is spent is refused at once, and served once it is there again.
-        whole = head("POST", VOXELIZE, f"Content-Length: {LIMIT}")
-        holders = [self.raw().send(whole + rows(4)) for _ in range(BUDGET // LIMIT + 10)]
+        almost = post(tiled_rows(LIMIT))[:-1]
+        holders = [self.raw().send(almost) for _ in range(BUDGET // LIMIT + 10)]
         wait_until(lambda: self.refusals("body-stalled") + self.aborts() > 0, "the first end of a stalled body")
         for holder in holders:
             self.assertTrue(holder.ended())

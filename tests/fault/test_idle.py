@@ -1,9 +1,10 @@
-"""Ten thousand connections that ask nothing, while another client is served.
+"""Ten thousand connections that ask nothing, while another client is served; and more than there are descriptors for.
 
 Where the system grants fewer descriptors there are as many connections as it grants; the test prints the number.
 """
 
 import itertools
+import os
 import resource
 import unittest
 
@@ -52,6 +53,32 @@ class Thousands(FaultCase):
         # They were no worse for waiting.
         for connection, beginning in list(zip(connections, itertools.cycle(BEGINNINGS)))[:30]:
             self.assert_voxels(connection.send(WHOLE[len(beginning) :]).read())
+
+
+class Descriptors(FaultCase):
+    ARGS = ("--backend", "cpu")
+
+    def test_clients_wait_while_there_are_no_descriptors(self):
+        self.daemon.assert_quiet()
+        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all others closed")
+        process = self.daemon.process.pid
+        _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
+        used = len(os.listdir(f"/proc/{process}/fd"))
+        limits = resource.prlimit(process, resource.RLIMIT_NOFILE, (used + 4, most))
+        none_left = lambda: any("Too many open files" in line for line in self.daemon.lines)
+        served = []
+        while True:  # until one has to wait
+            connection = self.raw().send(WHOLE)
+            wait_until(lambda: connection.readable(0.01) or none_left(), "an answer, or no descriptor for it")
+            if not connection.readable(0):
+                break
+            self.assert_voxels(connection.read())
+            served.append(connection)
+        self.assertTrue(served)
+        for held in served:  # their descriptors are for those that wait
+            held.close()
+        self.assert_voxels(connection.read())
+        resource.prlimit(process, resource.RLIMIT_NOFILE, limits)
 
 
 if __name__ == "__main__":
