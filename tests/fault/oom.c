@@ -44,11 +44,13 @@ static int fails(enum kind kind, int error) {
 
 // ---- memory: malloc and its kin, and mappings of no file ----------------------------------------------------------------
 
-// Other names of glibc's own functions, which so need not be looked up (that would ask for memory).
+// glibc's own functions by their other names: these need not be looked up, which would ask for memory.
+// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
+// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 
 void *malloc(size_t size) { return fails(MEMORY, ENOMEM) ? NULL : __libc_malloc(size); }
 void *calloc(size_t count, size_t size) { return fails(MEMORY, ENOMEM) ? NULL : __libc_calloc(count, size); }
