@@ -161,13 +161,13 @@ static void write_header(const struct answer *answer, const struct vx_layout *la
 size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout) {
   struct text measure = text_over(NULL, 0);
   write_header(answer, layout, true, &measure);
-  return (LENGTH_PREFIX + measure.length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  size_t needed = LENGTH_PREFIX + measure.length + 1;  // the builder ends its text with a NUL
+  return (needed + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 void answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve) {
   uint64_t length = reserve - LENGTH_PREFIX;
   for (int i = 0; i < LENGTH_PREFIX; i++) block[i] = (char)(length >> (8 * i) & 0xff);
-  // The builder ends its text with a NUL inside its room; the widest times never come, so the last byte is free for it.
   struct text header = text_over(block + LENGTH_PREFIX, length);
   write_header(answer, layout, false, &header);
   size_t written = header.length < length ? header.length : length;

@@ -3,12 +3,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json.h"
 #include "api/resources.h"
 
 enum { MAX_PRESETS = 256, MAX_VALUE = 16384 };
@@ -87,12 +87,14 @@ static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t
 struct preset *preset_parse(const char *name, const char *json, size_t size, char *error, size_t error_size) {
   struct preset *preset = calloc(1, sizeof *preset);
   json_error_t where;
-  json_t *root = json_loadb(json, size, JSON_REJECT_DUPLICATES, &where);
+  json_t *root = json_read(json, size, &where);
   bool good = false;
   if (!preset)
     fail(error, error_size, "preset %s: out of memory", name);
   else if (strlen(name) == 0 || strlen(name) >= sizeof preset->name)
     fail(error, error_size, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
+  else if (!root && where.line < 0)
+    fail(error, error_size, "preset %s: %s", name, where.text);
   else if (!root)
     fail(error, error_size, "preset %s: line %d: %s", name, where.line, where.text);
   else {

@@ -20,6 +20,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXELD_BIN=${voxeld}
     VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
+    VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     PYTHONDONTWRITEBYTECODE=1
     LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
@@ -56,6 +57,12 @@ foreach(source IN LISTS unit_sources)
   endforeach()
 endforeach()
 
+# fault.oom preloads this library into the daemon.
+add_library(oom MODULE tests/fault/oom.c)
+target_compile_definitions(oom PRIVATE _GNU_SOURCE)
+target_compile_options(oom PRIVATE ${voxeld_warnings})
+set_target_properties(oom PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
 if(VOXELD_CUDA_FOUND)
@@ -72,22 +79,31 @@ if(TEST oracle.scans) # all of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()
 
-# fuzz: libFuzzer drivers over the parsers of api/, built whole by clang, since gcc has no libFuzzer. They start from the seeds in
-# tests/fuzz/corpus/NAME; what they find on the way is kept in build/fuzz/NAME.
+# fuzz: libFuzzer drivers, built whole by clang, since gcc has no libFuzzer: over the parsers and writers of api/, and what the lists
+# fuzz_NAME_sources and fuzz_NAME_libraries add. They start from the seeds in tests/fuzz/corpus/NAME, with the words of
+# tests/fuzz/NAME.dict where there is one; what they find on the way is kept in build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 file(GLOB fuzzed_sources CONFIGURE_DEPENDS kernels/tensors.c api/*.c)
-file(GLOB fuzzed_headers CONFIGURE_DEPENDS kernels/*.h api/*.h)
-pkg_get_variable(jansson_libdir jansson libdir)
+file(GLOB fuzzed_headers CONFIGURE_DEPENDS kernels/*.h kernels/cpu/*.h api/*.h server/*.h tests/fuzz/*.h)
+file(GLOB fuzz_http_sources CONFIGURE_DEPENDS kernels/backends.c kernels/cpu/*.c)
+list(APPEND fuzz_http_sources ${server_sources})
+set(fuzz_http_libraries -L${libmicrohttpd_LIBDIR} -lmicrohttpd -L${gnutls_LIBDIR} -lgnutls -pthread)
+set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/tokens.c)
+set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)
 foreach(driver IN LISTS drivers)
   cmake_path(GET driver STEM stem)
   string(REGEX REPLACE "^fuzz_" "" name ${stem})
   set(program ${CMAKE_BINARY_DIR}/tests/${stem})
-  set(sources ${driver} ${fuzzed_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
+  set(sources ${driver} ${fuzzed_sources} ${${stem}_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
+  set(words)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}.dict)
+    set(words -dict=${CMAKE_SOURCE_DIR}/tests/fuzz/${name}.dict)
+  endif()
   add_custom_command(
     OUTPUT ${program}
     COMMAND ${CLANG} -std=c17 -D_GNU_SOURCE -DVOXELD_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR} -g -O1
-            -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all ${sources} -o ${program}
-            -L${jansson_libdir} -ljansson -lm
+            -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all ${sources} -o ${program}
+            -L${jansson_LIBDIR} -ljansson ${${stem}_libraries} -lm
     DEPENDS ${sources} ${fuzzed_headers}
     COMMENT "Building ${stem}"
     VERBATIM)
@@ -95,6 +111,6 @@ foreach(driver IN LISTS drivers)
   add_dependencies(${stem} resources)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
   voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=10 -max_len=4096 -timeout=10
-    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/ ${CMAKE_BINARY_DIR}/fuzz/${name}
+    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/ ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
 endforeach()

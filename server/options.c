@@ -2,12 +2,12 @@
 #include "server/options.h"
 
 #include <ctype.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/json.h"
 #include "server/buffers.h"
 
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
@@ -183,7 +183,7 @@ static bool read_file(struct options *options, char *error, size_t error_size) {
   char path[sizeof options->config];
   memcpy(path, options->config, sizeof path);
   json_error_t where;
-  json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+  json_t *root = json_read_file(path, &where);
   if (!root && where.line < 0) return fail(error, error_size, "%s", where.text);
   if (!root) return fail(error, error_size, "%s: line %d: %s", path, where.line, where.text);
   bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)

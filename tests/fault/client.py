@@ -10,6 +10,7 @@ import json
 import math
 import pathlib
 import random
+import re
 import select
 import socket
 import struct
@@ -87,6 +88,59 @@ class Crowd:
         return self.replies
 
 
+class Bystander:
+    """A well-behaved client at another address that goes on posting while a test does its worst; it must notice nothing.
+
+    with Bystander(daemon) as bystander: ...
+    """
+
+    def __init__(self, daemon, source="127.0.0.77"):
+        self.daemon, self.source = daemon, source
+        self.served, self.failures = 0, []
+        self.expected = self._post()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def _post(self):
+        """The tensors of one answer, as bytes."""
+        connection = http.client.HTTPConnection(
+            *self.daemon.address, timeout=PATIENCE, source_address=(self.address, 0)
+        )
+        reply = self.daemon.post(VOXELIZE, rows(100), connection=connection)
+        connection.close()
+        if reply.status != 200:
+            raise AssertionError(f"a bystander was answered {reply}")
+        (length,) = struct.unpack_from("<Q", reply.body)
+        return reply.body[8 + length :]
+
+    def _go_on(self):
+        while not self._stop.is_set() or not self.served:
+            try:
+                if self._post() != self.expected:
+                    raise AssertionError("a bystander got other bytes than before")
+                self.served += 1
+            except (OSError, http.client.HTTPException, AssertionError) as failure:
+                self.failures.append(failure)
+                return
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self._stop.set()
+        self._thread.join()
+        if kind is None and self.failures:
+            raise self.failures[0]
+
+
+def counters(daemon, name):
+    """The samples of a metric: their values by what stands between the braces ("" where there is none)."""
+    lines = daemon.get("/metrics").body.decode().splitlines()
+    found = (re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line) for line in lines)
+    return {sample[1] or "": float(sample[2]) for sample in found if sample}
+
+
 def head(method="POST", path=VOXELIZE, *lines, host=True, version="HTTP/1.1"):
     """The bytes of a request's head; `lines` are header lines as they are to be sent."""
     first = f"{method} {path} {version}\r\n" + ("Host: voxeld\r\n" if host else "")
@@ -114,13 +168,18 @@ class Raw:
     def __exit__(self, *_):
         self.close()
 
+    def _ready(self, event, seconds):
+        poll = select.poll()  # any number of descriptors
+        poll.register(self.socket, event)
+        return bool(poll.poll(1000 * seconds))
+
     def send(self, data):
         self.socket.sendall(data)
         return self
 
     def send_some(self, data):
         """Bytes that the other side took; 0 where it has closed or takes no more for now."""
-        if not select.select([], [self.socket], [], 0.2)[1]:
+        if not self._ready(select.POLLOUT, 0.2):
             return 0
         try:
             return self.socket.send(data)
@@ -129,7 +188,7 @@ class Raw:
 
     def readable(self, seconds):
         """True if an answer or the end of the connection is there within this time."""
-        return bool(self.pending) or bool(select.select([self.socket], [], [], seconds)[0])
+        return bool(self.pending) or self._ready(select.POLLIN, seconds)
 
     def _more(self):
         try:

@@ -1,8 +1,7 @@
 // Fuzzes the query of both endpoints: any list of names and values must give either a request whose values keep their bounds, or a
 // problem with a reason. One thread; the presets are loaded once.
 //
-// The input is a query string without percent-encoding: name=value&name=value. Copies are made so that a read past a name or a
-// value, which are not NUL-terminated, is seen.
+// The input is a query string without percent-encoding: name=value&name=value.
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,32 +10,9 @@
 #include "api/params.h"
 #include "api/presets.h"
 #include "api/query.h"
+#include "tests/fuzz/split_query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static char *copy_of(const char *bytes, size_t length) {
-  char *copy = malloc(length ? length : 1);
-  assert(copy);
-  memcpy(copy, bytes, length);
-  return copy;
-}
-
-static void split(const char *cursor, const char *end, struct query *query) {
-  query->count = 0;
-  while (cursor < end && query->count < QUERY_MAX_ITEMS) {
-    const char *stop = memchr(cursor, '&', (size_t)(end - cursor));
-    if (!stop) stop = end;
-    const char *equals = memchr(cursor, '=', (size_t)(stop - cursor));
-    struct query_item *item = &query->items[query->count++];
-    *item = (struct query_item){.name_length = (size_t)((equals ? equals : stop) - cursor)};
-    item->name = copy_of(cursor, item->name_length);
-    if (equals) {
-      item->value_length = (size_t)(stop - equals - 1);
-      item->value = copy_of(equals + 1, item->value_length);
-    }
-    cursor = stop + 1;
-  }
-}
 
 static void check_grid(const struct job_request *request) {
   const struct vx_params *job = &request->job;
@@ -128,11 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!presets) presets = presets_load("", error, sizeof error);
   assert(presets);
 
-  split((const char *)data, (const char *)data + size, &query);
+  query_split((const char *)data, (const char *)data + size, &query);
   for (int kind = 0; kind < JOB_KINDS; kind++) check_query((enum job_kind)kind, &query, presets, (int64_t)size);
-  for (size_t i = 0; i < query.count; i++) {
-    free((char *)query.items[i].name);
-    free((char *)query.items[i].value);
-  }
+  query_free(&query);
   return 0;
 }

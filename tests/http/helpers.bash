@@ -10,8 +10,10 @@ voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
 python=(/usr/bin/python3 -I -S) # the standard library only, which starts fastest
 backend=${VOXELD_TEST_BACKEND:-cpu}
-unset "${!VOXELD_@}" # the daemon reads its options from VOXELD_...
-export VOXELD_TEST_BACKEND=$backend
+# The daemon reads its options from VOXELD_... These two stay: bats reads this file anew for each test, in a process below this one.
+for variable in "${!VOXELD_@}"; do
+  [[ $variable == VOXELD_BIN || $variable == VOXELD_TEST_BACKEND ]] || unset "$variable"
+done
 
 # A range and a voxel size of few cells, for tests that are not about them: x, y, z from 0 to 4, 1 m voxels.
 readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'

@@ -174,9 +174,20 @@ class Daemon:
         reply = self.get("/healthz", source=OPERATOR)
         assert reply.status == 200, reply
 
-    def resident_bytes(self):
+    def _memory(self, field):
         with open(f"/proc/{self.process.pid}/status") as file:
-            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS:"))
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
+
+    def resident_bytes(self):
+        return self._memory("VmRSS:")
+
+    def forget_peak(self):
+        """From now on peak_bytes is the most memory since this call."""
+        with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
+            file.write("5")
+
+    def peak_bytes(self):
+        return self._memory("VmHWM:")
 
     # --- stopping ---
 
@@ -190,6 +201,7 @@ class Daemon:
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"voxeld has not ended in {patience} s:\n{self.log()}") from None
         self._reader.join(PATIENCE)
+        self.process.stderr.close()
         report = "".join(self.lines)
         assert not SANITIZER.search(report), f"a sanitizer reports:\n{report[-20000:]}"
         return code

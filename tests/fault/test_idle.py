@@ -1,0 +1,85 @@
+"""Ten thousand connections that ask nothing, while another client is served; and more than there are descriptors for.
+
+Where the system grants fewer descriptors there are as many connections as it grants; the test prints the number.
+"""
+
+import itertools
+import os
+import resource
+import unittest
+
+from client import MB, VOXELIZE, Bystander, FaultCase, is_sanitized, post, rows, wait_until
+
+WANTED = 10_000
+SPARE = 1_000  # descriptors of the daemon's own and of the test's
+ADDRESSES = 50
+WHOLE = post(rows(4))
+BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])  # nothing, a part of the first line, a part of the head
+
+
+def raise_files():
+    """As many descriptors as the system grants; how many connections that is."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED + SPARE if most == resource.RLIM_INFINITY else min(WANTED + SPARE, most)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    return wanted - SPARE
+
+
+NUMBER = raise_files()
+
+
+class Thousands(FaultCase):
+    ARGS = ("--backend", "cpu", "--max-connections", str(NUMBER + 200), "--idle-timeout-s", "600")
+
+    def test_idle_connections_cost_the_others_nothing(self):
+        before = self.daemon.resident_bytes()
+        connections = []
+        for number in range(NUMBER):
+            connections.append(self.raw(source=f"127.0.1.{1 + number % ADDRESSES}"))
+            connections[-1].send(BEGINNINGS[number % len(BEGINNINGS)])
+        wait_until(lambda: self.daemon.status()["connections"]["open"] >= NUMBER, "all connections accepted")
+        with Bystander(self.daemon) as bystander:
+            for _ in range(20):
+                self.assert_voxels(self.daemon.post(VOXELIZE, rows(1000)))
+        held = self.daemon.resident_bytes() - before
+        self.assertFalse(any(connection.readable(0) for connection in connections))
+        if not is_sanitized():
+            self.assertLess(held, NUMBER * 16 * 1024 + 32 * MB)
+        print(
+            f"{NUMBER} idle connections: {held / NUMBER / 1024:.1f} KiB each; {20 + bystander.served} requests served"
+        )
+        # They were no worse for waiting.
+        for connection, beginning in list(zip(connections, itertools.cycle(BEGINNINGS)))[:30]:
+            self.assert_voxels(connection.send(WHOLE[len(beginning) :]).read())
+
+
+class Descriptors(FaultCase):
+    ARGS = ("--backend", "cpu")
+
+    def test_clients_wait_while_there_are_no_descriptors(self):
+        self.daemon.assert_quiet()
+        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all others closed")
+        process = self.daemon.process.pid
+        _, most = resource.prlimit(process, resource.RLIMIT_NOFILE)
+        used = len(os.listdir(f"/proc/{process}/fd"))
+        limits = resource.prlimit(process, resource.RLIMIT_NOFILE, (used + 4, most))
+        none_left = lambda: any("Too many open files" in line for line in self.daemon.lines)
+        served = []
+        while True:  # until one has to wait
+            connection = self.raw().send(WHOLE)
+            wait_until(lambda: connection.readable(0.01) or none_left(), "an answer, or no descriptor for it")
+            if not connection.readable(0):
+                break
+            self.assert_voxels(connection.read())
+            served.append(connection)
+        self.assertTrue(served)
+        for held in served:  # their descriptors are for those that wait
+            held.close()
+        self.assert_voxels(connection.read())
+        resource.prlimit(process, resource.RLIMIT_NOFILE, limits)
+
+
+if __name__ == "__main__":
+    unittest.main()

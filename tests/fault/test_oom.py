@@ -1,0 +1,231 @@
+"""No memory, no thread, no descriptor: each call for one fails in turn, at the start and in requests of every kind.
+
+At the start the daemon ends with status 2 and a reason, or can do without. In a request that client may get an error or lose its
+connection; it never gets wrong bytes, nothing stays in use, and the next client notices nothing. The library that lets calls
+fail is tests/fault/oom.c, in $VOXELD_OOM_LIBRARY.
+"""
+
+import itertools
+import json
+import mmap
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import urllib.request
+
+from client import MB, VOXELIZE, Closed, Daemon, Raw, head, is_sanitized, post, rows, tiled_rows, wait_until
+from daemon import REPOSITORY, voxeld_binary
+
+LIBRARY = os.environ.get("VOXELD_OOM_LIBRARY", "")
+MEMORY, THREAD, DESCRIPTOR = range(3)
+NAMES = ("memory", "thread", "descriptor")
+REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd)"
+CPU = ("--backend", "cpu", "--workers", "2", "--sampling-workers", "1")
+
+
+class Control:
+    """What the preloaded library shares with the test: for each kind of call how many there were and which is to fail."""
+
+    def __init__(self):
+        self._file = tempfile.NamedTemporaryFile()
+        self._file.truncate(mmap.PAGESIZE)
+        self._memory = mmap.mmap(self._file.fileno(), mmap.PAGESIZE)
+        self.environment = {"LD_PRELOAD": LIBRARY, "VOXELD_OOM": self._file.name}
+
+    def arm(self, kind, number):
+        """Call `number` of this kind from now on fails; 0: none."""
+        struct.pack_into("<QQ", self._memory, 16 * kind, 0, number)
+
+    def calls(self, kind):
+        return struct.unpack_from("<Q", self._memory, 16 * kind)[0]
+
+
+def chunked(body, size):
+    pieces = (body[at : at + size] for at in range(0, len(body), size))
+    return b"".join(b"%x\r\n" % len(piece) + piece + b"\r\n" for piece in pieces) + b"0\r\n\r\n"
+
+
+BODY = rows(500)
+LARGE_BODY = tiled_rows(MB)
+CHUNKED = "Transfer-Encoding: chunked"
+# One row a kind of request: its name, its bytes.
+REQUESTS = (
+    ("voxelize", post(BODY)),
+    ("voxelize_chunked", head("POST", VOXELIZE, CHUNKED) + chunked(BODY, 1000)),
+    ("voxelize_large", post(LARGE_BODY, VOXELIZE + "&feature=points,pillar&order=key")),
+    ("voxelize_large_chunked", head("POST", VOXELIZE, CHUNKED) + chunked(LARGE_BODY, 100_000)),
+    ("voxelize_batch", post(BODY, VOXELIZE + "&point_counts=100,0,400&outputs=voxel_coords,point_voxel_ids")),
+    ("voxelize_filtered", post(BODY, VOXELIZE + "&block_filter=2,3,0.1,9&max_points_per_voxel=0")),
+    ("voxelize_half", post(BODY, VOXELIZE + "&dtype=float16")),
+    ("voxelize_fps", post(BODY, VOXELIZE + "&fps=50")),
+    ("metadata", post(BODY, VOXELIZE, "Accept: application/json")),
+    ("fps", post(BODY, "/v1/fps?num_samples=100")),
+    ("fps_batch", post(BODY, "/v1/fps?point_counts=100,400&num_samples=10,20")),
+    ("page", head("GET", "/v1/presets")),
+    ("metrics", head("GET", "/metrics")),
+    ("bad_parameter", post(BODY, VOXELIZE + "&order=x")),
+    ("bad_length", head("POST", VOXELIZE, "Content-Length: 64", CHUNKED)),
+    ("impossible", post(BODY, "/v1/fps?num_samples=5000")),
+    ("expected", head("POST", "/nowhere", "Content-Length: 64", "Expect: 100-continue")),
+)
+
+
+def essence(reply):
+    """What of an answer must be the same each time: the status, and the tensors or what the metadata counts."""
+    kind = reply.headers.get("Content-Type", "")
+    if kind == "application/vnd.safetensors":
+        (length,) = struct.unpack_from("<Q", reply.body)
+        header = json.loads(reply.body[8 : 8 + length])
+        header.pop("__metadata__")
+        return reply.status, header, reply.body[8 + length :]
+    if reply.status == 200 and kind == "application/json" and "points" in reply.json():
+        return reply.status, {key: reply.json()[key] for key in ("parameters", "points", "voxels", "batch")}
+    return (reply.status,)
+
+
+def ask(daemon, request):
+    """The answer on a connection of its own, None where that was closed without one."""
+    with Raw(daemon) as connection:
+        try:
+            connection.send(request)
+        except ConnectionError:
+            pass  # what it was told before may still be read
+        try:
+            return connection.read()
+        except Closed:
+            return None
+
+
+@unittest.skipIf(is_sanitized(), "sanitizers have an allocator of their own")
+@unittest.skipUnless(os.path.exists(LIBRARY), "VOXELD_OOM_LIBRARY names no library of failing calls")
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.control = Control()
+
+
+class Start(Case):
+    """From the options to the listening socket, with a file of options and a directory of presets."""
+
+    def setUp(self):
+        super().setUp()
+        presets = tempfile.TemporaryDirectory()
+        self.addCleanup(presets.cleanup)
+        shutil.copy(REPOSITORY / "config/presets/kitti_second.json", presets.name)
+        self.command = [voxeld_binary(), "--config", REPOSITORY / "config/voxeld.json", "--presets-dir", presets.name]
+        self.command += ["--listen", "127.0.0.1:0", *CPU]
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
+
+    def presets_of(self, log):
+        """What a daemon that says in this line that it listens has for presets."""
+        host, _, port = re.search(r"address=([^\s]+)", log)[1].rpartition(":")
+        with urllib.request.urlopen(f"http://{host}:{port}/v1/presets") as reply:
+            return reply.read()
+
+    def start_with(self, kind, number):
+        """Starts with one call failing. The presets of a daemon that serves all the same, None of one that ends with a reason."""
+        self.control.arm(kind, number)
+        presets, log = None, ""
+        with subprocess.Popen(
+            self.command,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**self.environment, **self.control.environment},
+        ) as process:
+            for line in process.stderr:
+                log += line
+                if "msg=listening" in line:
+                    self.came = self.control.calls(kind) >= number
+                    self.control.arm(kind, 0)
+                    presets = self.presets_of(line)
+                    process.terminate()
+        self.assertEqual(process.returncode, 0 if presets else 2, f"{NAMES[kind]} {number}: {log}")
+        if not presets:
+            self.assertRegex(log, REASON, f"{NAMES[kind]} {number}")
+        return presets
+
+    def each_in_turn(self, kind):
+        presets, refused = self.start_with(kind, 0), 0
+        for number in itertools.count(1):
+            got = self.start_with(kind, number)
+            if got and not self.came:
+                break
+            refused += not got
+            if got:  # it could do without, and lacks nothing
+                self.assertEqual(got, presets, f"{NAMES[kind]} {number}")
+        self.assertGreater(refused, 0)
+        print(f"start: each of {number - 1} calls ({NAMES[kind]}) failed: {refused} ends with a reason, else it served")
+
+    def test_each_call_for_memory(self):
+        self.each_in_turn(MEMORY)
+
+    def test_each_thread(self):
+        self.each_in_turn(THREAD)
+
+    def test_each_descriptor(self):
+        self.each_in_turn(DESCRIPTOR)
+
+
+class Requests(Case):
+    def start(self):
+        daemon = Daemon(*CPU, env=self.control.environment)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        return daemon
+
+    def fail_one(self, daemon, name, kind, number, expected, request):
+        """True where the call that was to fail came."""
+        self.control.arm(kind, number)
+        reply = ask(daemon, request)
+        came = self.control.calls(kind) >= number
+        self.control.arm(kind, 0)
+        where = f"{name}: {NAMES[kind]} {number}: {reply}"
+        if reply and reply.status not in (500, 503):
+            self.assertEqual(essence(reply), expected, where)
+        daemon.assert_alive()
+        self.assertEqual(essence(ask(daemon, request)), expected, where)
+        wait_until(lambda: self.is_quiet(daemon), where)
+        return came
+
+    def is_quiet(self, daemon):
+        status = daemon.status()
+        return not daemon.busy() and status["requests"]["open"] == status["connections"]["open"] == 1
+
+    def test_each_call_of_a_warm_daemon(self):
+        daemon = self.start()
+        failed = 0
+        for (name, request), kind in itertools.product(REQUESTS, (MEMORY, DESCRIPTOR)):
+            expected = essence(ask(daemon, request))
+            number = 1
+            while self.fail_one(daemon, name, kind, number, expected, request):
+                number += 1
+            self.assertGreater(number, 1, name)
+            failed += number - 1
+        print(f"warm: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")
+        daemon.stop()
+
+    def first(self, name, number, expected, request):
+        """The same of the first request to a daemon."""
+        daemon = self.start()
+        came = self.fail_one(daemon, name, MEMORY, number, expected, request)
+        daemon.stop()
+        return came
+
+    def test_each_call_for_memory_of_a_first_request(self):
+        failed = 0
+        for name, request in REQUESTS:
+            daemon = self.start()
+            expected = essence(ask(daemon, request))
+            daemon.stop()
+            number = 1
+            while self.first(name, number, expected, request):
+                number += 1
+            failed += number - 1
+        print(f"first: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")
+
+
+if __name__ == "__main__":
+    unittest.main()

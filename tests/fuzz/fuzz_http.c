@@ -1,0 +1,220 @@
+// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started once in this process on a Unix socket. Each
+// input is what one client does on one connection. After it the answers must be sound HTTP, and nothing may be left: no
+// connection, no request, no buffer in use.
+//
+// The input is what is sent, with three words for what a client may do besides: <cut> waits until the server has taken what came
+// before, <fin> finishes sending and <rst> goes away without reading. Every client finishes sending at the end.
+//
+// This thread is the client; the daemon's threads are its own. Main is taken along for its start and stop.
+#define main voxeld_main
+#include "server/main.c"
+#undef main
+
+#include <assert.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MOST_REQUESTS = 1 << 20, MOST_ANSWERS = 16 << 20 };
+static const int64_t patience_ns = 20 * NS_PER_S;
+
+// ---- the daemon -------------------------------------------------------------------------------------------------------
+
+static char directory[] = "/tmp/voxeld-fuzz-XXXXXX";
+
+// The leak check of the process comes after this.
+static void stop_daemon(void) {
+  atomic_store(&server.phase, PHASE_DRAINING);
+  assert(drain());
+  stop();
+  assert(rmdir(directory) == 0);
+}
+
+static void start_daemon(void) {
+  char error[512], where[sizeof directory + 16], *none[] = {NULL};
+  assert(mkdtemp(directory));
+  snprintf(where, sizeof where, "unix:%s/socket", directory);
+  char *arguments[] = {"voxeld",  "--listen",
+                       where,     "--backend",
+                       "cpu",     "--workers",
+                       "1",       "--sampling-workers",
+                       "1",       "--log-level",
+                       "error",   "--max-body-bytes",
+                       "65536",   "--max-response-bytes",
+                       "1048576", "--memory-budget-bytes",
+                       "4194304", "--max-sampling-work",
+                       "1000000", NULL};
+  enum options_action action;
+  int count = (int)(sizeof arguments / sizeof *arguments) - 1;
+  assert(options_read(count, arguments, none, &server.options, &action, error, sizeof error));
+  log_set_level((enum log_level)server.options.log_level);
+  signal(SIGPIPE, SIG_IGN);
+  server.started_ns = clock_ns();
+  server.presets = presets_load("", error, sizeof error);
+  assert(server.presets);
+  if (!start(error, sizeof error)) {
+    fprintf(stderr, "%s\n", error);
+    abort();
+  }
+  atexit(stop_daemon);
+}
+
+static bool is_quiet(void) {
+  return atomic_load(&server.requests.open) == 0 && atomic_load(&server.requests.active) == 0 &&
+         atomic_load(&server.watcher.connections) == 0 && buffers_use(&server.buffers).in_use == 0;
+}
+
+static void await_quiet(void) {
+  for (int64_t until_ns = clock_ns() + patience_ns; !is_quiet(); sched_yield()) assert(clock_ns() < until_ns);
+}
+
+// ---- the client -------------------------------------------------------------------------------------------------------
+
+struct client {
+  int fd;
+  bool ended;  // the server has closed
+  size_t sent, received;
+};
+static char requests[MOST_REQUESTS], answers[MOST_ANSWERS];  // what the client has sent and received
+
+static void open_client(struct client *client) {
+  struct sockaddr_un name = {.sun_family = AF_UNIX};
+  snprintf(name.sun_path, sizeof name.sun_path, "%s/socket", directory);
+  *client = (struct client){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  assert(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&name, sizeof name) == 0);
+}
+
+// Takes what the server has sent.
+static void take(struct client *client, int flags) {
+  while (!client->ended) {
+    assert(client->received < MOST_ANSWERS);
+    ssize_t got = recv(client->fd, answers + client->received, MOST_ANSWERS - client->received, flags);
+    if (got < 0 && errno == EAGAIN) return;
+    client->ended = got <= 0;
+    client->received += got > 0 ? (size_t)got : 0;
+  }
+}
+
+static void send_piece(struct client *client, const char *bytes, size_t size) {
+  int64_t until_ns = clock_ns() + patience_ns;
+  while (size && !client->ended) {
+    ssize_t sent = send(client->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) return;  // the server has closed; its last answer may still be there
+    if (sent > 0) {
+      memcpy(requests + client->sent, bytes, (size_t)sent);
+      client->sent += (size_t)sent;
+      bytes += sent;
+      size -= (size_t)sent;
+    }
+    take(client, MSG_DONTWAIT);
+    assert(clock_ns() < until_ns);
+  }
+}
+
+// Until the server has taken all of it, or has closed. The library misses an end that comes together with data until the watcher
+// tells it, which takes time that a fuzzer has not.
+static void await_taken(struct client *client) {
+  int left = 1;
+  for (int64_t until_ns = clock_ns() + patience_ns; left && !client->ended; sched_yield()) {
+    take(client, MSG_DONTWAIT);
+    assert(ioctl(client->fd, SIOCOUTQ, &left) == 0 && clock_ns() < until_ns);
+  }
+}
+
+// ---- its answers ------------------------------------------------------------------------------------------------------
+
+static const char *line_end(const char *cursor, const char *end) {
+  const char *stop = memmem(cursor, (size_t)(end - cursor), "\r\n", 2);
+  assert(stop);
+  return stop;
+}
+
+struct head {
+  int status;
+  long long length;  // Content-Length; -1 without
+  bool own;          // the daemon's, not the library's own
+};
+
+// Reads one head; returns what is behind it.
+static const char *read_head(const char *cursor, const char *end, struct head *head) {
+  static const char version[] = "HTTP/1.1 ", length[] = "Content-Length: ", id[] = "X-Request-Id: ";
+  const char *stop = line_end(cursor, end);
+  assert((size_t)(stop - cursor) > strlen(version) + 4 && memcmp(cursor, version, strlen(version)) == 0);
+  *head = (struct head){.status = atoi(cursor + strlen(version)), .length = -1};
+  assert(head->status >= 100 && head->status <= 505 && cursor[strlen(version) + 3] == ' ');
+  for (cursor = stop + 2; (stop = line_end(cursor, end)) != cursor; cursor = stop + 2) {
+    assert(memchr(cursor, ':', (size_t)(stop - cursor)));
+    if (strncasecmp(cursor, length, strlen(length)) == 0) {
+      assert(head->length < 0);
+      head->length = atoll(cursor + strlen(length));
+    }
+    head->own = head->own || strncasecmp(cursor, id, strlen(id)) == 0;
+  }
+  return stop + 2;
+}
+
+// One answer after the other, each whole. A client that asks HEAD gets a length without a body. What the library refuses by itself
+// ends the connection; it may tell the head of that twice, so behind it nothing is looked at.
+static void check_answers(const struct client *client) {
+  bool heads_asked = memmem(requests, client->sent, "HEAD ", 5);
+  const char *cursor = answers, *end = answers + client->received;
+  while (cursor < end) {
+    struct head head;
+    cursor = read_head(cursor, end, &head);
+    if (head.status == 100) continue;
+    assert(head.length >= 0);
+    if (!head.own) {
+      assert(head.status >= 400);
+      return;
+    }
+    if (heads_asked && (cursor == end || strncmp(cursor, "HTTP/1.1 ", 9) == 0)) continue;
+    assert(head.length <= end - cursor);
+    cursor += head.length;
+  }
+}
+
+// ---- one input --------------------------------------------------------------------------------------------------------
+
+// The next word in the input, and where; its end where there is none.
+static const char *find_word(const char *cursor, const char *end, const char **word) {
+  static const char *const words[] = {"<cut>", "<fin>", "<rst>"};
+  const char *first = end;
+  *word = NULL;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    const char *found = memmem(cursor, (size_t)(end - cursor), words[i], strlen(words[i]));
+    if (found && found < first) first = found, *word = words[i];
+  }
+  return first;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (!server.http) start_daemon();
+  if (size > MOST_REQUESTS) return -1;
+  const char *cursor = (const char *)data, *end = cursor + size, *word = NULL;
+  struct client client;
+  bool gone = false;
+  open_client(&client);
+  do {
+    const char *stop = find_word(cursor, end, &word);
+    send_piece(&client, cursor, (size_t)(stop - cursor));
+    gone = word && strcmp(word, "<rst>") == 0;
+    if (!gone) await_taken(&client);
+    cursor = stop + (word ? strlen(word) : 0);
+  } while (word && strcmp(word, "<cut>") == 0);
+  if (!gone) {
+    shutdown(client.fd, SHUT_WR);
+    struct timeval patience = {.tv_sec = patience_ns / NS_PER_S};
+    assert(setsockopt(client.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
+    take(&client, 0);
+    assert(client.ended);
+    check_answers(&client);
+  }
+  close(client.fd);
+  await_quiet();
+  return 0;
+}

@@ -1,0 +1,73 @@
+// Fuzzes the token file: any bytes give either a table of exactly the lines that count, or an error with its line; a token is found
+// where its sum stands in the file, and nowhere else. A name that may be given to a new token makes a line that reads back. One thread.
+#include <assert.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/tokens.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+// The seeds have its sum.
+static const char known[] = "hunter2";
+static const char known_sum[] = "sha256:f52fbd32b2b3b86ff88ef6c490628285f482af15ddcb29541f94bcf526a3f6c7";
+
+// What the file's text says, read once more and plainly: how many tokens there are, and the known one's name.
+static size_t read_plainly(const char *text, char name_of_known[TOKEN_NAME_MAX + 1]) {
+  size_t count = 0;
+  while (*text) {
+    char line[8192], name[TOKEN_NAME_MAX + 2] = "", sum[128] = "";
+    size_t length = strcspn(text, "\n");
+    snprintf(line, sizeof line, "%.*s", (int)length, text);
+    text += length + (text[length] == '\n');
+    if (sscanf(line, "%65s %127s", name, sum) < 1 || name[0] == '#') continue;
+    count++;
+    assert(strlen(name) <= TOKEN_NAME_MAX && strlen(sum) == strlen(known_sum));
+    if (strcasecmp(sum, known_sum) == 0) strcpy(name_of_known, name);
+  }
+  return count;
+}
+
+static void check_table(const struct tokens *tokens, const char *text) {
+  char name_of_known[TOKEN_NAME_MAX + 1] = "";
+  assert(tokens_count(tokens) == read_plainly(text, name_of_known));
+  const char *found = tokens_find(tokens, known);
+  assert(found ? strcmp(found, name_of_known) == 0 : !name_of_known[0]);
+  (void)tokens_find(tokens, text);
+  assert(!tokens_find(tokens, known_sum));
+}
+
+static void check_new_token(const char *name) {
+  char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE], error[256] = "";
+  if (!token_make(name, token, line, error, sizeof error)) {
+    assert(error[0]);
+    return;
+  }
+  struct tokens *tokens = tokens_parse(line, strlen(line), error, sizeof error);
+  assert(tokens && tokens_count(tokens) == 1 && strcmp(tokens_find(tokens, token), name) == 0);
+  assert(!strstr(line, token));
+  tokens_free(tokens);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char error[256] = "";
+  char *copy = malloc(size ? size : 1),
+       *text = malloc(size + 1);  // the one of the exact size: a read past the end is seen
+  assert(copy && text);
+  memcpy(copy, data, size);
+  memcpy(text, data, size);
+  text[size] = '\0';
+  struct tokens *tokens = tokens_parse(copy, size, error, sizeof error);
+  free(copy);
+  assert(tokens ? !error[0] : strncmp(error, "line ", 5) == 0);
+  // A NUL is no part of a name or a sum; in a comment it may stand.
+  if (tokens && strlen(text) == size) check_table(tokens, text);
+  tokens_free(tokens);
+  text[strcspn(text, "\n")] = '\0';
+  check_new_token(text);
+  free(text);
+  return 0;
+}
