@@ -105,6 +105,13 @@ static void on_tick(void *cls, int64_t now_ns) {
   gate_tick(&server.gate);
 }
 
+// What SIGHUP reads again.
+static bool prepare(char *error, size_t error_size) {
+  pthread_rwlock_init(&server.presets_lock, NULL);
+  server.presets = presets_load(server.options.presets_dir, error, error_size);
+  return server.presets && access_open(&server.access, &server.options, error, error_size);
+}
+
 static bool start(char *error, size_t error_size) {
   const struct options *options = &server.options;
   struct watcher_limits limits = {.idle_timeout_ns = options->idle_timeout_s * NS_PER_S,
@@ -265,9 +272,7 @@ int main(int argc, char **argv) {
     case ACTION_SERVE:
     case ACTION_CHECK_CONFIG: break;
   }
-  server.presets = presets_load(server.options.presets_dir, error, sizeof error);
-  if (!server.presets || !access_open(&server.access, &server.options, error, sizeof error)) return fail(error);
-  pthread_rwlock_init(&server.presets_lock, NULL);
+  if (!prepare(error, sizeof error)) return fail(error);
   if (action == ACTION_SERVE) return serve();
   if (!http_check(&server, error, sizeof error)) return fail(error);
   if (!devices_open(&server.devices, &server.options, error, sizeof error)) return fail(error);

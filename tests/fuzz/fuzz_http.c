@@ -52,12 +52,10 @@ static void start_daemon(void) {
   enum options_action action;
   int count = (int)(sizeof arguments / sizeof *arguments) - 1;
   assert(options_read(count, arguments, none, &server.options, &action, error, sizeof error));
-  log_set_level((enum log_level)server.options.log_level);
+  log_configure((enum log_level)server.options.log_level, LOG_LOGFMT);
   signal(SIGPIPE, SIG_IGN);
   server.started_ns = clock_ns();
-  server.presets = presets_load("", error, sizeof error);
-  assert(server.presets);
-  if (!start(error, sizeof error)) {
+  if (!prepare(error, sizeof error) || !start(error, sizeof error)) {
     fprintf(stderr, "%s\n", error);
     abort();
   }
@@ -75,22 +73,22 @@ static void await_quiet(void) {
 
 // ---- the client -------------------------------------------------------------------------------------------------------
 
-struct client {
+struct visitor {
   int fd;
   bool ended;  // the server has closed
   size_t sent, received;
 };
 static char requests[MOST_REQUESTS], answers[MOST_ANSWERS];  // what the client has sent and received
 
-static void open_client(struct client *client) {
+static void open_client(struct visitor *client) {
   struct sockaddr_un name = {.sun_family = AF_UNIX};
   snprintf(name.sun_path, sizeof name.sun_path, "%s/socket", directory);
-  *client = (struct client){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  *client = (struct visitor){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   assert(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&name, sizeof name) == 0);
 }
 
 // Takes what the server has sent.
-static void take(struct client *client, int flags) {
+static void take(struct visitor *client, int flags) {
   while (!client->ended) {
     assert(client->received < MOST_ANSWERS);
     ssize_t got = recv(client->fd, answers + client->received, MOST_ANSWERS - client->received, flags);
@@ -100,7 +98,7 @@ static void take(struct client *client, int flags) {
   }
 }
 
-static void send_piece(struct client *client, const char *bytes, size_t size) {
+static void send_piece(struct visitor *client, const char *bytes, size_t size) {
   int64_t until_ns = clock_ns() + patience_ns;
   while (size && !client->ended) {
     ssize_t sent = send(client->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -118,7 +116,7 @@ static void send_piece(struct client *client, const char *bytes, size_t size) {
 
 // Until the server has taken all of it, or has closed. The library misses an end that comes together with data until the watcher
 // tells it, which takes time that a fuzzer has not.
-static void await_taken(struct client *client) {
+static void await_taken(struct visitor *client) {
   int left = 1;
   for (int64_t until_ns = clock_ns() + patience_ns; left && !client->ended; sched_yield()) {
     take(client, MSG_DONTWAIT);
@@ -160,7 +158,7 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
 
 // One answer after the other, each whole. A client that asks HEAD gets a length without a body. What the library refuses by itself
 // ends the connection; it may tell the head of that twice, so behind it nothing is looked at.
-static void check_answers(const struct client *client) {
+static void check_answers(const struct visitor *client) {
   bool heads_asked = memmem(requests, client->sent, "HEAD ", 5);
   const char *cursor = answers, *end = answers + client->received;
   while (cursor < end) {
@@ -193,10 +191,10 @@ static const char *find_word(const char *cursor, const char *end, const char **w
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (!server.http) start_daemon();
+  if (!server.http[0]) start_daemon();
   if (size > MOST_REQUESTS) return -1;
   const char *cursor = (const char *)data, *end = cursor + size, *word = NULL;
-  struct client client;
+  struct visitor client;
   bool gone = false;
   open_client(&client);
   do {
