@@ -56,9 +56,9 @@ class TokenDaemon(Daemon):
         self.token = token
         super().__init__(*args)
 
-    def request(self, method, path, body=None, headers=None, connection=None):
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
         own = {"Authorization": f"Bearer {self.token}"}
-        return super().request(method, path, body, {**own, **(headers or {})}, connection)
+        return super().request(method, path, body, {**own, **(headers or {})}, connection, source)
 
 
 @contextlib.contextmanager
@@ -212,15 +212,17 @@ class TlsDaemon(Daemon):
         own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
         super().__init__(*own, *args)
 
-    def connection(self, timeout=PATIENCE):
-        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=self.context)
+    def connection(self, timeout=PATIENCE, source=None):
+        local = source and (source, 0)
+        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=self.context, source_address=local)
 
     def bare_socket(self):
         """TCP without TLS."""
         return super().socket()
 
-    def socket(self, timeout=PATIENCE, receive_buffer=None):
-        return self.context.wrap_socket(super().socket(timeout, receive_buffer), server_hostname=self.address[0])
+    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
+        plain = super().socket(timeout, receive_buffer, source)
+        return self.context.wrap_socket(plain, server_hostname=self.address[0])
 
 
 @unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
@@ -304,7 +306,7 @@ class TlsUploads(TlsCase):
                 connection.socket.sendall(piece)
             self.fail("ten times the largest body were taken without a word")
         wait_until(lambda: refusals(self.daemon, "body-too-large") == before + 1, "the refusal is counted")
-        self.assertTrue(any("reason=body-too-large" in line for line in self.daemon.lines))
+        wait_until(lambda: any("reason=body-too-large" in line for line in list(self.daemon.lines)), "its line of the log")
 
     def test_pipelined_requests(self):
         for body in (rows(4), tiled_rows(300_000)):
@@ -347,7 +349,8 @@ class TlsDeadlines(TlsCase):
             with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
                 self.assertEqual(connection.socket.recv(1000), b"")
         wait_until(lambda: refusals(self.daemon, "body-stalled") == before + 3, "the refusals are counted")
-        self.assertTrue(any("reason=body-stalled" in line and "status=408" in line for line in self.daemon.lines))
+        told = lambda line: "reason=body-stalled" in line and "status=408" in line
+        wait_until(lambda: any(told(line) for line in list(self.daemon.lines)), "their lines of the log")
 
     def test_handshakes_that_stall_are_ended(self):
         hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(20)
@@ -374,6 +377,26 @@ class TlsDeadlines(TlsCase):
                 plain.send(sent)
                 plain.close()
         wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
+
+
+class TlsShares(TlsCase):
+    OPTIONS = ("--max-connections", "8")
+
+    def is_served(self):
+        with contextlib.suppress(OSError):
+            return self.daemon.get("/healthz").status == 200
+
+    def test_connections_over_the_share_end_without_a_byte_that_is_not_tls(self):
+        kept, refused = [], 0
+        for _ in range(20):
+            try:  # bytes beside the records would raise another SSLError: WRONG_VERSION_NUMBER
+                kept.append(Raw(self.daemon))
+            except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                refused += 1
+        for connection in kept:
+            connection.close()
+        self.assertGreater(refused, 0)
+        wait_until(self.is_served, "room for a connection again")
 
 
 class TlsReloading(TlsCase):
