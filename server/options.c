@@ -86,8 +86,7 @@ static const struct option options_table[] = {
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "1073741824",
      "all bodies and answers in memory together; past it requests are answered 503"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
-     "open connections, each up to 256 KiB of memory, of all listeners together; further clients wait to be "
-     "accepted"},
+     "open connections, each up to 256 KiB of memory; past it idle ones make room, or new ones are refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
      "a connection on which nothing moves for so long is closed; more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",

@@ -9,7 +9,7 @@ import unittest
 from client import HEAVY, VOXELIZE, Crowd, Daemon, Raw, head, heavy_jobs, heavy_rows, many_rows, post, rows
 from client import Closed, FaultCase, is_sanitized, wait_until
 
-ARGS = ("--workers", "1", "--backend", "cpu", "--queue-depth", "64", "--drain-timeout-s", "120")
+ARGS = ("--workers", "1", "--backend", "cpu", "--queue-depth", "256", "--drain-timeout-s", "120")
 SLOW = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,0.0005&max_voxels=16777216"
     "&order=key&block_filter=1,32,0,9&outputs=voxel_num_points"

@@ -39,7 +39,7 @@ rejected() {
 }
 
 @test "file over default, environment over file, command line over environment" {
-  is "$(effective queue_depth)" 64
+  is "$(effective queue_depth)" 1024
   echo '{"queue_depth": 11, "workers": 4}' >"$config"
   is "$(effective queue_depth --config "$config")" 11
   is "$(VOXELD_QUEUE_DEPTH=12 effective queue_depth --config "$config")" 12
