@@ -1,6 +1,6 @@
 // Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started once in this process on a Unix socket. Each
 // input is what one client does on one connection. After it the answers must be sound HTTP, and nothing may be left: no
-// connection, no request, no buffer in use.
+// connection, no request, no buffer in use, nothing held by a client.
 //
 // The input is what is sent, with three words for what a client may do besides: <cut> waits until the server has taken what came
 // before, <fin> finishes sending and <rst> goes away without reading. Every client finishes sending at the end.
@@ -32,6 +32,7 @@ static void stop_daemon(void) {
   atomic_store(&server.phase, PHASE_DRAINING);
   assert(drain());
   stop();
+  log_stop();
   assert(rmdir(directory) == 0);
 }
 
@@ -52,10 +53,10 @@ static void start_daemon(void) {
   enum options_action action;
   int count = (int)(sizeof arguments / sizeof *arguments) - 1;
   assert(options_read(count, arguments, none, &server.options, &action, error, sizeof error));
-  log_configure((enum log_level)server.options.log_level, LOG_LOGFMT);
+  log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   signal(SIGPIPE, SIG_IGN);
   server.started_ns = clock_ns();
-  if (!prepare(error, sizeof error) || !start(error, sizeof error)) {
+  if (!prepare(error, sizeof error) || !log_start(error, sizeof error) || !start(error, sizeof error)) {
     fprintf(stderr, "%s\n", error);
     abort();
   }
@@ -63,7 +64,10 @@ static void start_daemon(void) {
 }
 
 static bool is_quiet(void) {
-  return atomic_load(&server.requests.open) == 0 && atomic_load(&server.requests.active) == 0 &&
+  struct clients_use clients = clients_use(&server.clients);
+  int64_t held = clients.present;
+  for (int share = 0; share < SHARES; share++) held += clients.held[share];
+  return held == 0 && atomic_load(&server.requests.open) == 0 && atomic_load(&server.requests.active) == 0 &&
          atomic_load(&server.watcher.connections) == 0 && buffers_use(&server.buffers).in_use == 0;
 }
 
@@ -73,54 +77,54 @@ static void await_quiet(void) {
 
 // ---- the client -------------------------------------------------------------------------------------------------------
 
-struct visitor {
+struct caller {
   int fd;
   bool ended;  // the server has closed
   size_t sent, received;
 };
 static char requests[MOST_REQUESTS], answers[MOST_ANSWERS];  // what the client has sent and received
 
-static void open_client(struct visitor *client) {
+static void open_caller(struct caller *caller) {
   struct sockaddr_un name = {.sun_family = AF_UNIX};
   snprintf(name.sun_path, sizeof name.sun_path, "%s/socket", directory);
-  *client = (struct visitor){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  assert(client->fd >= 0 && connect(client->fd, (struct sockaddr *)&name, sizeof name) == 0);
+  *caller = (struct caller){.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  assert(caller->fd >= 0 && connect(caller->fd, (struct sockaddr *)&name, sizeof name) == 0);
 }
 
 // Takes what the server has sent.
-static void take(struct visitor *client, int flags) {
-  while (!client->ended) {
-    assert(client->received < MOST_ANSWERS);
-    ssize_t got = recv(client->fd, answers + client->received, MOST_ANSWERS - client->received, flags);
+static void take(struct caller *caller, int flags) {
+  while (!caller->ended) {
+    assert(caller->received < MOST_ANSWERS);
+    ssize_t got = recv(caller->fd, answers + caller->received, MOST_ANSWERS - caller->received, flags);
     if (got < 0 && errno == EAGAIN) return;
-    client->ended = got <= 0;
-    client->received += got > 0 ? (size_t)got : 0;
+    caller->ended = got <= 0;
+    caller->received += got > 0 ? (size_t)got : 0;
   }
 }
 
-static void send_piece(struct visitor *client, const char *bytes, size_t size) {
+static void send_piece(struct caller *caller, const char *bytes, size_t size) {
   int64_t until_ns = clock_ns() + patience_ns;
-  while (size && !client->ended) {
-    ssize_t sent = send(client->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (size && !caller->ended) {
+    ssize_t sent = send(caller->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN) return;  // the server has closed; its last answer may still be there
     if (sent > 0) {
-      memcpy(requests + client->sent, bytes, (size_t)sent);
-      client->sent += (size_t)sent;
+      memcpy(requests + caller->sent, bytes, (size_t)sent);
+      caller->sent += (size_t)sent;
       bytes += sent;
       size -= (size_t)sent;
     }
-    take(client, MSG_DONTWAIT);
+    take(caller, MSG_DONTWAIT);
     assert(clock_ns() < until_ns);
   }
 }
 
 // Until the server has taken all of it, or has closed. The library misses an end that comes together with data until the watcher
 // tells it, which takes time that a fuzzer has not.
-static void await_taken(struct visitor *client) {
+static void await_taken(struct caller *caller) {
   int left = 1;
-  for (int64_t until_ns = clock_ns() + patience_ns; left && !client->ended; sched_yield()) {
-    take(client, MSG_DONTWAIT);
-    assert(ioctl(client->fd, SIOCOUTQ, &left) == 0 && clock_ns() < until_ns);
+  for (int64_t until_ns = clock_ns() + patience_ns; left && !caller->ended; sched_yield()) {
+    take(caller, MSG_DONTWAIT);
+    assert(ioctl(caller->fd, SIOCOUTQ, &left) == 0 && clock_ns() < until_ns);
   }
 }
 
@@ -158,9 +162,9 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
 
 // One answer after the other, each whole. A client that asks HEAD gets a length without a body. What the library refuses by itself
 // ends the connection; it may tell the head of that twice, so behind it nothing is looked at.
-static void check_answers(const struct visitor *client) {
-  bool heads_asked = memmem(requests, client->sent, "HEAD ", 5);
-  const char *cursor = answers, *end = answers + client->received;
+static void check_answers(const struct caller *caller) {
+  bool heads_asked = memmem(requests, caller->sent, "HEAD ", 5);
+  const char *cursor = answers, *end = answers + caller->received;
   while (cursor < end) {
     struct head head;
     cursor = read_head(cursor, end, &head);
@@ -194,25 +198,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!server.http[0]) start_daemon();
   if (size > MOST_REQUESTS) return -1;
   const char *cursor = (const char *)data, *end = cursor + size, *word = NULL;
-  struct visitor client;
+  struct caller caller;
   bool gone = false;
-  open_client(&client);
+  open_caller(&caller);
   do {
     const char *stop = find_word(cursor, end, &word);
-    send_piece(&client, cursor, (size_t)(stop - cursor));
+    send_piece(&caller, cursor, (size_t)(stop - cursor));
     gone = word && strcmp(word, "<rst>") == 0;
-    if (!gone) await_taken(&client);
+    if (!gone) await_taken(&caller);
     cursor = stop + (word ? strlen(word) : 0);
   } while (word && strcmp(word, "<cut>") == 0);
   if (!gone) {
-    shutdown(client.fd, SHUT_WR);
+    shutdown(caller.fd, SHUT_WR);
     struct timeval patience = {.tv_sec = patience_ns / NS_PER_S};
-    assert(setsockopt(client.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
-    take(&client, 0);
-    assert(client.ended);
-    check_answers(&client);
+    assert(setsockopt(caller.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) == 0);
+    take(&caller, 0);
+    assert(caller.ended);
+    check_answers(&caller);
   }
-  close(client.fd);
+  close(caller.fd);
   await_quiet();
   return 0;
 }
