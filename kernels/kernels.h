@@ -175,6 +175,9 @@ enum vx_stage {
 };
 const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, copy_out
 
+// What a CPU lane keeps of its scratch between jobs, at most. Scans of several hundred thousand points need no more.
+#define VX_SCRATCH_KEPT ((size_t)64 << 20)
+
 struct vx_job {
   // In; all memory is the caller's and outlives the call.
   struct vx_params params;
@@ -187,6 +190,10 @@ struct vx_job {
   // voxel_counts are already filled. Not called when params.tensors is 0.
   enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
   void *output_cls;
+  // Asked once before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch, which it gives back before the run returns;
+  // false: the run returns VX_OUT_OF_MEMORY. May be NULL.
+  bool (*scratch)(void *cls, size_t bytes);
+  void *scratch_cls;
   // Asked now and then while samples are chosen, which may take long; true: the run ends early with VX_STOPPED. May be NULL.
   bool (*stopped)(void *cls);
   void *stopped_cls;

@@ -59,37 +59,46 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
   return NULL;
 }
 
-// Of the pool or, where that has none, of the system.
-static struct buffer *obtain(struct buffers *buffers, int tier) {
-  size_t capacity = capacity_of(tier);
+// Counts so many bytes as in use, and makes the room for them. False where the budget has none.
+static bool charge(struct buffers *buffers, size_t bytes) {
   struct buffer *evicted = NULL;
+  pthread_mutex_lock(&buffers->lock);
+  bool fits = bytes <= buffers->budget - buffers->in_use;  // evicting is worth it only where it makes the room
+  if (fits) {
+    evicted = evict(buffers, bytes);
+    buffers->allocated += bytes;
+    buffers->in_use += bytes;
+  }
+  pthread_mutex_unlock(&buffers->lock);
+  release(buffers, evicted);
+  return fits;
+}
 
+static void discharge(struct buffers *buffers, size_t bytes) {
+  pthread_mutex_lock(&buffers->lock);
+  buffers->allocated -= bytes;
+  buffers->in_use -= bytes;
+  pthread_mutex_unlock(&buffers->lock);
+}
+
+static struct buffer *reuse(struct buffers *buffers, int tier) {
   pthread_mutex_lock(&buffers->lock);
   struct buffer *buffer = buffers->free[tier];
   if (buffer) {
     buffers->free[tier] = buffer->next;
-    buffers->in_use += capacity;
-    pthread_mutex_unlock(&buffers->lock);
-    return buffer;
-  }
-  // Evicting is worth it only where it makes the room.
-  bool fits = capacity <= buffers->budget - buffers->in_use;
-  if (fits) {
-    evicted = evict(buffers, capacity);
-    buffers->allocated += capacity;
-    buffers->in_use += capacity;
+    buffers->in_use += buffer->capacity;
   }
   pthread_mutex_unlock(&buffers->lock);
+  return buffer;
+}
 
-  release(buffers, evicted);
-  if (!fits) return NULL;
+// Of the pool or, where that has none, of the system.
+static struct buffer *obtain(struct buffers *buffers, int tier) {
+  struct buffer *buffer = reuse(buffers, tier);
+  if (buffer || !charge(buffers, capacity_of(tier))) return buffer;
   buffer = allocate(buffers, tier);
-  if (buffer) return buffer;
-  pthread_mutex_lock(&buffers->lock);
-  buffers->allocated -= capacity;
-  buffers->in_use -= capacity;
-  pthread_mutex_unlock(&buffers->lock);
-  return NULL;
+  if (!buffer) discharge(buffers, capacity_of(tier));
+  return buffer;
 }
 
 // ---- the clients' shares ----------------------------------------------------------------------------------------------
@@ -108,13 +117,13 @@ static void give_shares(struct buffers *buffers, struct client *client, enum sha
   client_give(buffers->clients, client, SHARE_BYTES, bytes);  // the client may end here
 }
 
-struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
-                           const struct buffer *beside, enum grant *grant) {
+struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
+                           enum grant *grant) {
   int tier = tier_of(size);
   *grant = OVER_SERVER_LIMIT;
   if (tier == BUFFER_TIERS) return NULL;
   int64_t capacity = (int64_t)capacity_of(tier);
-  *grant = take_shares(buffers, client, share, capacity, beside ? (int64_t)beside->capacity : 0);
+  *grant = take_shares(buffers, client, share, capacity, (int64_t)mine);
   if (*grant != GRANTED) return NULL;
   struct buffer *buffer = obtain(buffers, tier);
   if (buffer) {
@@ -135,6 +144,19 @@ void buffer_give(struct buffer *buffer) {
   buffers->free[buffer->tier] = buffer;
   buffers->in_use -= buffer->capacity;
   pthread_mutex_unlock(&buffers->lock);
+}
+
+bool buffers_charge(struct buffers *buffers, struct client *client, size_t bytes, size_t mine, enum grant *grant) {
+  *grant = take_shares(buffers, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine);
+  if (*grant != GRANTED || charge(buffers, bytes)) return *grant == GRANTED;
+  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
+  *grant = OVER_SERVER_LIMIT;
+  return false;
+}
+
+void buffers_discharge(struct buffers *buffers, struct client *client, size_t bytes) {
+  discharge(buffers, bytes);
+  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
 }
 
 struct buffers_use buffers_use(struct buffers *buffers) {

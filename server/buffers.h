@@ -46,11 +46,16 @@ void buffers_destroy(struct buffers *buffers);  // all buffers must have been gi
 size_t buffer_capacity(size_t size);
 
 // A buffer of at least `size` bytes for the client, who holds it as SHARE_BYTES, and as SHARE_SAMPLING_BYTES too where that is
-// asked. `beside` (or NULL) is what the same request holds already. NULL with OVER_CLIENT_SHARE, or with OVER_SERVER_LIMIT where
+// asked. `mine` of what it holds is the same request's. NULL with OVER_CLIENT_SHARE, or with OVER_SERVER_LIMIT where
 // the budget or the memory is spent.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
-                                          const struct buffer *beside, enum grant *grant);
+                                          size_t mine, enum grant *grant);
 void buffer_give(struct buffer *buffer);
+
+// Memory that is not of the pool but counts as if it were: a job's scratch. `mine` of what the client holds is the same request's.
+VX_WARN_UNUSED bool buffers_charge(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                                   enum grant *grant);
+void buffers_discharge(struct buffers *buffers, struct client *client, size_t bytes);
 
 struct buffers_use {
   size_t budget, allocated, in_use;

@@ -30,6 +30,8 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   return VX_OK;
 }
 
+static bool allow_scratch(void *cls, size_t bytes) { return request_take_scratch(cls, bytes); }
+
 // Called by the backend while it samples.
 static bool is_stopped(void *cls) {
   const struct request *request = cls;
@@ -46,6 +48,8 @@ static void prepare(struct request *request, int64_t now_ns) {
       .sample_counts = request->asked.sample_counts,
       .output = provide_output,
       .output_cls = request,
+      .scratch = allow_scratch,
+      .scratch_cls = request,
       .stopped = is_stopped,
       .stopped_cls = request,
       .voxel_counts = request->voxel_counts,
@@ -161,6 +165,7 @@ static bool run(struct request *request, struct worker *worker) {
   request->begun = true;
   prepare(request, now_ns);
   enum vx_status status = run_lanes(request, worker, &error);
+  request_give_scratch(request);
   if (status != VX_OK) return failed(request, status, &error);
   request->answer.total_ns = clock_ns() - request->started_ns;
   if (request->metadata_only) {

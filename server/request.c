@@ -66,6 +66,11 @@ static bool buffer_granted(struct request *request, enum grant grant, const char
   return granted(request, grant, PROBLEM_MEMORY_FULL, what);
 }
 
+// Bytes of memory that it holds.
+static size_t holding(const struct request *request) {
+  return (request->input ? request->input->capacity : 0) + request->scratch_bytes;
+}
+
 bool request_take_place(struct request *request) {
   struct clients *clients = &request->server->clients;
   enum grant grant = client_take(clients, request->client, SHARE_JOBS + request_lane_use(request), 1, 0);
@@ -86,7 +91,8 @@ bool request_take_input(struct request *request, size_t bytes) {
   // Jobs that sample may wait long: their bodies get a part of the memory only.
   enum share share = request_lane_use(request) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
   enum grant grant = GRANTED;
-  struct buffer *larger = buffer_take(&request->server->buffers, request->client, share, bytes, input, &grant);
+  struct buffer *larger =
+      buffer_take(&request->server->buffers, request->client, share, bytes, holding(request), &grant);
   if (!larger) return buffer_granted(request, grant, "a body", bytes);
   if (input) memcpy(larger->data, input->data, (size_t)request->received_bytes);
   request_give_input(request);
@@ -99,9 +105,27 @@ void request_give_input(struct request *request) {
   request->input = NULL;
 }
 
+bool request_take_scratch(struct request *request, size_t bytes) {
+  struct buffers *buffers = &request->server->buffers;
+  size_t mine = holding(request);
+  if (bytes > buffers->budget - mine)
+    return problem_set(&request->problem, PROBLEM_IMPOSSIBLE, NULL,
+                       "the job would work in %zu bytes of memory; memory_budget_bytes leaves %zu beside its body",
+                       bytes, buffers->budget - mine);
+  enum grant grant = GRANTED;
+  if (buffers_charge(buffers, request->client, bytes, mine, &grant)) request->scratch_bytes = bytes;
+  return buffer_granted(request, grant, "scratch", bytes);
+}
+
+void request_give_scratch(struct request *request) {
+  if (request->scratch_bytes) buffers_discharge(&request->server->buffers, request->client, request->scratch_bytes);
+  request->scratch_bytes = 0;
+}
+
 bool request_take_output(struct request *request, size_t bytes) {
   enum grant grant = GRANTED;
-  request->output = buffer_take(&request->server->buffers, request->client, SHARE_BYTES, bytes, request->input, &grant);
+  request->output =
+      buffer_take(&request->server->buffers, request->client, SHARE_BYTES, bytes, holding(request), &grant);
   return request->output || buffer_granted(request, grant, "an answer", bytes);
 }
 
@@ -315,6 +339,7 @@ struct request *request_open(struct server *server, struct MHD_Connection *conne
   request->counted_open = request->counted_active = false;
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
   request->input = request->output = NULL;
+  request->scratch_bytes = 0;
   request->output_length = 0;
   request->problem = (struct problem){.kind = PROBLEM_NONE};
   request->started_ns = clock_ns();

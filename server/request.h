@@ -63,6 +63,7 @@ struct request {
   // The job.
   int64_t received_bytes;
   struct buffer *input, *output;
+  size_t scratch_bytes;
   size_t output_length;
   size_t header_reserve;    // bytes in front of the tensors
   struct vx_layout layout;  // of the tensors
@@ -110,6 +111,9 @@ bool request_is_stale(const struct request *request, int64_t now_ns);
 VX_WARN_UNUSED bool request_take_place(struct request *request);
 VX_WARN_UNUSED bool request_take_input(struct request *request, size_t bytes);
 VX_WARN_UNUSED bool request_take_output(struct request *request, size_t bytes);
+// Memory that its job works in; the most that one may have is what the budget leaves beside its body.
+VX_WARN_UNUSED bool request_take_scratch(struct request *request, size_t bytes);
+void request_give_scratch(struct request *request);
 void request_leave_place(struct request *request);
 void request_give_input(struct request *request);
 

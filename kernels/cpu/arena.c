@@ -29,7 +29,8 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   return taken;
 }
 
-enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, struct vx_error *error) {
+enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
+                                 struct vx_error *error) {
   if (measured->used > arena->bytes || arena->memory == NULL) {
     cpu_arena_trim(arena, 0);
     // A quarter more than asked, so that scans that differ a little do not each cost a new mapping. Pages that no job
@@ -39,6 +40,10 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
       bytes = SIZE_MAX;
     }
     bytes -= bytes % PAGE;
+    if (bytes > VX_SCRATCH_KEPT && job->scratch != NULL && !job->scratch(job->scratch_cls, bytes)) {
+      snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than there may be", bytes);
+      return VX_OUT_OF_MEMORY;
+    }
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       snprintf(error->text, sizeof error->text, "no memory for %zu bytes of scratch", measured->used);

@@ -17,9 +17,10 @@ struct cpu_arena {
 // `count` items of `size` bytes, aligned to a cache line. NULL from an arena without memory.
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 
-// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not as much.
+// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not as much, or the job may not
+// have it.
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
-                                                struct vx_error *error);
+                                                const struct vx_job *job, struct vx_error *error);
 
 // Gives the memory back if there is more of it than `keep` bytes.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);

@@ -79,16 +79,13 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
-// Scratch above this goes back to the system when its job is done. Scans of several hundred thousand points stay below.
-#define SCRATCH_KEPT_BYTES ((size_t)64 << 20)
-
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   bool samples_alone = job->params.sampling.from == VX_SAMPLE_POINTS;
   memset(&job->counts, 0, sizeof job->counts);
   memset(job->stage_ns, 0, sizeof job->stage_ns);
   memset(job->voxel_counts, 0, (size_t)job->num_clouds * sizeof *job->voxel_counts);
   enum vx_status status = samples_alone ? cpu_sample_points(lane, job, error) : cpu_voxelize(lane, job, error);
-  cpu_arena_trim(&lane->scratch, SCRATCH_KEPT_BYTES);
+  cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
   return status;
 }
 

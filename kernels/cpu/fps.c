@@ -150,7 +150,7 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
   (void)lay_out(&fps, &measured, job, sizes);
   enum vx_status status = vx_begin_samples(job, job->point_counts, error);
   if (status == VX_OK) {
-    status = cpu_arena_reserve(&lane->scratch, &measured, error);
+    status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   }
   if (status != VX_OK) {
     return status;

@@ -95,7 +95,7 @@ static void read_params(struct cpu_run *run, const struct vx_grid *grid) {
 static enum vx_status take_scratch(struct cpu_run *run, struct vx_lane *lane, struct vx_error *error) {
   struct cpu_arena measured = {0};
   lay_out(run, &measured);
-  enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, error);
+  enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, run->job, error);
   if (status == VX_OK) {
     lay_out(run, &lane->scratch);
     memcpy(run->cells.seed, lane->seed, sizeof lane->seed);

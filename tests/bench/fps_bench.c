@@ -116,7 +116,7 @@ static bool run_ours(struct fps_bench *bench, const struct cpu_sample_task *task
     struct cpu_arena measured = {0};
     double begin = bench_now_ms();
     cpu_sampler_lay_out(&sampler, &measured, task->num_points);
-    if (cpu_arena_reserve(&bench->arena, &measured, &error) != VX_OK) {
+    if (cpu_arena_reserve(&bench->arena, &measured, &(const struct vx_job){.num_clouds = 1}, &error) != VX_OK) {
       fprintf(stderr, "fps-bench: %s\n", error.text);
       return false;
     }

@@ -155,6 +155,33 @@ class Memory(FaultCase):
             list(clients.map(client, range(64)))
 
 
+class Scratch(FaultCase):
+    """Half a million points of 6 bytes make the CPU work in some 80 MB, far more than the body has."""
+
+    ARGS = ("--backend", "cpu", "--workers", "2", "--max-body-bytes", str(8 * MB), "--max-response-bytes", str(MB),
+            "--memory-budget-bytes", str(160 * MB))  # fmt: skip
+    PATH = HEAVY + "&num_features=3&dtype=float16"
+
+    def ask(self, points, source=None):
+        return self.daemon.post(self.PATH, bytes(6 * points), {"Accept": "application/json"}, source=source)
+
+    def test_scratch_counts_as_memory(self):
+        peak = 0
+        with concurrent.futures.ThreadPoolExecutor(2) as clients:
+            asked = [clients.submit(self.ask, 500_000, f"127.0.0.{2 + n % 2}") for n in range(8)]
+            while not all(reply.done() for reply in asked):
+                peak = max(peak, self.daemon.status()["buffers"]["in_use_bytes"])
+        statuses = [reply.result().status for reply in asked]
+        self.assertLessEqual(set(statuses), {200, 429, 503})
+        self.assertIn(200, statuses)
+        self.assertGreater(peak, 64 * MB)
+        self.assertLessEqual(peak, 160 * MB)
+
+    def test_job_that_would_never_fit(self):
+        problem = self.assert_problem(self.daemon.post(self.PATH, bytes(6 * 1_300_000)), 422)
+        self.assertIn("memory_budget_bytes", problem["detail"])
+
+
 class Late(FaultCase):
     ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu")
 

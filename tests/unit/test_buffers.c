@@ -18,7 +18,7 @@ static struct client *client;
 
 static struct buffer *take(size_t size) {
   enum grant grant;
-  return buffer_take(&pool, client, SHARE_BYTES, size, NULL, &grant);
+  return buffer_take(&pool, client, SHARE_BYTES, size, 0, &grant);
 }
 
 static int open_pool(void **state) {

@@ -219,13 +219,39 @@ static void too_many_points_are_refused(void **state) {
 static void arena_sizes_are_checked(void **state) {
   (void)state;
   struct cpu_arena measured = {0}, arena = {0};
+  const struct vx_job job = {.num_clouds = 1};
   struct vx_error error = {""};
   cpu_arena_take(&measured, UINT64_MAX / 2, 4);
   assert_true(measured.used == SIZE_MAX);
   cpu_arena_take(&measured, 1, 1);
   assert_true(measured.used == SIZE_MAX);
-  assert_int_equal(cpu_arena_reserve(&arena, &measured, &error), VX_OUT_OF_MEMORY);
+  assert_int_equal(cpu_arena_reserve(&arena, &measured, &job, &error), VX_OUT_OF_MEMORY);
   assert_non_null(strstr(error.text, "scratch"));
+}
+
+static size_t scratch_allowed, scratch_asked;
+
+static bool allow(void *cls, size_t bytes) {
+  (void)cls;
+  scratch_asked = bytes;
+  return bytes <= scratch_allowed;
+}
+
+static void much_scratch_is_asked_for(void **state) {
+  (void)state;
+  struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 2}, much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
+  const struct vx_job job = {.scratch = allow};
+  struct vx_error error = {""};
+  scratch_allowed = scratch_asked = 0;
+  assert_int_equal(cpu_arena_reserve(&arena, &little, &job, &error), VX_OK);
+  assert_int_equal(scratch_asked, 0);
+  assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OUT_OF_MEMORY);
+  assert_null(arena.memory);
+  scratch_allowed = SIZE_MAX;
+  assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
+  assert_int_equal(scratch_asked, arena.bytes);
+  assert_true(scratch_asked >= much.used);
+  cpu_arena_trim(&arena, 0);
 }
 
 // Memory runs out in the middle of a lane's life: the job fails, the next smaller one does not.
@@ -319,6 +345,7 @@ int main(void) {
       cmocka_unit_test(impossible_grid_is_refused),
       cmocka_unit_test(too_many_points_are_refused),
       cmocka_unit_test(arena_sizes_are_checked),
+      cmocka_unit_test(much_scratch_is_asked_for),
       cmocka_unit_test(out_of_memory),
       cmocka_unit_test(stage_times),
       cmocka_unit_test(description),

@@ -95,7 +95,7 @@ static bool sample(const struct cpu_sample_task *task, bool any_processor) {
   struct cpu_arena measured = {0};
   struct vx_error error;
   cpu_sampler_lay_out(&sampler, &measured, task->num_points);
-  assert_int_equal(cpu_arena_reserve(&arena, &measured, &error), VX_OK);
+  assert_int_equal(cpu_arena_reserve(&arena, &measured, &(const struct vx_job){.num_clouds = 1}, &error), VX_OK);
   cpu_sampler_lay_out(&sampler, &arena, task->num_points);
   sampler.task = task;
   bool done = any_processor ? cpu_sample_build(&sampler) && cpu_sample_steps_any(&sampler) : cpu_sample(&sampler, task);
