@@ -171,7 +171,11 @@ static bool put_directory(struct presets *presets, const char *directory, char *
 
 struct presets *presets_load(const char *directory, char *error, size_t error_size) {
   struct presets *presets = calloc(1, sizeof *presets);
-  bool good = presets || fail(error, error_size, "presets: out of memory");
+  if (!presets) {
+    fail(error, error_size, "presets: out of memory");
+    return NULL;
+  }
+  bool good = true;
   for (size_t i = 0; good && i < resources_presets_count; i++) {
     const struct resource *builtin = &resources_presets[i];
     good = put_text(presets, builtin->name, builtin->text, builtin->size, error, error_size);

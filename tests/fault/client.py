@@ -103,9 +103,7 @@ class Bystander:
 
     def _post(self):
         """The tensors of one answer, as bytes."""
-        connection = http.client.HTTPConnection(
-            *self.daemon.address, timeout=PATIENCE, source_address=(self.address, 0)
-        )
+        connection = self.daemon.connection(source=self.source)
         reply = self.daemon.post(VOXELIZE, rows(100), connection=connection)
         connection.close()
         if reply.status != 200:

@@ -55,6 +55,21 @@ class Thousands(FaultCase):
             self.assert_voxels(connection.send(WHOLE[len(beginning) :]).read())
 
 
+class OneAddress(FaultCase):
+    ARGS = ("--backend", "cpu", "--max-connections", "64", "--idle-timeout-s", "600")
+
+    def test_an_address_that_takes_all_connections_keeps_nobody_out(self):
+        # Those over its share are closed, whichever the server chooses; others are served all the while.
+        with Bystander(self.daemon) as bystander:
+            for beginning in BEGINNINGS:
+                taken = [self.raw(source="127.0.0.3").send(beginning) for _ in range(400)]
+                for _ in range(10):
+                    self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
+                for connection in taken:
+                    connection.close()
+        self.assertGreater(bystander.served, 0)
+
+
 class Descriptors(FaultCase):
     ARGS = ("--backend", "cpu")
 

@@ -23,7 +23,8 @@ from daemon import REPOSITORY, voxeld_binary
 LIBRARY = os.environ.get("VOXELD_OOM_LIBRARY", "")
 MEMORY, THREAD, DESCRIPTOR = range(3)
 NAMES = ("memory", "thread", "descriptor")
-REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd)"
+# GnuTLS tells a lack of memory as a fault in its priorities.
+REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd|tls_priorities)"
 CPU = ("--backend", "cpu", "--workers", "2", "--sampling-workers", "1")
 
 
