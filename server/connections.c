@@ -69,6 +69,20 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum p
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
+// With the lock held, whatever it does.
+static void end(struct peer *peer) {
+  atomic_store(&peer->phase, PEER_FAILED);
+  (void)shutdown(peer->fd, SHUT_RDWR);
+}
+
+void watcher_end_all(struct watcher *watcher) {
+  pthread_mutex_lock(&watcher->lock);
+  atomic_store(&watcher->ending, true);
+  for (size_t fd = 0; fd < watcher->peers_used; fd++)
+    if (watcher->peers[fd].open) end(&watcher->peers[fd]);
+  pthread_mutex_unlock(&watcher->lock);
+}
+
 static bool watch(struct watcher *watcher, struct peer *peer) {
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET,
                               .data.u64 = watcher_event_key(peer->generation, peer->fd)};
@@ -92,7 +106,10 @@ struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address
   snprintf(peer->address, sizeof peer->address, "%s", address);
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
   peer->open = watch(watcher, peer);
-  if (peer->open && !let_in(watcher, peer, &refusal)) refuse_connection(watcher, peer, refusal);
+  if (peer->open && atomic_load(&watcher->ending))
+    end(peer);
+  else if (peer->open && !let_in(watcher, peer, &refusal))
+    refuse_connection(watcher, peer, refusal);
   pthread_mutex_unlock(&watcher->lock);
   if (!peer->open) clients_leave(watcher->clients, client);
   if (!peer->open) return turn_away(watcher);

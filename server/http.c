@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "server/clock.h"
 #include "server/listener.h"
 #include "server/log.h"
 #include "server/server.h"
@@ -103,6 +105,7 @@ static int own_answer(const char *text) {
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct server *server = cls;
   char text[512];
+  if (atomic_load(&server->watcher.ending)) return;  // a listening socket that was shut is no news
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
   int status = own_answer(text);
@@ -174,8 +177,22 @@ bool http_start(struct server *server, char *error, size_t error_size) {
   return true;
 }
 
+// The library dies of a request that it refuses by itself while it is being stopped: it then has no response to send. So nobody
+// may be there any more. A socket that systemd holds too must not be shut: there a moment is left in which one may come.
+static void send_all_away(struct server *server) {
+  const struct timespec pause = {.tv_nsec = NS_PER_MS};
+  watcher_end_all(&server->watcher);
+  for (int i = 0; i < server->listeners.count; i++) {
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->http[i], MHD_DAEMON_INFO_LISTEN_FD);
+    if (info && !server->listeners.at[i].handed_over) (void)shutdown(info->listen_fd, SHUT_RDWR);
+  }
+  for (int waited = 0; atomic_load(&server->watcher.connections) > 0 && waited < 1000; waited++)
+    nanosleep(&pause, NULL);
+}
+
 void http_stop(struct server *server) {
   int count = server->listeners.count;
+  send_all_away(server);
   listeners_close(&server->listeners);  // while the sockets are open: see remove_path
   for (int i = 0; i < count; i++) MHD_stop_daemon(server->http[i]);
 }

@@ -15,6 +15,7 @@ enum { LISTENERS_MAX = 8 };
 struct listener {
   int fd;  // -1 once another owns it
   bool tcp;
+  bool handed_over;   // systemd has it too
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that was made here, else ""
   dev_t device;       // which file that was

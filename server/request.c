@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "server/clock.h"
 #include "server/server.h"
@@ -18,8 +19,8 @@ void request_to(struct request *request, enum request_state state) {
           1u << REQUEST_WAITING | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
       [REQUEST_WAITING] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY,
       [REQUEST_PAGE] = 1u << REQUEST_REPLY,
-      [REQUEST_DISCARD] = 1u << REQUEST_REPLY,
-      [REQUEST_BODY] = 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
+      [REQUEST_DISCARD] = 1u << REQUEST_WAITING | 1u << REQUEST_REPLY,
+      [REQUEST_BODY] = 1u << REQUEST_WAITING | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
       [REQUEST_WHOLE] = 1u << REQUEST_QUEUED,
       [REQUEST_QUEUED] = 1u << REQUEST_RUNNING | 1u << REQUEST_DONE,
       [REQUEST_RUNNING] = 1u << REQUEST_DONE,
@@ -132,16 +133,21 @@ bool request_take_output(struct request *request, size_t bytes) {
 // ---- headers ----------------------------------------------------------------------------------------------------------
 
 // The body, if there is one, is to be read from now on.
-static enum MHD_Result go_on(struct request *request) {
+static void go_on(struct request *request) {
   request_to(request, request->problem.kind                       ? REQUEST_DISCARD
                       : route_job(request->endpoint) != JOB_KINDS ? REQUEST_BODY
                                                                   : REQUEST_PAGE);
-  return MHD_YES;
 }
 
-// The gate has resumed the connection.
-static enum MHD_Result enter(struct request *request) {
-  return peer_upload_go_on(request->peer, clock_ns()) ? go_on(request) : MHD_NO;
+// Whether the body is read on now, or waits at the gate.
+static bool pass_gate(struct request *request) {
+  peer_upload_hold(request->peer);
+  bool passed = gate_enter(&request->server->gate, request, clock_ns());
+  if (passed)
+    (void)!peer_upload_go_on(request->peer, clock_ns());  // where the watcher has ended it, the next step finds out
+  else
+    request_to(request, REQUEST_WAITING);
+  return passed;
 }
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
@@ -159,10 +165,9 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   }
   request->counted_active = admitted && route_job(request->endpoint) != JOB_KINDS;
   if (request->counted_active) atomic_fetch_add(&pool->active, 1);
-  bool large = request->body_bytes < 0 || request->body_bytes > GATED_BODY;
-  if (!large || gate_enter(&request->server->gate, request, clock_ns())) return go_on(request);
-  peer_upload_hold(request->peer);
-  request_to(request, REQUEST_WAITING);
+  // More of it than the library has read by now is still to come, so that it will find that, and no end, once it is resumed.
+  bool large = request->body_bytes > GATED_BODY;
+  if (!large || pass_gate(request)) go_on(request);
   return MHD_YES;
 }
 
@@ -175,13 +180,23 @@ static void begin_discard(struct request *request) {
   request_to(request, REQUEST_DISCARD);
 }
 
+// Some of the body has come. A chunked one may be short, and is let in; not so once it is long. It waits only while more of it
+// has come than was read: resumed, the library reads first, and a client that had finished sending would lose its answer.
+static enum MHD_Result took(struct request *request) {
+  char next;
+  bool large = request->body_bytes < 0 && request->received_bytes > GATED_BODY;
+  if (large && !request->gated && recv(request->peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+    (void)!pass_gate(request);
+  return MHD_YES;
+}
+
 static enum MHD_Result discard(struct request *request, size_t *size) {
   // A Content-Length over the limit was refused early; only an endless chunked body comes here with more.
   int64_t bound = 2 * request->server->options.max_body_bytes;
   peer_upload_progress(request->peer, *size);
   request->received_bytes += (int64_t)*size;
   *size = 0;
-  if (request->received_bytes <= bound) return MHD_YES;
+  if (request->received_bytes <= bound) return took(request);
   peer_fail(&request->server->watcher, request->peer, PROBLEM_BODY_TOO_LARGE,
             "the body is over max_body_bytes and goes on");
   return MHD_NO;
@@ -202,7 +217,7 @@ static enum MHD_Result receive(struct request *request, const char *data, size_t
   request->received_bytes = needed;
   peer_upload_progress(request->peer, *size);
   *size = 0;
-  return MHD_YES;
+  return took(request);
 }
 
 // The whole body is here: it must be whole rows that point_counts splits. (Decided at the headers where the length was known.)
@@ -249,7 +264,10 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
   switch (request->state) {
     case REQUEST_NEW:  // headers -> WAITING, PAGE, BODY, DISCARD, or an early answer
       return begin(request, method, path);
-    case REQUEST_WAITING: return enter(request);
+    case REQUEST_WAITING:  // resumed; the library repeats the call in which it was suspended, unless that was for the body
+      if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
+      go_on(request);
+      return request->received_bytes ? request_advance(request, method, path, data, size) : MHD_YES;
     case REQUEST_PAGE:
     case REQUEST_DISCARD:
       if (*size) return discard(request, size);

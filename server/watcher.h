@@ -51,6 +51,7 @@ struct watcher {
   struct lingering lingering[LINGER_SLOTS];
   int lingering_count, refused_count;
   atomic_llong connections;
+  atomic_bool ending;  // whoever comes is sent away
   struct clients *clients;
   atomic_llong ended[PEER_ENDS];            // connections, since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
@@ -71,6 +72,8 @@ void watcher_destroy(struct watcher *watcher);  // after the HTTP library has cl
 // A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has its share of
 // connections the peer may be in phase FAILED already.
 struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, struct tls_session *tls);
+// Ends all connections, and every one that still comes.
+void watcher_end_all(struct watcher *watcher);
 // Before the library closes the descriptor.
 void watcher_closed(struct watcher *watcher, struct peer *peer);
 

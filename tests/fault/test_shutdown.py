@@ -164,6 +164,32 @@ class Shutdown(unittest.TestCase):
         for _ in range(5):
             Daemon().stop()
 
+    def test_while_malformed_requests_come(self):
+        # What the library refuses by itself, at the moment of its own end.
+        malformed = (b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
+                     b"POST /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n")  # fmt: skip
+        for _ in range(8):
+            daemon, ended = Daemon(), threading.Event()
+
+            def spam(data):
+                while not ended.is_set():
+                    try:
+                        with daemon.socket() as connection:
+                            connection.sendall(data)
+                            connection.recv(100)
+                    except OSError:
+                        pass
+
+            clients = [threading.Thread(target=spam, args=(data,)) for data in malformed * 3]
+            for client in clients:
+                client.start()
+            wait_until(lambda: "answered by libmicrohttpd" in daemon.log(), "malformed requests")
+            daemon.terminate()
+            self.assertEqual(daemon.wait(), 0, daemon.log())
+            ended.set()
+            for client in clients:
+                client.join()
+
     def test_under_load_again_and_again(self):
         body = rows(3000)
         for turn in range(12):

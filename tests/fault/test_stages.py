@@ -35,7 +35,7 @@ def stages(request):
 
 class Stages(FaultCase):
     # Without a gate before uploads: what waits there is not at the stage where it was stopped.
-    ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--client-uploads", "0")
+    ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90")
 
     def each_stage(self, leave):
         """Every request, stopped at every stage; `leave` gets the connection, and the status that is due if it is whole."""

@@ -1,0 +1,147 @@
+"""The gate in front of the bodies: who floods waits for itself, and nobody's answer is lost there."""
+
+import concurrent.futures
+import unittest
+
+from client import MB, VOXELIZE, Closed, FaultCase, Raw, head, rows, tiled_rows, wait_until
+
+OTHER = "127.0.0.2"
+SIZE = 640_000
+CHUNKED = "Transfer-Encoding: chunked"
+
+
+def chunked(body, size=100_000):
+    pieces = (body[at : at + size] for at in range(0, len(body), size))
+    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+
+
+class Gate(FaultCase):
+    ARGS = ("--client-uploads", "2", "--backend", "cpu", "--upload-min-rate", "0", "--upload-timeout-s", "60")
+
+    def setUp(self):
+        self.body = tiled_rows(SIZE)
+
+    def contend(self):
+        """Somebody else is served too: now the gate counts."""
+        self.assertEqual(self.daemon.post(VOXELIZE, tiled_rows(SIZE), source=OTHER).status, 200)
+
+    def hold(self, number):
+        """Uploads that stop in the middle; two fill the gate, until its next tick."""
+        holders = [self.raw().send(head("POST", VOXELIZE, f"Content-Length: {SIZE}") + rows(4)) for _ in range(number)]
+        return holders
+
+    def answered(self, connection):
+        return self.assert_voxels(connection.read_final())
+
+    def test_uploads_that_wait_are_all_answered(self):
+        self.contend()
+        with concurrent.futures.ThreadPoolExecutor(24) as clients:
+            asked = [clients.submit(self.daemon.post, VOXELIZE, self.body) for _ in range(24)]
+            for _ in range(10):
+                self.assertEqual(self.daemon.post(VOXELIZE, self.body, source=OTHER).status, 200)
+            for reply in asked:
+                self.assert_voxels(reply.result())
+
+    def test_long_chunked_uploads_wait_too_and_are_answered(self):
+        self.contend()
+        message = head("POST", VOXELIZE, CHUNKED) + chunked(self.body)
+        with concurrent.futures.ThreadPoolExecutor(16) as clients:
+            def one(_):
+                with Raw(self.daemon) as connection:
+                    return connection.send(message).read()
+
+            for _ in range(3):
+                self.contend()
+                for reply in clients.map(one, range(16)):
+                    self.assertEqual(self.assert_voxels(reply)["points"]["received"], SIZE // 16)
+
+    def test_slow_uploads_hold_up_nobody_for_long(self):
+        holders = self.hold(6)
+        self.contend()
+        self.assert_voxels(self.daemon.post(VOXELIZE, self.body))
+        for holder in holders:
+            holder.send(self.body[64:])
+            self.answered(holder)
+
+    def test_half_closed_clients_that_wait(self):
+        for message in (head("POST", VOXELIZE, f"Content-Length: {SIZE}") + self.body,
+                        head("POST", VOXELIZE, CHUNKED) + chunked(self.body[:64_000]),
+                        head("POST", VOXELIZE, CHUNKED) + chunked(self.body)):  # fmt: skip
+            for _ in range(4):
+                self.contend()
+                holders = self.hold(2)
+                clients = [self.raw().send(message) for _ in range(4)]
+                for client in clients:
+                    client.finish_sending()
+                for client in clients:
+                    self.answered(client)
+                for holder in holders:
+                    holder.close()
+
+    def test_expect_continue_behind_the_gate(self):
+        self.contend()
+        holders = self.hold(2)
+        connection = self.raw().send(head("POST", VOXELIZE, f"Content-Length: {SIZE}", "Expect: 100-continue"))
+        self.assertEqual(connection.read().status, 100)
+        connection.send(self.body)
+        self.answered(connection)
+        for holder in holders:
+            holder.close()
+
+    def test_refused_bodies_wait_too_and_are_answered(self):
+        self.contend()
+        with concurrent.futures.ThreadPoolExecutor(12) as clients:
+            for reply in clients.map(lambda _: self.daemon.post(VOXELIZE + "&order=x", self.body), range(24)):
+                self.assert_problem(reply, 400, "order")
+
+    def test_pipelined_requests_behind_the_gate(self):
+        self.contend()
+        holders = self.hold(2)
+        request = head("POST", VOXELIZE, f"Content-Length: {SIZE}") + self.body
+        connection = self.raw().send(request + head("GET", "/healthz"))
+        self.answered(connection)
+        self.assertEqual(connection.read().body, b"ok\n")
+        for holder in holders:
+            holder.close()
+
+    def test_clients_that_leave_while_they_wait(self):
+        for end in (Raw.close, Raw.reset):
+            self.contend()
+            holders = self.hold(2)
+            waiting = [Raw(self.daemon).send(head("POST", VOXELIZE, f"Content-Length: {SIZE}") + rows(4)) for _ in range(8)]
+            for connection in waiting:
+                end(connection)
+            self.assert_voxels(self.daemon.post(VOXELIZE, self.body))
+            for holder in holders:
+                holder.close()
+            wait_until(lambda: self.daemon.status()["requests"]["active"] == 0, "the uploads given up")
+
+
+class Stop(FaultCase):
+    ARGS = Gate.ARGS
+
+    @classmethod
+    def tearDownClass(cls):
+        pass
+
+    def tearDown(self):
+        pass
+
+    def test_requests_at_the_gate_are_answered_before_the_end(self):
+        body = tiled_rows(4 * MB)
+        self.daemon.post(VOXELIZE, body, source=OTHER)
+        clients = [self.raw().send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[:100]) for _ in range(12)]
+        wait_until(lambda: self.daemon.status()["requests"]["active"] >= 12, "uploads under way")
+        self.daemon.terminate()
+        for client in clients:
+            client.send(body[100:])
+        for client in clients:
+            try:
+                self.assert_voxels(client.read_final())
+            except Closed as reason:
+                self.fail(f"no answer: {reason}")
+        self.assertEqual(self.daemon.wait(), 0, self.daemon.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
