@@ -190,8 +190,8 @@ struct vx_job {
   // voxel_counts are already filled. Not called when params.tensors is 0.
   enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
   void *output_cls;
-  // Asked once before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch, which it gives back before the run returns;
-  // false: the run returns VX_OUT_OF_MEMORY. May be NULL.
+  // Asked before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch, which it gives back before the run returns; where
+  // the answer is false it asks once more, for what it cannot do without, and then returns VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *cls, size_t bytes);
   void *scratch_cls;
   // Asked now and then while samples are chosen, which may take long; true: the run ends early with VX_STOPPED. May be NULL.

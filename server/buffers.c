@@ -138,12 +138,15 @@ struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum 
 
 void buffer_give(struct buffer *buffer) {
   struct buffers *buffers = buffer->pool;
-  give_shares(buffers, buffer->client, buffer->share, (int64_t)buffer->capacity);
+  struct client *client = buffer->client;
+  enum share share = buffer->share;
+  int64_t capacity = (int64_t)buffer->capacity;
   pthread_mutex_lock(&buffers->lock);
   buffer->next = buffers->free[buffer->tier];
   buffers->free[buffer->tier] = buffer;
   buffers->in_use -= buffer->capacity;
   pthread_mutex_unlock(&buffers->lock);
+  give_shares(buffers, client, share, capacity);  // last: who is granted a share must find the room
 }
 
 bool buffers_charge(struct buffers *buffers, struct client *client, size_t bytes, size_t mine, enum grant *grant) {

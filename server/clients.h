@@ -51,6 +51,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_uploads uploads;
+  int64_t none_idle_until_ns;  // the watcher's: it has looked for an idle connection of it in vain
 };
 
 enum { CLIENT_HASHES = 1024 };

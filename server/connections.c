@@ -8,7 +8,8 @@
 #include "server/clock.h"
 #include "server/watcher.h"
 
-static const int64_t idle_grace_ns = 1 * NS_PER_S;   // before an idle connection makes room for a new one
+static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
+static const int64_t look_again_ns = 100 * NS_PER_MS;
 static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
 static const int64_t shut_linger_ns = 1 * NS_PER_S;  // and that of a connection whose reading side was shut
 
@@ -36,12 +37,15 @@ static struct peer *longest_idle(struct watcher *watcher, const struct client *c
 }
 
 // With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. False if none has been
-// for a while.
-static bool end_longest_idle(struct watcher *watcher, const struct client *client) {
+// for a while; that takes a look at all, which is not repeated at once.
+static bool end_longest_idle(struct watcher *watcher, struct client *client) {
   struct peer *peer;
+  int64_t *none_until_ns = client ? &client->none_idle_until_ns : &watcher->none_idle_until_ns;
+  if (clock_ns() < *none_until_ns) return false;
   do {
     peer = longest_idle(watcher, client);
   } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request of it may begin just now
+  if (!peer) *none_until_ns = clock_ns() + look_again_ns;
   if (!peer) return false;
   uncount(watcher, peer);
   (void)shutdown(peer->fd, SHUT_RDWR);
@@ -167,6 +171,7 @@ void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kin
 }
 
 enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer) {
+  if (!peer_is_failed(peer)) return PROBLEM_NONE;
   pthread_mutex_lock(&watcher->lock);
   enum problem_kind failure = peer->failure;
   pthread_mutex_unlock(&watcher->lock);

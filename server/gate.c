@@ -15,15 +15,10 @@ void gate_destroy(struct gate *gate) { pthread_mutex_destroy(&gate->lock); }
 
 // ---- with the lock held -----------------------------------------------------------------------------------------------
 
-// Notes who asks, and tells whether somebody else did of late. The pointers are only compared.
-static bool others_ask(struct gate *gate, const struct client *client, int64_t now_ns) {
-  if (gate->last != client) {
-    gate->other = gate->last;
-    gate->other_ns = gate->last_ns;
-    gate->last = client;
-  }
-  gate->last_ns = now_ns;
-  return gate->other && gate->other != client && now_ns - gate->other_ns < recent_ns;
+// Whether somebody else was served of late. The pointers are only compared.
+static bool others_ask(const struct gate *gate, const struct client *client, int64_t now_ns) {
+  bool own = gate->last == client;
+  return (own ? gate->other : gate->last) && now_ns - (own ? gate->other_ns : gate->last_ns) < recent_ns;
 }
 
 static void append(struct gate *gate, struct client *client, struct request *request) {
@@ -37,6 +32,7 @@ static void append(struct gate *gate, struct client *client, struct request *req
     gate->first = client;
   }
   uploads->tail = request;
+  gate->waiting++;
 }
 
 // The client's next request goes in: it is put in front of `list`.
@@ -45,6 +41,7 @@ static struct request *take(struct gate *gate, struct client *client, struct req
   struct request *request = uploads->head;
   uploads->head = request->next;
   uploads->count++;
+  gate->waiting--;
   if (!uploads->head) {
     struct client **link = &gate->first;
     while (*link != client) link = &(*link)->uploads.next;
@@ -74,8 +71,19 @@ static void resume(struct request *list) {
   }
 }
 
+void gate_note(struct gate *gate, const struct client *client, int64_t now_ns) {
+  pthread_mutex_lock(&gate->lock);
+  if (gate->last != client) {
+    gate->other = gate->last;
+    gate->other_ns = gate->last_ns;
+    gate->last = client;
+  }
+  gate->last_ns = now_ns;
+  pthread_mutex_unlock(&gate->lock);
+}
+
 bool gate_enter(struct gate *gate, struct request *request, int64_t now_ns) {
-  struct client *client = request->client ? request->client : request->peer->client;
+  struct client *client = request_client(request);
   pthread_mutex_lock(&gate->lock);
   bool waits = others_ask(gate, client, now_ns) && !gate->open && client->uploads.count >= gate->each;
   request->gated = client;
@@ -106,6 +114,13 @@ void gate_tick(struct gate *gate) {
   struct request *list = take_all(gate, gate->each);
   pthread_mutex_unlock(&gate->lock);
   resume(list);
+}
+
+int64_t gate_waiting(struct gate *gate) {
+  pthread_mutex_lock(&gate->lock);
+  int64_t waiting = gate->waiting;
+  pthread_mutex_unlock(&gate->lock);
+  return waiting;
 }
 
 void gate_open(struct gate *gate) {

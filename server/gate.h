@@ -18,12 +18,14 @@
 
 struct request;
 
-enum { GATED_BODY = 128 * 1024 };  // a smaller body is read at once
+// A smaller body is read at once: the library takes no more of it in one go, so that it holds up nobody.
+enum { GATED_BODY = 128 * 1024 };
 
 struct gate {
   pthread_mutex_t lock;
-  int64_t each;          // uploads of a client; 0 = any number
-  bool open;             // nobody waits any more
+  int64_t each;  // uploads of a client; 0 = any number
+  bool open;     // nobody waits any more
+  int64_t waiting;
   struct client *first;  // of those whose requests wait
   // Who asked last, and who did before that was another.
   const struct client *last, *other;
@@ -33,12 +35,15 @@ struct gate {
 void gate_init(struct gate *gate, int64_t each);
 void gate_destroy(struct gate *gate);
 
-// The headers of a request are here. False where its body must wait: its connection is suspended then, and is resumed in time.
+// A client asks for something: it is being served from now on.
+void gate_note(struct gate *gate, const struct client *client, int64_t now_ns);
+// A body is to be read. False where it must wait: its connection is suspended then, and is resumed in time.
 VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct request *request, int64_t now_ns);
 // Its body has come, or comes no more.
 void gate_leave(struct gate *gate, struct request *request);
 // To be called now and then: lets more in.
 void gate_tick(struct gate *gate);
+int64_t gate_waiting(struct gate *gate);
 // Lets all in for good: the service stops.
 void gate_open(struct gate *gate);
 

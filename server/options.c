@@ -74,7 +74,9 @@ static const struct option options_table[] = {
     {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
      "threads of each listener, which read requests and send answers"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that come in or wait for a worker, and as many that are to sample; one more is answered 503"},
+     "requests that come in or wait for a worker, and as many that are to sample; one more is answered 503, before "
+     "that a client "
+     "with its share of them 429"},
     {"client_uploads", TYPE_INT, FIELD(client_uploads), 0, 65536, NULL, "4",
      "bodies of one client that are read at the same time while others are served; its next ones wait; 0 = any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
@@ -83,8 +85,8 @@ static const struct option options_table[] = {
      "the largest body; a larger one is answered 413"},
     {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
      "the largest answer; a request that would need more is answered 422"},
-    {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "1073741824",
-     "all bodies and answers in memory together; past it requests are answered 503"},
+    {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
+     "all bodies and answers in memory together, and what large jobs work in; past it requests are answered 503"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
      "open connections, each up to 256 KiB of memory; past it idle ones make room, or new ones are refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
@@ -301,7 +303,7 @@ static bool check(const struct options *options, char *error, size_t error_size)
     return fail(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                 (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
   // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a larger
-  // buffer while the smaller is still there.
+  // buffer while the smaller is still there. What its job works in depends on its parameters, and is known only then.
   int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
   int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);

@@ -31,6 +31,10 @@ void request_to(struct request *request, enum request_state state) {
   request->state = state;
 }
 
+struct client *request_client(const struct request *request) {
+  return request->client ? request->client : request->peer->client;
+}
+
 enum vx_lane_use request_lane_use(const struct request *request) {
   return request->asked.job.sampling.from == VX_SAMPLE_NONE ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
 }
@@ -114,8 +118,11 @@ bool request_take_scratch(struct request *request, size_t bytes) {
                        "the job would work in %zu bytes of memory; memory_budget_bytes leaves %zu beside its body",
                        bytes, buffers->budget - mine);
   enum grant grant = GRANTED;
-  if (buffers_charge(buffers, request->client, bytes, mine, &grant)) request->scratch_bytes = bytes;
-  return buffer_granted(request, grant, "scratch", bytes);
+  if (!buffers_charge(buffers, request->client, bytes, mine, &grant))
+    return buffer_granted(request, grant, "scratch", bytes);
+  request->scratch_bytes = bytes;
+  request->problem.kind = PROBLEM_NONE;  // it was asked for more before
+  return true;
 }
 
 void request_give_scratch(struct request *request) {
@@ -139,7 +146,8 @@ static void go_on(struct request *request) {
                                                                   : REQUEST_PAGE);
 }
 
-// Whether the body is read on now, or waits at the gate.
+// Whether the body is read on now, or waits at the gate. Whoever resumes the connection makes the library call again, but on this
+// thread, so what is written here afterwards comes first.
 static bool pass_gate(struct request *request) {
   peer_upload_hold(request->peer);
   bool passed = gate_enter(&request->server->gate, request, clock_ns());
@@ -150,24 +158,35 @@ static bool pass_gate(struct request *request) {
   return passed;
 }
 
+static void count(struct request *request) {
+  request->counted_open = request->counted_active = true;
+  atomic_fetch_add(&request->server->requests.open, 1);
+  atomic_fetch_add(&request->server->requests.active, 1);
+}
+
+static void uncount_active(struct request *request) {
+  if (request->counted_active) atomic_fetch_sub(&request->server->requests.active, 1);
+  request->counted_active = false;
+}
+
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
-  struct request_pool *pool = &request->server->requests;
+  struct server *server = request->server;
   bool early = false;
-  // Counted before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
-  request->counted_open = true;
-  atomic_fetch_add(&pool->open, 1);
+  count(
+      request);  // before the phase is looked at: a drain that misses the count refuses the request, so none falls between
   bool admitted = request_admit(request, method, path, &early);
+  bool job = route_job(request->endpoint) != JOB_KINDS;
+  if (!admitted || !job) uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, &request->trace, request->takes_interim, clock_ns()))
     return MHD_NO;  // idle for too long, it has just made room for another
   if (!admitted && early) {
-    peer_linger(&request->server->watcher, request->peer);
+    peer_linger(&server->watcher, request->peer);
     return answer(request);
   }
-  request->counted_active = admitted && route_job(request->endpoint) != JOB_KINDS;
-  if (request->counted_active) atomic_fetch_add(&pool->active, 1);
-  // More of it than the library has read by now is still to come, so that it will find that, and no end, once it is resumed.
-  bool large = request->body_bytes > GATED_BODY;
-  if (!large || pass_gate(request)) go_on(request);
+  // More of a large body than the library has read by now is still to come, so that it will find that, and no end, once it is
+  // resumed.
+  if (request->body_bytes <= GATED_BODY || pass_gate(request)) go_on(request);
+  if (job) gate_note(&server->gate, request_client(request), clock_ns());
   return MHD_YES;
 }
 
@@ -304,7 +323,7 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   if (request->client) clients_leave(&server->clients, request->client);
   request_account(request, aborted);
   bool counted_open = request->counted_open;
-  if (request->counted_active) atomic_fetch_sub(&server->requests.active, 1);
+  uncount_active(request);
 
   pthread_mutex_lock(&server->requests.lock);
   request->next = server->requests.free;

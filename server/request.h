@@ -102,6 +102,8 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
 
 void request_to(struct request *request, enum request_state state);
 
+// Whose it is: the user's or, before that is known, its address's.
+struct client *request_client(const struct request *request);
 // Which lanes are for the request's job.
 enum vx_lane_use request_lane_use(const struct request *request);
 

@@ -29,20 +29,31 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   return taken;
 }
 
+static size_t whole_pages(size_t bytes, size_t more) {
+  size_t sum;
+  if (__builtin_add_overflow(bytes, more, &sum) || __builtin_add_overflow(sum, PAGE - 1, &sum)) {
+    sum = SIZE_MAX;
+  }
+  return sum - sum % PAGE;
+}
+
+static bool is_allowed(const struct vx_job *job, size_t bytes) {
+  return bytes <= VX_SCRATCH_KEPT || job->scratch == NULL || job->scratch(job->scratch_cls, bytes);
+}
+
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
                                  struct vx_error *error) {
   if (measured->used > arena->bytes || arena->memory == NULL) {
     cpu_arena_trim(arena, 0);
     // A quarter more than asked, so that scans that differ a little do not each cost a new mapping. Pages that no job
     // touches cost nothing.
-    size_t bytes;
-    if (__builtin_add_overflow(measured->used, measured->used / 4 + PAGE, &bytes)) {
-      bytes = SIZE_MAX;
-    }
-    bytes -= bytes % PAGE;
-    if (bytes > VX_SCRATCH_KEPT && job->scratch != NULL && !job->scratch(job->scratch_cls, bytes)) {
-      snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than there may be", bytes);
-      return VX_OUT_OF_MEMORY;
+    size_t bytes = whole_pages(measured->used, measured->used / 4);
+    if (!is_allowed(job, bytes)) {
+      bytes = whole_pages(measured->used, 0);
+      if (!is_allowed(job, bytes)) {
+        snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than there may be", bytes);
+        return VX_OUT_OF_MEMORY;
+      }
     }
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
