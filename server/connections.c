@@ -129,7 +129,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   int fd = dup(peer->fd);
   if (fd < 0) return;
   // Where the reading side was shut from here an end of file says nothing about the client.
-  bool shut = peer->failure == PROBLEM_BODY_STALLED;
+  bool shut = peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
   watcher->lingering[watcher->lingering_count++] =
       (struct lingering){fd, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
 }
@@ -167,6 +167,14 @@ void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kin
   if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;
   pthread_mutex_lock(&watcher->lock);
   peer_write_failure(peer, kind, detail);
+  pthread_mutex_unlock(&watcher->lock);
+}
+
+void watcher_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail) {
+  pthread_mutex_lock(&watcher->lock);
+  for (size_t fd = 0; fd < watcher->peers_used; fd++)
+    if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
+      peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick ends it
   pthread_mutex_unlock(&watcher->lock);
 }
 

@@ -165,29 +165,50 @@ static void take_signal(int number) {
   pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // here it ends
 }
 
-static bool wait_until(atomic_llong *count, int64_t until_ns) {
+// A moment in which signals count.
+static void rest(void) {
   const struct timespec pause = {.tv_nsec = 2 * NS_PER_MS};
+  int number = sigtimedwait(&signals, NULL, &pause);
+  if (number > 0) take_signal(number);
+}
+
+static void rest_until(int64_t until_ns) {
+  while (clock_ns() < until_ns) rest();
+}
+
+static bool wait_until(atomic_llong *count, int64_t until_ns) {
   while (atomic_load(count) > 0) {
     if (clock_ns() > until_ns) return false;
-    int number = sigtimedwait(&signals, NULL, &pause);
-    if (number > 0) take_signal(number);
+    rest();
   }
   return true;
 }
 
-// Accepted requests are answered, new ones refused. False where a job would not end. Beyond the drain's own time it takes a
-// few seconds at most.
+// Requests that were sent before their clients could know are still in the sockets: while any come, they get their 503.
+static void wait_until_quiet(void) {
+  int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
+  for (long long begun = -1; begun != atomic_load(&server.requests.begun) && clock_ns() < end_ns;) {
+    begun = atomic_load(&server.requests.begun);
+    (void)wait_until(&server.requests.open, end_ns);
+    rest_until(clock_ns() + quiet_ns);
+  }
+}
+
+// Readiness turns; then accepted requests are answered, new ones refused. False where a job would not end. Beyond the drain's own
+// time it takes a few seconds at most.
 static bool drain(void) {
+  atomic_store(&server.phase, PHASE_LEAVING);
+  rest_until(clock_ns() + server.options.drain_delay_s * NS_PER_S);
   atomic_store(&server.phase, PHASE_DRAINING);
   gate_open(&server.gate);
   if (!wait_until(&server.requests.active, clock_ns() + server.options.drain_timeout_s * NS_PER_S)) {
-    log_event(LOG_WARNING, "drain timeout", "effect", "waiting jobs are refused");
+    log_event(LOG_WARNING, "drain timeout", "effect", "uploads and waiting jobs are refused");
+    watcher_fail_uploads(&server.watcher, PROBLEM_DRAINING, DRAIN_IS_OVER);
     for (int use = 0; use < VX_LANE_USES; use++)
       refuse(queue_take_all(&server.queues[use]), PROBLEM_DRAINING, DRAIN_IS_OVER);
     atomic_store(&server.hurry, true);
   }
-  // Refusals and pages that are being sent; a client that goes on trickling a refused body is not waited for.
-  (void)wait_until(&server.requests.open, clock_ns() + NS_PER_S);
+  wait_until_quiet();  // a client that goes on trickling a refused body is not waited for
   for (int use = 0; use < VX_LANE_USES; use++) queue_close(&server.queues[use]);
   int64_t until_ns = clock_ns() + 5 * NS_PER_S;
   for (int use = 0; use < VX_LANE_USES; use++)

@@ -97,8 +97,10 @@ static const struct option options_table[] = {
      "an answer must have been taken by then, or its connection is closed"},
     {"upload_min_rate", TYPE_INT, FIELD(upload_min_rate), 0, GB, NULL, "16384",
      "bytes a second that a body must keep up after its first 5 seconds, or is answered 408; 0 = any"},
+    {"drain_delay_s", TYPE_INT, FIELD(drain_delay_s), 0, 86400, NULL, "0",
+     "after SIGTERM, /readyz is 503 for so long before new work is refused, for a load balancer to notice"},
     {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
-     "after SIGTERM, accepted requests have so long to be answered"},
+     "after that, accepted requests have so long to be answered"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
      "the longest that a job may wait for a worker or still sample, whatever its timeout_ms; then it is answered 504"},
 };

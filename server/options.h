@@ -30,7 +30,8 @@ struct options {
   int64_t max_sampling_work;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;
-  int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_timeout_s, max_timeout_ms;
+  int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_delay_s, drain_timeout_s,
+      max_timeout_ms;
   const char *new_token;  // the NAME of --new-token, in argv
 };
 

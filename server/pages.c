@@ -36,7 +36,7 @@ static bool write_preset(struct server *server, const char *name, struct text *o
 }
 
 static const char *phase_name(const struct server *server) {
-  static const char *const names[] = {"starting", "ready", "draining"};
+  static const char *const names[] = {"starting", "ready", "leaving", "draining"};
   int phase = atomic_load(&server->phase);
   bool degraded = atomic_load(&server->devices.working) < server->devices.count;
   return phase == PHASE_READY && degraded ? "degraded" : names[phase];
@@ -142,6 +142,7 @@ static bool write_ready(struct server *server, const char *name, struct text *ou
   (void)name;
   switch (atomic_load(&server->phase)) {
     case PHASE_READY: text_printf(out, "%s\n", phase_name(server)); return true;
+    case PHASE_LEAVING:
     case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
     default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
   }

@@ -160,6 +160,7 @@ static bool pass_gate(struct request *request) {
 
 static void count(struct request *request) {
   request->counted_open = request->counted_active = true;
+  atomic_fetch_add(&request->server->requests.begun, 1);
   atomic_fetch_add(&request->server->requests.open, 1);
   atomic_fetch_add(&request->server->requests.active, 1);
 }

@@ -86,6 +86,7 @@ struct request {
 struct request_pool {
   pthread_mutex_t lock;
   struct request *free;
+  atomic_llong begun;   // all that there were
   atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
   atomic_llong active;  // of them those with a body under way, a job, or a job's answer
 };

@@ -29,7 +29,12 @@
 
 #define DRAIN_IS_OVER "the server is stopping and its time to drain is over"  // what jobs that are not done are told
 
-enum server_phase { PHASE_STARTING, PHASE_READY, PHASE_DRAINING };
+enum server_phase {
+  PHASE_STARTING,
+  PHASE_READY,
+  PHASE_LEAVING,  // as before, but not ready: who directs requests here is to notice
+  PHASE_DRAINING
+};
 
 struct server {
   struct options options;

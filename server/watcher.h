@@ -83,6 +83,8 @@ void watcher_closed(struct watcher *watcher, struct peer *peer);
 void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
 // Why peer_fail or the watcher has ended the upload; PROBLEM_NONE where nothing failed.
 enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer);
+// The same to all uploads that are under way.
+void watcher_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail);
 // After an early answer: read on for a while once the library closes.
 void peer_linger(struct watcher *watcher, struct peer *peer);
 
