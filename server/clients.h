@@ -35,11 +35,12 @@ enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 struct client_jobs {
   struct request *head, *tail;
   struct client *next;  // in the queue's ring
+  int64_t running;
 };
 
-// The uploads of one client; the gate's.
-struct client_uploads {
-  int64_t count;                // that are being read
+// The requests of one client that are in hand; the gate's.
+struct client_requests {
+  int64_t count;                // that went in
   struct request *head, *tail;  // that wait
   struct client *next;          // whose requests wait too
 };
@@ -50,7 +51,7 @@ struct client {
   int64_t references;
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
-  struct client_uploads uploads;
+  struct client_requests requests;
   int64_t none_idle_until_ns;  // the watcher's: it has looked for an idle connection of it in vain
 };
 

@@ -1,10 +1,8 @@
-// The gate in front of the bodies; see gate.h.
+// The gate; see gate.h.
 #include "server/gate.h"
 
 #include "server/clock.h"
 #include "server/request.h"
-
-static const int64_t recent_ns = NS_PER_S;  // who asked within it is being served
 
 void gate_init(struct gate *gate, int64_t each) {
   *gate = (struct gate){.each = each, .open = each == 0};
@@ -15,37 +13,31 @@ void gate_destroy(struct gate *gate) { pthread_mutex_destroy(&gate->lock); }
 
 // ---- with the lock held -----------------------------------------------------------------------------------------------
 
-// Whether somebody else was served of late. The pointers are only compared.
-static bool others_ask(const struct gate *gate, const struct client *client, int64_t now_ns) {
-  bool own = gate->last == client;
-  return (own ? gate->other : gate->last) && now_ns - (own ? gate->other_ns : gate->last_ns) < recent_ns;
-}
-
 static void append(struct gate *gate, struct client *client, struct request *request) {
-  struct client_uploads *uploads = &client->uploads;
+  struct client_requests *requests = &client->requests;
   request->next = NULL;
-  if (uploads->head) {
-    uploads->tail->next = request;
+  if (requests->head) {
+    requests->tail->next = request;
   } else {
-    uploads->head = request;
-    uploads->next = gate->first;
+    requests->head = request;
+    requests->next = gate->first;
     gate->first = client;
   }
-  uploads->tail = request;
+  requests->tail = request;
   gate->waiting++;
 }
 
 // The client's next request goes in: it is put in front of `list`.
 static struct request *take(struct gate *gate, struct client *client, struct request *list) {
-  struct client_uploads *uploads = &client->uploads;
-  struct request *request = uploads->head;
-  uploads->head = request->next;
-  uploads->count++;
+  struct client_requests *requests = &client->requests;
+  struct request *request = requests->head;
+  requests->head = request->next;
+  requests->count++;
   gate->waiting--;
-  if (!uploads->head) {
+  if (!requests->head) {
     struct client **link = &gate->first;
-    while (*link != client) link = &(*link)->uploads.next;
-    *link = uploads->next;
+    while (*link != client) link = &(*link)->requests.next;
+    *link = requests->next;
   }
   request->next = list;
   return request;
@@ -55,8 +47,8 @@ static struct request *take(struct gate *gate, struct client *client, struct req
 static struct request *take_all(struct gate *gate, int64_t most) {
   struct request *list = NULL;
   for (struct client *client = gate->first, *next; client; client = next) {
-    next = client->uploads.next;
-    for (int64_t i = 0; i < most && client->uploads.head; i++) list = take(gate, client, list);
+    next = client->requests.next;
+    for (int64_t i = 0; i < most && client->requests.head; i++) list = take(gate, client, list);
   }
   return list;
 }
@@ -73,25 +65,20 @@ static void resume(struct request *list) {
 
 void gate_note(struct gate *gate, const struct client *client, int64_t now_ns) {
   pthread_mutex_lock(&gate->lock);
-  if (gate->last != client) {
-    gate->other = gate->last;
-    gate->other_ns = gate->last_ns;
-    gate->last = client;
-  }
-  gate->last_ns = now_ns;
+  recency_note(&gate->served, client, now_ns);
   pthread_mutex_unlock(&gate->lock);
 }
 
 bool gate_enter(struct gate *gate, struct request *request, int64_t now_ns) {
   struct client *client = request_client(request);
   pthread_mutex_lock(&gate->lock);
-  bool waits = others_ask(gate, client, now_ns) && !gate->open && client->uploads.count >= gate->each;
+  bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   request->gated = client;
   if (waits) {
     MHD_suspend_connection(request->connection);  // first: from the append on it may be resumed
     append(gate, client, request);
   } else {
-    client->uploads.count++;
+    client->requests.count++;
   }
   pthread_mutex_unlock(&gate->lock);
   return !waits;
@@ -102,8 +89,8 @@ void gate_leave(struct gate *gate, struct request *request) {
   if (!client) return;
   request->gated = NULL;
   pthread_mutex_lock(&gate->lock);
-  client->uploads.count--;
-  bool room = client->uploads.head && client->uploads.count < gate->each;
+  client->requests.count--;
+  bool room = client->requests.head && client->requests.count < gate->each;
   struct request *next = room ? take(gate, client, NULL) : NULL;
   pthread_mutex_unlock(&gate->lock);
   resume(next);

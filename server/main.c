@@ -99,9 +99,11 @@ static void refuse(struct request *list, enum problem_kind kind, const char *det
 
 static void on_tick(void *cls, int64_t now_ns) {
   (void)cls;
-  for (int use = 0; use < VX_LANE_USES; use++)
+  for (int use = 0; use < VX_LANE_USES; use++) {
     refuse(queue_take_stale(&server.queues[use], now_ns), PROBLEM_DEADLINE,
            "the job waited to its deadline and had not begun");
+    queue_tick(&server.queues[use], workers_at_work(&server.workers, use), now_ns);
+  }
   gate_tick(&server.gate);
 }
 
@@ -130,7 +132,7 @@ static bool start(char *error, size_t error_size) {
     return false;
   }
   buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes, &server.clients);
-  gate_init(&server.gate, options->client_uploads);
+  gate_init(&server.gate, options->client_requests);
   // Samples take longer than waking up.
   int64_t awake_ns = server.devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&server.queues[VX_LANE_VOXELIZE], VX_LANE_VOXELIZE, awake_ns);

@@ -77,8 +77,9 @@ static const struct option options_table[] = {
      "requests that come in or wait for a worker, and as many that are to sample; one more is answered 503, before "
      "that a client "
      "with its share of them 429"},
-    {"client_uploads", TYPE_INT, FIELD(client_uploads), 0, 65536, NULL, "4",
-     "bodies of one client that are read at the same time while others are served; its next ones wait; 0 = any number"},
+    {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
+     "requests of one client that are in hand at the same time while others are served; its next ones wait; 0 = any "
+     "number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
      "points (or voxels) times samples of one request; one of more is answered 422"},
     {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",

@@ -26,7 +26,7 @@ struct options {
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
   int32_t log_format;      // enum log_format
-  int64_t workers, sampling_workers, io_threads, queue_depth, client_uploads;
+  int64_t workers, sampling_workers, io_threads, queue_depth, client_requests;
   int64_t max_sampling_work;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;

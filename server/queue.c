@@ -7,7 +7,7 @@
 #include "server/request.h"
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
-  *queue = (struct queue){.use = use, .awake_ns = awake_ns};
+  *queue = (struct queue){.use = use, .awake_ns = awake_ns, .most = 1};
   pthread_mutex_init(&queue->lock, NULL);
 }
 
@@ -27,10 +27,22 @@ static void append_client(struct queue *queue, struct client *client) {
   queue->last = client;
 }
 
-static struct client *take_client(struct queue *queue) {
-  struct client *client = queue->first;
-  queue->first = client->jobs[queue->use].next;
-  if (!queue->first) queue->last = NULL;
+static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) {
+  return client->jobs[queue->use].running < queue->most || queue->closed ||
+         !recency_others(&queue->served, client, now_ns);
+}
+
+// The first client that may run a job leaves the ring; NULL if there is none.
+static struct client *take_client(struct queue *queue, int64_t now_ns) {
+  struct client *before = NULL, *client = queue->first;
+  while (client && !may_run(queue, client, now_ns)) {
+    before = client;
+    client = client->jobs[queue->use].next;
+  }
+  if (!client) return NULL;
+  struct client *after = client->jobs[queue->use].next;
+  *(before ? &before->jobs[queue->use].next : &queue->first) = after;
+  if (!after) queue->last = before;
   return client;
 }
 
@@ -47,35 +59,74 @@ static void append(struct queue *queue, struct request *request) {
   queue->depth++;
 }
 
-// The next job of the client whose turn it is; its next turn comes after all others'.
-static struct request *take_first(struct queue *queue) {
-  struct client *client = take_client(queue);
+// The next job of the client whose turn it is, or NULL; its next turn comes after all others'.
+static struct request *take_first(struct queue *queue, int64_t now_ns) {
+  struct client *client = take_client(queue, now_ns);
+  if (!client) return NULL;
   struct client_jobs *jobs = &client->jobs[queue->use];
   struct request *request = jobs->head;
   jobs->head = request->next;
   if (jobs->head) append_client(queue, client);
+  jobs->running++;
   queue->depth--;
   return request;
+}
+
+// Gives what may run to those who wait.
+static void hand_over(struct queue *queue, int64_t now_ns) {
+  while (queue->awake || queue->idle) {
+    struct request *request = take_first(queue, now_ns);
+    if (!request) return;
+    if (queue->awake) {
+      atomic_store(&queue->awake->request, request);
+      queue->awake = NULL;
+    } else {
+      struct queue_waiter *idle = queue->idle;
+      queue->idle = idle->next;
+      atomic_store(&idle->request, request);
+      pthread_cond_signal(&idle->wake);
+    }
+  }
 }
 
 // ---- in and out -------------------------------------------------------------------------------------------------------
 
 bool queue_push(struct queue *queue, struct request *request) {
+  int64_t now_ns = clock_ns();
   pthread_mutex_lock(&queue->lock);
-  struct queue_waiter *awake = queue->awake, *idle = queue->idle;
   bool taken = !queue->closed;
-  if (taken && awake) {
-    queue->awake = NULL;
-    atomic_store(&awake->request, request);
-  } else if (taken && idle) {
-    queue->idle = idle->next;
-    atomic_store(&idle->request, request);
-    pthread_cond_signal(&idle->wake);
-  } else if (taken) {
+  if (taken) {
     append(queue, request);
+    recency_note(&queue->served, request->client, now_ns);
+    hand_over(queue, now_ns);
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
+}
+
+void queue_done(struct queue *queue, struct client *client) {
+  pthread_mutex_lock(&queue->lock);
+  client->jobs[queue->use].running--;
+  pthread_mutex_unlock(&queue->lock);
+}
+
+bool queue_return(struct queue *queue, struct request *request) {
+  pthread_mutex_lock(&queue->lock);
+  bool taken = !queue->closed;
+  if (taken) {
+    request->client->jobs[queue->use].running--;
+    append(queue, request);
+    hand_over(queue, clock_ns());
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return taken;
+}
+
+void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
+  pthread_mutex_lock(&queue->lock);
+  queue->most = workers > 2 ? workers - 1 : 1;
+  hand_over(queue, now_ns);
+  pthread_mutex_unlock(&queue->lock);
 }
 
 // Without the lock, which is taken again at the end.
@@ -100,7 +151,7 @@ static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
 
 struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
-  atomic_store(&waiter->request, queue->first ? take_first(queue) : NULL);
+  atomic_store(&waiter->request, take_first(queue, clock_ns()));
   if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
     wait_awake(queue, waiter);
   if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);

@@ -1,5 +1,6 @@
 // The queue between the IO threads and the workers: the clients in turn, each client's jobs first in, first out. So whoever
-// floods waits behind itself.
+// floods waits behind itself. While others are served a client gets all workers but one, so that not even long jobs stand in
+// their way.
 //
 // A request in it belongs to the queue; whoever takes it out owns it. Any thread. It is bounded by the places that clients take
 // (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room. Of several workers that wait, the last to
@@ -15,6 +16,7 @@
 
 #include "kernels/kernels.h"
 #include "server/clients.h"
+#include "server/recency.h"
 
 struct request;
 
@@ -32,6 +34,8 @@ struct queue {
   struct queue_waiter *idle;    // a stack of those asleep
   struct queue_waiter *awake;   // or NULL
   int64_t awake_ns;             // how long one waits awake; 0: nobody does
+  struct recency served;
+  int64_t most;  // jobs of one client that run at the same time while others are served
   int64_t depth;
   bool closed;
 };
@@ -47,6 +51,12 @@ void queue_waiter_destroy(struct queue_waiter *waiter);
 
 // Waits for a request; NULL once the queue is closed and empty.
 struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter);
+// The worker is done with a request of that client.
+void queue_done(struct queue *queue, struct client *client);
+// Or it leaves it to others. False where the queue is closed: the request stays the worker's.
+VX_WARN_UNUSED bool queue_return(struct queue *queue, struct request *request);
+// To be called now and then, with the number of workers: others may have ceased to ask.
+void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
 // Takes out those that need no run any more (deadline over, client gone), as a list linked by `next`.
 struct request *queue_take_stale(struct queue *queue, int64_t now_ns);

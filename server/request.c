@@ -17,11 +17,11 @@ void request_to(struct request *request, enum request_state state) {
   static const unsigned moves[REQUEST_STATES] = {
       [REQUEST_NEW] =
           1u << REQUEST_WAITING | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
-      [REQUEST_WAITING] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY,
+      [REQUEST_WAITING] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_QUEUED,
       [REQUEST_PAGE] = 1u << REQUEST_REPLY,
       [REQUEST_DISCARD] = 1u << REQUEST_WAITING | 1u << REQUEST_REPLY,
       [REQUEST_BODY] = 1u << REQUEST_WAITING | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
-      [REQUEST_WHOLE] = 1u << REQUEST_QUEUED,
+      [REQUEST_WHOLE] = 1u << REQUEST_WAITING | 1u << REQUEST_QUEUED,
       [REQUEST_QUEUED] = 1u << REQUEST_RUNNING | 1u << REQUEST_DONE,
       [REQUEST_RUNNING] = 1u << REQUEST_DONE,
       [REQUEST_DONE] = 1u << REQUEST_REPLY,
@@ -51,7 +51,6 @@ void request_resume(struct request *request) {
 
 // Answers a request without a job, unless the watcher has ended its upload already.
 static enum MHD_Result answer(struct request *request) {
-  gate_leave(&request->server->gate, request);
   return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
 }
 
@@ -256,25 +255,44 @@ static bool check_body(struct request *request) {
 // without an answer changes its mind; it calls again at once.
 static enum MHD_Result complete(struct request *request) {
   if (!check_body(request)) return answer(request);
-  gate_leave(&request->server->gate, request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
   request_to(request, REQUEST_WHOLE);
   return MHD_YES;
 }
 
+static void publish(struct request *request) {
+  request_to(request, REQUEST_QUEUED);
+  // First suspend, then publish: from the push on the request is not ours.
+  MHD_suspend_connection(request->connection);
+  if (queue_push(&request->server->queues[request_lane_use(request)], request)) return;
+  problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  request_resume(request);
+}
+
+// A request whose body was too small to wait at the gate before it was read waits there now.
 static enum MHD_Result submit(struct request *request) {
   struct server *server = request->server;
   int64_t wait_ms = server->options.max_timeout_ms, asked_ms = request->asked.timeout_ms;
   request->queued_ns = clock_ns();
   request->deadline_ns = request->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
-  request_to(request, REQUEST_QUEUED);
-  // First suspend, then publish: from the push on the request is not ours.
-  MHD_suspend_connection(request->connection);
-  if (!queue_push(&server->queues[request_lane_use(request)], request)) {
-    problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
-    request_resume(request);
-  }
+  if (request->gated || gate_enter(&server->gate, request, request->queued_ns))
+    publish(request);
+  else
+    request_to(request, REQUEST_WAITING);
   return MHD_YES;
+}
+
+// The gate has resumed the connection.
+static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
+                             size_t *size) {
+  if (request->queued_ns) {
+    publish(request);
+    return MHD_YES;
+  }
+  if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
+  go_on(request);
+  // The library repeats the call in which it was suspended, unless that was for some of the body.
+  return request->received_bytes ? request_advance(request, method, path, data, size) : MHD_YES;
 }
 
 // ---- the way of one request -------------------------------------------------------------------------------------------
@@ -284,10 +302,7 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
   switch (request->state) {
     case REQUEST_NEW:  // headers -> WAITING, PAGE, BODY, DISCARD, or an early answer
       return begin(request, method, path);
-    case REQUEST_WAITING:  // resumed; the library repeats the call in which it was suspended, unless that was for the body
-      if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
-      go_on(request);
-      return request->received_bytes ? request_advance(request, method, path, data, size) : MHD_YES;
+    case REQUEST_WAITING: return enter(request, method, path, data, size);
     case REQUEST_PAGE:
     case REQUEST_DISCARD:
       if (*size) return discard(request, size);

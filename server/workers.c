@@ -50,10 +50,11 @@ static void *worker_main(void *argument) {
   struct request *request;
   while (stand_by(worker, workers) && (request = queue_pop(queue, &worker->waiter))) {
     // Its GPU may have been lost while it waited: then others do better.
-    if (!is_needed(worker, &server->devices) && queue_push(queue, request)) continue;
+    if (!is_needed(worker, &server->devices) && queue_return(queue, request)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
     request_run(request, worker);
     atomic_fetch_sub(&workers->running[worker->use], 1);
+    queue_done(queue, request->client);
     request_resume(request);
   }
   return NULL;

@@ -16,7 +16,7 @@ def chunked(body, size=100_000):
 
 
 class Gate(FaultCase):
-    ARGS = ("--client-uploads", "2", "--backend", "cpu", "--upload-min-rate", "0", "--upload-timeout-s", "60")
+    ARGS = ("--client-requests", "2", "--backend", "cpu", "--upload-min-rate", "0", "--upload-timeout-s", "60")
 
     def setUp(self):
         self.body = tiled_rows(SIZE)

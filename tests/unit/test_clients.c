@@ -80,7 +80,7 @@ static void no_name_is_anothers(void **state) {
 static void no_more_than_there_is_room_for(void **state) {
   (void)state;
   struct client *all[2 * CONNECTIONS];
-  char address[16];
+  char address[32];
   for (int i = 0; i < 2 * CONNECTIONS; i++) {
     snprintf(address, sizeof address, "192.0.2.%d", i);
     assert_non_null(all[i] = join(address));
@@ -163,6 +163,7 @@ static void expect(const struct request *request) { assert_ptr_equal(queue_pop(&
 
 static int open_queue(void **state) {
   queue_init(&queue, VX_LANE_VOXELIZE, 0);
+  queue_tick(&queue, 100, 0);
   queue_waiter_init(&waiter);
   return open_clients(state);
 }
@@ -217,6 +218,32 @@ static void late_jobs_leave_the_others_their_turns(void **state) {
   clients_leave(&clients, c);
 }
 
+static void while_others_are_served_one_worker_is_left_to_them(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
+  struct request ofa[5], ofb = request_of(b, INT64_MAX), late = request_of(b, INT64_MAX);
+  queue_tick(&queue, 3, 0);  // of three workers a client gets two
+  for (int i = 0; i < 5; i++) ofa[i] = request_of(a, INT64_MAX);
+  assert_true(queue_push(&queue, &ofa[0]) && queue_push(&queue, &ofa[1]) && queue_push(&queue, &ofa[2]));
+  expect(&ofa[0]);
+  expect(&ofa[1]);
+  expect(&ofa[2]);  // alone it gets all
+  assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
+  expect(&ofb);
+  expect(&late);
+  queue_done(&queue, a);
+  assert_true(queue_return(&queue, &late));
+  expect(&late);  // two of the other's still run
+  queue_done(&queue, a);
+  expect(&ofa[3]);
+  assert_true(queue_push(&queue, &ofa[4]));
+  queue_close(&queue);
+  expect(&ofa[4]);  // nobody else will come
+  expect(NULL);
+  clients_leave(&clients, a);
+  clients_leave(&clients, b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(addresses_and_users, open_clients, close_clients),
@@ -229,6 +256,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(request_is_not_refused_for_its_own_sake, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(shares_are_apart, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(clients_take_turns, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(while_others_are_served_one_worker_is_left_to_them, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(late_jobs_leave_the_others_their_turns, open_queue, close_queue),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
