@@ -137,6 +137,11 @@ class Connections(FaultCase):
     # Half of them may be one address's.
     ARGS = ("--max-connections", "8", "--idle-timeout-s", "90")
 
+    def tearDown(self):
+        # What the test has closed is not gone at once, and the operator's look needs a connection too.
+        wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "room for a connection")
+        super().tearDown()
+
     def refused(self, reply):
         self.assert_problem(reply, 429)
         self.assertEqual(reply.headers["Connection"], "close")
