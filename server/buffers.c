@@ -59,8 +59,7 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
   return NULL;
 }
 
-// Counts so many bytes as in use, and makes the room for them. False where the budget has none.
-static bool charge(struct buffers *buffers, size_t bytes) {
+bool buffers_charge(struct buffers *buffers, size_t bytes) {
   struct buffer *evicted = NULL;
   pthread_mutex_lock(&buffers->lock);
   bool fits = bytes <= buffers->budget - buffers->in_use;  // evicting is worth it only where it makes the room
@@ -74,7 +73,7 @@ static bool charge(struct buffers *buffers, size_t bytes) {
   return fits;
 }
 
-static void discharge(struct buffers *buffers, size_t bytes) {
+void buffers_discharge(struct buffers *buffers, size_t bytes) {
   pthread_mutex_lock(&buffers->lock);
   buffers->allocated -= bytes;
   buffers->in_use -= bytes;
@@ -95,9 +94,9 @@ static struct buffer *reuse(struct buffers *buffers, int tier) {
 // Of the pool or, where that has none, of the system.
 static struct buffer *obtain(struct buffers *buffers, int tier) {
   struct buffer *buffer = reuse(buffers, tier);
-  if (buffer || !charge(buffers, capacity_of(tier))) return buffer;
+  if (buffer || !buffers_charge(buffers, capacity_of(tier))) return buffer;
   buffer = allocate(buffers, tier);
-  if (!buffer) discharge(buffers, capacity_of(tier));
+  if (!buffer) buffers_discharge(buffers, capacity_of(tier));
   return buffer;
 }
 
@@ -147,19 +146,6 @@ void buffer_give(struct buffer *buffer) {
   buffers->in_use -= buffer->capacity;
   pthread_mutex_unlock(&buffers->lock);
   give_shares(buffers, client, share, capacity);  // last: who is granted a share must find the room
-}
-
-bool buffers_charge(struct buffers *buffers, struct client *client, size_t bytes, size_t mine, enum grant *grant) {
-  *grant = take_shares(buffers, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine);
-  if (*grant != GRANTED || charge(buffers, bytes)) return *grant == GRANTED;
-  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
-  *grant = OVER_SERVER_LIMIT;
-  return false;
-}
-
-void buffers_discharge(struct buffers *buffers, struct client *client, size_t bytes) {
-  discharge(buffers, bytes);
-  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
 }
 
 struct buffers_use buffers_use(struct buffers *buffers) {

@@ -52,10 +52,10 @@ VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client
                                           size_t mine, enum grant *grant);
 void buffer_give(struct buffer *buffer);
 
-// Memory that is not of the pool but counts as if it were: a job's scratch. `mine` of what the client holds is the same request's.
-VX_WARN_UNUSED bool buffers_charge(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
-                                   enum grant *grant);
-void buffers_discharge(struct buffers *buffers, struct client *client, size_t bytes);
+// Memory that is not of the pool but counts as if it were: the scratch of jobs that run. It is nobody's share, since no client
+// gets more than some workers.
+VX_WARN_UNUSED bool buffers_charge(struct buffers *buffers, size_t bytes);
+void buffers_discharge(struct buffers *buffers, size_t bytes);
 
 struct buffers_use {
   size_t budget, allocated, in_use;

@@ -113,6 +113,13 @@ void client_give(struct clients *clients, struct client *client, enum share shar
   pthread_mutex_unlock(&clients->lock);
 }
 
+int64_t client_held(struct clients *clients, const struct client *client, enum share share) {
+  pthread_mutex_lock(&clients->lock);
+  int64_t held = client->held[share];
+  pthread_mutex_unlock(&clients->lock);
+  return held;
+}
+
 struct clients_use clients_use(struct clients *clients) {
   struct clients_use use;
   pthread_mutex_lock(&clients->lock);

@@ -22,6 +22,7 @@ struct request;
 
 enum share {
   SHARE_CONNECTIONS,
+  SHARE_LINGERING,                                    // connections that are read on after an early answer
   SHARE_JOBS,                                         // requests whose body comes or whose job waits,
   SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,  // by what their job is for
   SHARE_BYTES,                                        // of bodies and answers
@@ -79,6 +80,8 @@ void clients_leave(struct clients *clients, struct client *client);
 VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
                                       int64_t mine);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);
+
+int64_t client_held(struct clients *clients, const struct client *client, enum share share);
 
 struct clients_use {
   int64_t present;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "server/clock.h"
+#include "server/log.h"
 #include "server/watcher.h"
 
 static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
@@ -20,18 +21,21 @@ static void uncount(struct watcher *watcher, struct peer *peer) {
   peer->counted = false;
 }
 
+// Among those of all clients it is one of the client that has the most.
 static struct peer *longest_idle(struct watcher *watcher, const struct client *client) {
   // A younger one may have a request on its way.
-  int64_t longest_ns = clock_ns() - idle_grace_ns;
+  int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
     if (!peer->open || !peer->counted || (client && peer->client != client)) continue;
-    if (atomic_load(&peer->phase) != PEER_IDLE) continue;
     int64_t since_ns = atomic_load(&peer->since_ns);
-    if (since_ns > longest_ns) continue;
+    if (atomic_load(&peer->phase) != PEER_IDLE || since_ns > youngest_ns) continue;
+    int64_t held = client_held(watcher->clients, peer->client, SHARE_CONNECTIONS);
+    if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
     longest = peer;
     longest_ns = since_ns;
+    most = held;
   }
   return longest;
 }
@@ -68,6 +72,7 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum p
   peer_write_failure(peer, kind,
                      kind == PROBLEM_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
                                                        : "all connections are in use");
+  log_event(LOG_DEBUG, "a connection is refused", "client", peer->address);
   peer->refused = !peer->tls && watcher->refused_count < REFUSED_PEERS;
   watcher->refused_count += peer->refused;
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
@@ -125,13 +130,14 @@ struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address
 
 // Keeps a second descriptor of the socket so that the library's close does not end the connection yet.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
-  if (watcher->lingering_count == LINGER_SLOTS) return;
+  if (client_take(watcher->clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
   int fd = dup(peer->fd);
+  if (fd < 0) client_give(watcher->clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
   // Where the reading side was shut from here an end of file says nothing about the client.
   bool shut = peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
   watcher->lingering[watcher->lingering_count++] =
-      (struct lingering){fd, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
+      (struct lingering){fd, peer->client, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
 }
 
 // With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.

@@ -121,13 +121,14 @@ static bool start(char *error, size_t error_size) {
                                   .send_timeout_ns = options->send_timeout_s * NS_PER_S,
                                   .upload_min_rate = options->upload_min_rate};
   const int64_t limits_of_shares[SHARES] = {[SHARE_CONNECTIONS] = options->max_connections,
+                                            [SHARE_LINGERING] = LINGER_SLOTS,
                                             [SHARE_JOBS] = options->queue_depth,
                                             [SHARE_SAMPLING_JOBS] = options->queue_depth,
                                             [SHARE_BYTES] = options->memory_budget_bytes,
                                             [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2};
   if (!raise_file_limit(error, error_size) || !devices_open(&server.devices, options, error, error_size)) return false;
   const struct device *device = devices_main(&server.devices);
-  if (!clients_init(&server.clients, options->max_connections, limits_of_shares)) {
+  if (!clients_init(&server.clients, options->max_connections + REFUSED_PEERS, limits_of_shares)) {
     snprintf(error, error_size, "clients: out of memory");
     return false;
   }

@@ -232,6 +232,13 @@ static double ready(struct server *server) { return atomic_load(&server->phase) 
 static double received(struct server *server) { return (double)get(&server->metrics.received_bytes); }
 static double sent(struct server *server) { return (double)get(&server->metrics.sent_bytes); }
 static double samples(struct server *server) { return (double)get(&server->metrics.samples); }
+static double clients_present(struct server *server) { return (double)clients_use(&server->clients).present; }
+static double gate_depth(struct server *server) { return (double)gate_waiting(&server->gate); }
+static void write_places(struct server *server, const char *name, struct text *out) {
+  struct clients_use use = clients_use(&server->clients);
+  for (int lanes = 0; lanes < VX_LANE_USES; lanes++)
+    write_labelled(out, name, "lanes", lane_use_names[lanes], (unsigned long long)use.held[SHARE_JOBS + lanes]);
+}
 static double queue_limit(struct server *server) { return (double)server->options.queue_depth; }
 static double active(struct server *server) { return (double)atomic_load(&server->requests.active); }
 static double connections(struct server *server) { return (double)atomic_load(&server->watcher.connections); }
@@ -277,16 +284,18 @@ static const struct family {
      "Where the time of answered jobs went; send is beyond the total, and of those that were sent.", write_stages,
      NULL},
     {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by the lanes they are for.", write_depth, NULL},
-    {"voxeld_queue_limit", "gauge", "Jobs that may wait, for each kind of lanes.", NULL, queue_limit},
+    {"voxeld_queue_places", "gauge", "Places taken: requests that come in or wait for a worker.", write_places, NULL},
+    {"voxeld_queue_limit", "gauge", "Places that there are, for each kind of lanes.", NULL, queue_limit},
+    {"voxeld_gate_waiting", "gauge", "Requests that wait for others of their own client.", NULL, gate_depth},
+    {"voxeld_clients", "gauge", "Clients that have a connection or a request.", NULL, clients_present},
     {"voxeld_workers", "gauge", "Workers that take jobs, by what their lanes are for.", write_workers, NULL},
     {"voxeld_jobs_running", "gauge", "Jobs on a lane now, by what the lane is for.", write_running, NULL},
     {"voxeld_requests_active", "gauge", "Requests with a body under way, a job, or its answer.", NULL, active},
     {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
-    {"voxeld_connections_ended_total", "counter",
-     "Ended connections by reason: usual, a timeout, a failed upload, in a request's head, before any, no room.",
-     write_ended, NULL},
-    {"voxeld_buffer_bytes", "gauge", "Memory of bodies and answers, in use and kept for reuse.", write_buffers, NULL},
+    {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
+    {"voxeld_buffer_bytes", "gauge", "Memory of bodies, answers and large jobs, in use and kept for reuse.",
+     write_buffers, NULL},
     {"voxeld_buffer_budget_bytes", "gauge", "What that memory may become.", NULL, budget},
     {"voxeld_log_lines_dropped_total", "counter", "Lines of the log that its reader was too slow for.", NULL, dropped},
     {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},

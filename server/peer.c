@@ -72,7 +72,6 @@ void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *d
 
 void peer_probe(struct peer *peer) {
   static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  if (peer->tls) atomic_store(&peer->gone, true);  // with TLS no client closes one half only
   if (peer->tls || peer->probed || !peer->takes_interim || !peer_move(peer, PEER_JOB, PEER_PROBED)) return;
   (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   peer->probed = true;

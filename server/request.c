@@ -71,9 +71,7 @@ static bool buffer_granted(struct request *request, enum grant grant, const char
 }
 
 // Bytes of memory that it holds.
-static size_t holding(const struct request *request) {
-  return (request->input ? request->input->capacity : 0) + request->scratch_bytes;
-}
+static size_t holding(const struct request *request) { return request->input ? request->input->capacity : 0; }
 
 bool request_take_place(struct request *request) {
   struct clients *clients = &request->server->clients;
@@ -111,21 +109,19 @@ void request_give_input(struct request *request) {
 
 bool request_take_scratch(struct request *request, size_t bytes) {
   struct buffers *buffers = &request->server->buffers;
-  size_t mine = holding(request);
-  if (bytes > buffers->budget - mine)
+  size_t left = buffers->budget - holding(request);
+  if (bytes > left)
     return problem_set(&request->problem, PROBLEM_IMPOSSIBLE, NULL,
                        "the job would work in %zu bytes of memory; memory_budget_bytes leaves %zu beside its body",
-                       bytes, buffers->budget - mine);
-  enum grant grant = GRANTED;
-  if (!buffers_charge(buffers, request->client, bytes, mine, &grant))
-    return buffer_granted(request, grant, "scratch", bytes);
+                       bytes, left);
+  if (!buffers_charge(buffers, bytes)) return buffer_granted(request, OVER_SERVER_LIMIT, "scratch", bytes);
   request->scratch_bytes = bytes;
   request->problem.kind = PROBLEM_NONE;  // it was asked for more before
   return true;
 }
 
 void request_give_scratch(struct request *request) {
-  if (request->scratch_bytes) buffers_discharge(&request->server->buffers, request->client, request->scratch_bytes);
+  buffers_discharge(&request->server->buffers, request->scratch_bytes);
   request->scratch_bytes = 0;
 }
 

@@ -50,6 +50,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
 
 static void end_lingering(struct watcher *watcher, int index) {
   close(watcher->lingering[index].fd);
+  client_give(watcher->clients, watcher->lingering[index].client, SHARE_LINGERING, 1);
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 

@@ -33,6 +33,7 @@ struct watcher_limits {
 
 struct lingering {
   int fd;
+  struct client *client;
   bool shut;  // its reading side was shut from here
   int64_t until_ns;
   int64_t bytes_left;
