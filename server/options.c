@@ -74,9 +74,8 @@ static const struct option options_table[] = {
     {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
      "threads of each listener, which read requests and send answers"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that come in or wait for a worker, and as many that are to sample; one more is answered 503, before "
-     "that a client "
-     "with its share of them 429"},
+     "requests that come in or wait for a worker, and as many that are to sample; past it 503, past a client's share "
+     "429"},
     {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
      "requests of one client that are in hand at the same time while others are served; its next ones wait; 0 = any "
      "number"},

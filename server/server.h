@@ -1,6 +1,6 @@
 // The daemon as one value: what main sets up and every part of server/ reaches.
 //
-// Immutable after start but for the parts that lock themselves and `phase`.
+// Immutable after start but for the parts that lock themselves, the atomics, and `presets`, which has a lock of its own.
 #ifndef VOXELD_SERVER_H
 #define VOXELD_SERVER_H
 
