@@ -1,7 +1,8 @@
 // A library to preload into the daemon (LD_PRELOAD): one call that needs memory, a thread or a descriptor fails when it is asked to.
 //
 // $VOXELD_OOM names a file of one struct control, shared with the test. Calls of each kind are counted, of all threads together; the
-// one whose number is `fail_at` fails as if the system had no more, that one alone.
+// one whose number is `fail_at` fails as if the system had no more, that one alone. They count from main on: what comes before, in the
+// start of libraries such as CUDA's, is not the daemon's.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,13 +27,31 @@ struct control {
 };
 static struct control *control;
 
-__attribute__((constructor)) static void share_control(void) {
+static void share_control(void) {
   const char *path = getenv("VOXELD_OOM");
   int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
   if (fd < 0) return;
   void *memory = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (memory != MAP_FAILED) control = memory;
+}
+
+// What the C library runs main by; it has run the constructors of all libraries and of the program first.
+typedef int main_function(int argc, char **argv, char **environment);
+static main_function *daemon_main;
+
+static int begin(int argc, char **argv, char **environment) {
+  share_control();
+  return daemon_main(argc, argv, environment);
+}
+
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+int __libc_start_main(main_function *main, int argc, char **argv, void (*init)(void), void (*fini)(void),
+                      void (*linker_fini)(void), void *stack_end) {
+  int (*start)(main_function *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+  *(void **)&start = dlsym(RTLD_NEXT, "__libc_start_main");
+  daemon_main = main;
+  return start(begin, argc, argv, init, fini, linker_fini, stack_end);
 }
 
 static int fails(enum kind kind, int error) {

@@ -464,15 +464,6 @@ class UnixSockets(unittest.TestCase):
             client.sendall(head("GET", target))
             return client.recv(65536)
 
-    def test_a_listener_whose_connections_are_all_taken_leaves_the_others_theirs(self):
-        path = str(self.folder / "sock")
-        with Daemon("--max-connections", "8", "--listen", f"unix:{path},127.0.0.1:0") as daemon:
-            taken = [daemon.socket() for _ in range(10)]
-            wait_until(lambda: b'"open":5,"limit":8' in self.ask(path, "/v1/status"), "four of them, and the asking one")
-            self.assertIn(b" 200 ", self.ask(path))
-            for connection in taken:
-                connection.close()
-
     def test_clients_with_long_names_of_their_own(self):
         path = str(self.folder / "sock")
         with Daemon("--listen", f"unix:{path},127.0.0.1:0"):

@@ -101,7 +101,7 @@ class Queue(FaultCase):
 
     def test_full_for_samples_is_not_full_for_voxels(self):
         first = begin(self.daemon)
-        second = Raw(self.daemon).send(post(rows(100), SHORT))
+        second = Raw(self.daemon, source="127.0.0.2").send(post(rows(100), SHORT))
         wait_until(lambda: waiting(self.daemon) == 1, "a sampling that waits")
         for path in (SHORT, VOXELIZE + "&fps=3"):
             self.assertIn("queue-full", self.assert_problem(self.daemon.post(path, rows(100)), 503)["type"])
@@ -118,7 +118,7 @@ class Memory(FaultCase):
 
     def test_bodies_to_be_sampled_leave_half_to_others(self):
         body = many_rows(80_000)[: self.MEGABYTE - 48]
-        held = [Raw(self.daemon).send(post(body, SHORT)[:-1000]) for _ in range(4)]
+        held = [Raw(self.daemon, source=f"127.0.0.{n}").send(post(body, SHORT)[:-1000]) for n in range(2, 6)]
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] == 4 * self.MEGABYTE, "four bodies")
         for path in (SHORT, VOXELIZE + "&fps=3"):
             self.assertIn("memory-full", self.assert_problem(self.daemon.post(path, body), 503)["type"])

@@ -264,7 +264,6 @@ refused_to_start() {
   refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0"
   refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0" --check-config
   refused_to_start expected --listen 127.0.0.1:0,
-  refused_to_start max_connections --listen 127.0.0.1:0,127.0.0.1:0 --max-connections 8 --io-threads 5
 }
 
 @test "--unix-mode is the mode of Unix sockets from their beginning" {

@@ -336,7 +336,7 @@ queued_or_running() {
   grep -q '^voxeld_jobs_running{lanes="voxelize"} ' "$body"
   grep -q '^voxeld_jobs_running{lanes="sample"} ' "$body"
   ask /v1/status
-  is "$(json 'd["workers"]["count"], d["sampling_workers"]["count"], d["sampling_queue"]["limit"]')" '(1, 1, 64)'
+  is "$(json 'd["workers"]["count"], d["sampling_workers"]["count"], d["sampling_queue"]["limit"]')" '(1, 1, 1024)'
 }
 
 @test "a preset may sample, and its sampling be turned off" {
