@@ -30,7 +30,7 @@ class Metrics(dict):
 
 
 class Counted(FaultCase):
-    ARGS = ("--workers", "2", "--sampling-workers", "1", "--max-body-bytes", str(16 * MB))
+    ARGS = ("--workers", "2", "--sampling-workers", "1", "--sampling-streams", "1", "--max-body-bytes", str(16 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
     def setUp(self):
