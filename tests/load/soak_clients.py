@@ -113,9 +113,9 @@ class Client:
             pieces.append(b"%x\r\n%b\r\n" % (len(piece), piece))
         return [*pieces, b"0\r\n\r\n"]
 
-    def read(self, connection, endpoint):
-        """One whole answer, counted as the daemon counts its own (the library's have no request id)."""
-        reply = connection.read()
+    def read(self, connection, endpoint, interim=False):
+        """One whole answer, counted as the daemon counts its own (the library's have no request id). A 100 may come before it."""
+        reply = connection.read() if interim else connection.read_final()
         if "X-Request-Id" in reply.headers:
             with self.lock:
                 self.tally.answers[endpoint, reply.status] += 1
@@ -220,7 +220,7 @@ class Client:
         try:
             lines = (f"Content-Length: {len(request.body)}", "Expect: 100-continue")
             connection.send(head("POST", request.path, *lines))
-            reply = self.read(connection, request.endpoint)
+            reply = self.read(connection, request.endpoint, interim=True)
             if reply.status == 100:
                 connection.send(request.body)
                 reply = self.read(connection, request.endpoint)
