@@ -310,12 +310,9 @@ class TlsUploads(TlsCase):
 
     def test_pipelined_requests(self):
         for body in (rows(4), tiled_rows(300_000)):
-            connection = self.raw()
-            sender = threading.Thread(target=connection.send, args=(post(body) * 5,))
-            sender.start()
+            connection = self.raw().send(post(body) * 5)
             for _ in range(5):
                 self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], len(body) // ROW)
-            sender.join(PATIENCE)
 
     def test_keep_alive_and_large_answers(self):
         connection = self.daemon.connection()

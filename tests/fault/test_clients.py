@@ -135,7 +135,7 @@ class Gone(FaultCase):
 
 class Connections(FaultCase):
     # Half of them may be one address's.
-    ARGS = ("--max-connections", "8", "--idle-timeout-s", "90")
+    ARGS = ("--max-connections", "16", "--idle-timeout-s", "90")
 
     def tearDown(self):
         # What the test has closed is not gone at once, and the operator's look needs a connection too.
@@ -151,17 +151,17 @@ class Connections(FaultCase):
         return [self.raw(source=source).send(head("POST", VOXELIZE, "Content-Length: 160") + b"x") for _ in range(number)]
 
     def test_clients_own_connections_are_too_many(self):
-        busy = self.begin(4)  # where the operator's last one is still there, it is one less
-        wait_until(lambda: self.daemon.status()["requests"]["active"] >= 3, "uploads under way")
+        busy = self.begin(8)  # where the operator's last ones are still there, it is fewer
+        wait_until(lambda: self.daemon.status()["requests"]["active"] >= 6, "uploads under way")
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 429, "a 429")
         self.refused(self.exchange(post(tiled_rows(MB))))  # read to its end, so that the answer is not lost
         self.assertEqual(self.daemon.get("/healthz", source="127.0.0.2").status, 200)
-        for connection in busy[:3]:
+        for connection in busy[:6]:
             connection.send(bytes(159))
             self.assert_voxels(connection.read())
 
     def test_all_connections_are_in_use(self):
-        busy = [self.begin(1, f"127.0.0.{n}")[0] for n in range(2, 10)]
+        busy = [self.begin(1, f"127.0.0.{n}")[0] for n in range(2, 18)]
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 503, "a 503")
         busy.pop().close()
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "a 200")
@@ -169,13 +169,13 @@ class Connections(FaultCase):
             connection.close()
 
     def test_idle_connections_make_room_for_new_ones(self):
-        for number in range(20):
+        for number in range(40):
             self.raw().send(head("GET", "/healthz")[: number % 10])
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "a 200")
 
     def test_limit_reached_then_freed(self):
         for _ in range(5):
-            occupying = [Raw(self.daemon) for _ in range(20)]
+            occupying = [Raw(self.daemon) for _ in range(40)]
             for connection in occupying:
                 connection.close()
             wait_until(lambda: self.daemon.status()["connections"]["open"] <= 4, "the ends")
