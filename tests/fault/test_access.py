@@ -332,7 +332,7 @@ class TlsUploads(TlsCase):
         connection = self.raw().send(post(rows(4)))
         connection.finish_sending()
         with contextlib.suppress(Closed, ssl.SSLError):
-            self.assert_voxels(connection.read())
+            self.assert_voxels(connection.read_final())
 
 
 class TlsDeadlines(TlsCase):

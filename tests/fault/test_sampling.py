@@ -65,7 +65,7 @@ class Gone(FaultCase):
         for path in (SHORT, VOXELIZE + "&fps=3"):
             client = self.raw().send(post(rows(2000), path))
             client.finish_sending()
-            reply = client.read()
+            reply = client.read_final()
             self.assertEqual(reply.status, 200, reply)
             self.assertTrue(client.ended())
 

@@ -262,7 +262,7 @@ class Malformed(FaultCase):
             statuses = []
             try:
                 while True:
-                    statuses.append(connection.read().status)
+                    statuses.append(connection.read_final().status)
             except (Closed, ValueError, IndexError):  # the library may say the head of its own error twice
                 return statuses
 

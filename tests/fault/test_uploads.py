@@ -163,13 +163,13 @@ class Uploads(FaultCase):
         for body in (b"", rows(4), tiled_rows(2 * MB)):
             connection = self.raw().send(post(body))
             connection.finish_sending()
-            self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], len(body) // ROW)
+            self.assertEqual(self.assert_voxels(connection.read_final())["points"]["received"], len(body) // ROW)
             self.assertTrue(connection.ended())
 
     def test_half_closed_client_gets_its_error(self):
         connection = self.raw().send(post(tiled_rows(MB), VOXELIZE + "&order=x"))
         connection.finish_sending()
-        self.assert_problem(connection.read(), 400, "order")
+        self.assert_problem(connection.read_final(), 400, "order")
 
 
 class Deadlines(FaultCase):
