@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +22,6 @@ struct presets {
   size_t count;
   struct preset *item[MAX_PRESETS];  // sorted by name
 };
-
-__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(error, size, format, arguments);
-  va_end(arguments);
-  return false;
-}
 
 // A JSON value in the spelling of the query: numbers and strings as they are, arrays with commas.
 static bool value_text(const json_t *value, struct text *out) {
@@ -59,26 +50,27 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
     struct text text = text_over(memory, sizeof memory);
     struct problem problem;
     if (strcmp(name, "preset") == 0 || !value_text(value, &text) || !text_complete(&text))
-      return fail(error, error_size, "preset %s: %s cannot stand in a preset in this form", preset->name, name);
+      return error_set(error, error_size, "preset %s: %s cannot stand in a preset in this form", preset->name, name);
     if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
-      return fail(error, error_size, "preset %s: %s", preset->name, problem.detail);
+      return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   }
   // The preset's own name is what its requests will show; a preset that cannot be used is found here, not by a client.
   struct problem problem;
   struct job_request *request = &preset->request;
   if (!job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
       !job_request_finish(request, &problem))
-    return fail(error, error_size, "preset %s: %s", preset->name, problem.detail);
+    return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   return true;
 }
 
 static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
   if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != 2)
-    return fail(error, error_size, "preset %s: expected an object of \"description\" and \"parameters\"", preset->name);
+    return error_set(error, error_size, "preset %s: expected an object of \"description\" and \"parameters\"",
+                     preset->name);
   if (json_string_length(description) >= sizeof preset->description)
-    return fail(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
-                sizeof preset->description - 1);
+    return error_set(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
+                     sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
   job_request_init(&preset->request, JOB_VOXELIZE);
   return set_parameters(preset, parameters, error, error_size);
@@ -90,13 +82,13 @@ struct preset *preset_parse(const char *name, const char *json, size_t size, cha
   json_t *root = json_read(json, size, &where);
   bool good = false;
   if (!preset)
-    fail(error, error_size, "preset %s: out of memory", name);
+    error_set(error, error_size, "preset %s: out of memory", name);
   else if (strlen(name) == 0 || strlen(name) >= sizeof preset->name)
-    fail(error, error_size, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
+    error_set(error, error_size, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
   else if (!root && where.line < 0)
-    fail(error, error_size, "preset %s: %s", name, where.text);
+    error_set(error, error_size, "preset %s: %s", name, where.text);
   else if (!root)
-    fail(error, error_size, "preset %s: line %d: %s", name, where.line, where.text);
+    error_set(error, error_size, "preset %s: line %d: %s", name, where.line, where.text);
   else {
     snprintf(preset->name, sizeof preset->name, "%s", name);
     good = fill_preset(preset, root, error, error_size);
@@ -120,7 +112,7 @@ static bool presets_put(struct presets *presets, struct preset *preset, char *er
   } else {
     if (presets->count == MAX_PRESETS) {
       preset_free(preset);
-      return fail(error, error_size, "more than %d presets", MAX_PRESETS);
+      return error_set(error, error_size, "more than %d presets", MAX_PRESETS);
     }
     memmove(&presets->item[at + 1], &presets->item[at], (presets->count - at) * sizeof *presets->item);
     presets->count++;
@@ -144,12 +136,12 @@ static bool put_file(struct presets *presets, const char *directory, const char 
   char *json = malloc(MAX_FILE);
   bool good = false;
   if (!stream || !json) {
-    fail(error, error_size, "%s: %s", path, strerror(errno));
+    error_set(error, error_size, "%s: %s", path, strerror(errno));
   } else {
     size_t size = fread(json, 1, MAX_FILE, stream);
     good = size < MAX_FILE && !ferror(stream)
                ? put_text(presets, name, json, size, error, error_size)
-               : fail(error, error_size, "%s: unreadable, or over %d bytes", path, MAX_FILE - 1);
+               : error_set(error, error_size, "%s: unreadable, or over %d bytes", path, MAX_FILE - 1);
   }
   free(json);
   if (stream) fclose(stream);
@@ -158,7 +150,7 @@ static bool put_file(struct presets *presets, const char *directory, const char 
 
 static bool put_directory(struct presets *presets, const char *directory, char *error, size_t error_size) {
   DIR *stream = opendir(directory);
-  if (!stream) return fail(error, error_size, "presets directory %s: %s", directory, strerror(errno));
+  if (!stream) return error_set(error, error_size, "presets directory %s: %s", directory, strerror(errno));
   bool good = true;
   for (const struct dirent *entry; good && (entry = readdir(stream));) {
     size_t length = strlen(entry->d_name);
@@ -172,7 +164,7 @@ static bool put_directory(struct presets *presets, const char *directory, char *
 struct presets *presets_load(const char *directory, char *error, size_t error_size) {
   struct presets *presets = calloc(1, sizeof *presets);
   if (!presets) {
-    fail(error, error_size, "presets: out of memory");
+    error_set(error, error_size, "presets: out of memory");
     return NULL;
   }
   bool good = true;

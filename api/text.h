@@ -38,4 +38,7 @@ void text_float(struct text *text, float value);
 // Nanoseconds as microseconds with one decimal, the unit of the metadata's timing.
 void text_microseconds(struct text *text, int64_t nanoseconds);
 
+// Writes why something is refused into the caller's `error`, and returns false, so that a refusal is one statement.
+__attribute__((format(printf, 3, 4))) bool error_set(char *error, size_t size, const char *format, ...);
+
 #endif

@@ -2,7 +2,6 @@
 #include "server/options.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,14 +105,6 @@ static const struct option options_table[] = {
 };
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 
-__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(error, size, format, arguments);
-  va_end(arguments);
-  return false;
-}
-
 static const struct option *find_option(const char *name, size_t length) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const char *own = options_table[i].name;
@@ -159,7 +150,7 @@ static bool set_option(struct options *options, const struct option *option, con
   if (read_value(option, value, (char *)options + option->offset)) return true;
   char allowed[128];
   allowed_text(option, allowed, sizeof allowed);
-  return fail(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
+  return error_set(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
 }
 
 // ---- sources ----------------------------------------------------------------------------------------------------------
@@ -175,8 +166,8 @@ static bool read_object(struct options *options, const char *path, json_t *root,
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
     const char *text = json_is_string(value) ? json_string_value(value) : json_is_integer(value) ? number : NULL;
     if (!option || strcmp(key, "config") == 0)
-      return fail(error, error_size, "%s: there is no option '%.80s'", path, key);
-    if (!text) return fail(error, error_size, "%s: %s must be a string or a whole number", path, key);
+      return error_set(error, error_size, "%s: there is no option '%.80s'", path, key);
+    if (!text) return error_set(error, error_size, "%s: %s must be a string or a whole number", path, key);
     if (!set_option(options, option, text, path, error, error_size)) return false;
   }
   return true;
@@ -187,10 +178,10 @@ static bool read_file(struct options *options, char *error, size_t error_size) {
   memcpy(path, options->config, sizeof path);
   json_error_t where;
   json_t *root = json_read_file(path, &where);
-  if (!root && where.line < 0) return fail(error, error_size, "%s", where.text);
-  if (!root) return fail(error, error_size, "%s: line %d: %s", path, where.line, where.text);
+  if (!root && where.line < 0) return error_set(error, error_size, "%s", where.text);
+  if (!root) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
   bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)
-                                   : fail(error, error_size, "%s: expected one JSON object", path);
+                                   : error_set(error, error_size, "%s: expected one JSON object", path);
   json_decref(root);
   return good;
 }
@@ -253,9 +244,9 @@ static bool read_arguments(struct options *options, int argc, char **argv, bool 
     const char *equals = strchr(argument, '=');
     size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
     const struct option *option = length ? find_option(argument + 2, length) : NULL;
-    if (!option) return fail(error, error_size, "there is no option '%.80s'; see --help", argument);
+    if (!option) return error_set(error, error_size, "there is no option '%.80s'; see --help", argument);
     const char *value = value_of(option, argc, argv, &i);
-    if (!value) return fail(error, error_size, "%s needs a value", argument);
+    if (!value) return error_set(error, error_size, "%s needs a value", argument);
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
     if (!set_option(options, option, value, "command line", error, error_size)) return false;
   }
@@ -286,31 +277,31 @@ bool mode_read(const char *text, unsigned *mode) {
 static bool check_access(const struct options *options, char *error, size_t error_size) {
   unsigned mode;
   if (!mode_read(options->unix_mode, &mode))
-    return fail(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
-                options->unix_mode);
+    return error_set(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
+                     options->unix_mode);
   if (!options->tls_cert[0] != !options->tls_key[0])
-    return fail(error, error_size, "tls_cert and tls_key need each other");
+    return error_set(error, error_size, "tls_cert and tls_key need each other");
   if (options->tls_client_ca[0] && !options->tls_cert[0])
-    return fail(error, error_size, "tls_client_ca needs tls_cert and tls_key");
+    return error_set(error, error_size, "tls_client_ca needs tls_cert and tls_key");
   return true;
 }
 
 static bool check(const struct options *options, char *error, size_t error_size) {
   struct device_list devices;
   if (!device_list_read(options->devices, &devices))
-    return fail(error, error_size,
-                "devices is '%.80s'; allowed: all, or numbers below %d with commas between, each once",
-                options->devices, MAX_DEVICES);
+    return error_set(error, error_size,
+                     "devices is '%.80s'; allowed: all, or numbers below %d with commas between, each once",
+                     options->devices, MAX_DEVICES);
   if (options->idle_timeout_s <= options->upload_timeout_s)
-    return fail(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
-                (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
+    return error_set(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
+                     (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
   // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a larger
   // buffer while the smaller is still there. What its job works in depends on its parameters, and is known only then.
   int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
   int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);
   if (options->memory_budget_bytes < needed)
-    return fail(
+    return error_set(
         error, error_size,
         "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each taking the next power of two, "
         "need %lld",
@@ -326,7 +317,7 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
   if (argc > 1 && strcmp(argv[1], "--new-token") == 0) {
     *action = ACTION_NEW_TOKEN;
     options->new_token = argv[2];
-    return argc == 3 || fail(error, error_size, "expected voxeld --new-token NAME");
+    return argc == 3 || error_set(error, error_size, "expected voxeld --new-token NAME");
   }
   for (int i = 1; i < argc; i++)
     if (action_of(argv[i], action) && *action != ACTION_PRINT_CONFIG && *action != ACTION_CHECK_CONFIG) return true;

@@ -168,8 +168,8 @@ static void uncount_active(struct request *request) {
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct server *server = request->server;
   bool early = false;
-  count(
-      request);  // before the phase is looked at: a drain that misses the count refuses the request, so none falls between
+  // Before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
+  count(request);
   bool admitted = request_admit(request, method, path, &early);
   bool job = route_job(request->endpoint) != JOB_KINDS;
   if (!admitted || !job) uncount_active(request);

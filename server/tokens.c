@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "api/text.h"
 
 enum { SUM = 32, HEX = 2 * SUM, LONGEST_TOKEN = 512, LARGEST_FILE = 1 << 20, RANDOM = 32 };
 static const char sum_prefix[] = "sha256:", token_prefix[] = "vxt_";
@@ -24,14 +25,6 @@ struct tokens {
   size_t count;
   struct token rows[];
 };
-
-__attribute__((format(printf, 3, 4))) static bool fail(char *error, size_t size, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(error, size, format, arguments);
-  va_end(arguments);
-  return false;
-}
 
 static bool sum_of(const char *token, unsigned char sum[SUM]) {
   return gnutls_hash_fast(GNUTLS_DIG_SHA256, token, strlen(token), sum) == 0;
@@ -94,7 +87,7 @@ static const char *read_line(struct tokens *tokens, struct piece line) {
 struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t error_size) {
   struct tokens *tokens = malloc(sizeof *tokens + TOKENS_MAX * sizeof *tokens->rows);
   if (!tokens) {
-    (void)fail(error, error_size, "out of memory");
+    (void)error_set(error, error_size, "out of memory");
     return NULL;
   }
   tokens->count = 0;
@@ -104,7 +97,7 @@ struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t e
     struct piece line = {text, newline ? newline : end};
     const char *fault = read_line(tokens, line);
     if (fault) {
-      (void)fail(error, error_size, "line %zu: %s", number, fault);
+      (void)error_set(error, error_size, "line %zu: %s", number, fault);
       tokens_free(tokens);
       return NULL;
     }
@@ -121,13 +114,13 @@ struct tokens *tokens_load(const char *path, bool *exposed, char *error, size_t 
   *exposed = false;
   if (stat(path, &status) != 0 || (!S_ISREG(status.st_mode) && (errno = EINVAL)) ||
       (status.st_size > LARGEST_FILE && (errno = EFBIG)) || gnutls_load_file(path, &text) != 0) {
-    (void)fail(error, error_size, "token_file %s: %s", path, strerror(errno));
+    (void)error_set(error, error_size, "token_file %s: %s", path, strerror(errno));
     return NULL;
   }
   *exposed = status.st_mode & S_IROTH;
   tokens = tokens_parse((const char *)text.data, text.size, reason, sizeof reason);
   gnutls_free(text.data);
-  if (!tokens) (void)fail(error, error_size, "token_file %s: %s", path, reason);
+  if (!tokens) (void)error_set(error, error_size, "token_file %s: %s", path, reason);
   return tokens;
 }
 
@@ -170,11 +163,11 @@ bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_S
   size_t hex_size = sizeof hex;
   const gnutls_datum_t bytes = {sum, SUM};
   if (!read_name((struct piece){name, name + strlen(name)}, sound))
-    return fail(error, error_size, "a token's name must have 1 to 64 letters, digits, '.', '_' or '-'");
+    return error_set(error, error_size, "a token's name must have 1 to 64 letters, digits, '.', '_' or '-'");
   bool made = gnutls_rnd(GNUTLS_RND_KEY, random, sizeof random) == 0 && write_token(random, token) &&
               sum_of(token, sum) && gnutls_hex_encode(&bytes, hex, &hex_size) == 0;
   gnutls_memset(random, 0, sizeof random);
-  if (!made) return fail(error, error_size, "GnuTLS gives no random bytes");
+  if (!made) return error_set(error, error_size, "GnuTLS gives no random bytes");
   snprintf(line, TOKEN_LINE_SIZE, "%s %s%s", sound, sum_prefix, hex);
   return true;
 }
