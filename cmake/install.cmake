@@ -7,8 +7,10 @@ install(FILES api/openapi.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld)
 install(FILES ${presets} DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld/presets)
 install(FILES README.md TYPE DOC)
 install(DIRECTORY docs/ TYPE DOC FILES_MATCHING PATTERN "*.md")
-install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 OPTIONAL)
-install(FILES api/c/voxeld_client.h TYPE INCLUDE OPTIONAL)
+install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+if(EXISTS ${CMAKE_SOURCE_DIR}/api/c/voxeld_client.h)
+  install(FILES api/c/voxeld_client.h TYPE INCLUDE)
+endif()
 
 # The rest depends on the prefix, which is known only then.
 install(CODE "set(voxeld_source [[${CMAKE_SOURCE_DIR}]])

@@ -1,0 +1,45 @@
+# The packages that `cpack --config BUILD/CPackConfig.cmake` makes, in BUILD/packages, of what is installed: a .deb, and a .tar.gz that runs
+# wherever it is unpacked. A build with CUDA says so in its version, so that the two kinds of packages cannot be taken for each other.
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/package_kind.cmake)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+set(package_version ${PROJECT_VERSION})
+set(package_backends "This build computes on the CPU.")
+if(VOXELD_CUDA_FOUND)
+  string(REGEX MATCH "^[0-9]+" cuda_major ${CMAKE_CUDA_COMPILER_VERSION})
+  string(APPEND package_version +cuda${cuda_major})
+  set(package_backends "This build computes on NVIDIA GPUs where their driver knows CUDA ${cuda_major}, and on the CPU elsewhere.")
+endif()
+if(NOT CPACK_PACKAGE_CONTACT)
+  set(CPACK_PACKAGE_CONTACT "voxeld maintainers <maintainers@voxeld.invalid>")
+endif()
+set(CPACK_PACKAGE_VENDOR voxeld)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "network service that turns point clouds into voxels")
+string(TOLOWER ${CMAKE_SYSTEM_NAME} system)
+set(CPACK_PACKAGE_FILE_NAME ${PROJECT_NAME}-${package_version}-${system}-${CMAKE_SYSTEM_PROCESSOR})
+
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_VERSION ${package_version})
+set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
+"voxeld takes raw float32 points of lidars over HTTP and answers with
+binary voxel tensors, and chooses farthest points of them, with the same
+bytes every time.
+${package_backends}")
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "systemd-standalone-sysusers | systemd-sysusers") # systemd is the latter too
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA)
+foreach(control conffiles postinst prerm postrm)
+  list(APPEND CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/packaging/debian/${control})
+endforeach()
+
+set(CPACK_SOURCE_GENERATOR "")
+include(CPack)
