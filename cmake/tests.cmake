@@ -75,6 +75,8 @@ foreach(flavour IN LISTS test_flavours) # a short one, so that the soak itself c
 endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
+voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
+voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 if(TEST oracle.scans) # all of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()
