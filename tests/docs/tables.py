@@ -1,6 +1,6 @@
-"""The service's own tables, as `voxeld --describe` prints them, and the Markdown rows that README.md shows of them.
+"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md and the manual page show of them.
 
-Run as a program it prints the Markdown, ready to be pasted.
+Run as a program it prints the Markdown and the rows of the manual page, ready to be pasted.
 """
 
 import json
@@ -62,6 +62,19 @@ def readme_table(name, tables):
     return row(*header), [row(*cells(entry)) for entry in tables[name]]
 
 
+def man_text(text):
+    """Text as groff takes it for what it is."""
+    return text.replace("\\", "\\e").replace("-", "\\-")
+
+
+def man_rows(tables):
+    """What follows .TP of each option in packaging/voxeld.8."""
+    return [
+        man_text(f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: {option['default'] or 'none'}.")
+        for option in tables["options"]
+    ]
+
+
 def normal(line):
     """A table row without alignment blanks."""
     return re.sub(r"\s*\|\s*", " | ", line.strip()).strip()
@@ -72,3 +85,4 @@ if __name__ == "__main__":
     for table in README_TABLES:
         header, rows = readme_table(table, described)
         print("", header, row(*["---"] * len(README_TABLES[table][0])), *rows, sep="\n")
+    print("", *(f".TP\n{text}" for text in man_rows(described)), sep="\n")

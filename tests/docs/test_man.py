@@ -1,0 +1,45 @@
+"""packaging/voxeld.8 shows every option as the program has it, and is sound to the programs that show it."""
+
+import re
+import shutil
+import subprocess
+import unittest
+
+from tables import ROOT, describe, man_rows, man_text, voxeld
+
+PATH = ROOT / "packaging" / "voxeld.8"
+PAGE = PATH.read_text(encoding="utf-8")
+
+
+def section(macro, title):
+    """The text from a heading to the next."""
+    return re.split(r"^\.S[HS] ", PAGE.split(f"\n.{macro} {title}\n")[1], flags=re.MULTILINE)[0]
+
+
+class Man(unittest.TestCase):
+    def test_options(self):
+        expected = man_rows(describe())
+        shown = [row.rstrip("\n") for row in section("SS", "Options of the service").split(".TP\n")[1:]]
+        for row in expected:
+            with self.subTest(f"in the program, not in voxeld.8: {row}"):
+                self.assertTrue(row in shown)
+        for row in shown:
+            with self.subTest(f"in voxeld.8, not in the program: {row}"):
+                self.assertTrue(row in expected)
+
+    def test_every_other_flag_of_the_program(self):
+        options = {"--" + option["name"].replace("_", "-") for option in describe()["options"]}
+        flags = set(re.findall(r"^  (--[a-z-]+)", voxeld("--help"), re.MULTILINE)) - options
+        self.assertTrue(flags)
+        for flag in sorted(flags):
+            with self.subTest(flag):
+                self.assertIn(man_text(flag), section("SH", "OPTIONS"))
+
+    @unittest.skipUnless(shutil.which("groff"), "there is no groff here")
+    def test_groff_has_nothing_to_say(self):
+        done = subprocess.run(["groff", "-man", "-ww", "-z", PATH], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
