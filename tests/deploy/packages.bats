@@ -12,7 +12,7 @@ scan=$BATS_FILE_TMPDIR/scan
 
 # What is missing here to make packages, if anything.
 missing() {
-  [[ -e $build/CPackConfig.cmake ]] || { echo 'a build tree'; return; }
+  [[ -e $build/CPackConfig.cmake ]] || { echo 'build tree'; return; }
   for tool in cmake cpack dpkg-shlibdeps file; do
     command -v $tool >/dev/null || { echo $tool; return; }
   done
