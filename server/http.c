@@ -5,12 +5,15 @@
 // The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
 #include "server/http.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <gnutls/abstract.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "server/clock.h"
 #include "server/listener.h"
@@ -177,14 +180,26 @@ bool http_start(struct server *server, char *error, size_t error_size) {
   return true;
 }
 
+// When the library stops it shuts its listening socket, and so what systemd holds of it. Under its number it finds another one then:
+// the socket goes on listening, and whoever connects waits for the next process.
+static void leave_to_systemd(int fd) {
+  int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (other < 0 || dup3(other, fd, O_CLOEXEC) < 0)
+    log_event(LOG_WARNING, "a socket of systemd ends with this process", "reason", strerror(errno));
+  if (other >= 0) close(other);
+}
+
 // The library dies of a request that it refuses by itself while it is being stopped: it then has no response to send. So nobody
-// may be there any more. A socket that systemd holds too must not be shut: there a moment is left in which one may come.
+// may be there any more, nor come.
 static void send_all_away(struct server *server) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};
   watcher_end_all(&server->watcher);
   for (int i = 0; i < server->listeners.count; i++) {
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->http[i], MHD_DAEMON_INFO_LISTEN_FD);
-    if (info && !server->listeners.at[i].handed_over) (void)shutdown(info->listen_fd, SHUT_RDWR);
+    if (info && server->listeners.at[i].handed_over)
+      leave_to_systemd(info->listen_fd);
+    else if (info)
+      (void)shutdown(info->listen_fd, SHUT_RDWR);
   }
   for (int waited = 0; atomic_load(&server->watcher.connections) > 0 && waited < 1000; waited++)
     nanosleep(&pause, NULL);

@@ -544,6 +544,26 @@ class Supervisor(unittest.TestCase):
         self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
         self.assertTrue(os.path.exists(path), "the socket's file is systemd's")
 
+    def test_sockets_handed_over_outlive_the_service(self):
+        path = str(self.folder / "sock")
+        tcp, unix = self.listener(socket.AF_INET, ("127.0.0.1", 0)), self.listener(socket.AF_UNIX, path)
+        clients = []
+        for _ in range(3):
+            process = self.activate([tcp, unix])
+            for address in (tcp.getsockname(), path):
+                client = self.enterContext(socket.socket(tcp.family if address != path else unix.family))
+                client.settimeout(PATIENCE)
+                client.connect(address)
+                client.sendall(head("GET", "/healthz"))
+                clients.append(client)
+            while clients:  # of the last time too: those that came while there was no service have waited in the socket
+                self.assertIn(b" 200 ", clients.pop().recv(4096))
+            process.terminate()
+            self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
+            client = self.enterContext(socket.create_connection(tcp.getsockname(), PATIENCE))
+            client.sendall(head("GET", "/healthz"))
+            clients.append(client)
+
     def refused(self, sockets, reason, *args):
         process = self.activate(sockets, *args)
         self.assertEqual(process.wait(PATIENCE), 2)
