@@ -3,9 +3,8 @@
 
 #include <stdlib.h>
 
-void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget,
-                  struct clients *clients) {
-  *buffers = (struct buffers){.backend = backend, .device = device, .budget = budget, .clients = clients};
+void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients) {
+  *buffers = (struct buffers){.devices = devices, .budget = budget, .clients = clients};
   pthread_mutex_init(&buffers->lock, NULL);
 }
 
@@ -19,17 +18,17 @@ static int tier_of(size_t size) {
 
 size_t buffer_capacity(size_t size) { return tier_of(size) == BUFFER_TIERS ? 0 : capacity_of(tier_of(size)); }
 
-static void release(struct buffers *buffers, struct buffer *list) {
+static void release(struct buffer *list) {
   while (list) {
     struct buffer *next = list->next;
-    buffers->backend->host_free(buffers->device, list->data, list->capacity);
+    list->device->backend->host_free(list->device->handle, list->data, list->capacity);
     free(list);
     list = next;
   }
 }
 
 void buffers_destroy(struct buffers *buffers) {
-  for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers, buffers->free[tier]);
+  for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers->free[tier]);
   pthread_mutex_destroy(&buffers->lock);
 }
 
@@ -52,8 +51,9 @@ static struct buffer *evict(struct buffers *buffers, size_t size) {
 static struct buffer *allocate(struct buffers *buffers, int tier) {
   struct buffer *buffer = malloc(sizeof *buffer);
   if (!buffer) return NULL;
-  *buffer = (struct buffer){.pool = buffers, .tier = tier, .capacity = capacity_of(tier)};
-  buffer->data = buffers->backend->host_alloc(buffers->device, buffer->capacity);
+  const struct device *device = devices_main(buffers->devices);
+  *buffer = (struct buffer){.pool = buffers, .device = device, .tier = tier, .capacity = capacity_of(tier)};
+  buffer->data = device->backend->host_alloc(device->handle, buffer->capacity);
   if (buffer->data) return buffer;
   free(buffer);
   return NULL;
@@ -69,7 +69,7 @@ bool buffers_charge(struct buffers *buffers, size_t bytes) {
     buffers->in_use += bytes;
   }
   pthread_mutex_unlock(&buffers->lock);
-  release(buffers, evicted);
+  release(evicted);
   return fits;
 }
 

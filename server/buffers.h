@@ -1,8 +1,8 @@
 // Memory for bodies and answers: tiers of sizes (powers of two from 64 KiB), each reused last in, first out, all under one budget,
 // of which each client has a share.
 //
-// Taking a buffer never blocks: it succeeds, or the request is refused. The memory is the backend's (pinned where it wants
-// that), so that a copy to a device needs no second copy on the host. Any thread; a taken buffer belongs to its taker.
+// Taking a buffer never blocks: it succeeds, or the request is refused. The memory is that of the device which does most of the
+// work then (pinned where it wants that), so that a copy to a device needs no second copy on the host. Any thread; a taken buffer belongs to its taker.
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 
@@ -12,6 +12,7 @@
 
 #include "kernels/kernels.h"
 #include "server/clients.h"
+#include "server/devices.h"
 
 enum { BUFFER_SMALLEST = 16, BUFFER_TIERS = 22 };  // tiers of 2^16 .. 2^37 bytes
 
@@ -19,9 +20,10 @@ struct buffers;
 
 struct buffer {
   struct buffers *pool;
-  struct buffer *next;    // in its tier's free list
-  struct client *client;  // who holds it
-  enum share share;       // what it counts as
+  struct buffer *next;          // in its tier's free list
+  struct client *client;        // who holds it
+  enum share share;             // what it counts as
+  const struct device *device;  // whose memory it is
   int tier;
   size_t capacity;
   char *data;  // 4096-byte aligned
@@ -29,8 +31,7 @@ struct buffer {
 
 struct buffers {
   pthread_mutex_t lock;
-  const struct vx_backend *backend;
-  struct vx_device *device;
+  const struct devices *devices;
   struct clients *clients;
   struct buffer *free[BUFFER_TIERS];
   size_t budget;
@@ -38,8 +39,7 @@ struct buffers {
   size_t in_use;
 };
 
-void buffers_init(struct buffers *buffers, const struct vx_backend *backend, struct vx_device *device, size_t budget,
-                  struct clients *clients);
+void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
 
 // What a buffer of `size` bytes takes from the budget; 0 where there is none so large.

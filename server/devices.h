@@ -17,6 +17,8 @@ struct device {
   struct vx_device *handle;
   int index;
   struct vx_description description;
+  atomic_llong running;   // jobs that its workers have now
+  atomic_llong answered;  // jobs that it did
   atomic_bool lost;
   char reason[256];  // why it was lost; does not change once `lost` is set
 };

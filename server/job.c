@@ -101,8 +101,9 @@ static bool failed(struct request *request, enum vx_status status, const struct 
 
 // ---- the lanes --------------------------------------------------------------------------------------------------------
 
-static enum vx_status run_on(struct request *request, const struct device *device, struct vx_lane *lane,
+static enum vx_status run_on(struct request *request, struct device *device, struct vx_lane *lane,
                              struct vx_error *error) {
+  request->device = device;
   request->answer.backend = device->backend->name;
   request->answer.device = device->description.name;
   return device->backend->run(lane, &request->job, error);
@@ -150,10 +151,10 @@ static enum vx_status run_lanes(struct request *request, struct worker *worker, 
 // ---- the job ----------------------------------------------------------------------------------------------------------
 
 static void count(struct request *request) {
-  bool on_gpu = request->answer.backend != vx_cpu_backend.name;
   struct vx_counts counts = request->job.counts;
   if (request->metadata_only) counts.sampled = 0;  // they were not chosen
-  metrics_job(&request->server->metrics, on_gpu, &counts, &request->answer);
+  atomic_fetch_add(&request->device->answered, 1);
+  metrics_job(&request->server->metrics, &counts, &request->answer);
 }
 
 static bool run(struct request *request, struct worker *worker) {

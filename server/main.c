@@ -127,12 +127,11 @@ static bool start(char *error, size_t error_size) {
                                             [SHARE_BYTES] = options->memory_budget_bytes,
                                             [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2};
   if (!raise_file_limit(error, error_size) || !devices_open(&server.devices, options, error, error_size)) return false;
-  const struct device *device = devices_main(&server.devices);
   if (!clients_init(&server.clients, options->max_connections + REFUSED_PEERS, limits_of_shares)) {
     snprintf(error, error_size, "clients: out of memory");
     return false;
   }
-  buffers_init(&server.buffers, device->backend, device->handle, (size_t)options->memory_budget_bytes, &server.clients);
+  buffers_init(&server.buffers, &server.devices, (size_t)options->memory_budget_bytes, &server.clients);
   gate_init(&server.gate, options->client_requests);
   // Samples take longer than waking up.
   int64_t awake_ns = server.devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
@@ -144,6 +143,7 @@ static bool start(char *error, size_t error_size) {
       !http_start(&server, error, error_size))
     return false;
   atomic_store(&server.phase, PHASE_READY);
+  const struct device *device = devices_main(&server.devices);
   struct log_line line;
   log_begin(&line, LOG_NOTICE, "listening");
   log_string(&line, "address", server.address);

@@ -64,8 +64,7 @@ const char *metrics_failure_name(enum vx_status status) {
 
 void metrics_rerun(struct metrics *metrics, enum vx_status status) { add(&metrics->reruns[status], 1); }
 
-void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts, const struct answer *answer) {
-  add(&metrics->jobs[on_gpu], 1);
+void metrics_job(struct metrics *metrics, const struct vx_counts *counts, const struct answer *answer) {
   add(&metrics->samples, counts->sampled);
   for (int i = 0; i < POINT_FATES; i++) add(&metrics->points[i], fate_count(&point_fates[i], counts));
   for (int i = 0; i < VOXEL_FATES; i++) add(&metrics->voxels[i], fate_count(&voxel_fates[i], counts));
@@ -186,15 +185,35 @@ static void write_gpus(struct server *server, const char *name, struct text *out
   write_labelled(out, name, "state", "lost", (unsigned long long)(server->devices.count - working));
 }
 
+// A family with a sample for each GPU.
+static void write_each_gpu(struct server *server, const char *name, struct text *out,
+                           long long (*value)(const struct device *gpu)) {
+  for (int i = 0; i < server->devices.count; i++) {
+    const struct device *gpu = &server->devices.gpu[i];
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(gpu));
+  }
+}
+
+static long long memory_of(const struct device *gpu) { return gpu->description.memory_bytes; }
+static long long running_of(const struct device *gpu) { return atomic_load(&gpu->running); }
+static long long answered_of(const struct device *gpu) { return atomic_load(&gpu->answered); }
+
 static void write_gpu_memory(struct server *server, const char *name, struct text *out) {
-  for (int i = 0; i < server->devices.count; i++)
-    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, server->devices.gpu[i].index,
-                (long long)server->devices.gpu[i].description.memory_bytes);
+  write_each_gpu(server, name, out, memory_of);
+}
+static void write_gpu_running(struct server *server, const char *name, struct text *out) {
+  write_each_gpu(server, name, out, running_of);
+}
+static void write_gpu_jobs(struct server *server, const char *name, struct text *out) {
+  write_each_gpu(server, name, out, answered_of);
 }
 
 static void write_jobs(struct server *server, const char *name, struct text *out) {
-  write_labelled(out, name, "backend", "cpu", get(&server->metrics.jobs[false]));
-  write_labelled(out, name, "backend", "cuda", get(&server->metrics.jobs[true]));
+  const struct devices *devices = &server->devices;
+  unsigned long long on_gpus = 0;
+  for (int i = 0; i < devices->count; i++) on_gpus += (unsigned long long)atomic_load(&devices->gpu[i].answered);
+  write_labelled(out, name, "backend", "cpu", (unsigned long long)atomic_load(&devices->cpu.answered));
+  write_labelled(out, name, "backend", "cuda", on_gpus);
 }
 
 static void write_reruns(struct server *server, const char *name, struct text *out) {
@@ -274,6 +293,8 @@ static const struct family {
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
     {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus, NULL},
     {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has.", write_gpu_memory, NULL},
+    {"voxeld_gpu_jobs_running", "gauge", "Jobs that each GPU's workers have now.", write_gpu_running, NULL},
+    {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
     {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns,
      NULL},

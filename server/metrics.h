@@ -34,7 +34,6 @@ struct metrics {
   atomic_uint_fast64_t aborted[ABORT_STAGES];                    // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
-  atomic_uint_fast64_t jobs[2];                     // on the CPU, on a GPU
   atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
   atomic_uint_fast64_t points[POINT_FATES];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
@@ -50,7 +49,7 @@ const char *metrics_abort_name(enum abort_stage stage);
 void metrics_unparsed(struct metrics *metrics, int status);
 void metrics_bytes(struct metrics *metrics, int64_t received, int64_t sent);
 // A job has run well; `answer` has its times.
-void metrics_job(struct metrics *metrics, bool on_gpu, const struct vx_counts *counts, const struct answer *answer);
+void metrics_job(struct metrics *metrics, const struct vx_counts *counts, const struct answer *answer);
 // Its answer was sent whole.
 void metrics_sent(struct metrics *metrics, int64_t ns);
 // A GPU failed a job with this status, and the CPU ran it instead.

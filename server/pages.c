@@ -49,6 +49,8 @@ static void write_device(const struct device *device, struct text *out) {
   text_json_string(out, description->name, strlen(description->name));
   text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"state\":\"%s\"",
               (long long)description->memory_bytes, description->compute_capability, lost ? "lost" : "working");
+  text_printf(out, ",\"running\":%lld,\"answered\":%lld", (long long)atomic_load(&device->running),
+              (long long)atomic_load(&device->answered));
   if (lost) {
     text_put(out, ",\"reason\":");
     text_json_string(out, device->reason, strlen(device->reason));

@@ -13,7 +13,11 @@ void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
 
 void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
 
-void queue_waiter_init(struct queue_waiter *waiter) { pthread_cond_init(&waiter->wake, NULL); }
+void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load) {
+  *waiter = (struct queue_waiter){.device = device, .load = load};
+  pthread_cond_init(&waiter->wake, NULL);
+}
+
 void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
 
 // ---- turns; with the lock held ----------------------------------------------------------------------------------------
@@ -72,19 +76,33 @@ static struct request *take_first(struct queue *queue, int64_t now_ns) {
   return request;
 }
 
+// Who of those that wait is to have the next job; NULL if nobody does.
+static struct queue_waiter *choose(const struct queue *queue) {
+  struct queue_waiter *best = queue->awake;
+  for (int device = 0; device < QUEUE_DEVICES; device++) {
+    struct queue_waiter *idle = queue->idle[device];
+    if (idle && (!best || atomic_load(idle->load) < atomic_load(best->load))) best = idle;
+  }
+  return best;
+}
+
+static void give(struct queue_waiter *waiter, struct request *request) {
+  if (request) atomic_fetch_add(waiter->load, 1);
+  atomic_store(&waiter->request, request);
+}
+
 // Gives what may run to those who wait.
 static void hand_over(struct queue *queue, int64_t now_ns) {
-  while (queue->awake || queue->idle) {
+  struct queue_waiter *waiter;
+  while ((waiter = choose(queue))) {
     struct request *request = take_first(queue, now_ns);
     if (!request) return;
-    if (queue->awake) {
-      atomic_store(&queue->awake->request, request);
+    give(waiter, request);
+    if (waiter == queue->awake) {
       queue->awake = NULL;
     } else {
-      struct queue_waiter *idle = queue->idle;
-      queue->idle = idle->next;
-      atomic_store(&idle->request, request);
-      pthread_cond_signal(&idle->wake);
+      queue->idle[waiter->device] = waiter->next;
+      pthread_cond_signal(&waiter->wake);
     }
   }
 }
@@ -104,16 +122,18 @@ bool queue_push(struct queue *queue, struct request *request) {
   return taken;
 }
 
-void queue_done(struct queue *queue, struct client *client) {
+void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client) {
+  atomic_fetch_sub(waiter->load, 1);
   pthread_mutex_lock(&queue->lock);
   client->jobs[queue->use].running--;
   pthread_mutex_unlock(&queue->lock);
 }
 
-bool queue_return(struct queue *queue, struct request *request) {
+bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct request *request) {
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
+    atomic_fetch_sub(waiter->load, 1);
     request->client->jobs[queue->use].running--;
     append(queue, request);
     hand_over(queue, clock_ns());
@@ -144,14 +164,14 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
 }
 
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
-  waiter->next = queue->idle;
-  queue->idle = waiter;
+  waiter->next = queue->idle[waiter->device];
+  queue->idle[waiter->device] = waiter;
   while (!atomic_load(&waiter->request) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
 }
 
 struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
-  atomic_store(&waiter->request, take_first(queue, clock_ns()));
+  give(waiter, take_first(queue, clock_ns()));
   if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
     wait_awake(queue, waiter);
   if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);
@@ -205,7 +225,9 @@ struct request *queue_take_all(struct queue *queue) {
 void queue_close(struct queue *queue) {
   pthread_mutex_lock(&queue->lock);
   queue->closed = true;
-  for (struct queue_waiter *waiter = queue->idle; waiter; waiter = waiter->next) pthread_cond_signal(&waiter->wake);
+  for (int device = 0; device < QUEUE_DEVICES; device++)
+    for (struct queue_waiter *waiter = queue->idle[device]; waiter; waiter = waiter->next)
+      pthread_cond_signal(&waiter->wake);
   pthread_mutex_unlock(&queue->lock);
 }
 

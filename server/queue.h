@@ -3,9 +3,11 @@
 // their way.
 //
 // A request in it belongs to the queue; whoever takes it out owns it. Any thread. It is bounded by the places that clients take
-// (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room. Of several workers that wait, the last to
-// have begun waiting gets the next request: it is the quickest to wake, and the others' processors may sleep on. One of them at a
-// time may wait awake for a moment: beside a GPU's job of 0.1 ms, waking a processor can take longer than the job.
+// (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room.
+//
+// Of the workers that wait, one whose device has the fewest jobs gets the next request. Among those it is the last to have begun
+// waiting: it is the quickest to wake, and the others' processors may sleep on. One at a time may wait awake for a moment: beside
+// a GPU's job of 0.1 ms, waking a processor can take longer than the job.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -16,6 +18,7 @@
 
 #include "kernels/kernels.h"
 #include "server/clients.h"
+#include "server/options.h"
 #include "server/recency.h"
 
 struct request;
@@ -25,15 +28,19 @@ struct queue_waiter {
   pthread_cond_t wake;
   _Atomic(struct request *) request;  // handed over
   struct queue_waiter *next;
+  int device;          // whose jobs it runs: below QUEUE_DEVICES
+  atomic_llong *load;  // jobs handed to that device and not done, of both queues
 };
+
+enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
 
 struct queue {
   pthread_mutex_t lock;
-  enum vx_lane_use use;         // whose jobs
-  struct client *first, *last;  // those with waiting jobs, in the order of their turns
-  struct queue_waiter *idle;    // a stack of those asleep
-  struct queue_waiter *awake;   // or NULL
-  int64_t awake_ns;             // how long one waits awake; 0: nobody does
+  enum vx_lane_use use;                      // whose jobs
+  struct client *first, *last;               // those with waiting jobs, in the order of their turns
+  struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: those asleep
+  struct queue_waiter *awake;                // or NULL
+  int64_t awake_ns;                          // how long one waits awake; 0: nobody does
   struct recency served;
   int64_t most;  // jobs of one client that run at the same time while others are served
   int64_t depth;
@@ -46,15 +53,15 @@ void queue_destroy(struct queue *queue);
 // False where the queue is closed: the request stays the caller's.
 VX_WARN_UNUSED bool queue_push(struct queue *queue, struct request *request);
 
-void queue_waiter_init(struct queue_waiter *waiter);
+void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load);
 void queue_waiter_destroy(struct queue_waiter *waiter);
 
 // Waits for a request; NULL once the queue is closed and empty.
 struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // The worker is done with a request of that client.
-void queue_done(struct queue *queue, struct client *client);
+void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client);
 // Or it leaves it to others. False where the queue is closed: the request stays the worker's.
-VX_WARN_UNUSED bool queue_return(struct queue *queue, struct request *request);
+VX_WARN_UNUSED bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct request *request);
 // To be called now and then, with the number of workers: others may have ceased to ask.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 

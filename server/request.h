@@ -73,6 +73,7 @@ struct request {
   bool counted_open, counted_active;  // in the pool's numbers
   int32_t voxel_counts[VX_MAX_CLOUDS];
   struct vx_job job;
+  struct device *device;  // that ran it last
   struct answer answer;
 
   // How it went.

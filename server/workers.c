@@ -50,11 +50,11 @@ static void *worker_main(void *argument) {
   struct request *request;
   while (stand_by(worker, workers) && (request = queue_pop(queue, &worker->waiter))) {
     // Its GPU may have been lost while it waited: then others do better.
-    if (!is_needed(worker, &server->devices) && queue_return(queue, request)) continue;
+    if (!is_needed(worker, &server->devices) && queue_return(queue, &worker->waiter, request)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
     request_run(request, worker);
     atomic_fetch_sub(&workers->running[worker->use], 1);
-    queue_done(queue, request->client);
+    queue_done(queue, &worker->waiter, request->client);
     request_resume(request);
   }
   return NULL;
@@ -91,7 +91,11 @@ static bool start_worker(struct worker *worker, char *error, size_t error_size) 
     close_lanes(worker);
     return false;
   }
-  queue_waiter_init(&worker->waiter);
+  struct devices *devices = &worker->server->devices;
+  if (worker->gpu)
+    queue_waiter_init(&worker->waiter, (int)(worker->gpu - devices->gpu), &worker->gpu->running);
+  else
+    queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.running);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));

@@ -32,11 +32,19 @@ static enum vx_status status_of(cudaError_t result) {
 
 #ifdef VOXELD_FAULTS
 extern "C" enum vx_status inject_next(void);  // tests/standin/inject.h: what a test wants this call to come to
+extern "C" bool inject_is_real(void);
+
+static __global__ void fault_kernel() { asm("trap;"); }
 
 static cudaError_t instead_of(cudaError_t result) {
   static const cudaError_t stands_for[] = {cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation,
                                            cudaErrorIllegalAddress};  // by vx_status
-  cudaError_t injected = stands_for[inject_next()];
+  enum vx_status wanted = inject_next();
+  if (wanted == VX_DEVICE_LOST && inject_is_real()) {
+    fault_kernel<<<1, 1>>>();
+    return cudaDeviceSynchronize();
+  }
+  cudaError_t injected = stands_for[wanted];
   return result == cudaSuccess ? injected : result;
 }
 #else

@@ -5,6 +5,7 @@ build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which c
 """
 
 import concurrent.futures
+import functools
 import os
 import pathlib
 import re
@@ -22,11 +23,18 @@ with open(voxeld_binary(), "rb") as program:
 STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
 
 
-def has_gpu():
-    return subprocess.run([voxeld_binary(), "--backend", "cuda", "--check-config"], capture_output=True).returncode == 0
+@functools.cache
+def real_gpus():
+    count = 0
+    while count < 2:
+        asked = [voxeld_binary(), "--backend", "cuda", "--devices", str(count), "--check-config"]
+        if subprocess.run(asked, capture_output=True).returncode:
+            break
+        count += 1
+    return count
 
 
-CAN_FAIL = b"VOXELD_INJECT" in PROGRAM and (STAND_IN or has_gpu())
+CAN_FAIL = b"VOXELD_INJECT" in PROGRAM and (STAND_IN or real_gpus() > 0)
 EVERYTHING = (
     VOXELIZE + "&feature=points,mean,pillar&max_points_per_voxel=4&outputs=voxel_coords,voxel_num_points,voxels,"
     "voxel_features,pillar_features,point_voxel_ids,voxel_point_mask"
@@ -54,7 +62,8 @@ class Devices(FaultCase):
         cls.right = [tensors(cls.daemon.post(EVERYTHING, body)) for body in BODIES]
 
     def devices(self):
-        return 2 if STAND_IN else 1
+        """How many there are: two stand-ins, or up to two real GPUs."""
+        return 2 if STAND_IN else min(2, real_gpus())
 
     def start(self, *args, inject=""):
         """A daemon with two stand-ins, or with the first real GPU, whose calls fail as told from now on."""
@@ -62,7 +71,7 @@ class Devices(FaultCase):
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
         env = {"VOXELD_INJECT": str(self.request), "VOXELD_STANDIN_DEVICES": "2"}
-        daemon = Daemon("--backend", "cuda", "--devices", "0,1" if STAND_IN else "0", *args, env=env)
+        daemon = Daemon("--backend", "cuda", "--devices", "0,1" if self.devices() == 2 else "0", *args, env=env)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
         if inject:
             self.inject(inject)
@@ -117,12 +126,60 @@ class Devices(FaultCase):
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="working"}'), self.devices() - 1)
                 # One job was rerun; after it the other GPU, or for want of one the CPU, has taken all.
                 self.assertGreaterEqual(backends.count("cpu"), 1)
-                if STAND_IN:
-                    self.assertEqual(self.ask(daemon, 0), "cuda")
-                else:
-                    self.assertEqual(self.ask(daemon, 0), "cpu")
+                self.assertEqual(self.ask(daemon, 0), "cuda" if self.devices() == 2 else "cpu")
                 self.assertIn("a GPU is lost", daemon.log())
                 daemon.stop()
+
+    def answered(self, daemon):
+        return [device["answered"] for device in daemon.status()["backend"]["devices"]]
+
+    def test_several_gpus_share_the_work_and_give_the_same_bytes(self):
+        if self.devices() < 2:
+            self.skipTest("there is one GPU")
+        daemon = self.start("--streams", "2")
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
+        self.assertEqual(set(backends), {"cuda"})
+        answered = self.answered(daemon)
+        self.assertEqual(sum(answered), 200)
+        self.assertGreater(min(answered), 0)
+        for index, jobs in enumerate(answered):
+            self.assertEqual(metric(daemon, f'voxeld_gpu_jobs_total{{gpu="{index}"}}'), jobs)
+            self.assertEqual(metric(daemon, f'voxeld_gpu_jobs_running{{gpu="{index}"}}'), 0)
+        daemon.stop()
+
+    @unittest.skipUnless(STAND_IN, "a GPU is too fast to be met at work")
+    def test_a_job_goes_to_the_gpu_that_has_the_fewest(self):
+        daemon = self.start("--streams", "3", "--client-requests", "0")
+        body = 4 * heavy_rows()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for jobs in (1, 2, 3, 4):
+                pool.submit(daemon.post, HEAVY, body)
+                wait_until(lambda jobs=jobs: sum(self.running(daemon)) == jobs, "the job to run")
+                self.assertEqual(sorted(self.running(daemon)), [jobs // 2, (jobs + 1) // 2])
+        daemon.stop()
+
+    def running(self, daemon):
+        return [device["running"] for device in daemon.status()["backend"]["devices"]]
+
+    def test_a_gpu_that_dies_under_load_costs_no_answer(self):
+        daemon = self.start("--streams", "2")
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(self.ask, daemon, i % len(BODIES)) for i in range(400)]
+            wait_until(lambda: sum(self.answered(daemon)) > 40, "the load")
+            self.inject("dead@1")
+            backends = [answer.result() for answer in answers]
+        self.assertIn("cpu", backends)
+        devices = daemon.status()["backend"]["devices"]
+        self.assertEqual([device["state"] for device in devices].count("lost"), 1)
+        before = [device["answered"] for device in devices]
+        rest = [self.ask(daemon, i % len(BODIES)) for i in range(40)]
+        self.assertEqual(set(rest), {"cuda" if self.devices() == 2 else "cpu"})
+        for device, jobs in zip(daemon.status()["backend"]["devices"], before):
+            if device["state"] == "lost":
+                self.assertEqual(device["answered"], jobs)
+        daemon.assert_quiet()
+        daemon.stop()
 
     def test_without_any_gpu_left_the_cpu_takes_all(self):
         daemon = self.start("--streams", "1", "--workers", "5", inject="lost@1+")

@@ -9,6 +9,7 @@
 
 static atomic_llong calls, chosen_call;
 static atomic_int chosen_status, chosen_repeat;
+static atomic_bool chosen_real;
 
 void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat) {
   atomic_store(&chosen_status, (int)status);
@@ -17,18 +18,25 @@ void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat) 
   atomic_store(&calls, 0);
 }
 
+bool inject_is_real(void) { return atomic_load(&chosen_real); }
+
 int64_t inject_calls(void) { return atomic_load(&calls); }
 
 static void read_request(const char *text) {
   static const struct {
     const char *name;
     enum vx_status status;
-  } classes[] = {{"refused@", VX_REFUSED}, {"memory@", VX_OUT_OF_MEMORY}, {"lost@", VX_DEVICE_LOST}};
+    bool real;
+  } classes[] = {{"refused@", VX_REFUSED, false},
+                 {"memory@", VX_OUT_OF_MEMORY, false},
+                 {"lost@", VX_DEVICE_LOST, false},
+                 {"dead@", VX_DEVICE_LOST, true}};
   for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
     size_t length = strlen(classes[i].name);
     if (strncmp(text, classes[i].name, length) == 0) {
       char *end;
       long long call = strtoll(text + length, &end, 10);
+      atomic_store(&chosen_real, classes[i].real);
       inject_set(classes[i].status, call, *end == '+' ? INJECT_FROM_THERE : *end == '%' ? INJECT_EVERY : INJECT_ONCE);
     }
   }

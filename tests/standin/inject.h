@@ -4,10 +4,12 @@
 //   CLASS@N+    it and every one after it
 //   CLASS@N%    every Nth
 //
-// CLASS is refused, memory or lost. The file is looked for at each call, and removed when it has been read; calls are counted over
+// CLASS is refused, memory, lost or dead: lost, but on a GPU by a kernel that really faults there. The file is looked for at each call, and removed when it has been read; calls are counted over
 // all threads. Any thread.
 #ifndef VOXELD_INJECT_H
 #define VOXELD_INJECT_H
+
+#include <stdbool.h>
 
 #include "kernels/kernels.h"
 
@@ -17,6 +19,8 @@ extern "C" {
 
 // What the next checked call shall come to; VX_OK: whatever it comes to by itself.
 enum vx_status inject_next(void);
+// Whether a loss is to be a real one.
+bool inject_is_real(void);
 enum inject_repeat { INJECT_ONCE, INJECT_FROM_THERE, INJECT_EVERY };
 // For programs that go through all calls: sets what the file would, and starts to count anew. Call 0: no fault.
 void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat);

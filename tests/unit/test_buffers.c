@@ -11,7 +11,7 @@
 #include "server/buffers.h"
 
 enum { SMALLEST = 1 << BUFFER_SMALLEST };
-static struct vx_device *device;
+static struct devices devices = {.cpu = {.backend = &vx_cpu_backend}};
 static struct buffers pool;
 static struct clients clients;
 static struct client *client;
@@ -24,11 +24,11 @@ static struct buffer *take(size_t size) {
 static int open_pool(void **state) {
   (void)state;
   struct vx_error error;
-  if (vx_cpu_backend.open(0, &device, &error) != VX_OK) return -1;
+  if (vx_cpu_backend.open(0, &devices.cpu.handle, &error) != VX_OK) return -1;
   const int64_t limits[SHARES] = {[SHARE_BYTES] = 100 * SMALLEST, [SHARE_SAMPLING_BYTES] = 4 * SMALLEST};
   if (!clients_init(&clients, 2, limits)) return -1;
   client = clients_join(&clients, "", "192.0.2.1");
-  buffers_init(&pool, &vx_cpu_backend, device, 8 * (size_t)SMALLEST, &clients);
+  buffers_init(&pool, &devices, 8 * (size_t)SMALLEST, &clients);
   return 0;
 }
 
@@ -37,7 +37,7 @@ static int close_pool(void **state) {
   buffers_destroy(&pool);
   clients_leave(&clients, client);
   clients_destroy(&clients);
-  vx_cpu_backend.close(device);
+  vx_cpu_backend.close(devices.cpu.handle);
   return 0;
 }
 

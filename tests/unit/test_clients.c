@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -153,6 +155,7 @@ static void shares_are_apart(void **state) {
 
 static struct queue queue;
 static struct queue_waiter waiter;
+static atomic_llong load;
 static struct peer peer;
 
 static struct request request_of(struct client *client, int64_t deadline_ns) {
@@ -164,7 +167,8 @@ static void expect(const struct request *request) { assert_ptr_equal(queue_pop(&
 static int open_queue(void **state) {
   queue_init(&queue, VX_LANE_VOXELIZE, 0);
   queue_tick(&queue, 100, 0);
-  queue_waiter_init(&waiter);
+  atomic_store(&load, 0);
+  queue_waiter_init(&waiter, 0, &load);
   return open_clients(state);
 }
 
@@ -218,6 +222,53 @@ static void late_jobs_leave_the_others_their_turns(void **state) {
   clients_leave(&clients, c);
 }
 
+// A worker of one of two devices, and what it was given.
+struct popper {
+  pthread_t thread;
+  struct queue_waiter waiter;
+  struct request *request;
+};
+
+static void *pop(void *argument) {
+  struct popper *popper = argument;
+  popper->request = queue_pop(&queue, &popper->waiter);
+  return NULL;
+}
+
+static bool is_asleep(struct popper *popper) {
+  bool asleep = false;
+  pthread_mutex_lock(&queue.lock);
+  for (struct queue_waiter *idle = queue.idle[popper->waiter.device]; idle; idle = idle->next)
+    asleep |= idle == &popper->waiter;
+  pthread_mutex_unlock(&queue.lock);
+  return asleep;
+}
+
+static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
+  (void)state;
+  enum { POPPERS = 4, DEVICES = 2 };
+  static const long long after[POPPERS][DEVICES] = {{6, 5}, {6, 6}, {7, 6}, {7, 7}};
+  struct client *a = join("192.0.2.1");
+  atomic_llong loads[DEVICES] = {5, 5};
+  struct popper poppers[POPPERS];
+  for (int i = 0; i < POPPERS; i++) {  // first both of the one device, then both of the other
+    queue_waiter_init(&poppers[i].waiter, i / 2, &loads[i / 2]);
+    assert_int_equal(pthread_create(&poppers[i].thread, NULL, pop, &poppers[i]), 0);
+    while (!is_asleep(&poppers[i])) sched_yield();
+  }
+  struct request requests[POPPERS];
+  for (int i = 0; i < POPPERS; i++) {
+    requests[i] = request_of(a, INT64_MAX);
+    assert_true(queue_push(&queue, &requests[i]));
+    for (int device = 0; device < DEVICES; device++) assert_int_equal(atomic_load(&loads[device]), after[i][device]);
+  }
+  for (int i = 0; i < POPPERS; i++) pthread_join(poppers[i].thread, NULL);
+  queue_done(&queue, &poppers[0].waiter, a);
+  assert_int_equal(atomic_load(&loads[0]), 6);
+  for (int i = 0; i < POPPERS; i++) queue_waiter_destroy(&poppers[i].waiter);
+  clients_leave(&clients, a);
+}
+
 static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
@@ -231,10 +282,10 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
   expect(&ofb);
   expect(&late);
-  queue_done(&queue, a);
-  assert_true(queue_return(&queue, &late));
+  queue_done(&queue, &waiter, a);
+  assert_true(queue_return(&queue, &waiter, &late));
   expect(&late);  // two of the other's still run
-  queue_done(&queue, a);
+  queue_done(&queue, &waiter, a);
   expect(&ofa[3]);
   assert_true(queue_push(&queue, &ofa[4]));
   queue_close(&queue);
@@ -256,6 +307,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(request_is_not_refused_for_its_own_sake, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(shares_are_apart, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(clients_take_turns, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(the_device_with_the_fewest_jobs_gets_the_next, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(while_others_are_served_one_worker_is_left_to_them, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(late_jobs_leave_the_others_their_turns, open_queue, close_queue),
   };
