@@ -45,7 +45,8 @@ static void log_request(const struct request *request, bool aborted, int64_t now
   log_begin(&line, aborted ? LOG_INFO : level_of(problem_info(request->problem.kind)->status), "request");
   if (!line.wanted) return;
   log_string(&line, "id", request->id);
-  log_string(&line, "client", request->peer->address);
+  log_string(&line, "client", request->address);
+  if (strcmp(request->address, request->peer->address) != 0) log_string(&line, "proxy", request->peer->address);
   if (request->user[0]) log_string(&line, "user", request->user);
   log_string(&line, "method", request->method);
   log_string(&line, "endpoint", route_of(request->endpoint)->path);

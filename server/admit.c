@@ -9,6 +9,7 @@
 
 #include "api/accept.h"
 #include "api/query.h"
+#include "server/log.h"
 #include "server/request.h"
 #include "server/server.h"
 
@@ -27,6 +28,7 @@ struct heads {
   const char *traceparent;
   int authorizations;
   const char *authorization;
+  const char *forwarded;  // the last X-Forwarded-For
   bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
 };
 
@@ -52,6 +54,8 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
     heads->authorization = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
+  } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
+    heads->forwarded = value;
   } else if (strcasecmp(name, "traceparent") == 0) {
     heads->traces++;
     heads->traceparent = value;
@@ -182,7 +186,7 @@ static bool check_rows(struct request *request) {
 
 static bool reserve(struct request *request) {
   struct server *server = request->server;
-  request->client = clients_join(&server->clients, request->user, request->peer->address);
+  request->client = clients_join(&server->clients, request->user, request->address);
   if (!request->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
   if (!request_take_place(request)) return false;
@@ -192,7 +196,14 @@ static bool reserve(struct request *request) {
   return false;
 }
 
-// ---- who may enter -----------------------------------------------------------------------------------------------------
+// ---- who asks, and may enter -----------------------------------------------------------------------------------------------------
+
+// Of what a trusted proxy asks it says the client's address; where it does not, its own counts.
+static void name_client(struct request *request, const struct heads *heads) {
+  const struct peer *peer = request->peer;
+  if (peer->proxy && heads->forwarded && !proxies_client(&request->server->proxies, heads->forwarded, request->address))
+    log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
+}
 
 // Whoever asks may know whether the service lives and is ready.
 static bool check_access(struct request *request, const struct heads *heads) {
@@ -219,6 +230,7 @@ static bool decide(struct request *request, const char *method, const char *path
   struct heads heads = {0};
   MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
+  name_client(request, &heads);
   if (!read_framing(request, &heads)) {
     *early = true;  // nobody can say where this request ends
     return false;

@@ -105,6 +105,17 @@ enum grant client_take(struct clients *clients, struct client *client, enum shar
   return grant;
 }
 
+enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+  pthread_mutex_lock(&clients->lock);
+  bool granted = clients->limits[share] - clients->held[share] - amount >= clients->limits[share] / 8;
+  if (granted) {
+    client->held[share] += amount;
+    clients->held[share] += amount;
+  }
+  pthread_mutex_unlock(&clients->lock);
+  return granted ? GRANTED : OVER_SERVER_LIMIT;
+}
+
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   pthread_mutex_lock(&clients->lock);
   client->held[share] -= amount;

@@ -79,6 +79,9 @@ void clients_leave(struct clients *clients, struct client *client);
 // `mine` of what the client holds is the same request's, which is not refused for its own sake.
 VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
                                       int64_t mine);
+// Likewise for one who stands for many: all but the eighth that is left to those who come by themselves.
+VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
+                                               int64_t amount);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);
 
 int64_t client_held(struct clients *clients, const struct client *client, enum share share);

@@ -56,11 +56,17 @@ static bool end_longest_idle(struct watcher *watcher, struct client *client) {
   return true;
 }
 
+// Those of a trusted proxy are many clients'.
+static enum grant count_in(struct watcher *watcher, struct peer *peer) {
+  return peer->proxy ? client_take_for_many(watcher->clients, peer->client, SHARE_CONNECTIONS, 1)
+                     : client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+}
+
 // With the lock held: the new peer counts to its client's connections. False with what stands against it.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
-  enum grant grant = client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+  enum grant grant = count_in(watcher, peer);
   if (grant != GRANTED && end_longest_idle(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
-    grant = client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+    grant = count_in(watcher, peer);
   *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
   peer->counted = grant == GRANTED;
   return peer->counted;
@@ -103,15 +109,19 @@ static struct peer *turn_away(struct watcher *watcher) {
   return NULL;
 }
 
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, struct tls_session *tls) {
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, bool proxy, struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
   struct client *client = clients_join(watcher->clients, "", address);
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum problem_kind refusal;
   pthread_mutex_lock(&watcher->lock);
-  *peer =
-      (struct peer){.fd = fd, .generation = peer->generation + 1, .since_ns = clock_ns(), .client = client, .tls = tls};
+  *peer = (struct peer){.fd = fd,
+                        .generation = peer->generation + 1,
+                        .since_ns = clock_ns(),
+                        .client = client,
+                        .proxy = proxy,
+                        .tls = tls};
   snprintf(peer->address, sizeof peer->address, "%s", address);
   if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
   peer->open = watch(watcher, peer);

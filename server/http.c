@@ -78,10 +78,11 @@ static struct peer *open_peer(struct server *server, struct MHD_Connection *conn
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD),
                                  *secure = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
   struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure->tls_session) : NULL;
-  char address[64];
+  char address[ADDRESS_SIZE];
   if (!info || (secure && !tls)) return NULL;
   listener_peer(info->connect_fd, address, sizeof address);
-  struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, tls);
+  bool proxy = proxies_have(&server->proxies, address);
+  struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }

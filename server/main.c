@@ -111,7 +111,8 @@ static void on_tick(void *cls, int64_t now_ns) {
 static bool prepare(char *error, size_t error_size) {
   pthread_rwlock_init(&server.presets_lock, NULL);
   server.presets = presets_load(server.options.presets_dir, error, error_size);
-  return server.presets && access_open(&server.access, &server.options, error, error_size);
+  return proxies_read(server.options.trusted_proxies, &server.proxies) && server.presets &&
+         access_open(&server.access, &server.options, error, error_size);
 }
 
 static bool start(char *error, size_t error_size) {

@@ -8,6 +8,8 @@
 
 #include "api/json.h"
 #include "server/buffers.h"
+#include "server/devices.h"
+#include "server/proxies.h"
 
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
 
@@ -47,6 +49,10 @@ static const struct option options_table[] = {
      "a PEM file of the authorities whose client certificates let in"},
     {"tls_priorities", TYPE_TEXT, FIELD(tls_priorities), 0, 0, NULL, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
      "versions and ciphers of TLS, as a GnuTLS priority string"},
+    {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
+     "proxies whose X-Forwarded-For says who the client is, with commas between: addresses, networks such as "
+     "10.0.0.0/8, "
+     "or unix for all that come by a Unix socket"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
      "a directory of NAME.json presets, added to the built-in ones and over those of the same name"},
@@ -253,21 +259,6 @@ static bool read_arguments(struct options *options, int argc, char **argv, bool 
   return true;
 }
 
-bool device_list_read(const char *text, struct device_list *list) {
-  *list = (struct device_list){.all = strcmp(text, "all") == 0};
-  if (list->all) return true;
-  for (const char *next = text;; next++) {
-    size_t digits = strspn(next, "0123456789");
-    long index = digits > 0 && digits <= 3 ? strtol(next, NULL, 10) : MAX_DEVICES;
-    if (index >= MAX_DEVICES || list->count == MAX_DEVICES) return false;
-    for (int i = 0; i < list->count; i++)
-      if (list->index[i] == index) return false;
-    list->index[list->count++] = (int)index;
-    next += digits;
-    if (*next != ',') return *next == '\0';
-  }
-}
-
 bool mode_read(const char *text, unsigned *mode) {
   size_t digits = strspn(text, "01234567");
   *mode = (unsigned)strtoul(text, NULL, 8);
@@ -279,6 +270,11 @@ static bool check_access(const struct options *options, char *error, size_t erro
   if (!mode_read(options->unix_mode, &mode))
     return error_set(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
                      options->unix_mode);
+  struct proxies proxies;
+  if (!proxies_read(options->trusted_proxies, &proxies))
+    return error_set(error, error_size,
+                     "trusted_proxies is '%.80s'; allowed: up to %d addresses, networks such as 10.0.0.0/8, or unix",
+                     options->trusted_proxies, PROXIES_MAX);
   if (!options->tls_cert[0] != !options->tls_key[0])
     return error_set(error, error_size, "tls_cert and tls_key need each other");
   if (options->tls_client_ca[0] && !options->tls_cert[0])

@@ -17,6 +17,7 @@ struct options {
   char unix_mode[8];        // see mode_read
   int32_t allow_anonymous;  // bool
   char token_file[1024];
+  char trusted_proxies[1024];  // see proxies_read
   char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];
   char config[1024];
   char presets_dir[1024];
@@ -37,7 +38,6 @@ struct options {
 
 enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 enum { LOST_CPU, LOST_EXIT };
-enum { MAX_DEVICES = 64 };
 
 // What the command line asks for instead of serving.
 enum options_action {
@@ -49,14 +49,6 @@ enum options_action {
   ACTION_DESCRIBE,
   ACTION_NEW_TOKEN
 };
-
-// The GPUs that an option's text names: "all", or numbers with commas between, each once.
-struct device_list {
-  bool all;
-  int count;
-  int index[MAX_DEVICES];
-};
-VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
 
 // The permissions that an octal text of up to 4 digits stands for, such as 0660.
 VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);

@@ -13,6 +13,7 @@
 #include "api/problem.h"
 #include "kernels/kernels.h"
 #include "server/clients.h"
+#include "server/proxies.h"
 #include "server/trace.h"
 
 enum peer_phase {
@@ -29,23 +30,24 @@ struct tls_session;
 
 struct peer {
   int fd;
-  char address[64];           // whose: an IP address, or unix:UID
-  struct tls_session *tls;    // NULL without TLS
-  uint32_t generation;        // of the slot, so that an event for an earlier connection is known as such
-  atomic_int phase;           // enum peer_phase
-  atomic_bool gone;           // the client cannot read an answer any more
-  struct client *client;      // of that address
-  bool counted;               // in the client's connections; under the watcher's lock
-  atomic_llong since_ns;      // when the upload, the reply or the idleness began
-  char request_id[129];       // of the upload
-  struct trace trace;         // likewise
-  bool takes_interim;         // HTTP/1.1: a 100 Continue may come at any time before the answer
-  atomic_llong received;      // bytes of the body so far
-  bool head_open;             // the IO thread's: a request's first line is here, its headers are not
-  bool asked;                 // likewise: a request has come
-  bool turned_away;           // likewise: but there was no memory for it
-  bool probed;                // the watcher's; the rest under its lock
-  enum problem_kind failure;  // what it was told in phase FAILED
+  char address[ADDRESS_SIZE];  // whose: an IP address, or unix:UID
+  bool proxy;                  // it is believed about whom it asks for
+  struct tls_session *tls;     // NULL without TLS
+  uint32_t generation;         // of the slot, so that an event for an earlier connection is known as such
+  atomic_int phase;            // enum peer_phase
+  atomic_bool gone;            // the client cannot read an answer any more
+  struct client *client;       // of that address
+  bool counted;                // in the client's connections; under the watcher's lock
+  atomic_llong since_ns;       // when the upload, the reply or the idleness began
+  char request_id[129];        // of the upload
+  struct trace trace;          // likewise
+  bool takes_interim;          // HTTP/1.1: a 100 Continue may come at any time before the answer
+  atomic_llong received;       // bytes of the body so far
+  bool head_open;              // the IO thread's: a request's first line is here, its headers are not
+  bool asked;                  // likewise: a request has come
+  bool turned_away;            // likewise: but there was no memory for it
+  bool probed;                 // the watcher's; the rest under its lock
+  enum problem_kind failure;   // what it was told in phase FAILED
   bool open;
   bool half_closed;  // the client has sent its end of file
   bool refused;      // beside the connections that may be open

@@ -18,7 +18,7 @@
 
 #include "kernels/kernels.h"
 #include "server/clients.h"
-#include "server/options.h"
+#include "server/devices.h"
 #include "server/recency.h"
 
 struct request;

@@ -383,6 +383,7 @@ struct request *request_open(struct server *server, struct MHD_Connection *conne
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = request->user[0] = '\0';
+  memcpy(request->address, peer->address, sizeof request->address);
   request->method[0] = request->path[0] = '\0';
   request->metadata_only = request->output_ready = request->begun = false;
   request->counted_open = request->counted_active = false;

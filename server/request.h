@@ -55,9 +55,10 @@ struct request {
   char id[129];
   char method[16], path[192];  // as far as they fit, for the log; the path without the query
   struct trace trace;
-  char user[USER_SIZE];  // who asks, by token or certificate; "" = known by address only
-  bool metadata_only;    // the client accepts JSON
-  int64_t body_bytes;    // Content-Length; -1 = chunked
+  char address[ADDRESS_SIZE];  // the client's; not the proxy's, where that is trusted
+  char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
+  bool metadata_only;          // the client accepts JSON
+  int64_t body_bytes;          // Content-Length; -1 = chunked
   struct job_request asked;
 
   // The job.

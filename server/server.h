@@ -19,6 +19,7 @@
 #include "server/listener.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/proxies.h"
 #include "server/queue.h"
 #include "server/request.h"
 #include "server/watcher.h"
@@ -49,6 +50,7 @@ struct server {
   struct presets *presets;
   pthread_rwlock_t presets_lock;  // over `presets`, which a reload replaces
   struct access access;
+  struct proxies proxies;
   struct clients clients;
   struct buffers buffers;
   struct gate gate;

@@ -73,7 +73,7 @@ void watcher_destroy(struct watcher *watcher);  // after the HTTP library has cl
 
 // A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has its share of
 // connections the peer may be in phase FAILED already.
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, struct tls_session *tls);
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, bool proxy, struct tls_session *tls);
 // Ends all connections, and every one that still comes.
 void watcher_end_all(struct watcher *watcher);
 // Before the library closes the descriptor.

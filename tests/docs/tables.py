@@ -1,4 +1,4 @@
-"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md and the manual page show of them.
+"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md, docs/ and the manual page show of them.
 
 Run as a program it prints the Markdown and the rows of the manual page, ready to be pasted.
 """
@@ -32,12 +32,12 @@ def code(text):
 
 
 def path_of(endpoint):
-    """A path with * for any one name, as README and openapi.yaml write it: {name}."""
+    """A path with * for any one name, as the pages and openapi.yaml write it: {name}."""
     return endpoint["path"].replace("*", "{name}")
 
 
 # Table name: header cells, cells of one row.
-README_TABLES = {
+PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "parameters": (
         ("parameter", "default", "allowed", "meaning"),
@@ -56,9 +56,9 @@ README_TABLES = {
 }
 
 
-def readme_table(name, tables):
-    """The header row and the other rows of one of README's tables."""
-    header, cells = README_TABLES[name]
+def page_table(name, tables):
+    """The header row and the other rows of one of those tables."""
+    header, cells = PAGE_TABLES[name]
     return row(*header), [row(*cells(entry)) for entry in tables[name]]
 
 
@@ -82,7 +82,7 @@ def normal(line):
 
 if __name__ == "__main__":
     described = describe()
-    for table in README_TABLES:
-        header, rows = readme_table(table, described)
-        print("", header, row(*["---"] * len(README_TABLES[table][0])), *rows, sep="\n")
+    for table in PAGE_TABLES:
+        header, rows = page_table(table, described)
+        print("", header, row(*["---"] * len(PAGE_TABLES[table][0])), *rows, sep="\n")
     print("", *(f".TP\n{text}" for text in man_rows(described)), sep="\n")

@@ -275,6 +275,10 @@ class FaultCase(unittest.TestCase):
         with Raw(self.daemon) as connection:
             return connection.send(data).read()
 
+    def connections_at_most(self, number):
+        reply = self.exchange(head("GET", "/v1/status"))  # which is one of them
+        return reply.status == 200 and reply.json()["connections"]["open"] <= number
+
     def assert_voxels(self, reply):
         """A 200 with a whole safetensors file; returns its metadata."""
         self.assertEqual(reply.status, 200, reply)

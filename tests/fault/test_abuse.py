@@ -1,6 +1,6 @@
 """Floods: heads, bodies, chunks and pipelines without end, clients that drip or do not read, all many at a time.
 
-While each goes on another client is served, memory stays within what the README promises, and refusals are counted by reason.
+While each goes on another client is served, memory stays within what docs/operation.md promises, and refusals are counted by reason.
 """
 
 import concurrent.futures
@@ -14,7 +14,7 @@ from client import tiled_rows, wait_until
 BUDGET = 48 * MB
 LIMIT = 2 * MB
 CONNECTIONS = 100
-# The README's bound: the budget, 256 KiB a connection, 14 KiB a request, scratch (64 MiB kept by each of two workers at most,
+# The bound of docs/operation.md: the budget, 256 KiB a connection, 14 KiB a request, scratch (64 MiB kept by each of two workers at most,
 # but no scan here is large) and the program itself.
 BOUND = BUDGET + CONNECTIONS * (256 + 14) * 1024
 OWN = 16 * MB
@@ -130,7 +130,7 @@ class Abuse(FaultCase):
 
     def test_chunk_extensions_without_end(self):
         for piece in (b"x" * 4000, b";a=b" * 1000):
-            # The library's own answer, for want of room: see the README.
+            # The library's own answer, for want of room: see README.md.
             self.assertEqual(self.flood_by_many(6, CHUNKED + b"10;x=", piece), [500] * 6)
         self.assert_counted(12, self.aborts)
 

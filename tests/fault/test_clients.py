@@ -139,11 +139,7 @@ class Connections(FaultCase):
 
     def setUp(self):
         super().setUp()
-        wait_until(self.is_alone, "the ends of the last test's connections")
-
-    def is_alone(self):
-        reply = self.exchange(head("GET", "/v1/status"))
-        return reply.status == 200 and reply.json()["connections"]["open"] == 1
+        wait_until(lambda: self.connections_at_most(1), "the ends of the last test's connections")
 
     def tearDown(self):
         # What the test has closed is not gone at once, and the operator's look needs a connection too.

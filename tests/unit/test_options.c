@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/devices.h"
 #include "server/options.h"
 
 static char path[] = "/tmp/voxeld-options-XXXXXX";

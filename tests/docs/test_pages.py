@@ -1,4 +1,4 @@
-"""README.md shows the tables of the program, row by row, and names only verbs and files that exist."""
+"""README.md and docs/ show the tables of the program, row by row, and name only verbs and files that exist."""
 
 import json
 import re
@@ -7,20 +7,26 @@ import subprocess
 import tempfile
 import unittest
 
-from tables import README_TABLES, ROOT, describe, normal, readme_table
+from tables import PAGE_TABLES, ROOT, describe, normal, page_table
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+TEXT = "\n".join(PAGES.values())
+
+
+def headings(text):
+    """As links name them."""
+    return {re.sub(r"[^a-z0-9 -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)", text, re.M)}
 
 
 class Tables(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.tables = describe()
-        cls.lines = [normal(line) for line in README.splitlines()]
+        cls.lines = [normal(line) for line in TEXT.splitlines()]
 
     def shown(self, header):
         """The rows below a header, up to the end of that table."""
-        self.assertEqual(self.lines.count(header), 1, f"README.md should have one table with the header {header}")
+        self.assertEqual(self.lines.count(header), 1, f"there should be one table with the header {header}")
         rows = []
         for line in self.lines[self.lines.index(header) + 2 :]:
             if not line.startswith("|"):
@@ -29,28 +35,28 @@ class Tables(unittest.TestCase):
         return rows
 
     def check(self, name):
-        header, rows = readme_table(name, self.tables)
+        header, rows = page_table(name, self.tables)
         expected, shown = [normal(line) for line in rows], self.shown(normal(header))
         for line in expected:
-            with self.subTest(f"in the program, not in README.md: {line}"):
+            with self.subTest(f"in the program, not in the text: {line}"):
                 self.assertTrue(line in shown)
         for line in shown:
-            with self.subTest(f"in README.md, not in the program: {line}"):
+            with self.subTest(f"in the text, not in the program: {line}"):
                 self.assertTrue(line in expected)
 
 
-for _name in README_TABLES:
+for _name in PAGE_TABLES:
     setattr(Tables, f"test_{_name}", lambda self, name=_name: self.check(name))
 
 
 class Alerts(unittest.TestCase):
     def expressions(self):
-        rows = README[README.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
+        rows = TEXT[TEXT.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
         return [re.match(r"\| `(.*?)` \|", row)[1].replace("\\|", "|") for row in rows]
 
     def test_metrics_in_the_text_exist(self):
         described = {metric["name"] for metric in describe()["metrics"]}
-        for name in sorted(set(re.findall(r"\b(?:voxeld|process)_[a-z_]+\b", README)) - described):
+        for name in sorted(set(re.findall(r"\b(?:voxeld|process)_[a-z_]+\b(?!\.h\b)", TEXT)) - described):
             with self.subTest(name):
                 self.assertIn(re.sub(r"_(bucket|sum|count)$", "", name), described)
 
@@ -69,14 +75,18 @@ class References(unittest.TestCase):
     def test_verbs_of_dev(self):
         usage = subprocess.run([ROOT / "dev", "help"], check=True, capture_output=True, text=True).stdout
         verbs = set(re.findall(r"^  (\w+)", usage, re.MULTILINE))
-        for verb in sorted(set(re.findall(r"\./dev (\w+)", README))):
+        for verb in sorted(set(re.findall(r"\./dev (\w+)", TEXT))):
             with self.subTest(f"./dev {verb}"):
                 self.assertIn(verb, verbs)
 
     def test_links_to_files(self):
-        for target in sorted(set(re.findall(r"\]\(([^)#:]+)\)", README))):
-            with self.subTest(target):
-                self.assertTrue((ROOT / target).exists())
+        for page, text in PAGES.items():
+            for target, anchor in sorted(set(re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text))):
+                with self.subTest(f"{page.name}: {target}#{anchor}"):
+                    file = page.parent / target if target else page
+                    self.assertTrue(file.exists())
+                    if anchor:
+                        self.assertIn(anchor, headings(file.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

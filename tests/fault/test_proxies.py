@@ -1,0 +1,108 @@
+"""Behind a proxy that is trusted each client has its own share, and the proxy's connections are nobody's in particular."""
+
+import unittest
+
+from client import VOXELIZE, FaultCase, head, post, rows, wait_until
+
+PROXY, ANOTHER = "127.0.0.7", "127.0.0.8"
+HALF = (head("POST", VOXELIZE, "Content-Length: 160", "X-Forwarded-For: {}") + b"x").decode()
+
+
+class Proxies(FaultCase):
+    # Of four places in the queue one client may have two, of 16 connections eight.
+    ARGS = ("--trusted-proxies", "127.0.0.7,10.0.0.0/8", "--queue-depth", "4", "--max-connections", "16")
+
+    def ask(self, forwarded, source=PROXY):
+        """One whole request for these addresses, or without saying for whom."""
+        lines = [] if forwarded is None else [f"X-Forwarded-For: {forwarded}"]
+        return self.raw(source=source).send(post(rows(10), VOXELIZE, *lines)).read()
+
+    def begin(self, forwarded, source=PROXY):
+        """An upload that stays under way, and holds its place."""
+        return self.raw(source=source).send(HALF.format(forwarded).encode())
+
+    def places(self):
+        for line in self.daemon.get("/metrics").body.decode().splitlines():
+            if line.startswith('voxeld_queue_places{lanes="voxelize"}'):
+                return int(line.split()[1])
+
+    def logged(self, identity):
+        wait_until(lambda: f" id={identity} " in self.daemon.log(), "the request's line")
+        return next(line for line in self.daemon.log().splitlines() if f" id={identity} " in line)
+
+    def log_of(self, forwarded, source=PROXY):
+        reply = self.ask(forwarded, source)
+        self.assert_voxels(reply)
+        return self.logged(reply.headers["X-Request-Id"])
+
+    def test_the_log_names_the_client_and_the_proxy(self):
+        self.assertIn(f" client=203.0.113.9 proxy={PROXY} ", self.log_of("203.0.113.9"))
+        self.assertIn(" client=203.0.113.9 ", self.log_of("192.0.2.1, 203.0.113.9, 10.1.2.3"))
+
+    def test_whoever_is_not_trusted_names_nobody(self):
+        line = self.log_of("203.0.113.9", source=ANOTHER)
+        self.assertIn(f" client={ANOTHER} ", line)
+        self.assertNotIn("proxy=", line)
+
+    def test_a_proxy_that_names_nobody_counts_itself(self):
+        for forwarded in (None, "", "unknown", "203.0.113.9, not an address"):
+            with self.subTest(forwarded):
+                self.assertIn(f" client={PROXY} ", self.log_of(forwarded))
+
+    def fill_share(self, forwarded, source=PROXY):
+        before = self.places()
+        held = [self.begin(forwarded, source), self.begin(forwarded, source)]
+        wait_until(lambda: self.places() == before + 2, "their places")
+        self.opened += held
+
+    def test_clients_of_one_proxy_have_shares_of_their_own(self):
+        self.fill_share("203.0.113.9")
+        self.assert_problem(self.ask("203.0.113.9"), 429)
+        self.assert_problem(self.ask("198.51.100.1, 203.0.113.9"), 429)  # says that it is another
+        self.assert_voxels(self.ask("203.0.113.10"))
+        self.assert_voxels(self.ask("2001:db8::1"))
+
+    def test_without_trust_they_are_one_client(self):
+        self.fill_share("203.0.113.9", ANOTHER)
+        self.assert_problem(self.ask("203.0.113.10", ANOTHER), 429)
+
+    def connections(self, source, number):
+        """The status that a health check on each of so many connections gets, all of them open until the last."""
+        opened = [self.raw(source=source).send(head("GET", "/healthz")) for _ in range(number)]
+        statuses = [connection.read().status for connection in opened]
+        self.opened += opened
+        return statuses
+
+    def setUp(self):
+        super().setUp()
+        self.opened = []
+
+    def tearDown(self):
+        for connection in self.opened:
+            connection.close()
+        wait_until(lambda: self.connections_at_most(8), "room for a look at the daemon")
+        super().tearDown()
+
+    def test_a_proxy_may_have_all_connections_but_an_eighth(self):
+        self.assertEqual(self.connections(PROXY, 12), [200] * 12)
+        statuses = self.connections(PROXY, 6)
+        self.assertIn(503, statuses)
+        self.assertNotIn(429, statuses)
+        self.assertEqual(self.daemon.get("/healthz", source=ANOTHER).status, 200)
+
+    def test_another_has_half_of_the_connections(self):
+        self.assertIn(429, self.connections(ANOTHER, 14))
+
+
+class UnixSocket(FaultCase):
+    ARGS = ("--trusted-proxies", "unix")
+
+    def test_tcp_is_not_trusted_then(self):
+        reply = self.raw().send(post(rows(10), VOXELIZE, "X-Forwarded-For: 203.0.113.9")).read()
+        identity = reply.headers["X-Request-Id"]
+        wait_until(lambda: f" id={identity} " in self.daemon.log(), "the request's line")
+        self.assertNotIn("203.0.113.9", self.daemon.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
