@@ -1,0 +1,354 @@
+"""docker/haproxy.cfg with Debian's HAProxy before three daemons: one drains, one is killed, and what clients see of it."""
+
+import http.client
+import pathlib
+import re
+import socketserver
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("fault", "docs")]
+from balancer import CONFIGURATION, HOST, Balancer, Patients, Wrk, program, tensors  # noqa: E402
+from client import VOXELIZE, Closed, Daemon, FaultCase, Raw, counters, head, many_rows, post, rows  # noqa: E402
+from client import tiled_rows, wait_until  # noqa: E402
+from tables import describe  # noqa: E402
+
+DRAIN_DELAY = 4  # seconds; more than the configuration needs to notice
+OPTIONS = ("--workers", "1", "--drain-delay-s", str(DRAIN_DELAY), "--drain-timeout-s", "60", "--log-level", "warning")
+SERVERS = 3
+# A job of a second or so.
+SLOW = (
+    "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,0.0005&max_voxels=16777216"
+    "&order=key&block_filter=1,32,0,9&outputs=voxel_num_points"
+)
+SLOW_ROWS = 1_500_000
+
+
+class Front(Daemon):
+    """The balancer, asked as a daemon is."""
+
+    def __init__(self, address):
+        self.address = address
+
+
+class BalancerCase(unittest.TestCase):
+    """Daemons behind the balancer, all of them up."""
+
+    COUNT = 1
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.work = pathlib.Path(folder.name)
+        self.daemons = [Daemon(*OPTIONS) for _ in range(self.COUNT)]
+        self.addCleanup(lambda: [self.kill(n) for n, daemon in enumerate(self.daemons) if daemon.process.poll() is None])
+        self.balancer = self.balance(daemon.address[1] for daemon in self.daemons)
+        self.until_up(self.COUNT)
+        self.front = Front(self.balancer.address)
+
+    def balance(self, ports):
+        """A balancer before these; nobody answers in the place of those that are missing."""
+        ports = [*ports, 1, 1, 1][:SERVERS]
+        balancer = Balancer(ports, self.work / "haproxy.log")
+        self.addCleanup(balancer.stop)
+        return balancer
+
+    def until_up(self, count):
+        numbers = set(range(1, count + 1))
+        wait_until(lambda: self.balancer.up() == numbers, lambda: f"servers {numbers} up; they are: {self.balancer.up()}")
+
+    def kill(self, number):
+        self.daemons[number].kill()
+        self.daemons[number].wait()  # for the end of its log
+
+    def restart(self, number):
+        address = "%s:%d" % self.daemons[number].address
+        self.daemons[number] = Daemon(*OPTIONS, "--listen", address)
+
+    def raw(self, **socket):
+        """A connection to the balancer."""
+        connection = Raw(self.front, **socket)
+        self.addCleanup(connection.close)
+        return connection
+
+    def assert_own_problem(self, reply, status, name, retry_after):
+        """A problem of the balancer's own, which says by Retry-After whether to ask again."""
+        self.assertEqual(reply.status, status, reply)
+        self.assertEqual(reply.headers["Content-Type"], "application/problem+json")
+        problem = reply.json()
+        self.assertEqual((problem["status"], problem["type"]), (status, f"urn:voxeld:balancer:{name}"))
+        self.assertEqual(problem["request_id"], reply.headers["X-Request-Id"])
+        self.assertEqual(reply.headers.get("Retry-After"), retry_after)
+
+
+class Loss(BalancerCase):
+    """One of three daemons leaves under load and comes back."""
+
+    COUNT = 3
+
+    def load(self):
+        """Clients with patience and wrk, which has none, both with small bodies and with scans."""
+        bodies = {"small": rows(500), "scan": tiled_rows(1 << 20)}
+        expected = {body: tensors(self.daemons[0].post(VOXELIZE, body).body) for body in bodies.values()}
+        for name, body in bodies.items():
+            (self.work / name).write_bytes(body)
+        patients = Patients(self.front.address, VOXELIZE, expected, 4)
+        self.addCleanup(patients.stop)
+        wrk = Wrk(self.front.address, VOXELIZE, [self.work / name for name in bodies], 4)
+        self.until_served(patients)
+        return patients, wrk
+
+    def until_served(self, patients):
+        """So many more requests, by all servers that are up."""
+        numbers, before, served = self.balancer.up(), self.balancer.counted("sessions_total"), patients.served
+
+        def done():
+            now = self.balancer.counted("sessions_total")
+            return patients.served >= served + 20 and all(now[number] >= before[number] + 20 for number in numbers)
+
+        wait_until(done, "requests to every server")
+
+    def come_back(self, number, patients):
+        self.restart(number)
+        self.until_up(self.COUNT)
+        self.until_served(patients)
+        self.assertGreater(sum(counters(self.daemons[number], "voxeld_jobs_total").values()), 0)
+
+    def test_drain_loses_nothing(self):
+        patients, wrk = self.load()
+        self.daemons[0].terminate()
+        self.assertEqual(self.daemons[0].wait(), 0, self.daemons[0].log())
+        self.assertEqual(self.balancer.up(), {2, 3})
+        self.until_served(patients)
+        self.come_back(0, patients)
+        patients.stop()
+        found = wrk.result()
+        self.assertEqual(patients.failures, [])
+        self.assertEqual(patients.retries, {})
+        self.assertEqual((found["errors"], found["non2xx"]), (0, 0), found)
+
+    def test_kill_is_hidden_by_a_second_try(self):
+        patients, wrk = self.load()
+        self.kill(0)
+        wait_until(lambda: self.balancer.up() == {2, 3}, "the dead server out")
+        self.until_served(patients)
+        self.come_back(0, patients)
+        patients.stop()
+        found = wrk.result()
+        print(f"killed: {patients.served} answers, tried again {dict(patients.retries)}; wrk: {found['requests']:.0f} requests,"
+              f" {found['errors']:.0f} broken, {found['non2xx']:.0f} not 2xx")  # fmt: skip
+        self.assertEqual(patients.failures, [])
+
+
+class Ends(BalancerCase):
+    """What becomes of a request whose server, or whose client, is gone."""
+
+    def waiting(self, body):
+        """A connection whose job waits in the daemon, behind another."""
+        daemon = self.daemons[0]
+        other = Raw(daemon).send(post(many_rows(SLOW_ROWS), SLOW, "Accept: application/json"))
+        self.addCleanup(other.close)
+        wait_until(lambda: daemon.status()["workers"]["running"] == 1, "a job that runs")
+        connection = self.raw().send(post(body))
+        wait_until(lambda: daemon.status()["queue"]["depth"] == 1, "a job that waits")
+        return connection
+
+    def test_server_lost_in_upload(self):
+        body = tiled_rows(4 << 20)
+        connection = self.raw().send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[: len(body) // 2])
+        wait_until(lambda: self.daemons[0].status()["buffers"]["in_use_bytes"] > 0, "the upload begun")
+        self.kill(0)
+        try:  # which of the two depends on the moment; a client asks again after either
+            self.assert_own_problem(connection.read(), 502, "no-answer", "1")
+        except Closed:
+            pass
+        self.assertTrue(connection.ended())
+
+    def test_server_lost_while_a_scan_waits(self):
+        connection = self.waiting(tiled_rows(1 << 20))
+        self.kill(0)
+        self.assert_own_problem(connection.read(), 502, "no-answer", "1")
+
+    def test_server_lost_in_the_answer(self):
+        # More of it than sockets and the balancer hold: some has come, and it ends before its Content-Length.
+        path = VOXELIZE + "&max_points_per_voxel=1024&feature=points&outputs=voxels"
+        connection = self.raw(receive_buffer=4096).send(post(rows(4096), path))
+        self.assertTrue(connection.readable(30))
+        self.kill(0)
+        with self.assertRaises(Closed):
+            connection.read()
+
+    def test_client_gone_takes_its_job_with_it(self):
+        for leave in (Raw.close, Raw.reset):
+            connection = self.waiting(rows(10_000))
+            before = counters(self.daemons[0], "voxeld_requests_aborted_total")['stage="queue"']
+            leave(connection)
+            wait_until(lambda: counters(self.daemons[0], "voxeld_requests_aborted_total")['stage="queue"'] > before,
+                       "the job dropped")  # fmt: skip
+            self.daemons[0].assert_quiet()
+
+    def test_half_closed_client_counts_as_gone(self):
+        connection = self.waiting(rows(10_000))
+        connection.finish_sending()
+        self.assert_own_problem(connection.read(), 400, "bad-request", None)
+
+    def test_no_server(self):
+        self.kill(0)
+        self.assert_own_problem(self.front.post(VOXELIZE, rows(10)), 503, "no-server", "1")
+        wait_until(lambda: not self.balancer.up(), "no server left")
+        self.assert_own_problem(self.front.get("/v1/presets"), 503, "no-server", "1")
+
+    def test_refusals_pass_through(self):
+        connection = self.raw()
+        reply = connection.send(head("POST", VOXELIZE, "Content-Length: 100000000", "Expect: 100-continue")).read()
+        FaultCase.assert_problem(self, reply, 413)
+        connection = self.raw()
+        reply = connection.send(post(tiled_rows(1 << 20), VOXELIZE + "&max_voxels=0")).read()
+        FaultCase.assert_problem(self, reply, 400, "max_voxels")
+        self.assertEqual(connection.send(post(rows(10))).read().status, 200)
+        connection.send(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + b"A0\r\n" + rows(10) + b"\r\n0\r\n\r\n")
+        self.assertEqual(connection.read().status, 200)
+
+    def test_pipelined_requests(self):
+        connection = self.raw()
+        connection.send(b"".join(post(rows(100)) + head("GET", "/v1/presets") for _ in range(20)))
+        self.assertEqual([connection.read().status for _ in range(40)], [200] * 40)
+
+
+class Scripted(socketserver.ThreadingTCPServer):
+    """Ready, and gives each POST the next of the answers given; None closes. Keeps the heads it has seen."""
+
+    daemon_threads = True
+
+    def __init__(self, answers):
+        super().__init__((HOST, 0), Scripted.Handler)
+        self.answers, self.heads = answers, []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, request, client_address):
+        pass  # a connection that the balancer has reset
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self):
+            while first := self.rfile.readline().decode():
+                headers = http.client.parse_headers(self.rfile)
+                self.rfile.read(int(headers.get("Content-Length", 0)))
+                if not first.startswith("POST"):
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    return
+                self.server.heads.append(headers)
+                answer = self.server.answers.pop(0) if self.server.answers else 200
+                if answer is None:
+                    return
+                interim = "HTTP/1.1 100 Continue\r\n\r\n" if answer == 100 else ""
+                status = 200 if answer == 100 else answer
+                again = "Retry-After: 7\r\n" if status in (429, 503) else ""
+                self.wfile.write(f"{interim}HTTP/1.1 {status} X\r\n{again}Content-Length: 2\r\n\r\nok".encode())
+
+
+class Tries(unittest.TestCase):
+    """What is tried again, and what is told to servers: by servers that do as they are told."""
+
+    balance = BalancerCase.balance
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.work = pathlib.Path(folder.name)
+        self.answers = []  # of the three, in the order of their requests
+        self.servers = [Scripted(self.answers) for _ in range(SERVERS)]
+        self.addCleanup(lambda: [(server.shutdown(), server.server_close()) for server in self.servers])
+        self.front = Front(self.balance(server.server_address[1] for server in self.servers).address)
+
+    def tried(self, answers, size=100, headers=None):
+        """The reply, and how many requests the servers saw."""
+        self.answers[:] = answers
+        for server in self.servers:
+            server.heads.clear()
+        reply = self.front.post("/v1/voxelize", b"x" * size, headers)
+        return reply, sum(len(server.heads) for server in self.servers)
+
+    def test_small_request_finds_room_elsewhere(self):
+        reply, tries = self.tried([503, 503])
+        self.assertEqual((reply.status, tries), (200, 3))
+        self.assertEqual([len(server.heads) for server in self.servers], [1, 1, 1])
+
+    def test_there_is_no_room_anywhere(self):
+        reply, tries = self.tried([503] * 10)
+        self.assertEqual((reply.status, tries, reply.headers["Retry-After"]), (503, SERVERS, "7"))
+
+    def test_small_request_survives_its_server(self):
+        reply, tries = self.tried([None])
+        self.assertEqual((reply.status, tries), (200, 2))
+
+    def test_large_request_is_the_clients_to_repeat(self):
+        reply, tries = self.tried([503], size=1_000_000)
+        self.assertEqual((reply.status, tries, reply.headers["Retry-After"]), (503, 1, "7"))
+        reply, tries = self.tried([None], size=1_000_000)
+        self.assertEqual((reply.status, tries, reply.headers["Retry-After"]), (502, 1, "1"))
+
+    def test_share_is_no_larger_elsewhere(self):
+        reply, tries = self.tried([429])
+        self.assertEqual((reply.status, tries, reply.headers["Retry-After"]), (429, 1, "7"))
+
+    def test_interim_answer_is_overlooked(self):
+        reply, tries = self.tried([100])
+        self.assertEqual((reply.status, tries), (200, 1))
+
+    def seen(self, headers):
+        self.tried([], headers=headers)
+        return next(server.heads[0] for server in self.servers if server.heads)
+
+    def test_client_is_named_by_the_balancer_alone(self):
+        for forged in ({}, {"X-Forwarded-For": "6.6.6.6"}, {"x-forwarded-for": "6.6.6.6, 7.7.7.7"}):
+            self.assertEqual(self.seen(forged).get_all("X-Forwarded-For"), [HOST])
+
+    def test_sound_id_is_kept_and_others_are_made(self):
+        self.assertEqual(self.seen({"X-Request-Id": "lidar-7:42"}).get_all("X-Request-Id"), ["lidar-7:42"])
+        for given in ({}, {"X-Request-Id": 'a "b'}, {"X-Request-Id": "x" * 129}):
+            (made,) = self.seen(given).get_all("X-Request-Id")
+            self.assertRegex(made, r"^[A-Za-z0-9._:-]{1,128}$")
+            self.assertNotIn(made, given.values())
+
+
+class Figures(unittest.TestCase):
+    """The configuration's figures against the daemon's own."""
+
+    def setUp(self):
+        self.text = CONFIGURATION.read_text(encoding="utf-8")
+        options = describe()["options"]
+        self.default = {option["name"]: option["default"] for option in options}
+
+    def figure(self, pattern):
+        (found,) = re.findall(pattern, re.sub(r"#.*", "", self.text))
+        return float(found)
+
+    def test_drain_delay_is_longer_than_it_takes_to_notice(self):
+        check = self.figure(r"\binter (\d+)ms") / 1000 + self.figure(r"timeout check (\d+)s")
+        notice = self.figure(r"\bfall (\d+)") * check
+        (advised,) = set(re.findall(r"drain[-_]delay[-_]s[ (=]*(\d+)", self.text))
+        self.assertLess(notice, float(advised))
+        self.assertLess(notice, DRAIN_DELAY)
+
+    def test_connections_stay_within_one_clients_share(self):
+        connections = self.figure(r"maxconn (\d+) pool") + self.figure(r"pool-max-conn (\d+)")
+        self.assertLess(connections, int(self.default["max_connections"]) / 2)
+
+    def test_daemon_gives_up_before_the_balancer(self):
+        longest = max(int(self.default[f"{what}_timeout_s"]) for what in ("upload", "send"))
+        self.assertGreater(self.figure(r"timeout client (\d+)s"), longest)
+        self.assertGreater(self.figure(r"timeout server (\d+)s"), longest)
+        self.assertGreater(self.figure(r"timeout server (\d+)s"), int(self.default["max_timeout_ms"]) / 1000)
+
+    def test_idle_connections_are_dropped_before_the_daemon_does(self):
+        self.assertLess(4 * self.figure(r"pool-purge-delay (\d+)s"), int(self.default["idle_timeout_s"]))
+
+
+if __name__ == "__main__":
+    for name in ("haproxy", "wrk"):
+        if not program(name):
+            print(f"skipped: {name} is not installed")
+            sys.exit(77)
+    unittest.main()
