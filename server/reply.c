@@ -83,8 +83,8 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
   if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
     good = good && add_header(response, "Allow", route_allow(request->endpoint));
-  if (atomic_load(&request->server->phase) == PHASE_DRAINING)
-    good = good && add_header(response, "Connection", "close");
+  // From the signal on, so that kept connections move to other servers while this one still takes their requests.
+  if (atomic_load(&request->server->phase) >= PHASE_LEAVING) good = good && add_header(response, "Connection", "close");
   return good;
 }
 

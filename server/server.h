@@ -33,7 +33,7 @@
 enum server_phase {
   PHASE_STARTING,
   PHASE_READY,
-  PHASE_LEAVING,  // as before, but not ready: who directs requests here is to notice
+  PHASE_LEAVING,  // requests are taken as before; who directs them here is to notice that it is not ready
   PHASE_DRAINING
 };
 

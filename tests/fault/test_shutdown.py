@@ -83,6 +83,18 @@ class Shutdown(unittest.TestCase):
         self.assertEqual(answers[0].headers["Connection"].lower(), "close")
         self.assertEqual(answers[1].status, 200)
 
+    def test_kept_connections_are_sent_away_before_anything_is_refused(self):
+        daemon = Daemon("--drain-delay-s", "86400")
+        kept = daemon.connection()
+        self.assertNotIn("Connection", daemon.post(VOXELIZE, rows(4), connection=kept).headers)
+        daemon.terminate()
+        wait_until(lambda: daemon.get("/readyz").status == 503, "a daemon that is about to drain")
+        reply = daemon.post(VOXELIZE, rows(4), connection=kept)
+        self.assertEqual((reply.status, reply.headers["Connection"].lower()), (200, "close"))
+        kept.close()
+        daemon.terminate()
+        self.assertEqual(daemon.wait(), -signal.SIGTERM)
+
     def test_second_signal_ends_at_once(self):
         for attempt in range(ATTEMPTS):
             daemon, crowd = self.loaded(1.5 * 2**attempt)
