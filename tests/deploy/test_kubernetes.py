@@ -1,0 +1,192 @@
+"""docker/kubernetes: the manifests agree with each other, with the service's tables and with its arithmetic."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import yaml
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("oracle", "docs")]
+from daemon import Daemon  # noqa: E402
+from tables import ROOT, describe, voxeld  # noqa: E402
+
+FOLDER = ROOT / "docker" / "kubernetes"
+UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
+AFTER_DRAIN = 7  # seconds that main.c may take beyond drain_timeout_s
+
+
+def document(path):
+    return yaml.safe_load((FOLDER / path).read_text(encoding="utf-8"))
+
+
+def merged(base, patch):
+    """A strategic merge as kustomize does it, for what the overlay uses: lists whose items have a name are merged by it."""
+    if isinstance(base, dict) and isinstance(patch, dict):
+        return {key: merged(base[key], patch[key]) if key in base and key in patch else {**base, **patch}[key]
+                for key in {**base, **patch}}  # fmt: skip
+    if isinstance(base, list) and all(isinstance(item, dict) and "name" in item for item in base + patch):
+        items, patches = {item["name"]: item for item in base}, {item["name"]: item for item in patch}
+        return list(merged(items, patches).values())
+    return patch
+
+
+def size(text):
+    """Bytes of a quantity such as 2Gi."""
+    return int(text[:-2]) * UNITS[text[-2:]]
+
+
+class Kubernetes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        listed = document("base/kustomization.yaml")["resources"]
+        cls.base = {found["kind"]: found for found in map(document, (f"base/{name}" for name in listed))}
+        cls.deployments = {"cpu": cls.base["Deployment"],
+                           "gpu": merged(cls.base["Deployment"], document("gpu/deployment.yaml"))}  # fmt: skip
+        cls.tables = describe()
+
+    def pods(self):
+        """(variant, pod's spec, its one container) of each variant."""
+        for variant, deployment in self.deployments.items():
+            spec = deployment["spec"]["template"]["spec"]
+            (container,) = spec["containers"]
+            yield variant, spec, container
+
+    def options(self, container):
+        """The options that a container runs with, as the program itself reads and prints them."""
+        flags = {option["env"]: option["flag"] for option in self.tables["options"]}
+        told = [word for item in container["env"] if item["name"] != "VOXELD_CONFIG"
+                for word in (flags[item["name"]], item["value"])]  # fmt: skip
+        return json.loads(voxeld("--print-config", "--config", str(FOLDER / "base" / "voxeld.json"), *told))
+
+    def test_every_file_is_used(self):
+        for folder in (".", "base", "gpu"):
+            kustomization = document(f"{folder}/kustomization.yaml")
+            used = kustomization["resources"] + [patch["path"] for patch in kustomization.get("patches", [])]
+            for name in used:
+                self.assertTrue((FOLDER / folder / name).exists(), name)
+            there = {path.name for path in (FOLDER / folder).glob("*.yaml")}
+            self.assertEqual(there - set(used), {"kustomization.yaml"} | ({"adapter-rules.yaml"} if folder == "." else set()))
+
+    def test_configuration_is_read(self):
+        given = json.loads((FOLDER / "base" / "voxeld.json").read_text(encoding="utf-8"))
+        for variant, _, container in self.pods():
+            options = self.options(container)
+            with self.subTest(variant):
+                self.assertEqual({name: options[name] for name in given}, given)
+        self.assertEqual((options["backend"], options["on_device_lost"]), ("cuda", "exit"))
+
+    def test_files_are_where_the_options_say(self):
+        for variant, spec, container in self.pods():
+            mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+            volumes = {volume["name"]: volume for volume in spec["volumes"]}
+            path = next(item["value"] for item in container["env"] if item["name"] == "VOXELD_CONFIG")
+            generator = document("base/kustomization.yaml")["configMapGenerator"][0]
+            with self.subTest(variant):
+                self.assertEqual(path, f"{mounts['config']}/{generator['files'][0]}")
+                self.assertEqual(volumes["config"]["configMap"]["name"], generator["name"])
+                self.assertEqual(pathlib.Path(self.options(container)["token_file"]).parent, pathlib.Path(mounts["tokens"]))
+
+    def test_no_token_is_shipped(self):
+        self.assertNotIn("Secret", self.base)
+        for path in FOLDER.rglob("*"):
+            if path.is_file():
+                self.assertNotRegex(path.read_text(encoding="utf-8"), r"sha256:[0-9a-f]{64}|secretGenerator", path)
+
+    def test_ports_are_one(self):
+        for variant, _, container in self.pods():
+            (port,) = container["ports"]
+            listen = self.options(container)["listen"]
+            with self.subTest(variant):
+                self.assertEqual(int(listen.rpartition(":")[2]), port["containerPort"])
+                self.assertEqual(self.base["Service"]["spec"]["ports"][0]["targetPort"], port["name"])
+                self.assertEqual(self.base["NetworkPolicy"]["spec"]["ingress"][0]["ports"][0]["port"], port["name"])
+                for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                    self.assertEqual(container[probe]["httpGet"]["port"], port["name"])
+
+    def test_probes_ask_endpoints(self):
+        paths = {endpoint["path"] for endpoint in self.tables["endpoints"] if endpoint["method"] == "GET"}
+        for variant, _, container in self.pods():
+            asked = {probe: container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe", "startupProbe")}
+            with self.subTest(variant):
+                self.assertLessEqual(set(asked.values()), paths)
+                self.assertEqual((asked["livenessProbe"], asked["readinessProbe"]), ("/healthz", "/readyz"))
+
+    def test_grace_is_longer_than_the_drain(self):
+        for variant, spec, container in self.pods():
+            options = self.options(container)
+            drain = options["drain_delay_s"] + options["drain_timeout_s"] + AFTER_DRAIN
+            with self.subTest(variant):
+                self.assertGreater(spec["terminationGracePeriodSeconds"], drain)
+                # Whatever was let in has the time that it is allowed to take until it runs.
+                self.assertGreaterEqual(options["drain_timeout_s"], options["upload_timeout_s"] + options["max_timeout_ms"] / 1000)
+
+    def test_memory_is_enough(self):
+        for variant, _, container in self.pods():
+            options, limits = self.options(container), container["resources"]["limits"]
+            processors = int(limits["cpu"])
+            workers = (options["workers"] or processors) + (options["sampling_workers"] or (processors + 1) // 2)
+            most = (options["memory_budget_bytes"] + (options["max_connections"] << 18) + (options["queue_depth"] * 14 << 10)
+                    + (workers << 26))  # fmt: skip
+            with self.subTest(variant):
+                self.assertGreaterEqual(size(limits["memory"]), most)
+                self.assertEqual(limits["memory"], container["resources"]["requests"]["memory"])
+
+    def test_selectors_find_the_pods(self):
+        for deployment in self.deployments.values():
+            labels = deployment["spec"]["template"]["metadata"]["labels"]
+            (spread,) = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+            self.assertEqual(deployment["spec"]["selector"]["matchLabels"], labels)
+            self.assertEqual(spread["labelSelector"]["matchLabels"], labels)
+            self.assertEqual(self.base["Service"]["spec"]["selector"], labels)
+            self.assertEqual(self.base["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"], labels)
+            self.assertEqual(self.base["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"], labels)
+            target = self.base["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]
+            self.assertEqual((target["kind"], target["name"]), ("Deployment", deployment["metadata"]["name"]))
+
+    def test_pods_have_no_rights(self):
+        for variant, spec, container in self.pods():
+            with self.subTest(variant):
+                self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+                self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                self.assertFalse(spec["automountServiceAccountToken"])
+                self.assertEqual(container["securityContext"], {"allowPrivilegeEscalation": False,
+                                 "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}})  # fmt: skip
+
+    def test_gpu_is_not_needed_twice_in_a_rollout(self):
+        gpu = self.deployments["gpu"]["spec"]
+        self.assertEqual(gpu["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], 1)
+        self.assertEqual(gpu["strategy"]["rollingUpdate"], {"maxUnavailable": 1, "maxSurge": 0})
+
+    def query(self):
+        """The adapter's query, as it asks it for one kind of lanes."""
+        (rule,) = document("adapter-rules.yaml")
+        return rule["metricsQuery"].replace("<<.GroupBy>>", "pod").replace("<<.LabelMatchers>>", 'lanes="voxelize"')
+
+    def test_autoscaler_reads_metrics_that_exist(self):
+        (rule,) = document("adapter-rules.yaml")
+        read = set(re.findall(r"voxeld_\w+", rule["seriesQuery"] + self.query()))
+        self.assertLessEqual(read, {metric["name"] for metric in self.tables["metrics"]})
+        with Daemon() as daemon:
+            page = daemon.get("/metrics").body.decode()
+        for metric in self.base["HorizontalPodAutoscaler"]["spec"]["metrics"]:
+            asked = metric["pods"]["metric"]
+            self.assertEqual(asked["name"], rule["name"]["as"])
+            for name in read:
+                self.assertIn(f'{name}{{lanes="{asked["selector"]["matchLabels"]["lanes"]}"}}', page)
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
+    def test_query_of_the_adapter_is_sound(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump({"groups": [{"name": "x", "rules": [{"record": "x", "expr": self.query()}]}]}, file)
+            file.flush()
+            checked = subprocess.run(["promtool", "check", "rules", file.name], capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
