@@ -16,7 +16,7 @@ from client import tiled_rows, wait_until  # noqa: E402
 from tables import describe  # noqa: E402
 
 DRAIN_DELAY = 4  # seconds; more than the configuration needs to notice
-OPTIONS = ("--workers", "1", "--drain-delay-s", str(DRAIN_DELAY), "--drain-timeout-s", "60", "--log-level", "warning")
+OPTIONS = ("--workers", "1", "--drain-delay-s", str(DRAIN_DELAY), "--drain-timeout-s", "60", "--trusted-proxies", HOST)
 SERVERS = 3
 # A job of a second or so.
 SLOW = (
@@ -199,6 +199,12 @@ class Ends(BalancerCase):
         self.assert_own_problem(self.front.post(VOXELIZE, rows(10)), 503, "no-server", "1")
         wait_until(lambda: not self.balancer.up(), "no server left")
         self.assert_own_problem(self.front.get("/v1/presets"), 503, "no-server", "1")
+
+    def test_shares_are_the_clients_own(self):
+        forged = head("GET", "/v1/presets", "X-Forwarded-For: 127.0.0.66", "X-Request-Id: mine")
+        self.assertEqual(self.raw(source="127.0.0.55").send(forged).read().status, 200)
+        line = wait_until(lambda: [line for line in self.daemons[0].lines if "id=mine" in line], "the line of the log")[0]
+        self.assertRegex(line, r"client=127\.0\.0\.55 .*proxy=127\.0\.0\.1\b")
 
     def test_refusals_pass_through(self):
         connection = self.raw()

@@ -42,6 +42,13 @@ def run_on(cores):
     os.sched_setaffinity(0, cores)
 
 
+def cpu_seconds(process):
+    """Its processor time so far, user and system."""
+    # Fields 14 and 15, counted behind the name, which may hold spaces.
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
 class Server:
     """A program that says on which port it listens; `pattern` finds that in what it writes."""
 
@@ -71,9 +78,7 @@ class Server:
             connection.close()
 
     def cpu_seconds(self):
-        # Fields 14 and 15, counted behind the name, which may hold spaces.
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self.process)
 
     def memory_mb(self):
         """Resident now, and at most since reset_peak."""
