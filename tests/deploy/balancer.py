@@ -90,6 +90,12 @@ class Wrk:
             raise RuntimeError(f"wrk failed: {text[-1000:]}")
         return {name: float(value) for name, value in (pair.split("=") for pair in summary[1].split())}
 
+    def end(self):
+        """Where nobody wants a result any more; after result() it does nothing."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
 
 def tensors(answer):
     """The bytes of a safetensors file behind its header, which has the times of the request."""
@@ -125,7 +131,7 @@ class Patients:
             connection.close()
             return None, type(broken).__name__
         if again:
-            self._stop.wait(int(again))
+            time.sleep(int(again))
             return None, reply.status
         if reply.status != 200:
             self.failures.append(f"{reply.status}: {answer[:300]!r}")
@@ -146,9 +152,12 @@ class Patients:
 
     def _go_on(self):
         connection = http.client.HTTPConnection(*self._address, timeout=PATIENCE)
-        while not self._stop.is_set() and not self.failures:
-            for body, expected in self._expected:
-                self._ask(connection, body, expected)
+        try:
+            while not self._stop.is_set() and not self.failures:
+                for body, expected in self._expected:
+                    self._ask(connection, body, expected)
+        except Exception as reason:  # which would end the thread without a word
+            self.failures.append(repr(reason))
         connection.close()
 
     def stop(self):

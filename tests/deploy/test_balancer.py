@@ -97,6 +97,7 @@ class Loss(BalancerCase):
         patients = Patients(self.front.address, VOXELIZE, expected, 4)
         self.addCleanup(patients.stop)
         wrk = Wrk(self.front.address, VOXELIZE, [self.work / name for name in bodies], 4)
+        self.addCleanup(wrk.end)
         self.until_served(patients)
         return patients, wrk
 
