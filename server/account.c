@@ -14,9 +14,18 @@ static enum abort_stage abort_stage(const struct request *request) {
   return request->begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
-static enum log_level level_of(int status) {
+// What probes and Prometheus ask again and again.
+static bool is_routine(const struct request *request) {
+  return request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ ||
+         request->endpoint == ENDPOINT_METRICS;
+}
+
+static enum log_level level_of(const struct request *request, bool aborted) {
+  int status = problem_info(request->problem.kind)->status;
+  if (aborted) return LOG_INFO;
   if (status == 500) return LOG_ERROR;  // a defect
-  return status > 500 ? LOG_WARNING : LOG_INFO;
+  if (status > 500) return LOG_WARNING;
+  return status == 200 && is_routine(request) ? LOG_DEBUG : LOG_INFO;
 }
 
 static void log_outcome(struct log_line *line, const struct request *request, bool aborted) {
@@ -42,7 +51,7 @@ static void log_stages(struct log_line *line, const struct request *request, int
 
 static void log_request(const struct request *request, bool aborted, int64_t now_ns) {
   struct log_line line;
-  log_begin(&line, aborted ? LOG_INFO : level_of(problem_info(request->problem.kind)->status), "request");
+  log_begin(&line, level_of(request, aborted), "request");
   if (!line.wanted) return;
   log_string(&line, "id", request->id);
   log_string(&line, "client", request->address);

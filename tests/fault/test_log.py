@@ -67,7 +67,7 @@ class Reader(unittest.TestCase):
         daemon.fill()
         self.assertEqual(daemon.post(VOXELIZE, rows(100)).status, 200)
         dropped = metric(daemon, DROPPED)
-        self.assertEqual(daemon.get("/healthz").status, 200)
+        self.assertEqual(daemon.get("/v1/status").status, 200)
         self.assertGreater(metric(daemon, DROPPED), dropped)
         daemon.terminate()
         self.assertEqual(daemon.process.wait(PATIENCE), 0)
@@ -127,6 +127,15 @@ class Reader(unittest.TestCase):
 
 
 class Lines(unittest.TestCase):
+    def test_probes_are_logged_at_debug_alone(self):
+        for level, logged in (("info", 0), ("debug", 3)):
+            with self.subTest(level), Daemon("--log-level", level) as daemon:
+                for path in ("/healthz", "/readyz", "/metrics"):
+                    self.assertEqual(daemon.get(path, {"X-Request-Id": "probe"}).status, 200)
+                self.assertEqual(daemon.request("PUT", "/healthz", b"", {"X-Request-Id": "wrong"}).status, 405)
+                wait_until(lambda daemon=daemon: " id=wrong " in daemon.log(), "the refusal's line")
+                self.assertEqual(daemon.log().count(" id=probe "), logged)
+
     def lines_of(self, *args):
         """The log of a daemon that was asked well and badly."""
         with (JsonDaemon if "json" in args else Daemon)(*args) as daemon:
