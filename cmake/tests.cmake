@@ -79,6 +79,7 @@ voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # it holds a balancer to checks of a second each
 set_tests_properties(deploy.packages PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip") # what it needs is missing
+voxeld_script_tests(clients "tests/clients/test_*.py" 300 plain ${PYTHON})
 if(TEST oracle.scans) # all of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()

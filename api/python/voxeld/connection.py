@@ -116,27 +116,30 @@ class Connection:
     def __init__(self, endpoint: Endpoint, timeout: float, until: float) -> None:
         self._endpoint, self._timeout, self._until = endpoint, timeout, until
         self._socket = endpoint.connect(self._patience())
-        self._stream = _Stream(self)
-        self._reader = _Reader(self._stream, READ_AHEAD)
+        self._reader = _Reader(_Stream(self), READ_AHEAD)
+        self._peeking = False
+        self._ended = False  # the service sends no more
 
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
         """The answer, read whole, and whether the connection may be used again.
 
-        Raises OSError or http.client.HTTPException where none came whole by `until` (of time.monotonic), and BadAnswer
-        where what came is no HTTP; the connection must be closed then.
+        Raises OSError where none came whole by `until` (of time.monotonic), and BadAnswer where what came is no HTTP; the
+        connection must be closed then.
         """
         self._until = until
         sent = self._send(request)
         response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
         try:
             response.begin()
+            if self._ended:  # among the headers, which http.client takes for their end
+                raise http.client.IncompleteRead(b"")
             body = _read(response)
-        except (http.client.RemoteDisconnected, http.client.IncompleteRead):
-            raise
         except http.client.HTTPException as reason:
+            if self._ended:
+                raise ConnectionAbortedError("the connection ended before the answer did") from reason
             raise BadAnswer(f"the answer is no HTTP: {type(reason).__name__}: {reason}") from reason
         answer = Answer(response.status, response.reason, response.headers, body)
-        return answer, sent and not response.will_close and not self._has_more()
+        return answer, sent and not response.will_close and not self._peek()
 
     def is_stale(self) -> bool:
         """True where the service has closed the connection, or sent what nobody asked for."""
@@ -151,15 +154,26 @@ class Connection:
         """What http.client reads the answer from."""
         return self._reader
 
-    def receive_into(self, room: Any) -> int:
-        self._socket.settimeout(self._patience())
-        return self._socket.recv_into(room)
+    def receive_into(self, room: Any) -> Optional[int]:
+        """As io.RawIOBase.readinto; None where nothing has come while only peeking."""
+        if not self._peeking:
+            self._socket.settimeout(self._patience())
+            got = self._socket.recv_into(room)
+            self._ended = got == 0
+            return got
+        self._socket.settimeout(0)
+        try:
+            return self._socket.recv_into(room)
+        except OSError:  # BlockingIOError, ssl.SSLWantReadError; what is broken shows when it is used again
+            return None
 
     def _send(self, request: Request) -> bool:
-        """False if the service answered before all was sent: that answer is worth more than the broken pipe."""
+        """False if the service answered before all was sent: that answer is worth more than a broken pipe."""
         try:
             for piece in (memoryview(request.head(self._endpoint)), *(request.body or ())):
                 while piece:
+                    if self._may_read() and self._is_answered():
+                        return False
                     self._socket.settimeout(self._patience())
                     piece = piece[self._socket.send(piece) :]
             return True
@@ -168,31 +182,43 @@ class Connection:
                 raise
             return False
 
+    def _may_read(self) -> bool:
+        """Waits until bytes may go or have come; True if they have come."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN | select.POLLOUT)
+        events = poll.poll(self._patience() * 1000)
+        if not events:
+            raise TimeoutError("the service takes no more of the request")
+        return bool(events[0][1] & select.POLLIN)
+
+    def _is_answered(self) -> bool:
+        """Whether the answer has begun. A status of 1xx, at this place in "HTTP/1.1 100", is none."""
+        return self._peek()[9:10] not in (b"", b"1")
+
+    def _peek(self) -> bytes:
+        """What has come and is not read yet, without waiting for more."""
+        self._peeking = True
+        try:
+            return self._reader.peek()
+        finally:
+            self._peeking = False
+
     def _patience(self) -> float:
         left = self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError("the time for the request is over")
         return min(self._timeout, left)
 
-    def _has_more(self) -> bool:
-        """Whether bytes behind the answer were read with it."""
-        self._stream.paused = True
-        try:
-            return bool(self._reader.peek())
-        finally:
-            self._stream.paused = False
-
 
 class _Stream(io.RawIOBase):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.paused = False  # then it has nothing to read, for now
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, room: Any) -> Optional[int]:
-        return None if self.paused else self._connection.receive_into(room)
+        return self._connection.receive_into(room)
 
 
 class _Reader(io.BufferedReader):

@@ -7,7 +7,6 @@ All of voxeld's requests are pure computations, so that each may be repeated, ho
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import os
 import random
@@ -86,7 +85,7 @@ class Transport:
                 if 200 <= answer.status < 300:
                     return answer
                 failure = Problem(answer.status, answer.reason, answer.headers, answer.body.tobytes())
-            except (OSError, http.client.HTTPException) as reason:
+            except OSError as reason:
                 failure = TransportError(reason)
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
