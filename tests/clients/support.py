@@ -73,9 +73,9 @@ class Talk:
 
 
 class RudeServer:
-    """Answers each request by the next act: bytes to send, or a function that gets the Talk and may do anything. Bytes are
-    sent after the body was read, and the connection is kept; a function that returns True has it closed. The last act serves all
-    further requests. `heads` are the requests so far, `connections` is how many have been opened.
+    """Answers each request by the next act: bytes to send, or a function that gets the Talk and may do anything. Bytes
+    are sent after the body was read, and the connection is kept; a function that returns True has it closed. The last
+    act serves all further requests. `heads` are the requests so far, `connections` is how many have been opened.
 
     with RudeServer(answer(503), answer(200)) as server: ...
     """

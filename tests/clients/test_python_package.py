@@ -1,4 +1,4 @@
-"""The Python package as such: its types, its version, its oldest Python, and a wheel that is built, installed and used."""
+"""The Python package as such: types, version, the oldest Python, and a wheel that is built, installed and used."""
 
 import ast
 import os

@@ -138,6 +138,8 @@ class Connection:
             if self._ended:
                 raise ConnectionAbortedError("the connection ended before the answer did") from reason
             raise BadAnswer(f"the answer is no HTTP: {type(reason).__name__}: {reason}") from reason
+        finally:
+            response.close()  # not the connection
         answer = Answer(response.status, response.reason, response.headers, body)
         return answer, sent and not response.will_close and not self._peek()
 
