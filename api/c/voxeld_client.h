@@ -588,7 +588,7 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
 }
 
 struct voxeld_client *voxeld_open(const struct voxeld_options *options) {
-  if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return NULL;
+  if (!options->url || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return NULL;
   struct voxeld_client *client = (struct voxeld_client *)calloc(1, sizeof *client);
   if (client) client->curl = curl_easy_init();
   if (client && client->curl && voxeld__set_up(client, options)) return client;
