@@ -15,8 +15,8 @@
 // before other threads run where libcurl is older than 7.84. A process made by fork opens its own. With TLS the program should
 // ignore SIGPIPE.
 //
-// Memory: a result's buffer is kept for its next use, so that calls of like size allocate no large block; libcurl and jansson
-// take and give back small ones. The rows are sent as they lie. Connections are kept and used again.
+// Memory: a result's buffer is kept for its next use, so that calls of like size allocate none; libcurl and jansson take and give
+// back what they work in. The rows are sent as they lie. Connections are kept and used again.
 #ifndef VOXELD_CLIENT_H
 #define VOXELD_CLIENT_H
 
@@ -52,7 +52,7 @@ struct voxeld_options {
   double
       backoff_s;  // before the second attempt; doubled for each further one, up to 10; up to half is left out at random
   size_t max_answer_bytes;            // larger answers are not taken
-  const volatile sig_atomic_t *stop;  // a call in hand ends within about a second once this is not 0; or NULL
+  const volatile sig_atomic_t *stop;  // ends a call in hand within 0.1 s once it is not 0; or NULL
 };
 
 enum voxeld_dtype { VOXELD_F32, VOXELD_F16, VOXELD_I32, VOXELD_U8 };
@@ -148,7 +148,9 @@ extern "C" {
 #define VOXELD__URN "urn:voxeld:problem:"
 
 struct voxeld_client {
-  CURL *curl;
+  CURL *curl;          // what is the same in all transfers
+  CURL *transfer;      // the last one
+  CURLM *connections;  // that are kept
   struct curl_slist *headers;
   double timeout_s, deadline_s, backoff_s;
   int retries;
@@ -338,8 +340,8 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
   struct voxeld_problem *problem = &result->problem;
   curl_off_t retry_after = 0;
   const char *media_type = NULL;
-  curl_easy_getinfo(client->curl, CURLINFO_RETRY_AFTER, &retry_after);
-  curl_easy_getinfo(client->curl, CURLINFO_CONTENT_TYPE, &media_type);
+  curl_easy_getinfo(client->transfer, CURLINFO_RETRY_AFTER, &retry_after);
+  curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_TYPE, &media_type);
   bool described = media_type && strncmp(media_type, "application/problem+json", 24) == 0;
   json_t *document = described ? json_loadb((const char *)result->buffer.bytes, result->buffer.size, 0, NULL) : NULL;
   const char *type = json_string_value(json_object_get(document, "type"));
@@ -366,7 +368,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   if (size > client->max_answer_bytes - buffer->size) return 0;
   if (size > buffer->room - buffer->size) {
     curl_off_t told = -1;
-    curl_easy_getinfo(client->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &told);
+    curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &told);
     size_t room = (buffer->size + size) * 2;  // where the answer does not tell its length
     if (told >= 0 && (size_t)told >= buffer->size + size) room = (size_t)told;
     client->no_memory = !voxeld__reserve(buffer, room);
@@ -379,7 +381,8 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
 
 static size_t voxeld__header(char *line, size_t one, size_t size, void *context) {
   static const char name[] = "X-Request-Id:";
-  struct voxeld_result *result = ((struct voxeld_client *)context)->result;
+  struct voxeld_client *client = (struct voxeld_client *)context;
+  struct voxeld_result *result = client->result;
   size_t at = sizeof name - 1, used = 0;
   (void)one;
   if (size < at || strncasecmp(line, name, at) != 0) return size;
@@ -388,11 +391,6 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
     result->request_id[used++] = line[at];
   result->request_id[used] = 0;
   return size;
-}
-
-static int voxeld__progress(void *context, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
-  (void)a, (void)b, (void)c, (void)d;
-  return voxeld__stopped((const struct voxeld_client *)context);
 }
 
 // --- calls ---
@@ -406,6 +404,26 @@ static bool voxeld__is_temporary(enum voxeld_status status, const struct voxeld_
   return status == VOXELD_NO_ANSWER && code != CURLE_PEER_FAILED_VERIFICATION;
 }
 
+// One transfer, on a handle of its own: libcurl 7.83 to 8.0 may write into freed headers of the transfer before.
+static CURLcode voxeld__transfer(struct voxeld_client *client) {
+  curl_easy_cleanup(client->transfer);
+  client->transfer = curl_easy_duphandle(client->curl);
+  if (!client->transfer || curl_multi_add_handle(client->connections, client->transfer) != CURLM_OK)
+    return CURLE_OUT_OF_MEMORY;
+  CURLcode code = CURLE_OK;
+  CURLMcode state = CURLM_OK;
+  int running = 1, left;
+  while (running && state == CURLM_OK && !voxeld__stopped(client)) {
+    state = curl_multi_perform(client->connections, &running);
+    if (running && state == CURLM_OK) state = curl_multi_poll(client->connections, NULL, 0, 100, NULL);
+  }
+  const CURLMsg *message = running ? NULL : curl_multi_info_read(client->connections, &left);
+  if (message) code = message->data.result;
+  if (running) code = state == CURLM_OK ? CURLE_ABORTED_BY_CALLBACK : CURLE_OUT_OF_MEMORY;
+  curl_multi_remove_handle(client->connections, client->transfer);
+  return code;
+}
+
 static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until,
                                           CURLcode *code) {
   double left = until - voxeld__now();
@@ -413,9 +431,9 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
   client->no_memory = false;
   client->curl_error[0] = 0;
   curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, left > 0.001 ? (long)(left * 1000) : 1L);
-  *code = curl_easy_perform(client->curl);
+  *code = voxeld__transfer(client);
   long status = 0;
-  curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &status);
+  if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
   const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(*code);
   // A refusal in mid-upload counts even where the connection broke behind it.
   if (status >= 300 && (*code == CURLE_OK || *code == CURLE_SEND_ERROR || *code == CURLE_RECV_ERROR))
@@ -579,9 +597,6 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, client);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, voxeld__header);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, client);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, client->stop ? 0L : 1L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, voxeld__progress);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, client);
   return (!options->ca_file || curl_easy_setopt(curl, CURLOPT_CAINFO, options->ca_file) == CURLE_OK) &&
          (!options->certificate || curl_easy_setopt(curl, CURLOPT_SSLCERT, options->certificate) == CURLE_OK) &&
          (!options->key || curl_easy_setopt(curl, CURLOPT_SSLKEY, options->key) == CURLE_OK);
@@ -591,14 +606,17 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options) {
   if (!options->url || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return NULL;
   struct voxeld_client *client = (struct voxeld_client *)calloc(1, sizeof *client);
   if (client) client->curl = curl_easy_init();
-  if (client && client->curl && voxeld__set_up(client, options)) return client;
+  if (client) client->connections = curl_multi_init();
+  if (client && client->curl && client->connections && voxeld__set_up(client, options)) return client;
   voxeld_close(client);
   return NULL;
 }
 
 void voxeld_close(struct voxeld_client *client) {
   if (!client) return;
-  if (client->curl) curl_easy_cleanup(client->curl);
+  curl_easy_cleanup(client->transfer);
+  curl_easy_cleanup(client->curl);
+  curl_multi_cleanup(client->connections);
   curl_slist_free_all(client->headers);
   free(client->base);
   free(client->url);

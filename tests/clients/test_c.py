@@ -238,6 +238,12 @@ class Rude(CCase):
             server, url = self.talk(body)
             self.assertEqual((self.call(url)["status"], len(server.heads)), ("BAD_ANSWER", 1), body)
 
+    def test_folded_headers_behind_another_answer(self):
+        folded = SOUND.replace(b"\r\n", b"\r\n folded: by a blank\r\n", 1)
+        _, url = self.talk(SOUND, folded)
+        lines = self.calls(url, "-n", "5", "-r", "0")  # in which ASan finds nothing
+        self.assertEqual([line["status"] == "OK" for line in lines], [True] + [False] * 4)
+
     def test_an_answer_that_is_too_large(self):
         chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
         for act in (answer(200, body=bytes(2_000_000)), answer(200, chunked, b"100000\r\n" + bytes(1 << 20))):

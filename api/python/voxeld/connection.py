@@ -165,37 +165,48 @@ class Connection:
             return got
         self._socket.settimeout(0)
         try:
-            return self._socket.recv_into(room)
+            got = self._socket.recv_into(room)
         except OSError:  # BlockingIOError, ssl.SSLWantReadError; what is broken shows when it is used again
             return None
+        self._ended = got == 0
+        return got
 
     def _send(self, request: Request) -> bool:
         """False if the service answered before all was sent: that answer is worth more than a broken pipe."""
+        watched = select.POLLIN | select.POLLOUT
         try:
             for piece in (memoryview(request.head(self._endpoint)), *(request.body or ())):
                 while piece:
-                    if self._may_read() and self._is_answered():
-                        return False
-                    self._socket.settimeout(self._patience())
-                    piece = piece[self._socket.send(piece) :]
+                    events = self._wait(watched)
+                    if events & select.POLLIN:
+                        start = self._peek()  # nothing, where it was a record of TLS itself
+                        if start[9:10] not in (b"", b"1"):  # the status, as in "HTTP/1.1 413"; one of 1xx is no answer
+                            return False
+                        if start or self._ended:
+                            watched = select.POLLOUT
+                    if events & ~select.POLLIN:
+                        piece = piece[self._send_some(piece) :]
             return True
         except OSError:
             if not self.is_stale():
                 raise
             return False
 
-    def _may_read(self) -> bool:
-        """Waits until bytes may go or have come; True if they have come."""
+    def _wait(self, watched: int) -> int:
+        """What is ready of the watched events of the socket, or broken."""
         poll = select.poll()
-        poll.register(self._socket, select.POLLIN | select.POLLOUT)
+        poll.register(self._socket, watched)
         events = poll.poll(self._patience() * 1000)
         if not events:
             raise TimeoutError("the service takes no more of the request")
-        return bool(events[0][1] & select.POLLIN)
+        return events[0][1]
 
-    def _is_answered(self) -> bool:
-        """Whether the answer has begun. A status of 1xx, at this place in "HTTP/1.1 100", is none."""
-        return self._peek()[9:10] not in (b"", b"1")
+    def _send_some(self, piece: memoryview) -> int:
+        self._socket.settimeout(0)
+        try:
+            return self._socket.send(piece)
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
 
     def _peek(self) -> bytes:
         """What has come and is not read yet, without waiting for more."""
