@@ -316,7 +316,7 @@ class Sensor(CCase):
     def test_frames_from_the_standard_input(self):
         frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(20)))
         with Daemon() as daemon:
-            status, lines, _ = self.end(self.start(url_of(daemon), "-r", "1000"), frames)
+            status, lines, _ = self.end(self.start(url_of(daemon), "-r", "1"), frames)
             self.assertEqual((status, len(lines), lines[-1]), (0, 4, "3 scans sent, 0 dropped"))
             status, lines, errors = self.end(self.start(url_of(daemon)), frames[:-1])
             self.assertEqual((status, lines[-1]), (1, "2 scans sent, 0 dropped"))
@@ -324,12 +324,23 @@ class Sensor(CCase):
 
     def test_a_live_sensor_drops_what_finds_no_room(self):
         with RudeServer(SOUND, problem(503, {"Retry-After": "3600"}), SOUND) as server:
-            status, lines, _ = self.end(self.start(url_of(server), "-r", "1000", *self.scans(5)))
+            status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *self.scans(5)))
             self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
+
+    def test_a_live_sensor_drops_what_is_late(self):
+        def slow(talk):
+            talk.read_body()
+            time.sleep(0.1)  # a hundred scans' time
+            talk.socket.sendall(SOUND)
+
+        with RudeServer(slow) as server:
+            status, lines, _ = self.end(self.start(url_of(server), "-r", "1000", *self.scans(3)))
+            self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 2 dropped", 1))
+            self.assertRegex(lines[1], "dropped, late$")
 
     def test_a_refusal_for_good_ends_it(self):
         with RudeServer(SOUND, problem(422, detail="too much")) as server:
-            for live in ((), ("-r", "1000")):
+            for live in ((), ("-r", "1")):
                 server.acts = [SOUND, problem(422, detail="too much")]
                 status, lines, errors = self.end(self.start(url_of(server), *live, *self.scans(5)))
                 self.assertEqual((status, lines[-1]), (1, "1 scans sent, 0 dropped"))

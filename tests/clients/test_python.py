@@ -396,7 +396,7 @@ class Access(unittest.TestCase):
             with voxeld.Client(url, tls=daemon.context) as client:
                 self.assertEqual(client.status()["state"], "ready")
             with voxeld.Client(url, ca_file=ca) as client, self.assertRaises(voxeld.Problem) as refused:
-                client.voxelize(points, **GRID)
+                client.voxelize(bytes(32 << 20), **GRID)
             self.assertEqual(refused.exception.kind, "unauthorized")
             with voxeld.Client(url) as client, self.assertRaises(voxeld.TransportError) as unknown:
                 client.status()
