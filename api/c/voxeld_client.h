@@ -1,4 +1,4 @@
-// A client of voxeld in one header, over libcurl and jansson, for processes that post scans: C99, C11 and C++, POSIX.
+// A client of voxeld in one header, over libcurl (7.66 or later) and jansson, for processes that post scans: C99, C11 and C++, POSIX.
 //
 //   #define VOXELD_CLIENT_IMPLEMENTATION  // in one source file, so that curl.h and jansson.h stay out of all others
 //   #include <voxeld_client.h>            // -std=gnu11 or -D_POSIX_C_SOURCE=200809L; pkg-config libcurl jansson

@@ -45,7 +45,9 @@ class Package(unittest.TestCase):
     def test_a_wheel_is_built_installed_and_used(self):
         with tempfile.TemporaryDirectory() as folder:
             source, fresh = pathlib.Path(folder, "source"), pathlib.Path(folder, "fresh")
-            shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+            shutil.copytree(
+                PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache")
+            )
             pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
             run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, str(source))
             (wheel,) = pathlib.Path(folder).glob("voxeld-*.whl")

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import pickle
 import socket
 import threading
 import unittest
@@ -342,6 +343,16 @@ class Rubbish(RudeCase):
                 refusal = self.refused(client)
                 self.assertEqual((refusal.title, refusal.type, refusal.kind), (title, "about:blank", ""))
         self.assertEqual(self.refused(self.talk(cases["a page"][0])[1]).detail, "<h1>no server</h1>")
+
+    def test_errors_cross_processes(self):
+        _, client = self.talk(problem(503, {"Retry-After": "3"}, detail="later", parameter="fps"), retries=0)
+        refusal = self.refused(client)
+        copy = pickle.loads(pickle.dumps(refusal))
+        self.assertEqual((str(copy), vars(copy)), (str(refusal), vars(refusal)))
+        _, client = self.talk(lambda talk: True, retries=0)
+        error = self.refused(client, voxeld.TransportError)
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((str(copy), copy.temporary), (str(error), True))
 
     def test_an_answer_in_chunks(self):
         body = b'{"state":"%s"}' % (b"x" * 70_000)

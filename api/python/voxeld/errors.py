@@ -19,19 +19,11 @@ EXCERPT = 300  # characters of an answer that is no problem document
 
 
 class Error(Exception):
-    """The base of all. `attempts` is how often the request was tried."""
+    """The base of all. Like every exception of one argument, these survive pickling, but for their __cause__."""
 
-    attempts: int = 1
-
-    @property
-    def temporary(self) -> bool:
-        """Whether the same request may do better later; those are retried."""
-        return False
-
-    @property
-    def retry_after(self) -> Optional[float]:
-        """Seconds to wait at least, where the answer says so."""
-        return None
+    attempts: int = 1  # how often the request was tried
+    temporary: bool = False  # whether the same request may do better later; those are retried
+    retry_after: Optional[float] = None  # seconds to wait before at least, where the answer says so
 
 
 class BadAnswer(Error):
@@ -41,54 +33,52 @@ class BadAnswer(Error):
 class TransportError(Error):
     """No whole answer came. `__cause__` is the exception that says why."""
 
-    def __init__(self, reason: Exception) -> None:
-        super().__init__(f"{type(reason).__name__}: {reason}")
-        self.__cause__ = reason
-
-    @property
-    def temporary(self) -> bool:
-        reason = self.__cause__
-        if isinstance(reason, ssl.SSLError):  # a certificate does not become good by waiting
-            return isinstance(reason, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
-        if isinstance(reason, socket.gaierror):
-            return reason.errno == socket.EAI_AGAIN
-        return not isinstance(reason, PermissionError)
+    @staticmethod
+    def of(reason: Exception) -> TransportError:
+        error = TransportError(f"{type(reason).__name__}: {reason}")
+        error.__cause__ = reason
+        error.temporary = _may_pass(reason)
+        return error
 
 
 class Problem(Error):
-    """An answer other than 2xx, with the fields of its application/problem+json document (RFC 9457).
+    """An answer other than 2xx, with the fields of its application/problem+json document (RFC 9457)."""
 
-    status       the HTTP status
-    type, kind   the problem's URN and its last part, such as "queue-full"; "about:blank" and "" where there is none
-    title        what kind of problem it is
-    detail       what was wrong with this request: what was given and what is allowed
-    parameter    the parameter at fault, or None
-    request_id   as in the service's log, or None
-    retry_after  seconds after which the same request may do better, or None
-    document     the whole document, {} where there was none
-    """
+    status: int
+    type: str  # a URN; "about:blank" where the answer has no such document
+    kind: str  # the last part of voxeld's URNs, such as "queue-full"; "" elsewhere
+    title: str  # what kind of problem it is
+    detail: str  # what was wrong with this request: what was given and what is allowed
+    parameter: Optional[str]  # the one at fault, if one is
+    request_id: Optional[str]  # as in the service's log
+    document: Dict[str, Any]  # all of it; {} where there was none
 
-    def __init__(self, status: int, reason: str, headers: Message, body: bytes) -> None:
+    @staticmethod
+    def of(status: int, reason: str, headers: Message, body: bytes) -> Problem:
         document = _document(headers, body)
-        self.status = status
-        self.document = document
-        self.type = _text(document, "type") or "about:blank"
-        self.kind = self.type[len(TYPE_PREFIX) :] if self.type.startswith(TYPE_PREFIX) else ""
-        self.title = _text(document, "title") or reason
-        self.detail = _text(document, "detail") or ("" if document else body[:EXCERPT].decode("utf-8", "replace"))
-        self.parameter = _text(document, "parameter")
-        self.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
-        self._retry_after = _retry_after(headers)
-        super().__init__(f"{status} {self.kind or self.title}: {self.detail}")
+        kind_of = _text(document, "type") or "about:blank"
+        kind = kind_of[len(TYPE_PREFIX) :] if kind_of.startswith(TYPE_PREFIX) else ""
+        title = _text(document, "title") or reason
+        detail = _text(document, "detail") or ("" if document else body[:EXCERPT].decode("utf-8", "replace"))
 
-    @property
-    def temporary(self) -> bool:
+        problem = Problem(f"{status} {kind or title}: {detail}")
+        problem.status, problem.type, problem.kind = status, kind_of, kind
+        problem.title, problem.detail, problem.document = title, detail, document
+        problem.parameter = _text(document, "parameter")
+        problem.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
+        problem.retry_after = _retry_after(headers)
         # A balancer's 502 and 504 count where it says when to come again; voxeld's own 504 is the request's deadline.
-        return self.status in (429, 503) or (self.status in (502, 504) and self.retry_after is not None)
+        told = status in (502, 504) and problem.retry_after is not None
+        problem.temporary = status in (429, 503) or told
+        return problem
 
-    @property
-    def retry_after(self) -> Optional[float]:
-        return self._retry_after
+
+def _may_pass(reason: Exception) -> bool:
+    if isinstance(reason, ssl.SSLError):  # a certificate does not become good by waiting
+        return isinstance(reason, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+    if isinstance(reason, socket.gaierror):
+        return reason.errno == socket.EAI_AGAIN
+    return not isinstance(reason, PermissionError)
 
 
 def _document(headers: Message, body: bytes) -> Dict[str, Any]:

@@ -84,9 +84,9 @@ class Transport:
                 answer = self._attempt(request, until)
                 if 200 <= answer.status < 300:
                     return answer
-                failure = Problem(answer.status, answer.reason, answer.headers, answer.body.tobytes())
+                failure = Problem.of(answer.status, answer.reason, answer.headers, answer.body.tobytes())
             except OSError as reason:
-                failure = TransportError(reason)
+                failure = TransportError.of(reason)
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
             if not failure.temporary or attempt > most or time.monotonic() + pause >= until:
