@@ -23,7 +23,7 @@ set(voxeld_link_faults ${voxeld_link_plain})
 # The target that NAME, one of the project's libraries or programs, is built by in FLAVOUR; other names stay as they are.
 function(voxeld_target_name NAME FLAVOUR RESULT)
   set(target ${NAME})
-  if(NOT FLAVOUR STREQUAL plain AND NAME MATCHES "^(kernels|api|server|voxeld|test_.*)$")
+  if(NOT FLAVOUR STREQUAL plain AND NAME MATCHES "^(kernels|api|server|voxeld|sensor|c_client|test_.*)$")
     set(target ${FLAVOUR}-${NAME})
   endif()
   set(${RESULT} ${target} PARENT_SCOPE)

@@ -79,6 +79,23 @@ voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # it holds a balancer to checks of a second each
 set_tests_properties(deploy.packages PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip") # what it needs is missing
+
+# clients: the C client's example and what drives it, plain and under ASan; clients.c is skipped where there is no libcurl.
+pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
+set(client_flavours ${test_flavours})
+list(REMOVE_ITEM client_flavours tsan)
+if(libcurl_FOUND)
+  foreach(flavour IN LISTS client_flavours)
+    voxeld_program(sensor ${flavour} SOURCES api/c/sensor.c LIBRARIES PkgConfig::libcurl PkgConfig::jansson)
+    voxeld_program(c_client ${flavour} DIRECTORY tests SOURCES tests/clients/c_client.c
+                   LIBRARIES PkgConfig::libcurl PkgConfig::jansson)
+    foreach(name sensor c_client)
+      voxeld_target_name(${name} ${flavour} target)
+      target_include_directories(${target} PRIVATE api/c)
+    endforeach()
+  endforeach()
+endif()
+voxeld_script_tests(clients "tests/clients/test_*.py" 300 plain ${PYTHON})
 if(TEST oracle.scans) # all of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()

@@ -1,0 +1,629 @@
+// A client of voxeld in one header, over libcurl (7.66 or later) and jansson, for processes that post scans: C99, C11 and C++, POSIX.
+//
+//   #define VOXELD_CLIENT_IMPLEMENTATION  // in one source file, so that curl.h and jansson.h stay out of all others
+//   #include <voxeld_client.h>            // -std=gnu11 or -D_POSIX_C_SOURCE=200809L; pkg-config libcurl jansson
+//
+//   struct voxeld_options options = voxeld_defaults("http://localhost:8080");
+//   struct voxeld_client *client = voxeld_open(&options);
+//   struct voxeld_result result = {0};
+//   if (voxeld_voxelize(client, "preset=kitti_second", rows, bytes, &result) == VOXELD_OK)
+//     use(voxeld_find(&result, "voxel_features"));
+//   else
+//     complain(result.error);
+//
+// Threads: a client and a result serve one thread at a time; threads with clients of their own need no lock. Open the first client
+// before other threads run where libcurl is older than 7.84. A process made by fork opens its own. With TLS the program should
+// ignore SIGPIPE.
+//
+// Memory: a result's buffer is kept for its next use, so that calls of like size allocate none; libcurl and jansson take and give
+// back what they work in. The rows are sent as they lie. Connections are kept and used again.
+#ifndef VOXELD_CLIENT_H
+#define VOXELD_CLIENT_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VOXELD_MAX_TENSORS 16
+#define VOXELD_MAX_DIMENSIONS 4
+
+enum voxeld_status {
+  VOXELD_OK,
+  VOXELD_REFUSED,     // result.problem says why
+  VOXELD_NO_ANSWER,   // nobody listens, the connection broke, or the time was over
+  VOXELD_BAD_ANSWER,  // what came is no answer of voxeld
+  VOXELD_STOPPED,     // *options.stop was set
+  VOXELD_FAILED       // out of memory, or arguments that cannot be
+};
+
+struct voxeld_options {
+  const char *url;          // http://HOST:PORT, https://HOST:PORT, with a path to go before all paths; or unix:PATH
+  const char *token;        // shown as Authorization: Bearer; or NULL
+  const char *ca_file;      // PEM file of the authorities to trust; NULL: the system's
+  const char *certificate;  // PEM files of the client's certificate and its key; or NULL
+  const char *key;
+  double timeout_s;   // for connecting, and without a byte to come or go; whole seconds
+  double deadline_s;  // for a call with all its attempts and pauses
+  int retries;        // further attempts after 429, 503, 502 and 504 with Retry-After, and broken connections
+  double
+      backoff_s;  // before the second attempt; doubled for each further one, up to 10; up to half is left out at random
+  size_t max_answer_bytes;            // larger answers are not taken
+  const volatile sig_atomic_t *stop;  // ends a call in hand within 0.1 s once it is not 0; or NULL
+};
+
+enum voxeld_dtype { VOXELD_F32, VOXELD_F16, VOXELD_I32, VOXELD_U8 };
+
+struct voxeld_tensor {
+  const char *name;
+  enum voxeld_dtype dtype;
+  size_t dimensions;
+  size_t shape[VOXELD_MAX_DIMENSIONS];
+  void *data;  // starts on 64 bytes; rows follow on each other
+  size_t bytes;
+};
+
+struct voxeld_problem {
+  int status;     // of HTTP; 0: the service refused nothing
+  char kind[64];  // such as queue-full; "" where a balancer refused
+  char title[128];
+  char detail[512];
+  char parameter[64];    // the one at fault, or ""
+  double retry_after_s;  // 0: the answer does not say
+};
+
+struct voxeld_buffer {   // private: an answer's bytes and what was read of them
+  void *block;           // as malloc gave it
+  unsigned char *bytes;  // from the first multiple of 64 in it
+  size_t size, room;
+  struct json_t *header, *metadata;
+};
+
+// What a call gave. Zeroed before its first use: struct voxeld_result result = {0}. All that it points to is its own, until its next
+// use or voxeld_result_free.
+struct voxeld_result {
+  size_t tensor_count;
+  struct voxeld_tensor tensors[VOXELD_MAX_TENSORS];
+  const char *metadata;  // as JSON
+  char request_id[129];  // as in the service's log
+  struct voxeld_problem problem;
+  char error[768];  // one line, where the call did not give VOXELD_OK
+  int attempts;
+  struct voxeld_buffer buffer;  // private
+};
+
+struct voxeld_options voxeld_defaults(const char *url);
+
+// NULL where there is no memory or the options cannot be. What the options point to but `stop` is not needed afterwards.
+struct voxeld_client *voxeld_open(const struct voxeld_options *options);
+void voxeld_close(struct voxeld_client *client);  // NULL is fine
+
+// POST /v1/voxelize and /v1/fps: `query` are its parameters, URL-encoded; `rows` little-endian points, one row after the other.
+enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                   struct voxeld_result *result);
+enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                              struct voxeld_result *result);
+
+void voxeld_result_free(struct voxeld_result *result);
+const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result,
+                                        const char *name);  // NULL where it is not there
+
+// A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 where it is not there.
+double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+#if defined(VOXELD_CLIENT_IMPLEMENTATION) && !defined(VOXELD_CLIENT_IMPLEMENTED)
+#define VOXELD_CLIENT_IMPLEMENTED
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "tensors and rows are little-endian, and are not converted"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VOXELD__ALIGNMENT 64
+#define VOXELD__MAX_ENTRIES 64  // tensors and what pads them
+#define VOXELD__MAX_BACKOFF_S 10.0
+#define VOXELD__URN "urn:voxeld:problem:"
+
+struct voxeld_client {
+  CURL *curl;          // what is the same in all transfers
+  CURL *transfer;      // the last one
+  CURLM *connections;  // that are kept
+  struct curl_slist *headers;
+  double timeout_s, deadline_s, backoff_s;
+  int retries;
+  size_t max_answer_bytes;
+  const volatile sig_atomic_t *stop;
+  char *base;  // what goes before all paths
+  char *url;   // of the call in hand
+  size_t url_room;
+  uint64_t random;
+  char curl_error[CURL_ERROR_SIZE];
+  struct voxeld_result *result;  // of the call in hand
+  bool no_memory;                // why its answer was not taken
+};
+
+static double voxeld__now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static bool voxeld__stopped(const struct voxeld_client *client) { return client->stop && *client->stop; }
+
+#ifdef __GNUC__
+__attribute__((format(printf, 3, 4)))
+#endif
+static enum voxeld_status
+voxeld__fail(struct voxeld_result *result, enum voxeld_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(result->error, sizeof result->error, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+// --- the result ---
+
+// All but the buffer's memory.
+static void voxeld__forget(struct voxeld_result *result) {
+  struct voxeld_buffer buffer = result->buffer;
+  json_decref(buffer.header);
+  json_decref(buffer.metadata);
+  memset(result, 0, sizeof *result);
+  result->buffer.block = buffer.block;
+  result->buffer.bytes = buffer.bytes;
+  result->buffer.room = buffer.room;
+}
+
+void voxeld_result_free(struct voxeld_result *result) {
+  voxeld__forget(result);
+  free(result->buffer.block);
+  memset(result, 0, sizeof *result);
+}
+
+const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name) {
+  for (size_t i = 0; i < result->tensor_count; i++) {
+    if (strcmp(result->tensors[i].name, name) == 0) return &result->tensors[i];
+  }
+  return NULL;
+}
+
+double voxeld_number(const struct voxeld_result *result, const char *group, const char *name) {
+  const json_t *number = json_object_get(json_object_get(result->buffer.metadata, group), name);
+  return json_is_number(number) ? json_number_value(number) : -1;
+}
+
+// Makes room for so many bytes, and keeps those that are there.
+static bool voxeld__reserve(struct voxeld_buffer *buffer, size_t room) {
+  if (room <= buffer->room) return true;
+  if (room > SIZE_MAX - VOXELD__ALIGNMENT) return false;
+  void *block = malloc(room + VOXELD__ALIGNMENT);
+  if (!block) return false;
+  unsigned char *bytes = (unsigned char *)block;
+  bytes += (VOXELD__ALIGNMENT - (uintptr_t)block % VOXELD__ALIGNMENT) % VOXELD__ALIGNMENT;
+  if (buffer->size) memcpy(bytes, buffer->bytes, buffer->size);
+  free(buffer->block);
+  buffer->block = block;
+  buffer->bytes = bytes;
+  buffer->room = room;
+  return true;
+}
+
+// --- the safetensors file ---
+
+struct voxeld__entry {
+  struct voxeld_tensor tensor;
+  uint64_t first, last;
+};
+
+static int voxeld__by_offset(const void *a, const void *b) {
+  const struct voxeld__entry *x = (const struct voxeld__entry *)a, *y = (const struct voxeld__entry *)b;
+  if (x->first != y->first) return x->first < y->first ? -1 : 1;
+  return x->last < y->last ? -1 : x->last > y->last;
+}
+
+static bool voxeld__size(const json_t *value, uint64_t *size) {
+  if (!json_is_integer(value) || json_integer_value(value) < 0) return false;
+  *size = (uint64_t)json_integer_value(value);
+  return true;
+}
+
+// One entry of the header; false where it is not sound by itself.
+static bool voxeld__read_entry(const char *name, const json_t *described, struct voxeld__entry *entry) {
+  static const struct {
+    const char *name;
+    enum voxeld_dtype dtype;
+    size_t bytes;
+  } types[] = {{"F32", VOXELD_F32, 4}, {"F16", VOXELD_F16, 2}, {"I32", VOXELD_I32, 4}, {"U8", VOXELD_U8, 1}};
+  const json_t *dtype = json_object_get(described, "dtype"), *shape = json_object_get(described, "shape");
+  const json_t *offsets = json_object_get(described, "data_offsets");
+  struct voxeld_tensor *tensor = &entry->tensor;
+  tensor->name = name;
+  tensor->dimensions = json_array_size(shape);
+  if (json_object_size(described) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
+      tensor->dimensions > VOXELD_MAX_DIMENSIONS)
+    return false;
+  if (json_array_size(offsets) != 2 || !voxeld__size(json_array_get(offsets, 0), &entry->first) ||
+      !voxeld__size(json_array_get(offsets, 1), &entry->last) || entry->last < entry->first)
+    return false;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    if (strcmp(types[i].name, json_string_value(dtype)) != 0) continue;
+    tensor->dtype = types[i].dtype;
+    bytes = types[i].bytes;
+  }
+  if (!bytes) return false;
+  for (size_t i = 0; i < tensor->dimensions; i++) {
+    uint64_t size;
+    if (!voxeld__size(json_array_get(shape, i), &size) || size > SIZE_MAX) return false;
+    tensor->shape[i] = (size_t)size;
+    if (size && bytes > UINT64_MAX / size) return false;
+    bytes *= size;
+  }
+  tensor->bytes = (size_t)bytes;
+  return bytes == entry->last - entry->first;
+}
+
+// Fills the tensors of a result from the header; they must follow on each other and fill the file behind it.
+static const char *voxeld__place_tensors(struct voxeld_result *result, size_t start) {
+  struct voxeld__entry entries[VOXELD__MAX_ENTRIES];
+  size_t count = 0;
+  const char *name;
+  json_t *described;
+  memset(entries, 0, sizeof entries);
+  json_object_foreach(result->buffer.header, name, described) {
+    if (strcmp(name, "__metadata__") == 0) continue;
+    if (count == VOXELD__MAX_ENTRIES) return "it has too many tensors";
+    if (!voxeld__read_entry(name, described, &entries[count++])) return "a tensor is not described soundly";
+  }
+  qsort(entries, count, sizeof *entries, voxeld__by_offset);
+  uint64_t end = 0, size = result->buffer.size - start;
+  for (size_t i = 0; i < count; i++) {
+    if (entries[i].first != end || entries[i].last > size) return "its tensors do not follow on each other";
+    end = entries[i].last;
+    if (strncmp(entries[i].tensor.name, "_padding_", 9) == 0) continue;
+    if ((start + entries[i].first) % VOXELD__ALIGNMENT) return "a tensor does not start on 64 bytes";
+    if (result->tensor_count == VOXELD_MAX_TENSORS) return "it has too many tensors";
+    entries[i].tensor.data = result->buffer.bytes + start + entries[i].first;
+    result->tensors[result->tensor_count++] = entries[i].tensor;
+  }
+  return end == size ? NULL : "its tensors do not fill it";
+}
+
+// NULL, or what is wrong with the file in the buffer.
+static const char *voxeld__read_tensors(struct voxeld_result *result) {
+  struct voxeld_buffer *buffer = &result->buffer;
+  uint64_t length = 0;
+  if (buffer->size < sizeof length) return "it is too short";
+  memcpy(&length, buffer->bytes, sizeof length);
+  if (length > buffer->size - sizeof length) return "its header is longer than the file";
+  const char *text = (const char *)buffer->bytes + sizeof length;
+  buffer->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
+  if (!json_is_object(buffer->header)) return "its header is no JSON object";
+  json_t *metadata = json_object_get(json_object_get(buffer->header, "__metadata__"), "voxeld");
+  if (!json_is_string(metadata)) return "it has no metadata of voxeld";
+  result->metadata = json_string_value(metadata);
+  buffer->metadata = json_loads(result->metadata, JSON_REJECT_DUPLICATES, NULL);
+  if (!json_is_object(buffer->metadata)) return "its metadata are no JSON object";
+  return voxeld__place_tensors(result, sizeof length + (size_t)length);
+}
+
+// --- the problem ---
+
+static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
+
+static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, struct voxeld_result *result,
+                                               long status) {
+  struct voxeld_problem *problem = &result->problem;
+  curl_off_t retry_after = 0;
+  const char *media_type = NULL;
+  curl_easy_getinfo(client->transfer, CURLINFO_RETRY_AFTER, &retry_after);
+  curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_TYPE, &media_type);
+  bool described = media_type && strncmp(media_type, "application/problem+json", 24) == 0;
+  json_t *document = described ? json_loadb((const char *)result->buffer.bytes, result->buffer.size, 0, NULL) : NULL;
+  const char *type = json_string_value(json_object_get(document, "type"));
+  size_t prefix = strlen(VOXELD__URN);
+  problem->status = (int)status;
+  problem->retry_after_s = (double)retry_after;
+  voxeld__copy(problem->kind, sizeof problem->kind,
+               type && strncmp(type, VOXELD__URN, prefix) == 0 ? type + prefix : "");
+  voxeld__copy(problem->title, sizeof problem->title, json_string_value(json_object_get(document, "title")));
+  voxeld__copy(problem->detail, sizeof problem->detail, json_string_value(json_object_get(document, "detail")));
+  voxeld__copy(problem->parameter, sizeof problem->parameter,
+               json_string_value(json_object_get(document, "parameter")));
+  json_decref(document);
+  return voxeld__fail(result, VOXELD_REFUSED, "%ld %s: %s", status, *problem->kind ? problem->kind : "without a reason",
+                      problem->detail);
+}
+
+// --- libcurl's callbacks ---
+
+static size_t voxeld__receive(char *data, size_t one, size_t size, void *context) {
+  struct voxeld_client *client = (struct voxeld_client *)context;
+  struct voxeld_buffer *buffer = &client->result->buffer;
+  (void)one;
+  if (size > client->max_answer_bytes - buffer->size) return 0;
+  if (size > buffer->room - buffer->size) {
+    curl_off_t told = -1;
+    curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &told);
+    size_t room = (buffer->size + size) * 2;  // where the answer does not tell its length
+    if (told >= 0 && (size_t)told >= buffer->size + size) room = (size_t)told;
+    client->no_memory = !voxeld__reserve(buffer, room);
+    if (client->no_memory) return 0;
+  }
+  memcpy(buffer->bytes + buffer->size, data, size);
+  buffer->size += size;
+  return size;
+}
+
+static size_t voxeld__header(char *line, size_t one, size_t size, void *context) {
+  static const char name[] = "X-Request-Id:";
+  struct voxeld_client *client = (struct voxeld_client *)context;
+  struct voxeld_result *result = client->result;
+  size_t at = sizeof name - 1, used = 0;
+  (void)one;
+  if (size < at || strncasecmp(line, name, at) != 0) return size;
+  while (at < size && line[at] == ' ') at++;
+  for (; at < size && line[at] > ' ' && used < sizeof result->request_id - 1; at++)
+    result->request_id[used++] = line[at];
+  result->request_id[used] = 0;
+  return size;
+}
+
+// --- calls ---
+
+// Whether the same request may do better later.
+static bool voxeld__is_temporary(enum voxeld_status status, const struct voxeld_problem *problem, CURLcode code) {
+  if (status == VOXELD_REFUSED) {
+    bool balancer = (problem->status == 502 || problem->status == 504) && problem->retry_after_s > 0;
+    return problem->status == 429 || problem->status == 503 || balancer;
+  }
+  return status == VOXELD_NO_ANSWER && code != CURLE_PEER_FAILED_VERIFICATION;
+}
+
+// One transfer, on a handle of its own: libcurl 7.83 to 8.0 may write into freed headers of the transfer before.
+static CURLcode voxeld__transfer(struct voxeld_client *client) {
+  curl_easy_cleanup(client->transfer);
+  client->transfer = curl_easy_duphandle(client->curl);
+  if (!client->transfer || curl_multi_add_handle(client->connections, client->transfer) != CURLM_OK)
+    return CURLE_OUT_OF_MEMORY;
+  CURLcode code = CURLE_OK;
+  CURLMcode state = CURLM_OK;
+  int running = 1, left;
+  while (running && state == CURLM_OK && !voxeld__stopped(client)) {
+    state = curl_multi_perform(client->connections, &running);
+    if (running && state == CURLM_OK) state = curl_multi_poll(client->connections, NULL, 0, 100, NULL);
+  }
+  const CURLMsg *message = running ? NULL : curl_multi_info_read(client->connections, &left);
+  if (message) code = message->data.result;
+  if (running) code = state == CURLM_OK ? CURLE_ABORTED_BY_CALLBACK : CURLE_OUT_OF_MEMORY;
+  curl_multi_remove_handle(client->connections, client->transfer);
+  return code;
+}
+
+static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until,
+                                          CURLcode *code) {
+  double left = until - voxeld__now();
+  voxeld__forget(result);
+  client->no_memory = false;
+  client->curl_error[0] = 0;
+  curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, left > 0.001 ? (long)(left * 1000) : 1L);
+  *code = voxeld__transfer(client);
+  long status = 0;
+  if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
+  const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(*code);
+  // A refusal in mid-upload counts even where the connection broke behind it.
+  if (status >= 300 && (*code == CURLE_OK || *code == CURLE_SEND_ERROR || *code == CURLE_RECV_ERROR))
+    return voxeld__read_problem(client, result, status);
+  switch (*code) {
+    case CURLE_OK: break;
+    case CURLE_ABORTED_BY_CALLBACK: return voxeld__fail(result, VOXELD_STOPPED, "stopped");
+    case CURLE_OUT_OF_MEMORY: return voxeld__fail(result, VOXELD_FAILED, "out of memory");
+    case CURLE_URL_MALFORMAT: return voxeld__fail(result, VOXELD_FAILED, "%s: %s", reason, client->url);
+    case CURLE_WRITE_ERROR:
+      if (client->no_memory) return voxeld__fail(result, VOXELD_FAILED, "out of memory");  // fallthrough
+    case CURLE_FILESIZE_EXCEEDED:
+      return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer has more than %zu bytes", client->max_answer_bytes);
+    case CURLE_UNSUPPORTED_PROTOCOL:  // an answer as of HTTP/0.9
+    case CURLE_WEIRD_SERVER_REPLY: return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", reason);
+    default: return voxeld__fail(result, VOXELD_NO_ANSWER, "%s", reason);
+  }
+  const char *wrong = voxeld__read_tensors(result);
+  if (!wrong) return VOXELD_OK;
+  result->tensor_count = 0;
+  return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer is no sound safetensors file: %s", wrong);
+}
+
+// Seconds before the next attempt: Retry-After in full, and a random time on top.
+static double voxeld__pause(struct voxeld_client *client, const struct voxeld_result *result) {
+  double backoff = client->backoff_s;
+  for (int i = 1; i < result->attempts && backoff < VOXELD__MAX_BACKOFF_S; i++) backoff *= 2;
+  if (backoff > VOXELD__MAX_BACKOFF_S) backoff = VOXELD__MAX_BACKOFF_S;
+  client->random ^= client->random << 13;
+  client->random ^= client->random >> 7;
+  client->random ^= client->random << 17;
+  return result->problem.retry_after_s + backoff * (1 - (double)(client->random >> 11) / 18014398509481984.0);
+}
+
+// False once stopped.
+static bool voxeld__sleep(const struct voxeld_client *client, double until) {
+  double left;
+  while (!voxeld__stopped(client) && (left = until - voxeld__now()) > 0)
+    poll(NULL, 0, left < 0.1 ? (int)(left * 1000) + 1 : 100);
+  return !voxeld__stopped(client);
+}
+
+static bool voxeld__make_url(struct voxeld_client *client, const char *path, const char *query) {
+  size_t room = strlen(client->base) + strlen(path) + strlen(query) + 2;
+  if (room > client->url_room) {
+    char *url = (char *)realloc(client->url, room);
+    if (!url) return false;
+    client->url = url;
+    client->url_room = room;
+  }
+  snprintf(client->url, room, "%s%s?%s", client->base, path, query);
+  return curl_easy_setopt(client->curl, CURLOPT_URL, client->url) == CURLE_OK;
+}
+
+static enum voxeld_status voxeld__call(struct voxeld_client *client, const char *path, const char *query,
+                                       const void *rows, size_t bytes, struct voxeld_result *result) {
+  double until = voxeld__now() + client->deadline_s;
+  client->result = result;
+  voxeld__forget(result);
+  if (!voxeld__make_url(client, path, query)) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
+  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
+  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
+  for (int attempts = 1;; attempts++) {
+    CURLcode code;
+    enum voxeld_status status = voxeld__attempt(client, result, until, &code);
+    result->attempts = attempts;
+    if (!voxeld__is_temporary(status, &result->problem, code) || attempts > client->retries) return status;
+    double next = voxeld__now() + voxeld__pause(client, result);
+    if (next >= until) return status;
+    if (!voxeld__sleep(client, next)) return voxeld__fail(result, VOXELD_STOPPED, "stopped");
+  }
+}
+
+enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                   struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/voxelize", query, rows, bytes, result);
+}
+
+enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                              struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/fps", query, rows, bytes, result);
+}
+
+// --- the client ---
+
+struct voxeld_options voxeld_defaults(const char *url) {
+  struct voxeld_options options;
+  memset(&options, 0, sizeof options);
+  options.url = url;
+  options.timeout_s = 60;
+  options.deadline_s = 120;
+  options.retries = 5;
+  options.backoff_s = 0.2;
+  options.max_answer_bytes = (size_t)1 << 30;
+  return options;
+}
+
+static bool voxeld__add_header(struct voxeld_client *client, const char *line) {
+  struct curl_slist *headers = curl_slist_append(client->headers, line);
+  if (headers) client->headers = headers;
+  return headers != NULL;
+}
+
+static bool voxeld__add_token(struct voxeld_client *client, const char *token) {
+  static const char name[] = "Authorization: Bearer ";
+  size_t room = sizeof name + strlen(token);
+  for (const char *c = token; *c; c++) {
+    if (*c <= ' ' || *c > '~') return false;  // it would end the line, or more
+  }
+  char *line = (char *)malloc(room);
+  if (!line) return false;
+  snprintf(line, room, "%s%s", name, token);
+  bool added = voxeld__add_header(client, line);
+  free(line);
+  return added;
+}
+
+static bool voxeld__set_url(struct voxeld_client *client, const char *url) {
+  bool local = strncmp(url, "unix:", 5) == 0;
+  if (!local && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) return false;
+  if (local && curl_easy_setopt(client->curl, CURLOPT_UNIX_SOCKET_PATH, url + 5) != CURLE_OK) return false;
+  const char *base = local ? "http://localhost" : url;
+  size_t length = strlen(base);
+  while (length && base[length - 1] == '/') length--;
+  client->base = (char *)malloc(length + 1);
+  if (!client->base) return false;
+  memcpy(client->base, base, length);
+  client->base[length] = 0;
+  return true;
+}
+
+// What is the same in all calls.
+static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_options *options) {
+  CURL *curl = client->curl;
+  client->timeout_s = options->timeout_s;
+  client->deadline_s = options->deadline_s;
+  client->backoff_s = options->backoff_s;
+  client->retries = options->retries;
+  client->max_answer_bytes = options->max_answer_bytes;
+  client->stop = options->stop;
+  client->random = ((uint64_t)(uintptr_t)client ^ (uint64_t)(voxeld__now() * 1e9)) | 1;
+  if (!voxeld__set_url(client, options->url) || (options->token && !voxeld__add_token(client, options->token)))
+    return false;
+  // No Expect: it would cost a round trip a scan. A refusal that comes in mid-upload is read all the same.
+  if (!voxeld__add_header(client, "Accept: application/vnd.safetensors") || !voxeld__add_header(client, "Expect:") ||
+      !voxeld__add_header(client, "Content-Type: application/octet-stream"))
+    return false;
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, client->headers);
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->curl_error);
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "voxeld-c");
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");     // none, whatever the environment says
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // for programs with threads
+  curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L * 1024);
+  curl_easy_setopt(curl, CURLOPT_UPLOAD_BUFFERSIZE, 256L * 1024);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(options->timeout_s * 1000));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, options->timeout_s < 1 ? 1L : (long)options->timeout_s);
+  curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)options->max_answer_bytes);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, voxeld__receive);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, client);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, voxeld__header);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, client);
+  return (!options->ca_file || curl_easy_setopt(curl, CURLOPT_CAINFO, options->ca_file) == CURLE_OK) &&
+         (!options->certificate || curl_easy_setopt(curl, CURLOPT_SSLCERT, options->certificate) == CURLE_OK) &&
+         (!options->key || curl_easy_setopt(curl, CURLOPT_SSLKEY, options->key) == CURLE_OK);
+}
+
+struct voxeld_client *voxeld_open(const struct voxeld_options *options) {
+  if (!options->url || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return NULL;
+  struct voxeld_client *client = (struct voxeld_client *)calloc(1, sizeof *client);
+  if (client) client->curl = curl_easy_init();
+  if (client) client->connections = curl_multi_init();
+  if (client && client->curl && client->connections && voxeld__set_up(client, options)) return client;
+  voxeld_close(client);
+  return NULL;
+}
+
+void voxeld_close(struct voxeld_client *client) {
+  if (!client) return;
+  curl_easy_cleanup(client->transfer);
+  curl_easy_cleanup(client->curl);
+  curl_multi_cleanup(client->connections);
+  curl_slist_free_all(client->headers);
+  free(client->base);
+  free(client->url);
+  free(client);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,15 @@
+"""Client of voxeld, the service that turns point clouds into voxels and chooses farthest points of them.
+
+    with voxeld.Client("http://localhost:8080") as client:
+        result = client.voxelize(points, preset="kitti_second")
+        result["voxel_features"]
+
+Numpy and the standard library only. README.md beside this package is the reference.
+"""
+
+from .client import Client
+from .errors import BadAnswer, Error, Problem, TransportError
+from .result import Result
+from .version import VERSION as __version__
+
+__all__ = ["BadAnswer", "Client", "Error", "Problem", "Result", "TransportError", "__version__"]

@@ -1,0 +1,212 @@
+"""The endpoints of voxeld as methods."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.parse
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+
+from . import tensors
+from .connection import Answer, Endpoint, Request
+from .errors import BadAnswer, Problem, TransportError
+from .points import Points, body_of
+from .result import Result
+from .transport import Transport
+from .version import VERSION
+
+TENSORS = "application/vnd.safetensors"
+JSON = "application/json"
+
+
+class Client:
+    """A client of one service. Threads may share it; a process made by fork opens connections of its own.
+
+    url               http://HOST:PORT, https://HOST:PORT or unix:PATH; a path behind the port goes before all paths
+    token             shown as `Authorization: Bearer`
+    ca_file           a PEM file of the authorities to trust for https; without it the system's
+    certificate       a PEM file of the client's certificate and key, or (certificate, key)
+    tls               an ssl.SSLContext instead of the two
+    timeout           seconds that a connection, and each wait for the next bytes to come or go, may take
+    deadline          seconds that a call may take with all its attempts and pauses
+    retries           further attempts after 429, 503, a 502 or 504 with Retry-After, and broken connections
+    backoff           seconds before the second attempt, doubled for each further one, of which up to half is left out at
+                      random; a Retry-After is waited for before. What goes past the deadline is not waited for.
+    idle_connections  kept open for later requests
+    """
+
+    def __init__(
+        self,
+        url: str = "http://localhost:8080",
+        *,
+        token: Optional[str] = None,
+        ca_file: Optional[str] = None,
+        certificate: Union[None, str, Tuple[str, str]] = None,
+        tls: Optional[ssl.SSLContext] = None,
+        timeout: float = 60.0,
+        deadline: float = 120.0,
+        retries: int = 5,
+        backoff: float = 0.2,
+        idle_connections: int = 8,
+    ) -> None:
+        if ca_file is not None or certificate is not None:
+            if tls is not None:
+                raise ValueError("give tls, or ca_file and certificate")
+            tls = ssl.create_default_context(cafile=ca_file)
+            if certificate is not None:
+                tls.load_cert_chain(*((certificate,) if isinstance(certificate, str) else certificate))
+        self._url = url
+        self._headers = {"User-Agent": f"voxeld-python/{VERSION}"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._transport = Transport(Endpoint.parse(url, tls), timeout, deadline, retries, backoff, idle_connections)
+
+    # --- computing ---
+
+    def voxelize(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Voxels of one cloud, or of a batch.
+
+        points: an array [N, C] of float32 or float16, from which num_features and dtype are taken; or a list of such
+        arrays, or one [B, N, C], a batch, from which point_counts is taken too; or bytes, rows as the service takes
+        them, described by the parameters. Arrays are numpy's, or have __array__ or __dlpack__ and CPU memory.
+
+        parameters: those of POST /v1/voxelize, such as voxel_size=(0.05, 0.05, 0.1) or outputs=["voxels"]; None leaves
+        one out. With metadata_only no tensors are made. request_id and traceparent appear in the service's log.
+
+        Raises Problem where the service refuses, TransportError, BadAnswer; TypeError or ValueError for points that
+        cannot be sent.
+        """
+        return self._compute(
+            "/v1/voxelize", points, {"preset": preset, **parameters}, metadata_only, request_id, traceparent
+        )
+
+    def fps(
+        self,
+        points: Points,
+        num_samples: Any,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Farthest point samples, as voxelize makes voxels. num_samples: of each cloud, or a list of numbers, one a cloud."""
+        return self._compute(
+            "/v1/fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
+        )
+
+    # --- asking ---
+
+    def presets(self) -> List[Dict[str, Any]]:
+        """All presets: name, description, parameters."""
+        return list(self._document("/v1/presets")["presets"])
+
+    def preset(self, name: str) -> Dict[str, Any]:
+        """One preset; Problem 404 where there is none of this name."""
+        return self._document("/v1/presets/" + urllib.parse.quote(name, safe=""))
+
+    def status(self) -> Dict[str, Any]:
+        """What the service is doing."""
+        return self._document("/v1/status")
+
+    def metrics(self) -> str:
+        """The metrics, in Prometheus' text format."""
+        return self._get("/metrics").body.tobytes().decode("utf-8")
+
+    def healthy(self) -> bool:
+        """Whether the service lives. One attempt."""
+        return self._probe("/healthz")
+
+    def ready(self) -> bool:
+        """Whether it takes requests: False while it starts or stops, or where nobody answers. One attempt."""
+        return self._probe("/readyz")
+
+    # --- life ---
+
+    def close(self) -> None:
+        """Closes the idle connections, and those in use when their requests are over."""
+        self._transport.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<voxeld.Client {self._url}>"
+
+    # --- requests ---
+
+    def _compute(
+        self,
+        path: str,
+        points: Points,
+        parameters: Mapping[str, Any],
+        metadata_only: bool,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+    ) -> Result:
+        given = {name: value for name, value in parameters.items() if value is not None}
+        body, told = body_of(points, given)
+        headers = {"Accept": JSON if metadata_only else TENSORS, "X-Request-Id": request_id, "traceparent": traceparent}
+        sent = {name: value for name, value in headers.items() if value is not None}
+        query = urllib.parse.urlencode({name: _text(value) for name, value in {**given, **told}.items()}, safe=",")
+        request = Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
+        answer = self._transport.ask(request)
+        if metadata_only:
+            return Result({}, _json(answer))
+        _expect(answer, TENSORS)
+        return Result(*tensors.parse(answer.body))
+
+    def _get(self, path: str, retries: Optional[int] = None) -> Answer:
+        return self._transport.ask(Request("GET", path, self._headers), retries)
+
+    def _document(self, path: str) -> Dict[str, Any]:
+        return _json(self._get(path))
+
+    def _probe(self, path: str) -> bool:
+        try:
+            self._get(path, retries=0)
+            return True
+        except (Problem, TransportError) as failure:
+            if failure.temporary:
+                return False
+            raise
+
+
+def _text(value: Any) -> str:
+    """A parameter as in a query: lists with commas between."""
+    if isinstance(value, bool):
+        raise TypeError("no parameter is a bool")
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars
+        value = value.tolist()
+    return ",".join(_text(item) for item in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _expect(answer: Answer, kind: str) -> None:
+    if answer.headers.get_content_type() != kind:
+        raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kind}")
+
+
+def _json(answer: Answer) -> Dict[str, Any]:
+    _expect(answer, JSON)
+    try:
+        document = json.loads(answer.body.tobytes())
+    except (ValueError, RecursionError) as reason:
+        raise BadAnswer(f"the answer is no JSON: {reason}") from None
+    if not isinstance(document, dict):
+        raise BadAnswer("the answer is no JSON object")
+    return document

@@ -1,0 +1,272 @@
+"""One connection to the service, and one request and answer over it. A connection has one user at a time; transport.py
+keeps those that are idle.
+
+http.client parses the answers. The socket is ours, so that every wait, for a byte to come or to go, ends in time: after
+`timeout` seconds without progress, and when the request's whole time is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import re
+import select
+import socket
+import ssl
+import time
+import urllib.parse
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import tensors
+from .errors import BadAnswer
+
+READ_AHEAD = 1 << 16  # bytes; a body's larger rest is received into its place
+PIECE = 1 << 20  # bytes of an answer that does not tell its length
+LARGEST_ANSWER = 1 << 36  # bytes: as much as a service can be told to answer
+UNIX = "unix:"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the service is and how it is reached."""
+
+    host: str  # as in the Host header
+    address: Any  # for the socket: (host, port), or a path
+    tls: Optional[ssl.SSLContext]
+    prefix: str = ""  # of all paths
+
+    @staticmethod
+    def parse(url: str, tls: Optional[ssl.SSLContext]) -> Endpoint:
+        """From http://HOST[:PORT][/PREFIX], https://... or unix:PATH. `tls` is for https alone."""
+        if url.startswith(UNIX):
+            if tls is not None:
+                raise ValueError("TLS is for https://")
+            return Endpoint("localhost", url[len(UNIX) :], None)
+        parts = urllib.parse.urlsplit(url)
+        secure = parts.scheme == "https"
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is not http://HOST:PORT, https://HOST:PORT or unix:PATH")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("the URL has more than a host, a port and a path")
+        if tls is not None and not secure:
+            raise ValueError("TLS is for https://")
+        address = (parts.hostname, parts.port or (443 if secure else 80))
+        context = (tls or ssl.create_default_context()) if secure else None
+        return Endpoint(parts.netloc, address, context, parts.path.rstrip("/"))
+
+    def connect(self, seconds: float) -> socket.socket:
+        if isinstance(self.address, str):
+            plain = socket.socket(socket.AF_UNIX)
+            with _closing_on_error(plain):
+                plain.settimeout(seconds)
+                plain.connect(self.address)
+                return plain
+        plain = socket.create_connection(self.address, seconds)
+        with _closing_on_error(plain):
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self.tls.wrap_socket(plain, server_hostname=self.address[0]) if self.tls else plain
+
+
+@contextlib.contextmanager
+def _closing_on_error(plain: socket.socket) -> Any:
+    try:
+        yield
+    except BaseException:
+        plain.close()
+        raise
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    target: str  # path and query
+    headers: Dict[str, str] = field(default_factory=dict)
+    body: Optional[List[memoryview]] = None  # pieces, sent as they are
+
+    def head(self, endpoint: Endpoint) -> bytes:
+        headers = {"Host": endpoint.host, **self.headers}
+        if self.body is not None:
+            headers["Content-Type"] = "application/octet-stream"
+            headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
+        for name, value in headers.items():  # not the value in the text: it may be a token
+            if not re.fullmatch(r"[\x20-\x7e]*", value):
+                raise ValueError(f"the header {name} would hold something else than printable ASCII")
+        target = endpoint.prefix + self.target
+        if not re.fullmatch(r"[\x21-\x7e]+", target):
+            raise ValueError(f"{target!r} is no path of a URL")
+        lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+        return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    reason: str
+    headers: Message
+    body: NDArray[np.uint8]
+
+
+class Connection:
+    def __init__(self, endpoint: Endpoint, timeout: float, until: float) -> None:
+        self._endpoint, self._timeout, self._until = endpoint, timeout, until
+        self._socket = endpoint.connect(self._patience())
+        self._reader = _Reader(_Stream(self), READ_AHEAD)
+        self._peeking = False
+        self._ended = False  # the service sends no more
+
+    def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
+        """The answer, read whole, and whether the connection may be used again.
+
+        Raises OSError where none came whole by `until` (of time.monotonic), and BadAnswer where what came is no HTTP; the
+        connection must be closed then.
+        """
+        self._until = until
+        sent = self._send(request)
+        response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
+        try:
+            response.begin()
+            if self._ended:  # among the headers, which http.client takes for their end
+                raise http.client.IncompleteRead(b"")
+            body = _read(response)
+        except http.client.HTTPException as reason:
+            if self._ended:
+                raise ConnectionAbortedError("the connection ended before the answer did") from reason
+            raise BadAnswer(f"the answer is no HTTP: {type(reason).__name__}: {reason}") from reason
+        finally:
+            response.close()  # not the connection
+        answer = Answer(response.status, response.reason, response.headers, body)
+        return answer, sent and not response.will_close and not self._peek()
+
+    def is_stale(self) -> bool:
+        """True where the service has closed the connection, or sent what nobody asked for."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """What http.client reads the answer from."""
+        return self._reader
+
+    def receive_into(self, room: Any) -> Optional[int]:
+        """As io.RawIOBase.readinto; None where nothing has come while only peeking."""
+        if not self._peeking:
+            self._socket.settimeout(self._patience())
+            got = self._socket.recv_into(room)
+            self._ended = got == 0
+            return got
+        self._socket.settimeout(0)
+        try:
+            got = self._socket.recv_into(room)
+        except OSError:  # BlockingIOError, ssl.SSLWantReadError; what is broken shows when it is used again
+            return None
+        self._ended = got == 0
+        return got
+
+    def _send(self, request: Request) -> bool:
+        """False if the service answered before all was sent: that answer is worth more than a broken pipe."""
+        watched = select.POLLIN | select.POLLOUT
+        try:
+            for piece in (memoryview(request.head(self._endpoint)), *(request.body or ())):
+                while piece:
+                    events = self._wait(watched)
+                    if events & select.POLLIN:
+                        start = self._peek()  # nothing, where it was a record of TLS itself
+                        if start[9:10] not in (b"", b"1"):  # the status, as in "HTTP/1.1 413"; one of 1xx is no answer
+                            return False
+                        if start or self._ended:
+                            watched = select.POLLOUT
+                    if events & ~select.POLLIN:
+                        piece = piece[self._send_some(piece) :]
+            return True
+        except OSError:
+            if not self.is_stale():
+                raise
+            return False
+
+    def _wait(self, watched: int) -> int:
+        """What is ready of the watched events of the socket, or broken."""
+        poll = select.poll()
+        poll.register(self._socket, watched)
+        events = poll.poll(self._patience() * 1000)
+        if not events:
+            raise TimeoutError("the service takes no more of the request")
+        return events[0][1]
+
+    def _send_some(self, piece: memoryview) -> int:
+        self._socket.settimeout(0)
+        try:
+            return self._socket.send(piece)
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            return 0
+
+    def _peek(self) -> bytes:
+        """What has come and is not read yet, without waiting for more."""
+        self._peeking = True
+        try:
+            return self._reader.peek()
+        finally:
+            self._peeking = False
+
+    def _patience(self) -> float:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time for the request is over")
+        return min(self._timeout, left)
+
+
+class _Stream(io.RawIOBase):
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> Optional[int]:
+        return self._connection.receive_into(room)
+
+
+class _Reader(io.BufferedReader):
+    def close(self) -> None:
+        """An answer ends, its connection does not."""
+
+
+def _read(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
+    """The body, straight into an aligned buffer where its length is told."""
+    length = response.length
+    if length is None:
+        return _read_unknown(response)
+    if length > LARGEST_ANSWER:
+        raise BadAnswer(f"the answer would have {length} bytes")
+    body = tensors.buffer(length)
+    room = body.data
+    while room:
+        got = response.readinto(room)
+        if not got:
+            raise http.client.IncompleteRead(b"", len(room))
+        room = room[got:]
+    return body
+
+
+def _read_unknown(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
+    pieces, total = [], 0
+    while True:
+        piece = np.empty(PIECE, np.uint8)
+        got = response.readinto(piece.data)
+        if not got:
+            break
+        pieces.append(piece[:got])
+        total += got
+        if total > LARGEST_ANSWER:
+            raise BadAnswer(f"the answer has more than {LARGEST_ANSWER} bytes")
+    body = tensors.buffer(total)
+    np.concatenate(pieces or [body], out=body)
+    return body

@@ -1,0 +1,109 @@
+"""What can go wrong, one class a kind; all of them are an Error.
+
+Problem         the service, or a balancer before it, refused the request and said why
+TransportError  no whole answer came: refused, broken or too slow
+BadAnswer       an answer came, but it is not what the service promises
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import socket
+import ssl
+from email.message import Message
+from typing import Any, Dict, Optional
+
+TYPE_PREFIX = "urn:voxeld:problem:"
+EXCERPT = 300  # characters of an answer that is no problem document
+
+
+class Error(Exception):
+    """The base of all. Like every exception of one argument, these survive pickling, but for their __cause__."""
+
+    attempts: int = 1  # how often the request was tried
+    temporary: bool = False  # whether the same request may do better later; those are retried
+    retry_after: Optional[float] = None  # seconds to wait before at least, where the answer says so
+
+
+class BadAnswer(Error):
+    """What came is no answer of voxeld: something else listens there, or it is damaged."""
+
+
+class TransportError(Error):
+    """No whole answer came. `__cause__` is the exception that says why."""
+
+    @staticmethod
+    def of(reason: Exception) -> TransportError:
+        error = TransportError(f"{type(reason).__name__}: {reason}")
+        error.__cause__ = reason
+        error.temporary = _may_pass(reason)
+        return error
+
+
+class Problem(Error):
+    """An answer other than 2xx, with the fields of its application/problem+json document (RFC 9457)."""
+
+    status: int
+    type: str  # a URN; "about:blank" where the answer has no such document
+    kind: str  # the last part of voxeld's URNs, such as "queue-full"; "" elsewhere
+    title: str  # what kind of problem it is
+    detail: str  # what was wrong with this request: what was given and what is allowed
+    parameter: Optional[str]  # the one at fault, if one is
+    request_id: Optional[str]  # as in the service's log
+    document: Dict[str, Any]  # all of it; {} where there was none
+
+    @staticmethod
+    def of(status: int, reason: str, headers: Message, body: bytes) -> Problem:
+        document = _document(headers, body)
+        kind_of = _text(document, "type") or "about:blank"
+        kind = kind_of[len(TYPE_PREFIX) :] if kind_of.startswith(TYPE_PREFIX) else ""
+        title = _text(document, "title") or reason
+        detail = _text(document, "detail") or ("" if document else body[:EXCERPT].decode("utf-8", "replace"))
+
+        problem = Problem(f"{status} {kind or title}: {detail}")
+        problem.status, problem.type, problem.kind = status, kind_of, kind
+        problem.title, problem.detail, problem.document = title, detail, document
+        problem.parameter = _text(document, "parameter")
+        problem.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
+        problem.retry_after = _retry_after(headers)
+        # A balancer's 502 and 504 count where it says when to come again; voxeld's own 504 is the request's deadline.
+        told = status in (502, 504) and problem.retry_after is not None
+        problem.temporary = status in (429, 503) or told
+        return problem
+
+
+def _may_pass(reason: Exception) -> bool:
+    if isinstance(reason, ssl.SSLError):  # a certificate does not become good by waiting
+        return isinstance(reason, (ssl.SSLEOFError, ssl.SSLZeroReturnError))
+    if isinstance(reason, socket.gaierror):
+        return reason.errno == socket.EAI_AGAIN
+    return not isinstance(reason, PermissionError)
+
+
+def _document(headers: Message, body: bytes) -> Dict[str, Any]:
+    if headers.get_content_type() != "application/problem+json":
+        return {}
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _text(document: Dict[str, Any], name: str) -> Optional[str]:
+    value = document.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _retry_after(headers: Message) -> Optional[float]:
+    """Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our clock."""
+    text = (headers.get("Retry-After") or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        then = email.utils.parsedate_to_datetime(text)
+        now = email.utils.parsedate_to_datetime(headers.get("Date") or email.utils.formatdate(usegmt=True))
+        return max(0.0, (then - now).total_seconds())
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None

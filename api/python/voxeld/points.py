@@ -1,0 +1,90 @@
+"""Points as a caller has them, made into a request's body and the parameters that describe it. The body is not copied
+where the points are contiguous little-endian float32 or float16 already.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Protocol, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+DESCRIBED = ("num_features", "dtype", "point_counts")  # the parameters that arrays tell by themselves
+
+
+class SupportsArray(Protocol):
+    def __array__(self) -> NDArray[Any]: ...
+
+
+class SupportsDLPack(Protocol):
+    def __dlpack__(self) -> Any: ...
+
+
+Array = Union["NDArray[Any]", SupportsArray, SupportsDLPack]
+Points = Union[Array, Sequence[Array], bytes, bytearray, memoryview]
+Parameters = Dict[str, Any]
+
+
+def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parameters]:
+    """The body in pieces, and the parameters that the points tell; `given`, the caller's own, must not say them again.
+
+    Raises TypeError or ValueError where the points are not what Client.voxelize says.
+    """
+    if isinstance(points, (list, tuple)):
+        return _batch([_array(cloud) for cloud in points], given)
+    if _is_array(points):
+        array = _array(points)
+        return _batch(list(array), given) if array.ndim == 3 else _cloud(array, given)
+    try:
+        rows = memoryview(points)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"points are {type(points).__name__}; expected arrays or bytes. A file is read by "
+            'numpy.fromfile(path, "<f4").reshape(-1, 4)'
+        ) from None
+    return [rows.cast("B")] if rows.nbytes else [], {}
+
+
+def _cloud(array: NDArray[Any], given: Parameters) -> Tuple[List[memoryview], Parameters]:
+    _refuse(given, "num_features", "dtype")
+    rows, told = _rows(array)
+    return [rows], told
+
+
+def _batch(arrays: List[NDArray[Any]], given: Parameters) -> Tuple[List[memoryview], Parameters]:
+    _refuse(given, *DESCRIBED)
+    if not arrays:
+        raise ValueError("a batch needs one cloud at least, which may be empty")
+    clouds = [_rows(array) for array in arrays]
+    told = clouds[0][1]
+    for number, (_, other) in enumerate(clouds):
+        if other != told:
+            raise ValueError(f"the clouds of a batch must be alike: number 0 has {told}, number {number} has {other}")
+    return [rows for rows, _ in clouds], {**told, "point_counts": [len(array) for array in arrays]}
+
+
+def _rows(array: NDArray[Any]) -> Tuple[memoryview, Parameters]:
+    """The bytes of one cloud, and its columns and type."""
+    if array.ndim != 2:
+        raise ValueError(f"a cloud has the shape {array.shape}; expected [N, C]")
+    if array.dtype.kind != "f" or array.dtype.itemsize not in (2, 4):
+        raise TypeError(f"points are {array.dtype}; expected float32 or float16: points.astype(numpy.float32)")
+    rows = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    told = {"num_features": array.shape[1], "dtype": array.dtype.name}
+    return rows.reshape(-1).view(np.uint8).data, told
+
+
+def _is_array(points: Any) -> bool:
+    return isinstance(points, np.ndarray) or hasattr(points, "__array__") or hasattr(points, "__dlpack__")
+
+
+def _array(points: Any) -> NDArray[Any]:
+    if not _is_array(points):
+        raise TypeError(f"a cloud is {type(points).__name__}; expected an array of the shape [N, C]")
+    return np.asarray(points) if hasattr(points, "__array__") else np.from_dlpack(points)
+
+
+def _refuse(given: Parameters, *names: str) -> None:
+    for name in names:
+        if given.get(name) is not None:
+            raise ValueError(f"{name} is told by the points and cannot be given beside them")

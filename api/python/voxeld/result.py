@@ -1,0 +1,49 @@
+"""What a request gives: tensors by name, and the metadata."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Mapping
+
+from numpy.typing import NDArray
+
+
+class Result(Mapping[str, "NDArray[Any]"]):
+    """The tensors, as a mapping: result["voxel_coords"]. All are writable views of the one buffer that the answer was
+    read into: who keeps one of them for long and not the others copies it.
+
+    tensors   the same as a dict
+    metadata  what the service says of the request: parameters, counts, batch, timing
+    """
+
+    def __init__(self, tensors: Dict[str, NDArray[Any]], metadata: Dict[str, Any]) -> None:
+        self.tensors = tensors
+        self.metadata = metadata
+
+    @property
+    def request_id(self) -> str:
+        """As in the service's log."""
+        return str(self.metadata["request_id"])
+
+    @property
+    def timing(self) -> Dict[str, float]:
+        """Where the time went in the service, in microseconds: receive, queue, voxelize, ..., total."""
+        return dict(self.metadata["timing_us"])
+
+    def to_torch(self) -> Dict[str, Any]:
+        """The tensors as torch tensors on the CPU that share this memory. Needs torch."""
+        import torch  # type: ignore[import-not-found,unused-ignore]
+
+        return {name: torch.from_dlpack(tensor) for name, tensor in self.tensors.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {tensor.dtype}{list(tensor.shape)}" for name, tensor in self.tensors.items())
+        return f"<voxeld.Result {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"

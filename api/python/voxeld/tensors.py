@@ -1,0 +1,99 @@
+"""A safetensors file in memory: one aligned buffer, and the tensors as writable views of it.
+
+Writable, because numpy exports only such arrays through DLPack; aligned, because voxeld starts each tensor on 64 bytes
+of the file. Nothing is copied.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BadAnswer
+
+ALIGNMENT = 64
+LONGEST_HEADER = 100_000_000  # the format's own limit
+PADDING = "_padding_"  # fillers between tensors: the format forbids holes
+DTYPES = {
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "I32": np.dtype("<i4"),
+    "U8": np.dtype("u1"),
+}
+
+
+def buffer(length: int) -> NDArray[np.uint8]:
+    """So many uninitialized bytes that start on a multiple of ALIGNMENT."""
+    room = np.empty(length + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + length]
+
+
+def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
+    """The tensors and the metadata of a file in a buffer(). BadAnswer where it breaks a rule of the format."""
+    try:
+        return _parse(file)
+    except (ValueError, OverflowError, RecursionError) as reason:
+        raise BadAnswer(f"the answer is no sound safetensors file: {reason}") from None
+
+
+def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
+    _require(len(file) >= 8, f"it has {len(file)} bytes")
+    length = int.from_bytes(file[:8].tobytes(), "little")
+    _require(length <= min(LONGEST_HEADER, len(file) - 8), f"its header would have {length} bytes, it has {len(file)}")
+    data = file[8 + length :]
+    header = _object(file[8 : 8 + length].tobytes(), "its header")
+    extra = header.pop("__metadata__", None)
+    _require(isinstance(extra, dict) and isinstance(extra.get("voxeld"), str), "it has no metadata of voxeld")
+
+    tensors = {}
+    end = 0  # of the tensor before: each begins there, so they neither overlap nor leave holes
+    for name, (dtype, shape, first, last) in sorted(_entries(header), key=lambda entry: entry[1][2:]):
+        _require(first == end, f"{name} begins at {first}, what is before it ended at {end}")
+        _require(last - first == math.prod(shape) * dtype.itemsize, f"{name} has {last - first} bytes for {shape}")
+        _require(last <= len(data), f"{name} ends at {last} of {len(data)} bytes")
+        end = last
+        if not name.startswith(PADDING):
+            _require((8 + length + first) % ALIGNMENT == 0, f"{name} does not start on {ALIGNMENT} bytes")
+            tensors[name] = data[first:last].view(dtype).reshape(shape)
+    _require(end == len(data), f"its tensors end at {end} of {len(data)} bytes")
+    return tensors, _object(extra["voxeld"], "its metadata")
+
+
+def _entries(header: Dict[str, Any]) -> List[Tuple[str, Tuple[np.dtype[Any], List[int], int, int]]]:
+    entries = []
+    for name, entry in header.items():
+        sound = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
+        _require(sound and _sizes(entry["shape"]) and _sizes(entry["data_offsets"]), f"{name} is described by {entry}")
+        _require(len(entry["data_offsets"]) == 2, f"{name} has the offsets {entry['data_offsets']}")
+        dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
+        if dtype is None:
+            raise ValueError(f"{name} has the type {entry['dtype']!r}")
+        entries.append((name, (dtype, entry["shape"], *entry["data_offsets"])))
+    return entries
+
+
+def _sizes(values: Any) -> bool:
+    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+
+
+def _object(text: Any, what: str) -> Dict[str, Any]:
+    value = json.loads(text, object_pairs_hook=_unique)
+    _require(isinstance(value, dict), f"{what} is no JSON object")
+    assert isinstance(value, dict)
+    return value
+
+
+def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    value = dict(pairs)
+    _require(len(value) == len(pairs), "a JSON object names something twice")
+    return value
+
+
+def _require(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise ValueError(otherwise)

@@ -1,0 +1,124 @@
+"""Requests over connections that are used again, tried again where that may help. Any number of threads may ask at the
+same time: each has a connection of its own for the time of its request, and the lock is held to take it and to give it
+back only.
+
+All of voxeld's requests are pure computations, so that each may be repeated, however far it had come.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import ssl
+import threading
+import time
+from typing import List, Optional
+
+from .connection import Answer, Connection, Endpoint, Request
+from .errors import Error, Problem, TransportError
+
+LONGEST_BACKOFF = 10.0  # seconds
+
+
+class Pool:
+    """Idle connections, the latest on top. What a process inherits by fork belongs to its parent and is let go."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._closed = False
+        self._idle: List[Connection] = []
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def take(self) -> Optional[Connection]:
+        """One that looks alive, or None."""
+        if self._process != os.getpid():
+            inherited = self._idle
+            self._process, self._lock, self._idle = os.getpid(), threading.Lock(), []
+            for connection in inherited:
+                connection.close()
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise ValueError("the client is closed")
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if not connection.is_stale():
+                return connection
+            connection.close()
+
+    def give(self, connection: Connection) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < self._most:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+class Transport:
+    """timeout, deadline, backoff in seconds; see Client for what they mean."""
+
+    def __init__(
+        self, endpoint: Endpoint, timeout: float, deadline: float, retries: int, backoff: float, idle_connections: int
+    ) -> None:
+        self._endpoint = endpoint
+        self._timeout, self._deadline, self._retries, self._backoff = timeout, deadline, retries, backoff
+        self._pool = Pool(idle_connections)
+
+    def ask(self, request: Request, retries: Optional[int] = None) -> Answer:
+        """The 2xx answer. Raises the last attempt's Error otherwise."""
+        most = self._retries if retries is None else retries
+        until = time.monotonic() + self._deadline
+        for attempt in itertools.count(1):
+            failure: Error
+            try:
+                answer = self._attempt(request, until)
+                if 200 <= answer.status < 300:
+                    return answer
+                failure = Problem.of(answer.status, answer.reason, answer.headers, answer.body.tobytes())
+            except OSError as reason:
+                failure = TransportError.of(reason)
+            failure.attempts = attempt
+            pause = self._pause(attempt, failure)
+            if not failure.temporary or attempt > most or time.monotonic() + pause >= until:
+                raise failure
+            time.sleep(pause)
+        raise AssertionError("not reached")
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _attempt(self, request: Request, until: float) -> Answer:
+        connection = self._pool.take()
+        if connection is not None:
+            try:
+                return self._exchange(connection, request, until)
+            except (ConnectionError, ssl.SSLEOFError):
+                pass  # the service closed it while it was idle: at once over a fresh one
+        return self._exchange(Connection(self._endpoint, self._timeout, until), request, until)
+
+    def _exchange(self, connection: Connection, request: Request, until: float) -> Answer:
+        try:
+            answer, reusable = connection.exchange(request, until)
+        except BaseException:  # a KeyboardInterrupt too leaves half an answer on it
+            connection.close()
+            raise
+        if reusable:
+            self._pool.give(connection)
+        else:
+            connection.close()
+        return answer
+
+    def _pause(self, attempt: int, failure: Error) -> float:
+        """Seconds before the next attempt: Retry-After, and on top a random time, about twice that of the time before."""
+        backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** (attempt - 1))
+        return (failure.retry_after or 0.0) + backoff * random.uniform(0.5, 1.0)

@@ -1,0 +1,431 @@
+"""The C client and the sensor example, under ASan where it was built: values, refusals, retries, restarts, rubbish, signals."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+from support import GRID, PATIENCE, REPOSITORY, Daemon, RudeServer, Talk, answer, problem, url_of, wait_until
+
+import check
+import oracle
+import samples
+from daemon import BINARIES
+from test_access import Authority, TlsDaemon, new_token
+from test_python_rude import DAMAGED
+
+FLAVOURS = ["asan", "."]
+QUERY = "&".join(f"{name}={','.join(map(str, value))}" for name, value in GRID.items())
+SOUND = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
+
+
+def program(folder, name):
+    """The path of a program, of the ASan build where there is one."""
+    for flavour in FLAVOURS:
+        path = folder / flavour / name
+        if path.exists():
+            return str(path)
+    print(f"skipped: there is no {name}; libcurl was not found when the tests were built")
+    sys.exit(77)
+
+
+CLIENT = program(BINARIES.parent / "tests", "c_client")
+SENSOR = program(BINARIES, "sensor")
+
+
+def rows(number, seed=1):
+    return np.random.default_rng(seed).uniform(-9, 9, (number, 4)).astype(np.float32).tobytes()
+
+
+class CCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def calls(self, url, *options, body=b"", query=QUERY, **environment):
+        """What each call gave; self.tensors are those of the last."""
+        path = self.folder / "tensors"
+        arguments = [CLIENT, "-u", url, "-q", query, "-o", str(path), *map(str, options)]
+        done = subprocess.run(
+            arguments, input=body, capture_output=True, timeout=PATIENCE, env={**os.environ, **environment}
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        data, self.tensors = path.read_bytes(), {}
+        for tensor in lines[-1]["tensors"]:
+            self.assertTrue(tensor["aligned"], tensor)
+            array = np.frombuffer(data[: tensor["bytes"]], tensor["dtype"])
+            self.tensors[tensor["name"]] = array.reshape(tensor["shape"])
+            data = data[tensor["bytes"] :]
+        self.assertEqual(data, b"")
+        return lines
+
+    def call(self, url, *options, **more):
+        (line,) = self.calls(url, *options, **more)
+        return line
+
+
+class Calls(CCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon("--max-body-bytes", "2000000")
+        cls.url = url_of(cls.daemon)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def test_tensors_are_the_reference(self):
+        body = rows(500)
+        query = {
+            "point_counts": "200,0,300",
+            "feature": "points,mean,pillar",
+            "feature_dtype": "float16",
+            "outputs": ",".join(oracle.TENSORS),
+            **{name: ",".join(map(str, value)) for name, value in GRID.items()},
+        }
+        line = self.call(self.url, query="&".join(f"{name}={value}" for name, value in query.items()), body=body)
+        self.assertEqual((line["status"], line["error"], line["received"]), ("OK", "", 500))
+        self.assertEqual(json.loads(line["metadata"])["request_id"], line["request_id"])
+        expected = oracle.voxelize(oracle.Params.from_values(query), body, [200, 0, 300])
+        self.assertEqual(check.same_tensors(expected.tensors, self.tensors), [])
+
+    def test_samples_are_the_reference(self):
+        query = {"num_samples": "20", "outputs": "sampled_indices,sampled_points,sampled_distances"}
+        text = "&".join(f"{name}={value}" for name, value in query.items())
+        self.assertEqual(self.call(self.url, "-f", query=text, body=rows(300))["status"], "OK")
+        self.assertEqual(check.same_tensors(samples.of_points(query, rows(300)).tensors, self.tensors), [])
+
+    def test_no_points_give_tensors_without_rows(self):
+        self.assertEqual(self.call(self.url)["status"], "OK")
+        self.assertEqual(self.tensors["voxel_coords"].shape, (0, 4))
+
+    def test_calls_share_a_connection_and_a_buffer(self):
+        before = self.daemon.status()["requests"]["answered"]
+        lines = self.calls(self.url, "-n", "10", body=rows(1000))
+        self.assertEqual({line["status"] for line in lines}, {"OK"})
+        self.assertEqual(len({line["buffer"] for line in lines}), 1)
+        self.assertGreaterEqual(self.daemon.status()["requests"]["answered"] - before, 10)
+
+    def test_a_problem_has_all_fields(self):
+        line = self.call(self.url, query=QUERY + "&max_voxels=0")
+        self.assertEqual((line["status"], line["attempts"], line["tensors"]), ("REFUSED", 1, []))
+        told = line["problem"]
+        self.assertEqual((told["status"], told["kind"], told["parameter"]), (400, "bad-parameter", "max_voxels"))
+        self.assertIn("max_voxels is '0'", told["detail"])
+        self.assertTrue(told["title"] and line["request_id"])
+        self.assertIn(told["detail"], line["error"])
+
+    def test_a_refusal_in_mid_upload_arrives(self):
+        lines = self.calls(self.url, "-n", "3", "-r", "0", body=bytes(64 << 20))
+        self.assertEqual([line["problem"]["kind"] for line in lines], ["body-too-large"] * 3)
+
+    def test_queries_that_are_none(self):
+        for query in ("a b", "a\r\nX-Y: z", "a\x7fb"):
+            line = self.call(self.url, query=query)
+            self.assertIn((line["status"], line["problem"]["status"]), (("FAILED", 0), ("REFUSED", 400)), query)
+
+    def test_proxies_of_the_environment_are_not_asked(self):
+        self.assertEqual(
+            self.call(self.url, http_proxy="http://127.0.0.1:1", all_proxy="http://127.0.0.1:1")["status"], "OK"
+        )
+
+
+class Access(CCase):
+    def test_a_unix_socket(self):
+        path = self.folder / "voxeld.sock"
+        with Daemon("--listen", f"unix:{path},127.0.0.1:0"):
+            self.assertEqual(self.call(f"unix:{path}")["status"], "OK")
+        self.assertEqual(self.call(f"unix:{path}", "-r", "0")["status"], "NO_ANSWER")
+
+    def test_tokens(self):
+        token, line = new_token("lidar-7")
+        tokens = self.folder / "tokens"
+        tokens.write_text(line, encoding="utf-8")
+        tokens.chmod(0o600)
+        with Daemon("--token-file", str(tokens), "--allow-anonymous", "yes") as daemon:
+            self.assertEqual(self.call(url_of(daemon), "-T", token)["status"], "OK")
+            refused = self.call(url_of(daemon), "-T", "wrong", body=rows(100_000))
+            self.assertEqual(refused["problem"]["kind"], "invalid-token")
+
+    def test_what_cannot_be_opened(self):
+        for options in (["-u", "ftp://host"], ["-u", "localhost:80"], ["-u", "http://host", "-T", "a\r\nb"]):
+            self.assertEqual(subprocess.run([CLIENT, *options], stdin=subprocess.DEVNULL).returncode, 3, options)
+
+    @unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
+    def test_tls_and_client_certificates(self):
+        authority = Authority(self.folder, "ca")
+        authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+        authority.sign("robot", "extendedKeyUsage=clientAuth", "robot")
+        ca, own = authority.path("ca.pem"), ("-c", authority.path("robot.pem"), "-k", authority.path("robot.key"))
+        with TlsDaemon(self.folder, "--tls-client-ca", ca, client="robot") as daemon:
+            url = url_of(daemon).replace("http", "https")
+            lines = self.calls(url, "-n", "3", "-a", ca, *own, body=rows(50_000))
+            self.assertEqual([line["received"] for line in lines], [50_000] * 3)
+            self.assertEqual(self.call(url, "-a", ca)["problem"]["kind"], "unauthorized")
+            unknown = self.call(url)
+            self.assertEqual((unknown["status"], unknown["attempts"]), ("NO_ANSWER", 1))
+
+
+class Rude(CCase):
+    def talk(self, *acts):
+        server = self.enterContext(RudeServer(*acts))
+        return server, url_of(server)
+
+    def test_retries_until_served_and_not_before_retry_after(self):
+        server, url = self.talk(problem(503, {"Retry-After": "1"}), answer(429), Talk.reset, lambda talk: True, SOUND)
+        begin = time.monotonic()
+        line = self.call(url, "-b", "0.01", body=rows(100))
+        # The reset hits a kept connection, which is replaced at once and is no attempt.
+        self.assertEqual((line["status"], line["attempts"], len(server.heads)), ("OK", 4, 5))
+        self.assertGreaterEqual(time.monotonic() - begin, 1)
+
+    def test_no_more_than_retries_and_not_past_the_deadline(self):
+        server, url = self.talk(problem(503, type="urn:voxeld:problem:queue-full"))
+        line = self.call(url, "-b", "0.01", "-r", "3")
+        self.assertEqual((line["problem"]["kind"], line["attempts"], len(server.heads)), ("queue-full", 4, 4))
+        server, url = self.talk(problem(503, {"Retry-After": "3600"}))
+        line = self.call(url)
+        self.assertEqual((line["problem"]["retry_after"], line["attempts"], len(server.heads)), (3600, 1, 1))
+
+    def test_only_what_may_do_better_is_tried_again(self):
+        for status in (400, 401, 413, 422, 500, 502, 504, 302):
+            server, url = self.talk(problem(status))
+            self.assertEqual((self.call(url)["problem"]["status"], len(server.heads)), (status, 1))
+        server, url = self.talk(answer(502, {"Retry-After": "1"}), SOUND)
+        self.assertEqual((self.call(url, "-b", "0.01")["status"], len(server.heads)), ("OK", 2))
+
+    def test_truncated_answers(self):
+        def cut(talk):
+            talk.read_body()
+            talk.socket.sendall(SOUND[:-5])
+            return True
+
+        server, url = self.talk(cut, SOUND)
+        line = self.call(url, "-b", "0.01", body=rows(100_000))
+        self.assertEqual((line["status"], line["attempts"]), ("OK", 2))
+        server, url = self.talk(cut)
+        line = self.call(url, "-r", "0")
+        self.assertEqual((line["status"], line["tensors"]), ("NO_ANSWER", []))
+
+    def test_a_kept_connection_that_was_closed_is_replaced(self):
+        def last(talk):
+            talk.socket.sendall(SOUND)
+            return True
+
+        server, url = self.talk(last)
+        lines = self.calls(url, "-n", "5", "-r", "0")
+        self.assertEqual([line["status"] for line in lines], ["OK"] * 5)
+        self.assertEqual(server.connections, 5)
+
+    def test_an_answer_that_does_not_come(self):
+        _, url = self.talk(lambda talk: not talk.socket.recv(1))
+        line = self.call(url, "-t", "1", "-r", "0")
+        self.assertEqual((line["status"], line["attempts"]), ("NO_ANSWER", 1))
+        line = self.call(url, "-d", "0.3")
+        self.assertEqual((line["status"], line["attempts"]), ("NO_ANSWER", 1))
+
+    def test_rubbish(self):
+        for body in (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", answer(200, body=b"{}"), answer(204)):
+            server, url = self.talk(body)
+            self.assertEqual((self.call(url)["status"], len(server.heads)), ("BAD_ANSWER", 1), body)
+
+    def test_folded_headers_behind_another_answer(self):
+        folded = SOUND.replace(b"\r\n", b"\r\n folded: by a blank\r\n", 1)
+        _, url = self.talk(SOUND, folded)
+        lines = self.calls(url, "-n", "5", "-r", "0")  # in which ASan finds nothing
+        self.assertEqual([line["status"] == "OK" for line in lines], [True] + [False] * 4)
+
+    def test_an_answer_that_is_too_large(self):
+        chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
+        for act in (answer(200, body=bytes(2_000_000)), answer(200, chunked, b"100000\r\n" + bytes(1 << 20))):
+            _, url = self.talk(act)
+            line = self.call(url, "-m", "1000000")
+            self.assertEqual(line["status"], "BAD_ANSWER")
+            self.assertIn("more than 1000000 bytes", line["error"])
+        _, url = self.talk(answer(200, {"Content-Length": str(1 << 50)}))
+        self.assertEqual(self.call(url)["status"], "BAD_ANSWER")
+
+    def test_answers_in_chunks(self):
+        chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
+        sound = DAMAGED["none"]
+        parts = (sound[:1], sound[1:40], sound[40:])
+        body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+        _, url = self.talk(answer(200, chunked, body))
+        self.assertEqual(self.call(url)["status"], "OK")
+        self.assertEqual(set(self.tensors), {"a", "b"})
+
+    def test_damaged_tensors(self):
+        for name, body in DAMAGED.items():
+            with self.subTest(name):
+                _, url = self.talk(answer(200, {"Content-Type": "application/vnd.safetensors"}, body))
+                line = self.call(url)
+                self.assertEqual(line["status"], "OK" if name == "none" else "BAD_ANSWER", line)
+                self.assertEqual(len(line["tensors"]), 2 if name == "none" else 0)
+
+    def test_problems_without_a_sound_document(self):
+        kind = {"Content-Type": "application/problem+json"}
+        for act in (
+            answer(500, {"Content-Type": "text/html"}, b"<h1>"),
+            answer(500, kind, b"{"),
+            answer(500, kind, b"[1]"),
+        ):
+            _, url = self.talk(act)
+            line = self.call(url)
+            self.assertEqual((line["status"], line["problem"]["status"], line["problem"]["kind"]), ("REFUSED", 500, ""))
+        _, url = self.talk(problem(500, detail="x" * 5000, title="y" * 5000, parameter="z" * 5000))
+        self.assertEqual(self.call(url)["problem"]["detail"], "x" * 511)
+
+
+class Sensor(CCase):
+    def start(self, url, *arguments, **options):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
+        process = subprocess.Popen([SENSOR, "-u", url, "-q", QUERY, *map(str, arguments)], **pipes, **options)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def end(self, process, data=b""):
+        """Exit status, lines of the output, errors."""
+        output, errors = process.communicate(data, timeout=PATIENCE)
+        return process.returncode, output.decode().splitlines(), errors.decode()
+
+    def scans(self, number):
+        paths = [self.folder / f"scan{n}.bin" for n in range(number)]
+        for n, path in enumerate(paths):
+            path.write_bytes(rows(100 + n))
+        return paths
+
+    def test_scans_from_files(self):
+        with Daemon() as daemon:
+            status, lines, errors = self.end(self.start(url_of(daemon), *self.scans(3)))
+        self.assertEqual((status, lines[-1], errors), (0, "3 scans sent, 0 dropped", ""))
+        for n, line in enumerate(lines[:-1]):
+            self.assertRegex(
+                line, rf"scan{n}\.bin: \d+ voxels; {100 + n} points: kept \d+ .* block_filtered 0; [\d.]+ ms$"
+            )
+
+    def test_frames_from_the_standard_input(self):
+        frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(20)))
+        with Daemon() as daemon:
+            status, lines, _ = self.end(self.start(url_of(daemon), "-r", "1"), frames)
+            self.assertEqual((status, len(lines), lines[-1]), (0, 4, "3 scans sent, 0 dropped"))
+            status, lines, errors = self.end(self.start(url_of(daemon)), frames[:-1])
+            self.assertEqual((status, lines[-1]), (1, "2 scans sent, 0 dropped"))
+            self.assertIn("cut", errors)
+
+    def test_a_live_sensor_drops_what_finds_no_room(self):
+        with RudeServer(SOUND, problem(503, {"Retry-After": "3600"}), SOUND) as server:
+            status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *self.scans(5)))
+            self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
+
+    def test_a_live_sensor_drops_what_is_late(self):
+        def slow(talk):
+            talk.read_body()
+            time.sleep(0.1)  # a hundred scans' time
+            talk.socket.sendall(SOUND)
+
+        with RudeServer(slow) as server:
+            status, lines, _ = self.end(self.start(url_of(server), "-r", "1000", *self.scans(3)))
+            self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 2 dropped", 1))
+            self.assertRegex(lines[1], "dropped, late$")
+
+    def test_a_refusal_for_good_ends_it(self):
+        with RudeServer(SOUND, problem(422, detail="too much")) as server:
+            for live in ((), ("-r", "1")):
+                server.acts = [SOUND, problem(422, detail="too much")]
+                status, lines, errors = self.end(self.start(url_of(server), *live, *self.scans(5)))
+                self.assertEqual((status, lines[-1]), (1, "1 scans sent, 0 dropped"))
+                self.assertIn("scan1.bin: 422", errors)
+
+    def test_a_restart_in_between_is_not_noticed(self):
+        daemon = Daemon()
+        sensor = self.start(url_of(daemon))
+        body = rows(1000)
+        frame = struct.pack("<I", len(body)) + body
+
+        def post(number):
+            sensor.stdin.write(frame * number)
+            sensor.stdin.flush()
+            for _ in range(number):
+                self.assertIn(b"1000 points", sensor.stdout.readline())
+
+        for ending in (signal.SIGKILL, signal.SIGTERM):
+            post(5)
+            daemon.process.send_signal(ending)
+            daemon.wait()
+            starter = []
+            begin = threading.Thread(target=lambda: starter.append(Daemon("--listen", "{}:{}".format(*daemon.address))))
+            begin.start()
+            post(5)
+            begin.join()
+            (daemon,) = starter
+        status, lines, _ = self.end(sensor)
+        self.assertEqual((status, lines), (0, ["20 scans sent, 0 dropped"]))
+        daemon.stop()
+
+    def test_sigterm_ends_it_wherever_it_is(self):
+        asked = threading.Event()
+
+        def never(talk):
+            asked.set()
+            return not talk.socket.recv(1)
+
+        with RudeServer(never) as server:
+            waiting = self.start(url_of(server))  # for a frame
+            sleeping = self.start(url_of(server), "-r", "0.0001", "/dev/null", "/dev/null")
+            self.assertTrue(asked.wait(PATIENCE))  # the second one is in its first call
+            wait_until(lambda: has_handler(waiting.pid), "a handler of SIGTERM")
+            for sensor in (waiting, sleeping):
+                sensor.send_signal(signal.SIGTERM)
+                sensor.wait(PATIENCE)
+                status, lines, errors = self.end(sensor)
+                self.assertEqual((status, lines, errors), (0, ["0 scans sent, 0 dropped"], ""))
+        with RudeServer(SOUND) as server:
+            sleeping = self.start(url_of(server), "-r", "0.0001", "/dev/null", "/dev/null")
+            self.assertIn(b"/dev/null", sleeping.stdout.readline())
+            sleeping.send_signal(signal.SIGTERM)
+            status, lines, errors = self.end(sleeping)
+            self.assertEqual((status, lines, errors), (0, ["1 scans sent, 0 dropped"], ""))
+
+
+def has_handler(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    caught = next(line for line in text.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1
+
+
+class Compilers(CCase):
+    @unittest.skipUnless(shutil.which("clang") and shutil.which("pkg-config"), "there is no clang here")
+    def test_the_header_is_c99_and_cplusplus(self):
+        flags = subprocess.run(
+            ["pkg-config", "--cflags", "libcurl", "jansson"], capture_output=True, text=True
+        ).stdout.split()
+        strict = [
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-fsyntax-only",
+            "-D_POSIX_C_SOURCE=200809L",
+            "-I",
+            "api/c",
+        ]
+        include = "#include <voxeld_client.h>\n"
+        for language in ("c -std=c99", "c -std=c11", "c++ -std=c++11", "c++ -std=c++20"):
+            for source in (include, "#define VOXELD_CLIENT_IMPLEMENTATION\n" + include + include):
+                command = ["clang", "-x", *language.split(), *strict, *flags, "-"]
+                done = subprocess.run(command, input=source, capture_output=True, text=True, cwd=REPOSITORY)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), language)
+
+
+if __name__ == "__main__":
+    unittest.main()

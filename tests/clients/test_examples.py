@@ -1,0 +1,87 @@
+"""The examples in README.md's section on the clients do what they say: its Python, C and shell blocks run against a daemon."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from support import PATIENCE, REPOSITORY, Daemon, url_of
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+SECTION = README[README.index("\n## Clients\n") :].split("\n## ")[1]
+ADDRESS = "http://localhost:8080"
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+
+
+def command(beginning):
+    """The one shell line that begins so."""
+    (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", SECTION, re.MULTILINE)
+    return line
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon()
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (5000, 4)).astype("<f4")
+        for name in ("scan", "a", "b", "c"):
+            points.tofile(cls.folder / f"{name}.bin")
+        # The commands are meant for the root of the project.
+        for name in ("api", "build"):
+            (cls.folder / name).symlink_to(REPOSITORY / name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def run_here(self, *arguments, **options):
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "api" / "python")}
+        told = {"cwd": self.folder, "env": environment, "capture_output": True, "text": True, "timeout": PATIENCE}
+        done = subprocess.run(arguments, **told, **options)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
+        return done.stdout
+
+    def test_python(self):
+        program, torch = blocks("python")
+        self.assertIn(ADDRESS, program)
+        lines = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))).splitlines()
+        self.assertRegex(lines[0], r"^\d+ voxels of \d+ points in [\d.]+ us$")
+        self.assertRegex(lines[1], r"^400 bad-parameter voxel_size voxel_size .*allowed: above 0$")
+        compile(torch, "README.md", "exec")
+        try:
+            import torch as _  # noqa: F401
+        except ImportError:
+            self.skipTest("there is no torch here for the last example")
+        self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)) + torch)
+
+    @unittest.skipUnless(shutil.which("pkg-config"), "there is no pkg-config here")
+    def test_c(self):
+        if subprocess.run(["pkg-config", "--exists", "libcurl", "jansson"]).returncode:
+            self.skipTest("there is no libcurl here")
+        (program,) = blocks("c")
+        self.assertIn(ADDRESS, program)
+        (self.folder / "example.c").write_text(program.replace(ADDRESS, url_of(self.daemon)), encoding="utf-8")
+        self.run_here("sh", "-c", command("cc ").replace("cc ", "cc -Wall -Wextra -Werror ", 1))
+        self.assertRegex(self.run_here("./example"), r"^1 voxels of 4 values at 0x[0-9a-f]+[048c]0\n$")
+        line = command("build/bin/sensor ")
+        self.assertIn(ADDRESS, line)
+        output = self.run_here("sh", "-c", line.replace(ADDRESS, url_of(self.daemon)))
+        self.assertRegex(
+            output.splitlines()[-1], r"^(3 scans sent, 0|2 scans sent, 1|1 scans sent, 2) dropped$"
+        )  # if slow
+
+    def test_the_package_lies_where_pip_is_sent(self):
+        self.assertTrue((REPOSITORY / command("pip install ").split()[2] / "pyproject.toml").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,419 @@
+"""The Python client against a real daemon: values, forms of points, errors, tokens, TLS, threads, fork, restarts."""
+
+import array
+import os
+import pathlib
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+from support import GRID, Daemon, RudeServer, status_document, url_of, wait_until
+
+import check
+import clouds
+import oracle
+import samples
+import voxeld
+from test_access import Authority, TlsDaemon, new_token
+
+
+def random_points(number, seed=1, columns=4):
+    return np.random.default_rng(seed).uniform(-9, 9, (number, columns)).astype(np.float32)
+
+
+class DaemonCase(unittest.TestCase):
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.ARGS)
+        cls.client = voxeld.Client(url_of(cls.daemon))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.daemon.stop()
+
+    def problem(self, ask):
+        with self.assertRaises(voxeld.Problem) as caught:
+            ask()
+        return caught.exception
+
+
+class Values(DaemonCase):
+    def assert_tensors(self, expected, result):
+        self.assertEqual(check.same_tensors(expected, result.tensors), [])
+        for name, tensor in result.items():
+            self.assertTrue(tensor.flags.writeable, name)
+            self.assertEqual(tensor.ctypes.data % 64, 0, name)
+
+    def test_random_requests_give_the_reference_tensors(self):
+        rng = np.random.default_rng(5)
+        for _ in range(25):
+            query = clouds.random_query(rng)
+            body = clouds.random_body(rng, query, int(rng.integers(0, 400)), str(rng.choice(clouds.STYLES)))
+            params = oracle.Params.from_values(query)
+            points = np.frombuffer(body, np.dtype(params.dtype)).reshape(-1, params.num_features)
+            told = {name: value for name, value in query.items() if name not in ("num_features", "dtype")}
+            with self.subTest(query):
+                expected = oracle.voxelize(params, body)
+                result = self.client.voxelize(points, **told)
+                self.assert_tensors(expected.tensors, result)
+                self.assertEqual(result.metadata["points"]["received"], len(points))
+                self.assert_tensors(expected.tensors, self.client.voxelize(body, **query))
+
+    def test_a_batch_is_its_clouds(self):
+        parts = [random_points(n, n) for n in (300, 0, 17)]
+        params = oracle.Params.from_values({name: ",".join(map(str, value)) for name, value in GRID.items()})
+        expected = oracle.voxelize(params, np.concatenate(parts).tobytes(), [300, 0, 17])
+        result = self.client.voxelize(parts, **GRID)
+        self.assert_tensors(expected.tensors, result)
+        self.assertEqual(result.metadata["batch"]["points"], [300, 0, 17])
+        self.assertEqual(result.metadata["batch"]["voxels"], expected.batch_voxels)
+
+    def test_fps_gives_the_reference_samples(self):
+        points = random_points(4 * 250).reshape(4, 250, 4)
+        outputs = ["sampled_indices", "sampled_points", "sampled_distances"]
+        query = {"point_counts": "250,250,250,250", "num_samples": "20", "start": "3", "outputs": ",".join(outputs)}
+        result = self.client.fps(points, 20, start=3, outputs=outputs)
+        self.assert_tensors(samples.of_points(query, points.tobytes()).tensors, result)
+        self.assertEqual(result["sampled_points"].shape, (4, 20, 4))
+        listed = self.client.fps(list(points), [1, 2, 3, 4], outputs="sampled_indices")
+        self.assertEqual(listed["sampled_indices"].shape, (10,))
+
+    def test_no_points_give_tensors_without_rows(self):
+        for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float16)]):
+            result = self.client.voxelize(points, **GRID)
+            self.assertEqual(result["voxel_coords"].shape, (0, 4))
+
+    def test_the_metadata_alone(self):
+        result = self.client.voxelize(random_points(50), metadata_only=True, request_id="mine-1", **GRID)
+        self.assertEqual((len(result), result.request_id), (0, "mine-1"))
+        self.assertEqual(result.metadata["points"]["received"], 50)
+        self.assertGreater(result.timing["total"], 0)
+        self.assertIn("metadata alone", repr(result))
+
+    def test_a_trace_is_taken_over(self):
+        trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+        result = self.client.voxelize(random_points(5), traceparent=f"00-{trace}-00f067aa0ba902b7-01", **GRID)
+        self.assertEqual(result.metadata["trace_id"], trace)
+
+    def test_tensors_are_exported_by_dlpack_without_a_copy(self):
+        asked = {"feature": ["points", "pillar"], "feature_dtype": "float16"}
+        names = ["voxels", "pillar_features", "voxel_coords", "voxel_point_mask"]
+        result = self.client.voxelize(random_points(50), outputs=names, **asked, **GRID)
+        self.assertEqual({tensor.dtype.name for tensor in result.values()}, {"float32", "float16", "int32", "uint8"})
+        for name, tensor in result.items():
+            self.assertTrue(np.shares_memory(np.from_dlpack(tensor), tensor), name)
+
+
+class Points(DaemonCase):
+    """What may be given as points; each form must arrive as the same rows."""
+
+    def test_forms_of_the_same_points(self):
+        points = random_points(100)
+        expected = self.client.voxelize(points, **GRID)["voxel_features"].tobytes()
+
+        class Tensor:  # what is no array but exports one
+            def __init__(self, export):
+                setattr(type(self), export, lambda self, *_, **__: getattr(points, export)())
+
+        wide = np.zeros((100, 8), np.float32)
+        wide[:, :4] = points
+        forms = {
+            "big-endian": points.astype(">f4"),
+            "Fortran order": np.asfortranarray(points),
+            "every second column": wide[:, :4],
+            "read-only": np.frombuffer(points.tobytes(), np.float32).reshape(-1, 4),
+            "bytes": points.tobytes(),
+            "bytearray": bytearray(points.tobytes()),
+            "array.array": array.array("f", points.reshape(-1)),
+            "memoryview": memoryview(points),
+            "[1, N, C]": points[None],
+            "a list": [points],
+            "a tuple of exporters": (type("A", (Tensor,), {})("__array__"),),
+            "__array__": type("B", (Tensor,), {})("__array__"),
+        }
+        for name, form in forms.items():
+            with self.subTest(name):
+                self.assertEqual(self.client.voxelize(form, **GRID)["voxel_features"].tobytes(), expected)
+
+    def test_dlpack_exporters(self):
+        points = random_points(100)
+
+        class Exporter:
+            def __dlpack__(self, *given, **named):
+                return points.__dlpack__(*given, **named)
+
+            def __dlpack_device__(self):
+                return points.__dlpack_device__()
+
+        self.assertEqual(self.client.voxelize(Exporter(), **GRID).metadata["points"]["received"], 100)
+
+    def test_float16_rows(self):
+        result = self.client.voxelize(random_points(100).astype(np.float16), **GRID)
+        self.assertEqual(result.metadata["parameters"]["dtype"], "float16")
+
+    def test_points_split_by_point_counts(self):
+        result = self.client.voxelize(random_points(100), point_counts=[60, 40], **GRID)
+        self.assertEqual(result.metadata["batch"]["points"], [60, 40])
+
+    def test_points_that_cannot_be_sent_are_refused_here(self):
+        points = random_points(10)
+        refused = {
+            "float64": (TypeError, points.astype(float), {}),
+            "int32": (TypeError, points.astype(np.int32), {}),
+            "one axis": (ValueError, points.reshape(-1), {}),
+            "a path": (TypeError, "scan.bin", {}),
+            "nothing": (TypeError, None, {}),
+            "no clouds": (ValueError, [], {}),
+            "unlike columns": (ValueError, [points, points[:, :3]], {}),
+            "unlike types": (ValueError, [points, points.astype(np.float16)], {}),
+            "rows as numbers": (TypeError, [[1.0, 2.0, 3.0, 4.0]], {}),
+            "not contiguous": (TypeError, memoryview(points)[::2], {}),
+            "columns said twice": (ValueError, points, {"num_features": 4}),
+            "counts said twice": (ValueError, [points], {"point_counts": [10]}),
+            "a bool": (TypeError, points, {"fps": True}),
+        }
+        for name, (kind, given, parameters) in refused.items():
+            with self.subTest(name), self.assertRaises(kind):
+                self.client.voxelize(given, **parameters, **GRID)
+
+    def test_parameters_as_numpy_values(self):
+        result = self.client.voxelize(
+            random_points(10),
+            point_cloud_range=np.array(GRID["point_cloud_range"]),
+            voxel_size=np.float32([0.5, 0.5, 0.5]),
+            max_voxels=np.int64(7),
+            feature=None,
+        )
+        self.assertEqual(result.metadata["parameters"]["max_voxels"], 7)
+
+
+class Asking(DaemonCase):
+    def test_documents(self):
+        self.assertEqual(self.client.status()["state"], "ready")
+        self.assertEqual(self.client.preset("kitti_second")["name"], "kitti_second")
+        self.assertIn("kitti_second", [preset["name"] for preset in self.client.presets()])
+        self.assertIn("voxeld_requests_total", self.client.metrics())
+        self.assertTrue(self.client.healthy() and self.client.ready())
+
+    def test_a_problem_has_all_fields(self):
+        problem = self.problem(lambda: self.client.voxelize(b"", "kitti_second", max_voxels=0, request_id="bad-1"))
+        self.assertEqual((problem.status, problem.kind, problem.parameter), (400, "bad-parameter", "max_voxels"))
+        self.assertEqual(problem.type, "urn:voxeld:problem:bad-parameter")
+        self.assertEqual((problem.request_id, problem.retry_after, problem.attempts), ("bad-1", None, 1))
+        self.assertTrue(problem.title)
+        self.assertIn("max_voxels is '0'", problem.detail)
+        self.assertIn("max_voxels is '0'", str(problem))
+
+    def test_names_are_quoted(self):
+        self.assertEqual(self.problem(lambda: self.client.preset("a/b?c=d&e f")).status, 404)
+        problem = self.problem(lambda: self.client.voxelize(b"", "a&b=c\r\nX: y"))
+        self.assertEqual(problem.parameter, "preset")
+
+    def test_one_connection_serves_many_requests(self):
+        with voxeld.Client(url_of(self.daemon)) as client:
+            client.status()
+            before = self.daemon.status()["connections"]["open"]
+            for _ in range(20):
+                client.voxelize(random_points(10), **GRID)
+                self.problem(lambda: client.voxelize(b"123", **GRID))
+            self.assertEqual(client.status()["connections"]["open"], before - 1)  # without the one that asked before
+
+    def test_threads_share_one_client(self):
+        parts = [random_points(50 + n, n) for n in range(8)]
+        expected = [self.client.voxelize(points, **GRID)["voxel_features"].tobytes() for points in parts]
+        wrong = []
+
+        def work(number):
+            for _ in range(10):
+                try:
+                    result = self.client.voxelize(parts[number], request_id=f"thread-{number}", **GRID)
+                    if result["voxel_features"].tobytes() != expected[number]:
+                        wrong.append((number, result))
+                    if result.request_id != f"thread-{number}":
+                        wrong.append((number, result.request_id))
+                except Exception as error:  # a thread's own would go unseen
+                    wrong.append((number, error))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_after_fork_parent_and_child_have_connections_of_their_own(self):
+        with RudeServer(status_document()) as server, voxeld.Client(url_of(server)) as client:
+            client.status()
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    client.status()
+                    client.status()
+                    status = 0
+                finally:
+                    os._exit(status)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+            client.status()
+            self.assertEqual(server.connections, 2)
+
+    def test_a_closed_client_asks_no_more(self):
+        with voxeld.Client(url_of(self.daemon)) as client:
+            client.status()
+        with self.assertRaises(ValueError):
+            client.status()
+
+
+class EarlyRefusal(DaemonCase):
+    ARGS = ("--max-body-bytes", "1000000")
+
+    def test_a_refusal_in_mid_upload_arrives(self):
+        body = bytes(64 << 20)
+        for _ in range(3):
+            problem = self.problem(lambda: self.client.voxelize(body, **GRID))
+            self.assertEqual((problem.status, problem.kind), (413, "body-too-large"))
+        self.assertEqual(len(self.client.voxelize(b"", **GRID)["voxel_coords"]), 0)
+
+
+class Overload(DaemonCase):
+    SIZES = {"max-body-bytes": 524_288, "max-response-bytes": 524_288, "memory-budget-bytes": 1_048_576}
+    ARGS = ("--workers", "1", *(f"--{name}={value}" for name, value in SIZES.items()))
+
+    def test_refused_requests_are_tried_until_they_are_served(self):
+        points = random_points(20_000)  # of whose bodies two fit at the same time
+        failures = []
+
+        def work():
+            try:
+                with voxeld.Client(url_of(self.daemon), retries=100) as client:
+                    client.voxelize(points, metadata_only=True, **GRID)
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+
+class Restarts(unittest.TestCase):
+    def test_restarts_are_not_noticed(self):
+        points = random_points(20_000)
+        with Daemon() as first:
+            port = first.address[1]
+        daemon = Daemon("--listen", f"127.0.0.1:{port}")
+        wrong, over = [], threading.Event()
+        served = [0] * 3
+        with voxeld.Client(url_of(daemon), retries=100, backoff=0.05) as client:
+            expected = client.voxelize(points, **GRID)["voxel_features"].tobytes()
+
+            def work(number):
+                while not over.is_set():
+                    try:
+                        if client.voxelize(points, **GRID)["voxel_features"].tobytes() != expected:
+                            wrong.append("other bytes")
+                        served[number] += 1
+                    except Exception as error:
+                        wrong.append(error)
+
+            def all_served():
+                before = list(served)
+                wait_until(lambda: wrong or all(now > then for then, now in zip(before, served)), "an answer to each")
+
+            threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+            for thread in threads:
+                thread.start()
+            try:
+                for ending in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+                    all_served()
+                    daemon.process.send_signal(ending)
+                    daemon.wait()
+                    daemon = Daemon("--listen", f"127.0.0.1:{port}")
+                all_served()
+            finally:
+                over.set()
+                for thread in threads:
+                    thread.join()
+        daemon.stop()
+        self.assertEqual(wrong, [])
+
+
+class Access(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def test_tokens(self):
+        token, line = new_token("lidar-7")
+        tokens = self.folder / "tokens"
+        tokens.write_text(line, encoding="utf-8")
+        tokens.chmod(0o600)
+        with Daemon("--token-file", str(tokens), "--allow-anonymous", "yes") as daemon:
+            with voxeld.Client(url_of(daemon), token=token) as client:
+                self.assertEqual(client.status()["state"], "ready")
+                self.assertNotIn(token, repr(client))
+            with voxeld.Client(url_of(daemon), token="wrong") as client:
+                with self.assertRaises(voxeld.Problem) as caught:
+                    client.voxelize(random_points(1_000_000), **GRID)
+                self.assertEqual((caught.exception.status, caught.exception.kind), (401, "invalid-token"))
+                self.assertNotIn("wrong", str(caught.exception))
+                self.assertTrue(client.ready())  # needs none
+            with voxeld.Client(url_of(daemon), token="t\r\nX: ö") as client:
+                with self.assertRaises(ValueError) as refused:
+                    client.status()
+                self.assertNotIn("ö", str(refused.exception))
+
+    def test_a_unix_socket(self):
+        path = self.folder / "voxeld.sock"
+        with Daemon("--listen", f"unix:{path},127.0.0.1:0"), voxeld.Client(f"unix:{path}") as client:
+            self.assertEqual(client.voxelize(random_points(10), **GRID).metadata["points"]["received"], 10)
+        with voxeld.Client(f"unix:{path}", retries=0) as client:
+            self.assertFalse(client.ready())
+            with self.assertRaises(voxeld.TransportError):
+                client.status()
+
+    @unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
+    def test_tls_and_client_certificates(self):
+        authority = Authority(self.folder, "ca")
+        authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+        authority.sign("robot", "extendedKeyUsage=clientAuth", "robot")
+        ca, own = authority.path("ca.pem"), (authority.path("robot.pem"), authority.path("robot.key"))
+        with TlsDaemon(self.folder, "--tls-client-ca", ca, client="robot") as daemon:
+            url = "https://{}:{}".format(*daemon.address)
+            points = random_points(100_000)
+            with voxeld.Client(url, ca_file=ca, certificate=own) as client:
+                for _ in range(3):
+                    self.assertEqual(client.voxelize(points, **GRID).metadata["points"]["received"], 100_000)
+            with voxeld.Client(url, tls=daemon.context) as client:
+                self.assertEqual(client.status()["state"], "ready")
+            with voxeld.Client(url, ca_file=ca) as client, self.assertRaises(voxeld.Problem) as refused:
+                client.voxelize(bytes(32 << 20), **GRID)
+            self.assertEqual(refused.exception.kind, "unauthorized")
+            with voxeld.Client(url) as client, self.assertRaises(voxeld.TransportError) as unknown:
+                client.status()
+            self.assertIsInstance(unknown.exception.__cause__, ssl.SSLCertVerificationError)
+            self.assertEqual(unknown.exception.attempts, 1)
+            with voxeld.Client(url) as client, self.assertRaises(voxeld.TransportError):
+                client.ready()  # what cannot become true by waiting is no False
+            with voxeld.Client(url.replace("https", "http"), retries=0) as client, self.assertRaises(voxeld.Error):
+                client.status()
+
+    def test_addresses_that_are_none(self):
+        for url in ("localhost:8080", "ftp://host", "http://", "http://u:p@host", "http://host/?a=b", "http://host:x"):
+            with self.subTest(url), self.assertRaises(ValueError):
+                voxeld.Client(url)
+        with self.assertRaises(ValueError):
+            voxeld.Client("http://host", tls=ssl.create_default_context())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,382 @@
+"""The Python client against a server that refuses, breaks off, stalls and lies. Pauses are looked at, not waited for."""
+
+import contextlib
+import json
+import pickle
+import socket
+import threading
+import unittest
+from unittest import mock
+
+import numpy as np
+from support import DATE, RudeServer, Talk, answer, problem, status_document, url_of
+
+import voxeld
+from voxeld import connection as connections
+
+LARGE = 64 << 20  # bytes: more than sockets buffer
+WHOLE = status_document('{"state":"' + "x" * 1000 + '"}')
+
+
+def cut(number):
+    """An act: all but the last `number` bytes of an answer, then the end."""
+
+    def act(talk):
+        talk.socket.sendall(WHOLE[:-number])
+        return True
+
+    return act
+
+
+def vanish(talk):
+    return True
+
+
+def safetensors(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    if length is None:
+        text += b" " * (-(8 + len(text)) % 64)
+        length = len(text)
+    return length.to_bytes(8, "little") + text + data
+
+
+def entry(shape, first, last, dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [first, last]}
+
+
+META = {"__metadata__": {"voxeld": '{"request_id":"r"}'}}
+EIGHT = {"a": entry([2], 0, 8)}
+# Answers that break one rule of the format each; the last breaks none.
+DAMAGED = {
+    "empty": b"",
+    "seven bytes": bytes(7),
+    "header longer than the file": safetensors(META, length=1 << 20),
+    "header of 2^63 bytes": safetensors(META, length=1 << 63),
+    "header no JSON": safetensors(b"{" + b" " * 55),
+    "header a list": safetensors(b"[]" + b" " * 54),
+    "no metadata": safetensors(EIGHT, bytes(8)),
+    "metadata no string": safetensors({"__metadata__": {"voxeld": 1}}),
+    "metadata no JSON": safetensors({"__metadata__": {"voxeld": "{"}}),
+    "a name twice": safetensors(b'{"__metadata__":{"voxeld":"{}"},"a":1,"a":2}'),
+    "unknown type": safetensors({**META, "a": entry([2], 0, 8, "F33")}, bytes(8)),
+    "type no string": safetensors({**META, "a": entry([2], 0, 8, ["F32"])}, bytes(8)),
+    "another key": safetensors({**META, "a": {**entry([2], 0, 8), "b": 1}}, bytes(8)),
+    "an entry no object": safetensors({**META, "a": [1]}, bytes(8)),
+    "shape and size differ": safetensors({**META, "a": entry([3], 0, 8)}, bytes(8)),
+    "negative shape": safetensors({**META, "a": entry([-2], 0, 8)}, bytes(8)),
+    "boolean shape": safetensors({**META, "a": entry([True, 2], 0, 8)}, bytes(8)),
+    "huge shape": safetensors({**META, "a": entry([0, 1 << 70], 0, 0)}),
+    "many axes": safetensors({**META, "a": entry([1] * 100, 0, 4)}, bytes(4)),
+    "three offsets": safetensors({**META, "a": {**entry([2], 0, 8), "data_offsets": [0, 8, 8]}}, bytes(8)),
+    "end before start": safetensors({**META, "a": entry([2], 8, 0)}, bytes(8)),
+    "beyond the end": safetensors({**META, **EIGHT}, bytes(4)),
+    "bytes behind": safetensors({**META, **EIGHT}, bytes(12)),
+    "overlap": safetensors({**META, **EIGHT, "b": entry([2], 4, 12)}, bytes(12)),
+    "hole": safetensors({**META, **EIGHT, "b": entry([2], 64, 72)}, bytes(72)),
+    "not aligned": safetensors({**META, **EIGHT, "b": entry([2], 8, 16)}, bytes(16)),
+    "none": safetensors(
+        {**META, "_padding_0": entry([56], 8, 64, "U8"), **EIGHT, "b": entry([1], 64, 68, "I32")}, bytes(68)
+    ),
+}
+
+
+class RudeCase(unittest.TestCase):
+    def talk(self, *acts, **options):
+        """A server with these acts, and a client whose pauses are listed in self.pauses instead."""
+        server = self.enterContext(RudeServer(*acts))
+        client = self.enterContext(voxeld.Client(url_of(server), **options))
+        sleep = self.enterContext(mock.patch("voxeld.transport.time.sleep"))
+        self.pauses = []
+        sleep.side_effect = self.pauses.append
+        return server, client
+
+    def refused(self, client, kind=voxeld.Problem, ask=voxeld.Client.status):
+        with self.assertRaises(kind) as caught:
+            ask(client)
+        return caught.exception
+
+
+class Retries(RudeCase):
+    def test_until_it_is_served_and_never_before_retry_after(self):
+        refusals = [problem(503, {"Retry-After": "3"}), problem(429, {"Retry-After": "7"}), answer(503)]
+        server, client = self.talk(*refusals, status_document(), backoff=0.5)
+        self.assertEqual(client.status(), {"state": "ready"})
+        self.assertEqual(len(server.heads), 4)
+        floors = [(3, 0.5), (7, 1.0), (0, 2.0)]
+        for pause, (floor, backoff) in zip(self.pauses, floors, strict=True):
+            self.assertTrue(floor + backoff / 2 <= pause <= floor + backoff, self.pauses)
+
+    def test_pauses_are_random(self):
+        _, client = self.talk(answer(503), retries=20, deadline=1e6)
+        self.refused(client)
+        self.assertEqual(len(set(self.pauses)), 20)
+        self.assertLessEqual(max(self.pauses), 10)
+
+    def test_retry_after_as_a_date(self):
+        after = "Sat, 21 Nov 2026 12:00:09 GMT"  # by the server's clock, whatever ours says
+        _, client = self.talk(problem(503, {"Retry-After": after, "Date": DATE}), retries=0)
+        self.assertEqual(self.refused(client).retry_after, 9)
+        for text in ("Sat, 21 Nov 1998 12:00:00 GMT", "0"):
+            _, client = self.talk(problem(503, {"Retry-After": text, "Date": DATE}), retries=0)
+            self.assertEqual(self.refused(client).retry_after, 0, text)
+        for text in ("soon", "-5", "1.5", "", "99 Nov"):
+            _, client = self.talk(problem(503, {"Retry-After": text, "Date": DATE}), retries=0)
+            self.assertIsNone(self.refused(client).retry_after, text)
+
+    def test_no_more_than_retries(self):
+        server, client = self.talk(problem(503, type="urn:voxeld:problem:queue-full"), retries=3)
+        refusal = self.refused(client)
+        self.assertEqual((refusal.kind, refusal.attempts, len(server.heads)), ("queue-full", 4, 4))
+
+    def test_not_past_the_deadline(self):
+        server, client = self.talk(problem(503, {"Retry-After": "3600"}))
+        self.assertEqual(self.refused(client).retry_after, 3600)
+        self.assertEqual((len(server.heads), self.pauses), (1, []))
+
+    def test_only_of_what_may_do_better(self):
+        for status in (400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 500, 502, 504, 302):
+            server, client = self.talk(problem(status))
+            self.assertEqual(self.refused(client).status, status)
+            self.assertEqual(len(server.heads), 1, status)
+        for status in (502, 504):  # a balancer's
+            server, client = self.talk(answer(status, {"Retry-After": "1"}), status_document())
+            client.status()
+            self.assertEqual(len(server.heads), 2, status)
+
+    def test_after_broken_connections(self):
+        for act in (vanish, Talk.reset, cut(1), cut(1000), *map(cut, range(len(WHOLE) - 60, len(WHOLE), 7))):
+            with self.subTest(act):
+                server, client = self.talk(act, WHOLE)
+                client.status()
+                self.assertEqual((len(server.heads), server.connections, len(self.pauses)), (2, 2, 1))
+
+    def test_a_whole_body_again(self):
+        bodies = []
+
+        def record(talk):
+            bodies.append(talk.read_body())
+            talk.socket.sendall(
+                problem(503) if len(bodies) == 1 else answer(200, {"Content-Type": "application/json"}, b"{}")
+            )
+
+        _, client = self.talk(record)
+        points = np.arange(4_000_000, dtype=np.float32).reshape(-1, 4)
+        client.voxelize([points[:10], points[10:]], metadata_only=True)
+        self.assertEqual([body == points.tobytes() for body in bodies], [True, True])
+
+    def test_nobody_listens(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            address = listener.getsockname()
+        client = self.enterContext(voxeld.Client("http://{}:{}".format(*address), retries=2))
+        with mock.patch("voxeld.transport.time.sleep") as sleep:
+            error = self.refused(client, voxeld.TransportError)
+            self.assertFalse(client.ready())
+        self.assertIsInstance(error.__cause__, ConnectionRefusedError)
+        self.assertEqual((error.attempts, sleep.call_count), (3, 2))
+
+
+class KeptConnections(RudeCase):
+    def test_one_that_was_closed_meanwhile_is_replaced_at_once(self):
+        def last(talk):
+            talk.socket.sendall(WHOLE)
+            return True
+
+        server, client = self.talk(last, retries=0)
+        for _ in range(5):
+            client.status()
+        self.assertEqual((server.connections, self.pauses), (5, []))
+
+    def test_one_that_closes_under_the_request_is_replaced_at_once(self):
+        for ending in (vanish, Talk.reset):
+            server, client = self.talk(WHOLE, ending, WHOLE, retries=0)
+            client.status()
+            client.status()
+            self.assertEqual((server.connections, len(server.heads), self.pauses), (2, 3, []))
+
+    def test_only_whole_answers_leave_one(self):
+        def unasked(talk):
+            talk.socket.sendall(WHOLE + status_document('{"state":"of another"}'))
+
+        def close(talk):
+            talk.socket.sendall(answer(200, {"Content-Type": "application/json", "Connection": "close"}, b"{}"))
+
+        for act in (unasked, close):
+            server, client = self.talk(act, WHOLE, retries=0)
+            client.status()
+            self.assertNotIn("another", client.status()["state"])
+            self.assertEqual(server.connections, 2, act)
+
+    def test_an_interrupt_in_mid_answer_leaves_none(self):
+        def echo(talk):
+            talk.socket.sendall(status_document(json.dumps({"asked": talk.target, "rest": "x" * 2000})))
+
+        _, client = self.talk(echo)
+        receive = connections.Connection.receive_into
+        for spoiled in (0, 1, 2):  # calls that go well before
+            calls = []
+
+            def interrupted(self, room):
+                calls.append(len(room))
+                if len(calls) > spoiled:
+                    raise KeyboardInterrupt
+                return receive(self, room[:500])
+
+            with mock.patch.object(connections.Connection, "receive_into", interrupted):
+                with self.assertRaises(KeyboardInterrupt):
+                    client.preset("first")
+            self.assertEqual(client.preset("second")["asked"], "/v1/presets/second")
+
+    def test_no_more_than_idle_connections_are_kept(self):
+        server, client = self.talk(WHOLE, idle_connections=0)
+        client.status()
+        client.status()
+        self.assertEqual(server.connections, 2)
+
+
+class Uploads(RudeCase):
+    def ask(self, client):
+        return client.voxelize(bytes(LARGE))
+
+    def test_a_refusal_in_mid_upload_arrives(self):
+        def linger(talk):  # as a polite server does: reads on until the client has understood
+            talk.socket.sendall(problem(413, type="urn:voxeld:problem:body-too-large"))
+            talk.socket.shutdown(socket.SHUT_WR)
+            while talk.socket.recv(1 << 16):
+                pass
+            return True
+
+        def stop_reading(talk):
+            talk.socket.sendall(problem(413, type="urn:voxeld:problem:body-too-large"))
+
+        def close(talk):
+            talk.socket.sendall(problem(413, type="urn:voxeld:problem:body-too-large"))
+            return True
+
+        for act in (linger, stop_reading, close):
+            with self.subTest(act.__name__):
+                server, client = self.talk(act, WHOLE, retries=0, timeout=20)
+                self.assertEqual(self.refused(client, ask=self.ask).kind, "body-too-large")
+                client.status()
+                self.assertEqual(server.connections, 2)
+
+    def test_an_interim_answer_ends_no_upload(self):
+        def go_on(talk):
+            for _ in range(3):
+                talk.socket.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            got = len(talk.read_body())
+            talk.socket.sendall(answer(200, {"Content-Type": "application/json"}, f'{{"got":{got}}}'.encode()))
+
+        server, client = self.talk(go_on, retries=0)
+        for _ in range(2):
+            self.assertEqual(client.voxelize(bytes(LARGE), metadata_only=True).metadata, {"got": LARGE})
+        self.assertEqual(server.connections, 1)
+
+    def test_a_service_that_takes_nothing(self):
+        def stall(talk):
+            over.wait(60)
+            return True
+
+        over = threading.Event()
+
+        _, client = self.talk(stall, retries=0, timeout=0.2)
+        self.addCleanup(over.set)  # before the server waits for its threads
+        self.assertIsInstance(self.refused(client, voxeld.TransportError, self.ask).__cause__, TimeoutError)
+
+
+class Slowness(RudeCase):
+    def drip(self, talk):
+        for byte in WHOLE * 100:
+            talk.socket.sendall(bytes([byte]))
+            talk.socket.settimeout(0.01)
+            with contextlib.suppress(TimeoutError):
+                if not talk.socket.recv(1):
+                    return True
+            talk.socket.settimeout(None)
+        return True
+
+    def test_an_answer_that_does_not_come(self):
+        server, client = self.talk(lambda talk: not talk.socket.recv(1), timeout=0.2, retries=1)
+        error = self.refused(client, voxeld.TransportError)
+        self.assertIsInstance(error.__cause__, TimeoutError)
+        self.assertEqual((error.attempts, server.connections), (2, 2))
+
+    def test_an_answer_that_drips_ends_at_the_deadline(self):
+        _, client = self.talk(self.drip, timeout=60, deadline=0.5)
+        self.assertIsInstance(self.refused(client, voxeld.TransportError).__cause__, TimeoutError)
+
+
+class Rubbish(RudeCase):
+    def test_what_is_no_answer(self):
+        answers = {
+            "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+            "an endless line": b"HTTP/1.1 200 " + b"x" * 100_000,
+            "too many headers": b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
+            "too large": answer(200, {"Content-Type": "application/json", "Content-Length": str(10**30)}),
+            "other content": answer(200, {"Content-Type": "text/html"}, b"<html>"),
+            "no content type": answer(200, body=b"{}"),
+            "no JSON": status_document("{"),
+            "no UTF-8": answer(200, {"Content-Type": "application/json"}, b'{"a":"\xff"}'),
+            "no object": status_document("[]"),
+            "deep JSON": status_document("[" * 100_000),
+            "nothing": answer(204),
+        }
+        for name, act in answers.items():
+            with self.subTest(name):
+                server, client = self.talk(act, retries=5)
+                self.refused(client, voxeld.BadAnswer)
+                self.assertEqual(len(server.heads), 1)
+
+    def test_problems_without_a_sound_document(self):
+        cases = {
+            "a page": (answer(502, {"Content-Type": "text/html"}, b"<h1>no server</h1>", "Bad Gateway"), "Bad Gateway"),
+            "nothing": (answer(500, reason="Oh"), "Oh"),
+            "no JSON": (answer(500, {"Content-Type": "application/problem+json"}, b"{", "Oh"), "Oh"),
+            "a list": (answer(500, {"Content-Type": "application/problem+json"}, b"[1]", "Oh"), "Oh"),
+            "numbers": (
+                answer(500, {"Content-Type": "application/problem+json"}, b'{"title":1,"type":[]}', "Oh"),
+                "Oh",
+            ),
+        }
+        for name, (act, title) in cases.items():
+            with self.subTest(name):
+                _, client = self.talk(act, retries=0)
+                refusal = self.refused(client)
+                self.assertEqual((refusal.title, refusal.type, refusal.kind), (title, "about:blank", ""))
+        self.assertEqual(self.refused(self.talk(cases["a page"][0])[1]).detail, "<h1>no server</h1>")
+
+    def test_errors_cross_processes(self):
+        _, client = self.talk(problem(503, {"Retry-After": "3"}, detail="later", parameter="fps"), retries=0)
+        refusal = self.refused(client)
+        copy = pickle.loads(pickle.dumps(refusal))
+        self.assertEqual((str(copy), vars(copy)), (str(refusal), vars(refusal)))
+        _, client = self.talk(lambda talk: True, retries=0)
+        error = self.refused(client, voxeld.TransportError)
+        copy = pickle.loads(pickle.dumps(error))
+        self.assertEqual((str(copy), copy.temporary), (str(error), True))
+
+    def test_an_answer_in_chunks(self):
+        body = b'{"state":"%s"}' % (b"x" * 70_000)
+        chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:1], body[1:60_000], body[60_000:]))
+        head = answer(200, {"Content-Type": "application/json", "Content-Length": None, "Transfer-Encoding": "chunked"})
+        _, client = self.talk(head + chunks + b"0\r\n\r\n", retries=0)
+        self.assertEqual(len(client.status()["state"]), 70_000)
+
+        def cut_short(talk):
+            talk.socket.sendall(head + chunks)
+            return True
+
+        _, client = self.talk(cut_short, retries=0)
+        self.refused(client, voxeld.TransportError)
+
+    def test_damaged_tensors(self):
+        for name, body in DAMAGED.items():
+            with self.subTest(name):
+                _, client = self.talk(answer(200, {"Content-Type": "application/vnd.safetensors"}, body))
+                if name == "none":
+                    self.assertEqual(set(client.voxelize(b"")), {"a", "b"})
+                else:
+                    self.refused(client, voxeld.BadAnswer, lambda client: client.voxelize(b""))
+
+
+if __name__ == "__main__":
+    unittest.main()
