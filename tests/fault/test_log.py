@@ -68,7 +68,7 @@ class Reader(unittest.TestCase):
         self.assertEqual(daemon.post(VOXELIZE, rows(100)).status, 200)
         dropped = metric(daemon, DROPPED)
         self.assertEqual(daemon.get("/v1/status").status, 200)
-        self.assertGreater(metric(daemon, DROPPED), dropped)
+        wait_until(lambda: metric(daemon, DROPPED) > dropped, "its line to be dropped")
         daemon.terminate()
         self.assertEqual(daemon.process.wait(PATIENCE), 0)
 
