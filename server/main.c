@@ -16,6 +16,7 @@
 
 #include "server/clock.h"
 #include "server/http.h"
+#include "server/limits.h"
 #include "server/log.h"
 #include "server/notify.h"
 #include "server/pages.h"
@@ -107,6 +108,22 @@ static void on_tick(void *cls, int64_t now_ns) {
   gate_tick(&server.gate);
 }
 
+// With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at once.
+static void warn_of_memory(void) {
+  const int64_t of_a_connection = INT64_C(256) << 10, of_a_worker = INT64_C(64) << 20;  // as README.md states them
+  const struct options *options = &server.options;
+  int64_t limit = limits_memory_bytes("");
+  int64_t most =
+      options->memory_budget_bytes + options->max_connections * of_a_connection + server.workers.count * of_a_worker;
+  if (limit >= most) return;
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");
+  log_integer(&line, "memory_limit_bytes", limit);
+  log_integer(&line, "may_need_bytes", most);
+  log_integer(&line, "memory_budget_bytes", options->memory_budget_bytes);
+  log_end(&line);
+}
+
 // What SIGHUP reads again.
 static bool prepare(char *error, size_t error_size) {
   pthread_rwlock_init(&server.presets_lock, NULL);
@@ -143,6 +160,7 @@ static bool start(char *error, size_t error_size) {
       !watcher_start(&server.watcher, &limits, &server.clients, on_tick, NULL, error, error_size) ||
       !http_start(&server, error, error_size))
     return false;
+  warn_of_memory();
   atomic_store(&server.phase, PHASE_READY);
   const struct device *device = devices_main(&server.devices);
   struct log_line line;

@@ -73,9 +73,11 @@ static const struct option options_table[] = {
     {"log_format", TYPE_WORD, FIELD(log_format), 0, 0, format_words, "logfmt",
      "how a line of the log is written; the keys are the same"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
-     "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor"},
+     "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor that the process "
+     "may "
+     "use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
-     "jobs that sample and run at the same time on the CPU; 0 takes one for two processors"},
+     "jobs that sample and run at the same time on the CPU; 0 takes one for two of those processors"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
      "threads of each listener, which read requests and send answers"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "server/limits.h"
 #include "server/log.h"
 #include "server/server.h"
 
@@ -109,8 +109,7 @@ struct crew {
 };
 
 static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
-  int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
-  if (processors < 1) processors = 1;
+  int64_t processors = limits_processors("");
   struct crew voxelize = {options->streams, options->workers ? options->workers : processors};
   struct crew sample = {options->sampling_streams,
                         options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};

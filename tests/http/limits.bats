@@ -1,0 +1,45 @@
+#!/usr/bin/env bats
+# What the daemon makes of the limits of a container: of the processors' quota, and of memory.
+
+# shellcheck disable=SC2034,SC2154 # helpers.bash sets daemon_log and the like, and reads some of them
+bats_require_minimum_version 1.5.0 # run !
+load helpers
+
+# Has start_daemon run the daemon where /sys/fs/cgroup is a directory of ours, as in a container.
+setup() {
+  groups=$BATS_TEST_TMPDIR/cgroup
+  mkdir "$groups"
+  unshare --map-root-user --mount mount --bind "$groups" /sys/fs/cgroup || skip 'nobody may make namespaces here'
+  printf '#!/bin/sh\nmount --bind %s /sys/fs/cgroup && exec %s "$@"\n' "$groups" "$voxeld" >"$BATS_TEST_TMPDIR/inside"
+  printf '#!/bin/sh\nexec unshare --map-root-user --mount sh %s "$@"\n' "$BATS_TEST_TMPDIR/inside" >"$BATS_TEST_TMPDIR/contained"
+  chmod +x "$BATS_TEST_TMPDIR/contained"
+  voxeld=$BATS_TEST_TMPDIR/contained
+}
+teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
+
+@test "the quota counts where the number of workers is left to the daemon" {
+  (($(nproc) >= 2)) || skip 'there is one processor'
+  echo 100000 100000 >"$groups/cpu.max"
+  start_daemon --backend cpu --workers 0
+  has "$(grep msg=listening "$daemon_log")" ' workers=1 sampling_workers=1'
+  stop_daemon
+  start_daemon --backend cpu --workers 3
+  has "$(grep msg=listening "$daemon_log")" ' workers=3 '
+  stop_daemon
+}
+
+@test "memory that may not suffice is warned of" {
+  echo 1073741824 >"$groups/memory.max"
+  start_daemon --backend cpu --sampling-workers 1 --max-connections 100
+  warning=$(grep level=warning "$daemon_log")
+  has "$warning" 'memory limit'
+  has "$warning" "memory_limit_bytes=1073741824 may_need_bytes=$((2147483648 + 100 * 262144 + 3 * 67108864)) memory_budget_bytes=2147483648"
+  stop_daemon
+}
+
+@test "memory that suffices is not mentioned" {
+  echo 1073741824 >"$groups/memory.max"
+  start_daemon --backend cpu --sampling-workers 1 --max-connections 100 --memory-budget-bytes 536870912
+  run ! grep memory "$daemon_log"
+  stop_daemon
+}
