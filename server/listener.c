@@ -21,6 +21,7 @@ static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 struct opening {
   struct listeners *listeners;  // NULL = only look
   const struct listen_rules *rules;
+  const char *verb;  // for the reason
   char *error;
   size_t error_size;
   char where[256];  // an item of the list
@@ -32,7 +33,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *ope
   va_start(arguments, format);
   vsnprintf(reason, sizeof reason, format, arguments);
   va_end(arguments);
-  snprintf(opening->error, opening->error_size, "cannot listen on %s: %s", opening->where, reason);
+  snprintf(opening->error, opening->error_size, "cannot %s %s: %s", opening->verb, opening->where, reason);
   return false;
 }
 
@@ -123,13 +124,22 @@ static bool bind_tcp(const struct addrinfo *info, struct listener *listener, con
   return false;
 }
 
-static bool open_tcp(const struct opening *opening) {
+// NULL with a reason.
+static struct addrinfo *find_tcp(const struct opening *opening) {
   char host[128], port[8];
-  if (!split(opening->where, host, port))
-    return fail(opening, "expected ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd");
   struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found = NULL;
+  if (!split(opening->where, host, port)) {
+    (void)fail(opening, "expected ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd");
+    return NULL;
+  }
   int code = getaddrinfo(host, port, &hints, &found);
-  if (code) return fail(opening, "%s: %s", host, gai_strerror(code));
+  if (code) (void)fail(opening, "%s: %s", host, gai_strerror(code));
+  return code ? NULL : found;
+}
+
+static bool open_tcp(const struct opening *opening) {
+  struct addrinfo *found = find_tcp(opening);
+  if (!found) return false;
   struct listener listener = {.fd = -1, .tcp = true};
   const char *call = "no address";
   bool allowed = true, good = false;
@@ -167,20 +177,26 @@ static bool bind_unix(int fd, const struct sockaddr_un *name, unsigned mode) {
   return bound;
 }
 
-static bool open_unix(const struct opening *opening) {
-  struct sockaddr_un name = {.sun_family = AF_UNIX};
+static bool name_unix(const struct opening *opening, struct sockaddr_un *name) {
   const char *path = opening->where + strlen(unix_prefix);
-  if (!path[0] || strlen(path) >= sizeof name.sun_path)
-    return fail(opening, "the path must have 1 to %zu bytes", sizeof name.sun_path - 1);
+  *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+  if (!path[0] || strlen(path) >= sizeof name->sun_path)
+    return fail(opening, "the path must have 1 to %zu bytes", sizeof name->sun_path - 1);
+  strcpy(name->sun_path, path);
+  return true;
+}
+
+static bool open_unix(const struct opening *opening) {
+  struct sockaddr_un name;
+  if (!name_unix(opening, &name)) return false;
   if (!opening->listeners) return true;
-  strcpy(name.sun_path, path);
   remove_stale(&name);
   struct listener listener = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   struct stat status;
   if (listener.fd < 0) return fail_call(opening, -1, "socket");
   if (!bind_unix(listener.fd, &name, opening->rules->unix_mode)) return fail_call(opening, listener.fd, "bind");
   if (listen(listener.fd, BACKLOG) != 0) return fail_call(opening, listener.fd, "listen");
-  if (stat(path, &status) != 0) return fail_call(opening, listener.fd, "stat");
+  if (stat(name.sun_path, &status) != 0) return fail_call(opening, listener.fd, "stat");
   listener.device = status.st_dev;
   listener.inode = status.st_ino;
   snprintf(listener.address, sizeof listener.address, "%s%s", unix_prefix, name.sun_path);
@@ -234,14 +250,18 @@ static bool open_systemd(const struct opening *opening) {
 
 // ---- all of them ------------------------------------------------------------------------------------------------------
 
+static bool is_unix(const struct opening *opening) {
+  return strncmp(opening->where, unix_prefix, strlen(unix_prefix)) == 0;
+}
+
 static bool open_one(const struct opening *opening) {
   if (strcmp(opening->where, systemd_word) == 0) return open_systemd(opening);
-  return strncmp(opening->where, unix_prefix, strlen(unix_prefix)) == 0 ? open_unix(opening) : open_tcp(opening);
+  return is_unix(opening) ? open_unix(opening) : open_tcp(opening);
 }
 
 static bool open_all(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
                      size_t error_size) {
-  struct opening opening = {.listeners = listeners, .rules = rules};
+  struct opening opening = {.listeners = listeners, .rules = rules, .verb = "listen on"};
   opening.error = error;
   opening.error_size = error_size;
   int items = 0;
@@ -273,6 +293,55 @@ void listeners_close(struct listeners *listeners) {
     if (listeners->at[i].fd >= 0) close(listeners->at[i].fd);
   }
   listeners->count = 0;
+}
+
+// ---- a client of them -------------------------------------------------------------------------------------------------
+
+// -1 leaves why in errno.
+static int connect_socket(const struct sockaddr *address, socklen_t length, int timeout_s) {
+  const struct timeval timeout = {.tv_sec = timeout_s};
+  int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0 &&
+      setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0 && connect(fd, address, length) == 0)
+    return fd;
+  int reason = errno == EINPROGRESS || errno == EAGAIN ? ETIMEDOUT : errno;  // what SO_SNDTIMEO makes of it
+  close(fd);
+  errno = reason;
+  return -1;
+}
+
+// Linux takes an address that stands for all of this machine's, such as 0.0.0.0, for loopback here.
+static int connect_tcp(const struct opening *opening, int timeout_s) {
+  int fd = -1;
+  struct addrinfo *found = find_tcp(opening);
+  if (!found) return -1;
+  for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
+    fd = connect_socket(info->ai_addr, info->ai_addrlen, timeout_s);
+  int reason = errno;
+  freeaddrinfo(found);
+  errno = reason;
+  if (fd < 0) (void)fail_call(opening, -1, "connect");
+  return fd;
+}
+
+static int connect_unix(const struct opening *opening, int timeout_s) {
+  struct sockaddr_un name;
+  if (!name_unix(opening, &name)) return -1;
+  int fd = connect_socket((const struct sockaddr *)&name, sizeof name, timeout_s);
+  if (fd < 0) (void)fail_call(opening, -1, "connect");
+  return fd;
+}
+
+int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size) {
+  struct opening opening = {.verb = "connect to", .error = error, .error_size = error_size};
+  snprintf(opening.where, sizeof opening.where, "%.*s", (int)strcspn(list, ","), list);
+  *tcp = !is_unix(&opening);
+  if (strcmp(opening.where, systemd_word) == 0) {
+    (void)fail(&opening, "only the service knows where its socket is");
+    return -1;
+  }
+  return *tcp ? connect_tcp(&opening, timeout_s) : connect_unix(&opening, timeout_s);
 }
 
 void listener_peer(int fd, char *address, size_t address_size) {

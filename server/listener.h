@@ -41,6 +41,10 @@ VX_WARN_UNUSED bool listeners_check(const char *list, const struct listen_rules 
 // Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by now.
 void listeners_close(struct listeners *listeners);
 
+// Connects to the first that `list` names, as a client on the same machine does. `*tcp` tells what it is; what takes longer than
+// `timeout_s`, a later read or write too, fails. A blocking descriptor, or -1 with a reason.
+VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size);
+
 // Who is at the other end of an accepted connection: an IP address (an IPv4 one that IPv6 wraps as itself), or unix:UID.
 void listener_peer(int fd, char *address, size_t address_size);
 

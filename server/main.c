@@ -20,6 +20,7 @@
 #include "server/log.h"
 #include "server/notify.h"
 #include "server/pages.h"
+#include "server/probe.h"
 #include "server/reload.h"
 #include "server/server.h"
 
@@ -52,6 +53,12 @@ static void write_good(struct text *out) {
 static int fail(const char *error) {
   fprintf(stderr, "voxeld: %s\n", error);
   return 2;
+}
+
+// A health check knows no other failure than 1.
+static int unwell(const char *error) {
+  (void)fail(error);
+  return EXIT_FAILURE;
 }
 
 // A descriptor that the process was started without would be taken by its next file or connection, and the log written to that.
@@ -184,7 +191,8 @@ static void take_signal(int number) {
   if (number == SIGTERM || number == SIGINT) stops_asked++;
   if (stops_asked < 2) return;
   raise(number);
-  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // here it ends
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // here it ends,
+  _exit(128 + number);                           // or here, as process 1 of a container, which signals do not end
 }
 
 // A moment in which signals count.
@@ -258,8 +266,8 @@ static void stop(void) {
   presets_free(server.presets);
 }
 
-static int serve(void) {
-  char error[512];
+// From here on they wait until main takes them: one that comes while the service starts is not lost, not even on process 1.
+static void block_signals(void) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
@@ -267,6 +275,10 @@ static int serve(void) {
   sigaddset(&signals, SIGNAL_DEVICE_LOST);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
   signal(SIGPIPE, SIG_IGN);
+}
+
+static int serve(void) {
+  char error[512];
   if (!log_start(error, sizeof error) || !start(error, sizeof error)) {
     log_stop();  // what led to it comes first
     return fail(error);
@@ -304,7 +316,8 @@ int main(int argc, char **argv) {
   fill_standard_files();
   server.started_ns = clock_ns();
   server.started_unix_s = time(NULL);
-  if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error)) return fail(error);
+  if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error))
+    return action == ACTION_PROBE ? unwell(error) : fail(error);
   log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   switch (action) {
     case ACTION_HELP: return print(options_help);
@@ -312,7 +325,8 @@ int main(int argc, char **argv) {
     case ACTION_PRINT_CONFIG: return print(write_config);
     case ACTION_DESCRIBE: return print(describe_write);
     case ACTION_NEW_TOKEN: return print_new_token();
-    case ACTION_SERVE:
+    case ACTION_PROBE: return probe(&server.options, error, sizeof error) ? EXIT_SUCCESS : unwell(error);
+    case ACTION_SERVE: block_signals(); break;
     case ACTION_CHECK_CONFIG: break;
   }
   if (!prepare(error, sizeof error)) return fail(error);

@@ -225,6 +225,7 @@ static bool action_of(const char *argument, enum options_action *action) {
                {"--version", ACTION_VERSION},
                {"--print-config", ACTION_PRINT_CONFIG},
                {"--check-config", ACTION_CHECK_CONFIG},
+               {"--probe", ACTION_PROBE},
                {"--describe", ACTION_DESCRIBE}};
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (strcmp(flags[i].flag, argument) != 0) continue;
@@ -232,6 +233,12 @@ static bool action_of(const char *argument, enum options_action *action) {
     return true;
   }
   return false;
+}
+
+// What only prints must not stumble over a bad environment or file.
+static bool reads_options(enum options_action action) {
+  return action == ACTION_SERVE || action == ACTION_PRINT_CONFIG || action == ACTION_CHECK_CONFIG ||
+         action == ACTION_PROBE;
 }
 
 // The value of the option at argv[*i], NULL where it has none; *i moves over a value that is an argument of its own.
@@ -311,14 +318,13 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
                   char *error, size_t error_size) {
   memset(options, 0, sizeof *options);
   *action = ACTION_SERVE;
-  // What only prints must not stumble over a bad environment or file.
   if (argc > 1 && strcmp(argv[1], "--new-token") == 0) {
     *action = ACTION_NEW_TOKEN;
     options->new_token = argv[2];
     return argc == 3 || error_set(error, error_size, "expected voxeld --new-token NAME");
   }
   for (int i = 1; i < argc; i++)
-    if (action_of(argv[i], action) && *action != ACTION_PRINT_CONFIG && *action != ACTION_CHECK_CONFIG) return true;
+    if (action_of(argv[i], action) && !reads_options(*action)) return true;
   for (size_t i = 0; i < OPTION_COUNT; i++)
     if (!set_option(options, &options_table[i], options_table[i].initial, "default", error, error_size)) return false;
   return read_environment(options, environment, true, error, error_size) &&
@@ -355,6 +361,9 @@ void options_help(struct text *out) {
       "  --print-config\n      the options in effect, as a configuration file\n"
       "  --check-config\n      read options, presets, tokens and certificates, open the devices, say whether all is "
       "good, and exit\n"
+      "  --probe\n      ask the service that runs with these options for /healthz at its first listener; exit with 0 "
+      "if it "
+      "answers, else 1\n"
       "  --new-token NAME\n      a new token on stdout, and its line for token_file on stderr\n"
       "  --describe\n      every table of the service as JSON: parameters, options, endpoints, problems, metrics\n");
 }
