@@ -71,7 +71,7 @@ class Daemon:
         self.may_fail = "VOXELD_INJECT" in environment
         self.lines = []
         self.process = subprocess.Popen(
-            [voxeld_binary(), "--listen", "127.0.0.1:0", "--backend", BACKEND, *args],
+            self.command(args),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -89,6 +89,12 @@ class Daemon:
         except BaseException:
             self.kill()
             raise
+
+    def command(self, args):
+        return [voxeld_binary(), "--listen", "127.0.0.1:0", "--backend", BACKEND, *args]
+
+    def pid(self):
+        return self.process.pid
 
     def _read(self):
         for line in self.process.stderr:
@@ -192,7 +198,7 @@ class Daemon:
     # --- stopping ---
 
     def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
+        os.kill(self.pid(), signal.SIGTERM)
 
     def wait(self, patience=PATIENCE):
         """The exit code, once every line of the log has been read. Fails on a sanitizer's report."""
@@ -218,6 +224,8 @@ class Daemon:
     def kill(self):
         self.process.kill()
         self.process.wait()
+        self._reader.join(PATIENCE)
+        self.process.stderr.close()
 
     def __enter__(self):
         return self

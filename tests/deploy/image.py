@@ -1,0 +1,169 @@
+"""Builds images from docker/Dockerfile over a Debian made by tests/deploy/base, and runs them as a container engine would.
+
+Everything lies in build/deploy, where layers are kept from run to run. Needs root. Standard library only.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "build" / "deploy"
+SKIPPED = 77
+
+sys.path.insert(0, str(ROOT / "tests" / "fault"))
+from client import Daemon  # noqa: E402
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def output(*command, **arguments):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **arguments).stdout.strip()
+
+
+class Buildah:
+    """buildah over a storage of our own. Overlays are fast; where there are none, each layer is a whole copy."""
+
+    def __init__(self):
+        DEPLOY.mkdir(parents=True, exist_ok=True)
+        for driver in ("overlay", "vfs"):
+            storage = DEPLOY / f"storage-{driver}"
+            places = ("--root", str(storage), "--runroot", str(DEPLOY / "run"))
+            self.prefix = ("buildah", *places, "--storage-driver", driver)
+            tried = subprocess.run((*self.prefix, "from", "scratch"), capture_output=True, text=True)
+            if tried.returncode == 0:
+                self("rm", tried.stdout.strip())
+                return
+        skip(f"buildah cannot work here: {tried.stderr.strip()}")
+
+    def __call__(self, *arguments):
+        return output(*self.prefix, *arguments)
+
+    def base(self, name):
+        """Makes an image of the Debian."""
+        made = subprocess.run(ROOT / "tests" / "deploy" / "base", stdout=subprocess.PIPE, text=True)
+        if made.returncode:
+            sys.exit(made.returncode)  # it has said why
+        container = self("from", "scratch")
+        self("add", "--quiet", container, made.stdout.strip(), "/")
+        self("commit", "--quiet", "--format", "docker", "--rm", container, name)
+
+    def build(self, target, *arguments):
+        """Builds a target of the Dockerfile; ends the test where that fails. The name of the image."""
+        base = "localhost/debian:bookworm-slim"
+        if subprocess.run((*self.prefix, "inspect", base), capture_output=True).returncode:
+            self.base(base)
+        self._build("tools", "--build-arg", f"DEBIAN={base}")  # by its name it stays from run to run, as the images do
+        name = self._build(target, "--build-arg", f"DEBIAN={base}", *arguments)
+        self("rmi", "--prune")
+        return name
+
+    def _build(self, target, *arguments):
+        name, log = f"localhost/voxeld:{target}", DEPLOY / f"{target}.log"
+        with open(log, "w") as file:
+            built = subprocess.run(
+                (*self.prefix, "build", "--isolation", "chroot", "--layers", "--format", "docker", "--target", target)
+                + (*arguments, "--tag", name, "-f", "docker/Dockerfile", "."),
+                cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        if built.returncode:
+            sys.exit(f"the build of {target} failed:\n{log.read_text(errors='replace')[-6000:]}")
+        return name
+
+
+def check_tools():
+    if os.geteuid() != 0:
+        skip("images are built and run by root")
+    for tool in ("buildah", "debootstrap", "unshare", "nsenter", "setpriv"):
+        if not shutil.which(tool):
+            skip(f"there is no {tool}")
+    tried = subprocess.run(("unshare", "--mount", "--pid", "--fork", "true"), capture_output=True, text=True)
+    if tried.returncode:
+        skip(f"nobody may make namespaces here: {tried.stderr.strip()}")
+
+
+class Image:
+    """An image, its configuration, and its files while it is mounted."""
+
+    def __init__(self, buildah, name):
+        self.buildah = buildah
+        inspected = json.loads(buildah("inspect", "--type", "image", name))
+        self.size = json.loads(buildah("images", "--json", name))[0]["size"]
+        self.config = inspected["Docker"]["config"]
+        self.container = buildah("from", "--pull-never", name)
+        self.root = pathlib.Path(buildah("mount", self.container))
+
+    def close(self):
+        self.buildah("umount", self.container)
+        self.buildah("rm", self.container)
+
+
+# Makes a root of $1 that cannot be written, with a /proc of its own and the mounts SOURCE:TARGET of $3, then becomes the user
+# $2, who has no privileges and can gain none, and runs the rest of the arguments as process 1.
+CONTAIN = """
+set -e
+root=$1 user=$2 mounts=$3
+shift 3
+mount --make-rprivate /
+mount --bind "$root" "$root"
+for pair in $mounts; do
+  [ -e "$root${pair#*:}" ] || touch "$root${pair#*:}"
+  mount --bind "${pair%%:*}" "$root${pair#*:}"
+done
+mount -o remount,bind,ro "$root"
+mount -t proc proc "$root/proc"
+exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
+"""
+
+
+class Container(Daemon):
+    """A daemon that runs from an image, by the image's own configuration.
+
+    `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files; without `env` it lets anybody in
+    on a free port.
+    """
+
+    def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):
+        self.image, self.user, self.mounts = image, user or image.config["User"], mounts
+        self.headers = headers or {}  # that each request has
+        listen = {"VOXELD_LISTEN": "0.0.0.0:0", "VOXELD_ALLOW_ANONYMOUS": "yes"}
+        self.environment = dict(pair.split("=", 1) for pair in image.config["Env"]) | (listen if env is None else env)
+        super().__init__(*args)
+
+    def _with_environment(self, *command):
+        return ["env", "-i", *(f"{name}={value}" for name, value in self.environment.items()), *command]
+
+    def command(self, args):
+        contained = ("sh", "-c", CONTAIN, "sh", str(self.image.root), self.user, " ".join(self.mounts))
+        return self._with_environment(
+            "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *contained,
+            *self.image.config["Entrypoint"], *args,
+        )  # fmt: skip
+
+    def pid(self):
+        """Of the daemon, as it is known outside: unshare's child."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0])
+
+    def kill(self):
+        if self.process.poll() is None:
+            os.kill(self.pid(), signal.SIGKILL)
+        super().kill()
+
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
+        return super().request(method, path, body, self.headers | (headers or {}), connection, source)
+
+    def run(self, *command, **env):
+        """Runs a command inside, as the same user, as `docker exec` does."""
+        user, _, group = self.user.partition(":")
+        namespaces = ("nsenter", "--target", str(self.pid()), "--mount", "--pid", "--root", "--wd=/")
+        inside = (*namespaces, "--setuid", user, "--setgid", group)
+        self.environment |= env
+        return subprocess.run(self._with_environment(*inside, *command), capture_output=True, text=True)
