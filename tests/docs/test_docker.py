@@ -1,0 +1,124 @@
+"""docker/: names of options, versions and files that exist, the alerts of docs/operation.md, and a set-up that gives nothing away."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+from tables import ROOT, describe
+
+DOCKER = ROOT / "docker"
+DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text(encoding="utf-8"))
+TOKENS = yaml.safe_load((DOCKER / "compose.tokens.yaml").read_text(encoding="utf-8"))
+OPERATION = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+OURS = ("cpu", "gpu")
+SECONDS = {"s": 1, "m": 60}
+
+
+class Names(unittest.TestCase):
+    def test_variables_are_options(self):
+        known = {option["env"] for option in describe()["options"]}
+        for path in (DOCKER / "Dockerfile", *sorted(DOCKER.glob("compose*.yaml")), ROOT / "docs" / "containers.md"):
+            text = path.read_text(encoding="utf-8")
+            for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # one of the build's
+                with self.subTest(f"{path.name}: {name}"):
+                    self.assertIn(name, known)
+
+    def test_version_is_that_of_the_build(self):
+        build = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        version = re.search(r"^project\(voxeld VERSION ([\d.]+)", build, re.MULTILINE)[1]
+        self.assertIn(f"\nARG VERSION={version}\n", DOCKERFILE)
+
+    def test_files_that_are_mounted_exist(self):
+        for volume in COMPOSE["services"]["prometheus"]["volumes"]:
+            source = volume.split(":")[0]
+            with self.subTest(source):
+                self.assertTrue((DOCKER / source).exists() or source in COMPOSE["volumes"])
+
+    def test_images_are_built_of_stages_that_exist(self):
+        stages = re.findall(r"^FROM \S+ AS (\S+)$", DOCKERFILE, re.MULTILINE)
+        for name in OURS:
+            service = COMPOSE["services"][name]
+            self.assertEqual(service["profiles"], [name])
+            self.assertIn(service["build"]["target"], stages)
+            self.assertTrue((ROOT / service["build"]["dockerfile"]).is_file())
+
+
+class Services(unittest.TestCase):
+    def test_privileges_are_dropped_and_ports_are_this_machine_s(self):
+        for name, service in COMPOSE["services"].items():
+            with self.subTest(name):
+                self.assertIs(service["read_only"], True)
+                self.assertEqual(service["cap_drop"], ["ALL"])
+                self.assertEqual(service["security_opt"], ["no-new-privileges:true"])
+                self.assertTrue(service["ports"])
+                for port in service["ports"]:
+                    self.assertTrue(port.startswith("127.0.0.1:"), port)
+
+    def test_both_services_are_the_same_but_for_the_image_and_the_gpu(self):
+        cpu, gpu = (dict(COMPOSE["services"][name]) for name in OURS)
+        self.assertEqual(gpu.pop("deploy")["resources"]["reservations"]["devices"][0]["capabilities"], ["gpu"])
+        for service in (cpu, gpu):
+            for own in ("image", "profiles", "build"):
+                del service[own]
+        self.assertEqual(cpu, gpu)
+
+    def test_there_is_time_to_drain(self):
+        defaults = {option["env"]: option["default"] for option in describe()["options"]}
+        for name in OURS:
+            service = COMPOSE["services"][name]
+            options = defaults | service["environment"]
+            drain = int(options["VOXELD_DRAIN_DELAY_S"]) + int(options["VOXELD_DRAIN_TIMEOUT_S"])
+            grace = service["stop_grace_period"]
+            self.assertGreaterEqual(int(grace[:-1]) * SECONDS[grace[-1]], drain + 8)
+
+    def test_health_check_is_that_of_the_image(self):
+        words = re.search(r"^HEALTHCHECK (.*) CMD (.*)$", DOCKERFILE, re.MULTILINE)
+        expected = {"test": ["CMD", *json.loads(words[2])]}
+        for pair in words[1].split():
+            name, value = pair.removeprefix("--").split("=")
+            expected[name.replace("-", "_")] = int(value) if value.isdigit() else value
+        for name in OURS:
+            self.assertEqual(COMPOSE["services"][name]["healthcheck"], expected)
+
+    def test_tokens_are_laid_over(self):
+        for name in OURS:
+            service = TOKENS["services"][name]
+            (secret,) = service["secrets"]
+            self.assertIn(secret, TOKENS["secrets"])
+            expected = {"VOXELD_ALLOW_ANONYMOUS": "no", "VOXELD_TOKEN_FILE": f"/run/secrets/{secret}"}
+            self.assertEqual(service["environment"], expected)
+        targets = [volume.split(":")[1] for volume in COMPOSE["services"]["prometheus"]["volumes"]]
+        self.assertIn(TOKENS["services"]["prometheus"]["volumes"][0].split(":")[1], targets)
+
+
+class Monitoring(unittest.TestCase):
+    def test_alerts_are_those_of_the_page(self):
+        table = OPERATION[OPERATION.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
+        expected = [re.match(r"\| `(.*?)` \| (.*) \|$", row).groups() for row in table]
+        rules = yaml.safe_load((DOCKER / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+        shown = [(rule["expr"], rule["annotations"]["summary"]) for rule in rules]
+        self.assertEqual(shown, [(expression.replace("\\|", "|"), text) for expression, text in expected])
+        self.assertEqual(len({rule["alert"] for rule in rules}), len(rules))
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
+    def test_prometheus_takes_its_configuration(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for volume in COMPOSE["services"]["prometheus"]["volumes"]:  # as they are mounted
+                source, target = volume.split(":")[:2]
+                if target.startswith("/etc/prometheus/"):
+                    content = (DOCKER / source).read_bytes()
+                    pathlib.Path(folder, target.rpartition("/")[2]).write_bytes(content)
+            command = ("promtool", "check", "config", f"{folder}/prometheus.yml")
+            done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
