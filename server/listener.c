@@ -334,7 +334,9 @@ static int connect_unix(const struct opening *opening, int timeout_s) {
 }
 
 int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size) {
-  struct opening opening = {.verb = "connect to", .error = error, .error_size = error_size};
+  struct opening opening = {.verb = "connect to"};
+  opening.error = error;
+  opening.error_size = error_size;
   snprintf(opening.where, sizeof opening.where, "%.*s", (int)strcspn(list, ","), list);
   *tcp = !is_unix(&opening);
   if (strcmp(opening.where, systemd_word) == 0) {

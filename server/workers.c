@@ -108,8 +108,7 @@ struct crew {
   int64_t streams, on_cpu;
 };
 
-static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
-  int64_t processors = limits_processors("");
+static struct crew crew_of(const struct options *options, int64_t processors, enum vx_lane_use use) {
   struct crew voxelize = {options->streams, options->workers ? options->workers : processors};
   struct crew sample = {options->sampling_streams,
                         options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};
@@ -121,16 +120,16 @@ static int64_t crew_size(const struct crew *crew, int64_t gpus) {
   return on_gpus > crew->on_cpu ? on_gpus : crew->on_cpu;
 }
 
-static bool start_crew(struct server *server, enum vx_lane_use use, char *error, size_t error_size) {
+static bool start_crew(struct server *server, enum vx_lane_use use, const struct crew *crew, char *error,
+                       size_t error_size) {
   struct workers *workers = &server->workers;
   struct devices *devices = &server->devices;
-  struct crew crew = crew_of(&server->options, use);
-  for (int64_t i = 0; i < crew_size(&crew, devices->count); i++) {
+  for (int64_t i = 0; i < crew_size(crew, devices->count); i++) {
     struct worker *worker = &workers->worker[workers->count];
     worker->server = server;
     worker->use = use;
-    worker->on_cpu = i < crew.on_cpu;
-    worker->gpu = i < devices->count * crew.streams ? &devices->gpu[i % devices->count] : NULL;
+    worker->on_cpu = i < crew->on_cpu;
+    worker->gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
     if (!start_worker(worker, error, error_size)) return false;
     workers->count++;
   }
@@ -139,10 +138,11 @@ static bool start_crew(struct server *server, enum vx_lane_use use, char *error,
 
 bool workers_start(struct server *server, char *error, size_t error_size) {
   struct workers *workers = &server->workers;
-  int64_t wanted = 0;
+  struct crew crews[VX_LANE_USES];
+  int64_t wanted = 0, processors = limits_processors("");
   for (int use = 0; use < VX_LANE_USES; use++) {
-    struct crew crew = crew_of(&server->options, use);
-    wanted += crew_size(&crew, server->devices.count);
+    crews[use] = crew_of(&server->options, processors, use);
+    wanted += crew_size(&crews[use], server->devices.count);
   }
   pthread_mutex_init(&workers->lock, NULL);
   pthread_cond_init(&workers->needed, NULL);
@@ -153,7 +153,7 @@ bool workers_start(struct server *server, char *error, size_t error_size) {
     return false;
   }
   for (int use = 0; use < VX_LANE_USES; use++)
-    if (!start_crew(server, use, error, error_size)) return false;
+    if (!start_crew(server, use, &crews[use], error, error_size)) return false;
   return true;
 }
 
