@@ -39,7 +39,7 @@ class Buildah:
             self.prefix = ("buildah", *places, "--storage-driver", driver)
             tried = subprocess.run((*self.prefix, "from", "scratch"), capture_output=True, text=True)
             if tried.returncode == 0:
-                self("rm", tried.stdout.strip())
+                self("rm", "--all")  # those of a run that was killed too
                 return
         skip(f"buildah cannot work here: {tried.stderr.strip()}")
 
