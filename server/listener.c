@@ -311,13 +311,23 @@ static int connect_socket(const struct sockaddr *address, socklen_t length, int 
   return -1;
 }
 
-// Linux takes an address that stands for all of this machine's, such as 0.0.0.0, for loopback here.
+// Linux takes 0.0.0.0 and [::], all addresses of this machine, for loopback here; that of IPv6 may be off, and its listener be reached by
+// IPv4 all the same.
+static int connect_one(const struct addrinfo *info, int timeout_s) {
+  static const struct in6_addr loopback = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
+  union address address;
+  memcpy(&address, info->ai_addr, info->ai_addrlen);
+  int fd = connect_socket(&address.any, info->ai_addrlen, timeout_s);
+  if (fd >= 0 || address.any.sa_family != AF_INET6 || !IN6_IS_ADDR_UNSPECIFIED(&address.in6.sin6_addr)) return fd;
+  address.in6.sin6_addr = loopback;
+  return connect_socket(&address.any, info->ai_addrlen, timeout_s);
+}
+
 static int connect_tcp(const struct opening *opening, int timeout_s) {
   int fd = -1;
   struct addrinfo *found = find_tcp(opening);
   if (!found) return -1;
-  for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next)
-    fd = connect_socket(info->ai_addr, info->ai_addrlen, timeout_s);
+  for (const struct addrinfo *info = found; info && fd < 0; info = info->ai_next) fd = connect_one(info, timeout_s);
   int reason = errno;
   freeaddrinfo(found);
   errno = reason;

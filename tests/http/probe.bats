@@ -43,6 +43,19 @@ unwell() {
   stop_daemon
 }
 
+@test "all addresses of IPv6 where IPv6 is off" {
+  command -v ip >/dev/null || skip 'there is no ip here'
+  local off='ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6'
+  unshare --map-root-user --net sh -c "$off" || skip 'nobody may make namespaces with IPv6 here'
+  # shellcheck disable=SC2016 # the shell inside expands it
+  run timeout 60 unshare --map-root-user --net sh -c "$off"'
+    "$0" --backend cpu --listen "[::]:8080" --allow-anonymous 2>"$1" 3>&- &
+    until grep -q msg=listening "$1"; do kill -0 $! || exit 2; sleep 0.05; done
+    "$0" --listen "[::]:8080" --probe && echo healthy
+    kill $! && wait $!' "$voxeld" "$BATS_TEST_TMPDIR/log"
+  is "$status$output" 0healthy
+}
+
 @test "a Unix socket" {
   start_daemon --listen "unix:$BATS_TEST_TMPDIR/voxeld.sock"
   healthy --listen "$address"
