@@ -117,7 +117,7 @@ static void on_tick(void *cls, int64_t now_ns) {
 
 // With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at once.
 static void warn_of_memory(void) {
-  const int64_t of_a_connection = INT64_C(256) << 10, of_a_worker = INT64_C(64) << 20;  // as docs/operation.md states them
+  const int64_t of_a_connection = INT64_C(256) << 10, of_a_worker = INT64_C(64) << 20;  // as in docs/operation.md
   const struct options *options = &server.options;
   int64_t limit = limits_memory_bytes("");
   int64_t most =
