@@ -32,8 +32,9 @@ static bool read_network(const char *text, struct network *network) {
   if (!text[length]) return true;
   const char *bits = text + length + 1;
   size_t digits = strspn(bits, "0123456789");
-  if (digits < 1 || digits > 3 || bits[digits] || atoi(bits) > network->bits) return false;
-  network->bits = atoi(bits);
+  long number = strtol(bits, NULL, 10);
+  if (digits < 1 || digits > 3 || bits[digits] || number > network->bits) return false;
+  network->bits = (int)number;
   return true;
 }
 
