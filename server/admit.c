@@ -19,6 +19,8 @@ static const char *header(const struct request *request, const char *name) {
   return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
+enum { FORWARDED_MAX = 8 };
+
 // What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they come.
 struct heads {
   int lengths, codings;
@@ -28,9 +30,16 @@ struct heads {
   const char *traceparent;
   int authorizations;
   const char *authorization;
-  const char *forwarded;  // the last X-Forwarded-For
+  int forwards;
+  const char *forwarded[FORWARDED_MAX];  // X-Forwarded-For, the last of its lines
   bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
 };
+
+static void add_forwarded(struct heads *heads, const char *line) {
+  if (heads->forwards == FORWARDED_MAX)
+    memmove(heads->forwarded, heads->forwarded + 1, sizeof *heads->forwarded * --heads->forwards);
+  heads->forwarded[heads->forwards++] = line;
+}
 
 static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
                                      const char *value, size_t value_size) {
@@ -55,7 +64,7 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
   } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
-    heads->forwarded = value;
+    add_forwarded(heads, value);
   } else if (strcasecmp(name, "traceparent") == 0) {
     heads->traces++;
     heads->traceparent = value;
@@ -201,7 +210,8 @@ static bool reserve(struct request *request) {
 // Of what a trusted proxy asks it says the client's address; where it does not, its own counts.
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
-  if (peer->proxy && heads->forwarded && !proxies_client(&request->server->proxies, heads->forwarded, request->address))
+  if (peer->proxy && heads->forwards > 0 &&
+      !proxies_client(&request->server->proxies, heads->forwarded, heads->forwards, request->address))
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 

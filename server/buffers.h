@@ -2,7 +2,8 @@
 // of which each client has a share.
 //
 // Taking a buffer never blocks: it succeeds, or the request is refused. The memory is that of the device which does most of the
-// work then (pinned where it wants that), so that a copy to a device needs no second copy on the host. Any thread; a taken buffer belongs to its taker.
+// work then (pinned where it wants that), so that a copy to a device needs no second copy on the host. Any thread; a taken buffer
+// belongs to its taker.
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 

@@ -28,7 +28,8 @@ struct device {
   struct vx_device *handle;
   int index;
   struct vx_description description;
-  atomic_llong running;   // jobs that its workers have now
+  atomic_llong load;      // jobs that its workers have; the queues'
+  atomic_llong running;   // jobs on it now
   atomic_llong answered;  // jobs that it did
   atomic_bool lost;
   char reason[256];  // why it was lost; does not change once `lost` is set

@@ -20,8 +20,6 @@
 #include "server/log.h"
 #include "server/server.h"
 
-enum { CONNECTION_MEMORY = 256 * 1024 };
-
 // The library may give a request up after its first line without a word to on_completed, so nothing is allocated here: what
 // the line tells goes on in the address of one of these.
 static char sound_line, unsound_line;
@@ -80,7 +78,7 @@ static struct peer *open_peer(struct server *server, struct MHD_Connection *conn
   struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure->tls_session) : NULL;
   char address[ADDRESS_SIZE];
   if (!info || (secure && !tls)) return NULL;
-  listener_peer(info->connect_fd, address, sizeof address);
+  listener_peer(info->connect_fd, address);
   bool proxy = proxies_have(&server->proxies, address);
   struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);

@@ -8,6 +8,8 @@
 
 #include "kernels/kernels.h"
 
+enum { CONNECTION_MEMORY = 256 * 1024 };  // bytes, of one that has had a request; see http.c
+
 struct server;
 
 // Whether the options' listeners are sound and allowed, as far as can be told without listening. False with a reason.

@@ -106,7 +106,10 @@ static enum vx_status run_on(struct request *request, struct device *device, str
   request->device = device;
   request->answer.backend = device->backend->name;
   request->answer.device = device->description.name;
-  return device->backend->run(lane, &request->job, error);
+  atomic_fetch_add(&device->running, 1);
+  enum vx_status status = device->backend->run(lane, &request->job, error);
+  atomic_fetch_sub(&device->running, 1);
+  return status;
 }
 
 // A GPU did not do its job. If it never will again, that is told once, and the others take over.

@@ -356,19 +356,19 @@ int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, si
   return *tcp ? connect_tcp(&opening, timeout_s) : connect_unix(&opening, timeout_s);
 }
 
-void listener_peer(int fd, char *address, size_t address_size) {
+void listener_peer(int fd, char address[ADDRESS_SIZE]) {
   union address peer = {.any = {.sa_family = AF_UNSPEC}};
   struct ucred user;
   socklen_t length = sizeof peer, user_length = sizeof user;
-  char host[64];
-  snprintf(address, address_size, "unknown");
+  char host[ADDRESS_SIZE];
+  snprintf(address, ADDRESS_SIZE, "unknown");
   if (getpeername(fd, &peer.any, &length) != 0) return;
   if (peer.any.sa_family == AF_UNIX) {
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &user_length) == 0)
-      snprintf(address, address_size, "unix:%u", (unsigned)user.uid);
+      snprintf(address, ADDRESS_SIZE, "unix:%u", (unsigned)user.uid);
     return;
   }
   if (getnameinfo(&peer.any, length, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0) return;
   bool wrapped = peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.in6.sin6_addr);
-  snprintf(address, address_size, "%s", wrapped ? strrchr(host, ':') + 1 : host);
+  snprintf(address, ADDRESS_SIZE, "%s", wrapped ? strrchr(host, ':') + 1 : host);
 }

@@ -10,7 +10,7 @@
 
 #include "kernels/kernels.h"
 
-enum { LISTENERS_MAX = 8 };
+enum { LISTENERS_MAX = 8, ADDRESS_SIZE = 64 };  // the latter of a peer's address, its NUL included
 
 struct listener {
   int fd;  // -1 once another owns it
@@ -46,6 +46,6 @@ void listeners_close(struct listeners *listeners);
 VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size);
 
 // Who is at the other end of an accepted connection: an IP address (an IPv4 one that IPv6 wraps as itself), or unix:UID.
-void listener_peer(int fd, char *address, size_t address_size);
+void listener_peer(int fd, char address[ADDRESS_SIZE]);
 
 #endif

@@ -117,11 +117,12 @@ static void on_tick(void *cls, int64_t now_ns) {
 
 // With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at once.
 static void warn_of_memory(void) {
-  const int64_t of_a_connection = INT64_C(256) << 10, of_a_worker = INT64_C(64) << 20;  // as in docs/operation.md
   const struct options *options = &server.options;
   int64_t limit = limits_memory_bytes("");
-  int64_t most =
-      options->memory_budget_bytes + options->max_connections * of_a_connection + server.workers.count * of_a_worker;
+  // As docs/operation.md adds it up; of requests there are no more than connections.
+  int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)sizeof(struct request);
+  int64_t most = options->memory_budget_bytes + options->max_connections * of_a_connection +
+                 server.workers.count * (int64_t)VX_SCRATCH_KEPT;
   if (limit >= most) return;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");
@@ -135,8 +136,8 @@ static void warn_of_memory(void) {
 static bool prepare(char *error, size_t error_size) {
   pthread_rwlock_init(&server.presets_lock, NULL);
   server.presets = presets_load(server.options.presets_dir, error, error_size);
-  return proxies_read(server.options.trusted_proxies, &server.proxies) && server.presets &&
-         access_open(&server.access, &server.options, error, error_size);
+  if (!proxies_read(server.options.trusted_proxies, &server.proxies)) return false;  // options_read has seen to it
+  return server.presets && access_open(&server.access, &server.options, error, error_size);
 }
 
 static bool start(char *error, size_t error_size) {

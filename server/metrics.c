@@ -293,7 +293,7 @@ static const struct family {
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
     {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus, NULL},
     {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has.", write_gpu_memory, NULL},
-    {"voxeld_gpu_jobs_running", "gauge", "Jobs that each GPU's workers have now.", write_gpu_running, NULL},
+    {"voxeld_gpu_jobs_running", "gauge", "Jobs on each GPU now.", write_gpu_running, NULL},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
     {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns,

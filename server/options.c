@@ -74,8 +74,7 @@ static const struct option options_table[] = {
      "how a line of the log is written; the keys are the same"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
      "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor that the process "
-     "may "
-     "use, by its affinity and the CPU quota of its cgroup"},
+     "may use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
      "jobs that sample and run at the same time on the CPU; 0 takes one for two of those processors"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",

@@ -13,7 +13,7 @@
 #include "api/problem.h"
 #include "kernels/kernels.h"
 #include "server/clients.h"
-#include "server/proxies.h"
+#include "server/listener.h"
 #include "server/trace.h"
 
 enum peer_phase {

@@ -10,16 +10,16 @@
 #include "server/clock.h"
 #include "server/listener.h"
 
-enum { TIMEOUT_S = 2 };  // of each step that waits
+enum { TIMEOUT_S = 1 };  // of each of the steps that wait: to connect, to send, to receive
 static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 static const char good[] = "HTTP/1.1 200";
 
 // The beginning of an answer, as much as tells its status.
-struct answer {
+struct status_line {
   char text[sizeof good];
 };
 
-static bool ask_plain(int fd, struct answer *answer, char *error, size_t error_size) {
+static bool ask_plain(int fd, struct status_line *answer, char *error, size_t error_size) {
   if (send(fd, request, strlen(request), MSG_NOSIGNAL) == (ssize_t)strlen(request) &&
       recv(fd, answer->text, strlen(good), MSG_WAITALL) == (ssize_t)strlen(good))
     return true;
@@ -27,7 +27,7 @@ static bool ask_plain(int fd, struct answer *answer, char *error, size_t error_s
 }
 
 // The code of GnuTLS that it failed with, or 0.
-static int exchange(gnutls_session_t session, struct answer *answer) {
+static int exchange(gnutls_session_t session, struct status_line *answer) {
   int code = gnutls_handshake(session);
   if (code < 0) return code;
   ssize_t count = gnutls_record_send(session, request, strlen(request));
@@ -43,7 +43,7 @@ static int exchange(gnutls_session_t session, struct answer *answer) {
   return 0;
 }
 
-static bool ask_tls(int fd, const char *priorities, struct answer *answer, char *error, size_t error_size) {
+static bool ask_tls(int fd, const char *priorities, struct status_line *answer, char *error, size_t error_size) {
   gnutls_session_t session = NULL;
   gnutls_certificate_credentials_t none = NULL;
   int code = gnutls_init(&session, GNUTLS_CLIENT);
@@ -60,7 +60,7 @@ static bool ask_tls(int fd, const char *priorities, struct answer *answer, char 
 }
 
 bool probe(const struct options *options, char *error, size_t error_size) {
-  struct answer answer = {""};
+  struct status_line answer = {""};
   bool tcp;
   int fd = listener_connect(options->listen, TIMEOUT_S, &tcp, error, error_size);
   if (fd < 0) return false;

@@ -94,13 +94,22 @@ static bool read_hop(const char *text, size_t length, struct network *address) {
   return read_address(hop, address);
 }
 
-bool proxies_client(const struct proxies *proxies, const char *forwarded, char client[ADDRESS_SIZE]) {
-  struct network address;
-  const char *end = forwarded + strlen(forwarded), *begin;
+// Goes on to the hop before as long as they are proxies of the list. False where one is no address; `client` is the last one seen.
+static bool walk_back(const struct proxies *proxies, const char *line, struct network *client, bool *found) {
+  const char *end = line + strlen(line), *begin;
   do {
-    for (begin = end; begin > forwarded && begin[-1] != ','; begin--) continue;
-    if (!read_hop(begin, (size_t)(end - begin), &address)) return false;
+    for (begin = end; begin > line && begin[-1] != ','; begin--) continue;
+    if (!read_hop(begin, (size_t)(end - begin), client)) return false;
+    *found = !have(proxies, client);
     end = begin - 1;  // its comma
-  } while (begin > forwarded && have(proxies, &address));
-  return inet_ntop(address.family, address.address, client, ADDRESS_SIZE) != NULL;
+  } while (begin > line && !*found);
+  return true;
+}
+
+bool proxies_client(const struct proxies *proxies, const char *const *lines, int count, char client[ADDRESS_SIZE]) {
+  struct network address;
+  bool found = false;
+  for (int i = count - 1; i >= 0 && !found; i--)
+    if (!walk_back(proxies, lines[i], &address, &found)) return false;
+  return count > 0 && inet_ntop(address.family, address.address, client, ADDRESS_SIZE) != NULL;
 }

@@ -8,8 +8,9 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
+#include "server/listener.h"
 
-enum { PROXIES_MAX = 64, ADDRESS_SIZE = 64 };
+enum { PROXIES_MAX = 64 };
 
 // The first `bits` bits of an address.
 struct network {
@@ -30,8 +31,9 @@ VX_WARN_UNUSED bool proxies_read(const char *text, struct proxies *proxies);
 // `address` as listener_peer writes it.
 bool proxies_have(const struct proxies *proxies, const char *address);
 
-// Of the addresses in a X-Forwarded-For, to which each proxy adds the one that it was asked from, the last that is not such a
-// proxy's own. False, and `client` as it was, where there is none or it is no address.
-VX_WARN_UNUSED bool proxies_client(const struct proxies *proxies, const char *forwarded, char client[ADDRESS_SIZE]);
+// Of the addresses in X-Forwarded-For, to which each proxy adds the one that it was asked from, the last that is not such a proxy's
+// own; the header's lines are one list. False, and `client` as it was, where there is none or it is no address.
+VX_WARN_UNUSED bool proxies_client(const struct proxies *proxies, const char *const *lines, int count,
+                                   char client[ADDRESS_SIZE]);
 
 #endif

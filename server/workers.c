@@ -93,9 +93,9 @@ static bool start_worker(struct worker *worker, char *error, size_t error_size) 
   }
   struct devices *devices = &worker->server->devices;
   if (worker->gpu)
-    queue_waiter_init(&worker->waiter, (int)(worker->gpu - devices->gpu), &worker->gpu->running);
+    queue_waiter_init(&worker->waiter, (int)(worker->gpu - devices->gpu), &worker->gpu->load);
   else
-    queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.running);
+    queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));

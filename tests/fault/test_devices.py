@@ -148,20 +148,6 @@ class Devices(FaultCase):
             self.assertEqual(metric(daemon, f'voxeld_gpu_jobs_running{{gpu="{index}"}}'), 0)
         daemon.stop()
 
-    @unittest.skipUnless(STAND_IN, "a GPU is too fast to be met at work")
-    def test_a_job_goes_to_the_gpu_that_has_the_fewest(self):
-        daemon = self.start("--streams", "3", "--client-requests", "0")
-        body = 4 * heavy_rows()
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            for jobs in (1, 2, 3, 4):
-                pool.submit(daemon.post, HEAVY, body)
-                wait_until(lambda jobs=jobs: sum(self.running(daemon)) == jobs, "the job to run")
-                self.assertEqual(sorted(self.running(daemon)), [jobs // 2, (jobs + 1) // 2])
-        daemon.stop()
-
-    def running(self, daemon):
-        return [device["running"] for device in daemon.status()["backend"]["devices"]]
-
     def lose_under_load(self, failure):
         """How many GPUs are lost then, and which backends answer afterwards. All answers are right."""
         daemon = self.start("--streams", "2")

@@ -14,7 +14,7 @@ class Proxies(FaultCase):
 
     def ask(self, forwarded, source=PROXY):
         """One whole request for these addresses, or without saying for whom."""
-        lines = [] if forwarded is None else [f"X-Forwarded-For: {forwarded}"]
+        lines = [] if forwarded is None else [f"X-Forwarded-For: {line}" for line in forwarded.split("\n")]
         return self.raw(source=source).send(post(rows(10), VOXELIZE, *lines)).read()
 
     def begin(self, forwarded, source=PROXY):
@@ -38,6 +38,8 @@ class Proxies(FaultCase):
     def test_the_log_names_the_client_and_the_proxy(self):
         self.assertIn(f" client=203.0.113.9 proxy={PROXY} ", self.log_of("203.0.113.9"))
         self.assertIn(" client=203.0.113.9 ", self.log_of("192.0.2.1, 203.0.113.9, 10.1.2.3"))
+        self.assertIn(" client=203.0.113.9 ", self.log_of("192.0.2.1\n203.0.113.9\n10.1.2.3"))
+        self.assertIn(" client=203.0.113.9 ", self.log_of("\n".join(9 * ["192.0.2.1"] + ["203.0.113.9"] + 7 * ["10.1.2.3"])))
 
     def test_whoever_is_not_trusted_names_nobody(self):
         line = self.log_of("203.0.113.9", source=ANOTHER)

@@ -104,7 +104,7 @@ PYTHON
   daemon=$!
   await test -s "$BATS_TEST_TMPDIR/ports"
   read -r silent other gone <"$BATS_TEST_TMPDIR/ports"
-  unwell 'not answered within 2 s' --listen "127.0.0.1:$silent"
+  unwell 'not answered within 1 s' --listen "127.0.0.1:$silent"
   unwell "'HTTP/1.1 503'" --listen "127.0.0.1:$other"
   unwell 'not answered' --listen "127.0.0.1:$gone"
 }

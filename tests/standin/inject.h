@@ -4,8 +4,8 @@
 //   CLASS@N+    it and every one after it
 //   CLASS@N%    every Nth
 //
-// CLASS is refused, memory, lost or dead: lost, but on a GPU by a kernel that really faults there. The file is looked for at each call, and removed when it has been read; calls are counted over
-// all threads. Any thread.
+// CLASS is refused, memory, lost or dead: lost, but on a GPU by a kernel that really faults there. The file is looked for at each
+// call, and removed when it has been read; calls are counted over all threads. Any thread.
 #ifndef VOXELD_INJECT_H
 #define VOXELD_INJECT_H
 

@@ -115,9 +115,27 @@ static void the_last_that_is_no_proxy_is_the_client(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char client[ADDRESS_SIZE] = "as it was";
     print_message("'%s'\n", cases[i].forwarded);
-    assert_int_equal(proxies_client(&proxies, cases[i].forwarded, client), cases[i].client != NULL);
+    assert_int_equal(proxies_client(&proxies, &cases[i].forwarded, 1, client), cases[i].client != NULL);
     assert_string_equal(client, cases[i].client ? cases[i].client : "as it was");
   }
+}
+
+static void lines_are_one_list(void **state) {
+  (void)state;
+  const char *const lines[] = {"203.0.113.9", "203.0.113.10, 10.0.0.2", "10.0.0.3,10.0.0.1", "10.0.0.4"};
+  struct proxies proxies;
+  char client[ADDRESS_SIZE] = "as it was";
+  assert_true(proxies_read("10.0.0.0/24", &proxies));
+  assert_false(proxies_client(&proxies, lines, 0, client));
+  assert_string_equal(client, "as it was");
+  assert_true(proxies_client(&proxies, lines, 4, client));
+  assert_string_equal(client, "203.0.113.10");
+  assert_true(proxies_client(&proxies, lines, 1, client));
+  assert_string_equal(client, "203.0.113.9");
+  assert_true(proxies_client(&proxies, lines + 2, 2, client));  // all of them proxies: the first
+  assert_string_equal(client, "10.0.0.3");
+  const char *const broken[] = {"203.0.113.9", "rubbish", "10.0.0.1"};
+  assert_false(proxies_client(&proxies, broken, 3, client));
 }
 
 int main(void) {
@@ -126,6 +144,7 @@ int main(void) {
       cmocka_unit_test(no_more_than_there_is_room_for),
       cmocka_unit_test(addresses_are_of_the_list_or_not),
       cmocka_unit_test(the_last_that_is_no_proxy_is_the_client),
+      cmocka_unit_test(lines_are_one_list),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
