@@ -48,9 +48,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   (void)kind, (void)value_size;
   if (name_size == 0 || strspn(name, token) != name_size) heads->odd = true;
   bool length = strcasecmp(name, "Content-Length") == 0, coding = strcasecmp(name, "Transfer-Encoding") == 0;
-  bool authorization = strcasecmp(name, "Authorization") == 0;
+  bool authorization = strcasecmp(name, "Authorization") == 0, forwarded = strcasecmp(name, "X-Forwarded-For") == 0;
   // The library ends a value at its first NUL. Where that was the line's end, it has put two there, for CR and LF.
-  if ((length || coding || authorization) && value[strlen(value) + 1] != '\0') heads->odd = true;
+  if ((length || coding || authorization || forwarded) && value[strlen(value) + 1] != '\0') heads->odd = true;
   if (heads->odd) return MHD_NO;  // seen enough
   if (length) {
     heads->lengths++;
@@ -63,7 +63,7 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
     heads->authorization = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
-  } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
+  } else if (forwarded) {
     add_forwarded(heads, value);
   } else if (strcasecmp(name, "traceparent") == 0) {
     heads->traces++;
@@ -77,8 +77,8 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "a header's name has a space or another odd byte, or the value of the length or Authorization a "
-                       "NUL or no CR LF");
+                       "a header's name has a space or another odd byte, or the value of the length, Authorization or "
+                       "X-Forwarded-For a NUL or no CR LF");
   if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");

@@ -369,6 +369,7 @@ void listener_peer(int fd, char address[ADDRESS_SIZE]) {
     return;
   }
   if (getnameinfo(&peer.any, length, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0) return;
+  host[strcspn(host, "%")] = '\0';  // without the link that an address of a link alone has behind it
   bool wrapped = peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.in6.sin6_addr);
   snprintf(address, ADDRESS_SIZE, "%s", wrapped ? strrchr(host, ':') + 1 : host);
 }

@@ -27,6 +27,7 @@
 enum { EXIT_DEVICE_LOST = 3 };
 
 static struct server server;
+static enum options_action action;
 
 // ---- printing instead of serving ----------------------------------------------------------------------------------------
 
@@ -51,7 +52,8 @@ static void write_good(struct text *out) {
 }
 
 static int fail(const char *error) {
-  fprintf(stderr, "voxeld: %s\n", error);
+  // What --new-token says often goes to the end of the token file, where this is a comment.
+  fprintf(stderr, "%svoxeld: %s\n", action == ACTION_NEW_TOKEN ? "# " : "", error);
   return 2;
 }
 
@@ -130,6 +132,15 @@ static void warn_of_memory(void) {
   log_integer(&line, "may_need_bytes", most);
   log_integer(&line, "memory_budget_bytes", options->memory_budget_bytes);
   log_end(&line);
+}
+
+// Not an error: others set such variables too, as Kubernetes does for a service of that name.
+static void warn_of_variables(void) {
+  for (char **entry = environ; (entry = options_stray_variable(entry)); entry++) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(*entry, "="), *entry);
+    log_event(LOG_WARNING, "an environment variable is no option", "variable", name);
+  }
 }
 
 // What SIGHUP reads again.
@@ -313,7 +324,6 @@ static int serve(void) {
 
 int main(int argc, char **argv) {
   char error[512];
-  enum options_action action;
   fill_standard_files();
   server.started_ns = clock_ns();
   server.started_unix_s = time(NULL);
@@ -330,6 +340,7 @@ int main(int argc, char **argv) {
     case ACTION_SERVE: block_signals(); break;
     case ACTION_CHECK_CONFIG: break;
   }
+  warn_of_variables();
   if (!prepare(error, sizeof error)) return fail(error);
   if (action == ACTION_SERVE) return serve();
   if (!http_check(&server, error, sizeof error)) return fail(error);

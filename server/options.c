@@ -215,6 +215,23 @@ static bool read_environment(struct options *options, char **environment, bool o
   return true;
 }
 
+static bool is_option_variable(const char *entry) {
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    char name[64];
+    environment_name(&options_table[i], name);
+    size_t length = strlen(name);
+    if (strncmp(entry, name, length) == 0 && entry[length] == '=') return true;
+  }
+  return false;
+}
+
+char **options_stray_variable(char **environment) {
+  static const char prefix[] = "VOXELD_";
+  for (char **entry = environment; *entry; entry++)
+    if (strncmp(*entry, prefix, strlen(prefix)) == 0 && !is_option_variable(*entry)) return entry;
+  return NULL;
+}
+
 static bool action_of(const char *argument, enum options_action *action) {
   static const struct {
     const char *flag;

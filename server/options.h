@@ -58,6 +58,9 @@ VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
                                  enum options_action *action, char *error, size_t error_size);
 
+// The first variable from `environment` on that begins like an option's but is none; NULL if there is none.
+char **options_stray_variable(char **environment);
+
 void options_help(struct text *out);
 void options_print_config(const struct options *options, struct text *out);  // a configuration file with these values
 void options_describe(struct text *out);                                     // the table as a JSON array

@@ -41,6 +41,10 @@ class Proxies(FaultCase):
         self.assertIn(" client=203.0.113.9 ", self.log_of("192.0.2.1\n203.0.113.9\n10.1.2.3"))
         self.assertIn(" client=203.0.113.9 ", self.log_of("\n".join(9 * ["192.0.2.1"] + ["203.0.113.9"] + 7 * ["10.1.2.3"])))
 
+    def test_a_nul_in_it_is_refused(self):
+        head = b"GET /v1/status HTTP/1.1\r\nHost: voxeld\r\nX-Forwarded-For: 203.0.113.9\0, 203.0.113.10\r\n\r\n"
+        self.assert_problem(self.raw(source=PROXY).send(head).read(), 400, mentions=["X-Forwarded-For"])
+
     def test_whoever_is_not_trusted_names_nobody(self):
         line = self.log_of("203.0.113.9", source=ANOTHER)
         self.assertIn(f" client={ANOTHER} ", line)

@@ -84,6 +84,14 @@ refused_to_start() {
   is "$(users)" lidar-7
 }
 
+@test "what --new-token complains of is a comment in the token file" {
+  new_token lidar-7
+  run ! new_token 'bad name'
+  has "$(tail -n 1 tokens)" '# voxeld: '
+  run "$voxeld" --token-file tokens --check-config
+  is "$status" 0
+}
+
 @test "--new-token wants a sound name" {
   for name in 'two words' '' a:b "$(printf 'x%.0s' {1..65})"; do
     run "$voxeld" --new-token "$name"

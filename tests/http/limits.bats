@@ -31,8 +31,8 @@ teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test th
 @test "memory that may not suffice is warned of" {
   echo 1073741824 >"$groups/memory.max"
   start_daemon --backend cpu --sampling-workers 1 --max-connections 100
-  warning=$(grep level=warning "$daemon_log")
-  has "$warning" 'memory limit'
+  warning=$(grep 'memory limit' "$daemon_log")
+  has "$warning" 'level=warning'
   has "$warning" 'memory_limit_bytes=1073741824 '
   has "$warning" 'memory_budget_bytes=2147483648'
   # The budget, connections, workers, and about 14 KiB for each request.

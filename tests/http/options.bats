@@ -199,3 +199,12 @@ rejected() {
   is_problem 422 impossible
   stop_daemon
 }
+
+@test "a variable that looks like an option and is none is told of" {
+  VOXELD_WORKER=3 VOXELD_WORKERS=2 run "$voxeld" --backend cpu --check-config
+  is "$status" 0
+  has "$output" 'msg="an environment variable is no option" variable=VOXELD_WORKER'
+  run ! grep -w VOXELD_WORKERS <<<"$output"
+  VOXELD_WORKER=3 run --separate-stderr "$voxeld" --print-config
+  is "$stderr" ''
+}
