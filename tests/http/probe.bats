@@ -50,7 +50,7 @@ unwell() {
   # shellcheck disable=SC2016 # the shell inside expands it
   run timeout 60 unshare --map-root-user --net sh -c "$off"'
     "$0" --backend cpu --listen "[::]:8080" --allow-anonymous 2>"$1" 3>&- &
-    until grep -q msg=listening "$1"; do kill -0 $! || exit 2; sleep 0.05; done
+    until grep -qs msg=listening "$1"; do kill -0 $! || exit 2; sleep 0.05; done
     "$0" --listen "[::]:8080" --probe && echo healthy
     kill $! && wait $!' "$voxeld" "$BATS_TEST_TMPDIR/log"
   is "$status$output" 0healthy
