@@ -1,20 +1,22 @@
-# What `cmake --install BUILD [--prefix PREFIX] [--strip]` installs, DESTDIR before it all: the daemon, what it serves and its service, by
-# the GNU layout. No test program is among it.
+# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, DESTDIR before it all, by the GNU layout. The
+# components: daemon (all that an image needs), service (systemd's), dev (the client for C), doc. No test program is among it.
 include(GNUInstallDirs)
 
-install(TARGETS voxeld RUNTIME)
-install(FILES api/openapi.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld)
-install(FILES ${presets} DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld/presets)
-install(FILES README.md TYPE DOC)
-install(DIRECTORY docs/ TYPE DOC FILES_MATCHING PATTERN "*.md")
-install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
-if(EXISTS ${CMAKE_SOURCE_DIR}/api/c/voxeld_client.h)
-  install(FILES api/c/voxeld_client.h TYPE INCLUDE)
-endif()
+install(TARGETS voxeld RUNTIME COMPONENT daemon)
+install(FILES api/openapi.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld COMPONENT daemon)
+install(FILES ${presets} DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld/presets COMPONENT daemon)
+install(FILES api/c/voxeld_client.h TYPE INCLUDE COMPONENT dev)
+install(FILES README.md TYPE DOC COMPONENT doc)
+install(DIRECTORY docs/ TYPE DOC COMPONENT doc FILES_MATCHING PATTERN "*.md")
+install(FILES docker/haproxy.cfg api/c/sensor.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
+install(DIRECTORY docker/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
+install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT doc)
 
 # The rest depends on the prefix, which is known only then.
 install(CODE "set(voxeld_source [[${CMAKE_SOURCE_DIR}]])
 set(voxeld_binary [[${CMAKE_BINARY_DIR}]])
 set(voxeld_bindir [[${CMAKE_INSTALL_BINDIR}]])
-set(voxeld_sysconfdir [[${CMAKE_INSTALL_SYSCONFDIR}]])")
-install(SCRIPT cmake/install_service.cmake)
+set(voxeld_sysconfdir [[${CMAKE_INSTALL_SYSCONFDIR}]])" ALL_COMPONENTS)
+install(SCRIPT cmake/install_places.cmake ALL_COMPONENTS)
+install(SCRIPT cmake/install_config.cmake COMPONENT daemon)
+install(SCRIPT cmake/install_service.cmake COMPONENT service)

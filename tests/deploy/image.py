@@ -28,6 +28,14 @@ def output(*command, **arguments):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **arguments).stdout.strip()
 
 
+def debian():
+    """The path of a root file system of Debian; ends the test where there is none to be had, or where its packages are out of reach."""
+    made = subprocess.run(ROOT / "tests" / "deploy" / "base", stdout=subprocess.PIPE, text=True)
+    if made.returncode:
+        sys.exit(made.returncode)  # it has said why
+    return made.stdout.strip()
+
+
 class Buildah:
     """buildah over a storage of our own. Overlays are fast; where there are none, each layer is a whole copy."""
 
@@ -48,11 +56,9 @@ class Buildah:
 
     def base(self, name):
         """Makes an image of the Debian."""
-        made = subprocess.run(ROOT / "tests" / "deploy" / "base", stdout=subprocess.PIPE, text=True)
-        if made.returncode:
-            sys.exit(made.returncode)  # it has said why
+        root = debian()
         container = self("from", "scratch")
-        self("add", "--quiet", container, made.stdout.strip(), "/")
+        self("add", "--quiet", container, root, "/")
         self("commit", "--quiet", "--format", "docker", "--rm", container, name)
 
     def build(self, target, *arguments):
@@ -74,6 +80,7 @@ class Buildah:
                 cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
         if built.returncode:
+            debian()  # skips where packages are out of reach
             sys.exit(f"the build of {target} failed:\n{log.read_text(errors='replace')[-6000:]}")
         return name
 

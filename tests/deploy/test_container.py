@@ -72,9 +72,16 @@ class Description(FromImage):
             for folder in ("usr/bin", "usr/local/bin", "usr/sbin"):
                 with self.subTest(f"{folder}/{tool}"):
                     self.assertFalse((self.image.root / folder / tool).exists())
-        for path in ("voxeld", "build", "image", "usr/include/jansson.h", "usr/share/doc/voxeld"):
+        for path in ("voxeld", "build", "image", "usr/include/voxeld_client.h", "usr/share/doc/voxeld",
+                     "usr/lib/systemd/system/voxeld.service"):  # fmt: skip
             with self.subTest(path):
                 self.assertFalse((self.image.root / path).exists())
+
+    def test_it_is_as_small_as_the_page_says(self):
+        page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+        told = float(re.search(r"^\| `voxeld:cpu` \| ([\d.]+) MB \|", page, re.MULTILINE)[1])
+        size, unit = re.fullmatch(r"([\d.]+) (MB|GB)", self.image.size).groups()
+        self.assertAlmostEqual(float(size) * {"MB": 1, "GB": 1000}[unit], told, delta=told / 5)
 
 
 class Service(FromImage):

@@ -1,0 +1,12 @@
+# Run at installation, after cmake/install.cmake has set voxeld_source, voxeld_binary, voxeld_bindir and voxeld_sysconfdir: makes the last
+# two absolute. The configuration lies in /etc if the prefix is /usr.
+set(prefix ${CMAKE_INSTALL_PREFIX})
+cmake_path(ABSOLUTE_PATH prefix NORMALIZE)
+string(REGEX REPLACE "/$" "" prefix "${prefix}")
+cmake_path(ABSOLUTE_PATH voxeld_bindir BASE_DIRECTORY "${prefix}")
+if(prefix STREQUAL "/usr")
+  set(etc_above "/")
+else()
+  set(etc_above "${prefix}")
+endif()
+cmake_path(ABSOLUTE_PATH voxeld_sysconfdir BASE_DIRECTORY "${etc_above}")

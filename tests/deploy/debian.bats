@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# The .deb in a root file system of Debian 12, from its installation to its purge. Each test has a copy of its own of the Debian that it
+# was installed in.
+
+# shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
+load packages
+
+installed=$BATS_FILE_TMPDIR/installed # what setup_file makes
+debian=$BATS_FILE_TMPDIR/debian       # a test's copy
+
+# Runs the command that follows there, with a /proc that is gone when the command is.
+in_debian=(unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$debian")
+
+# Files and links there, but for what apt, dpkg and the loader keep for themselves and the records of users, which stay.
+debian_files() {
+  find "$debian" -path "$debian/var/lib/dpkg" -prune -o -path "$debian/var/lib/apt" -prune -o -path "$debian/var/cache" -prune -o \
+    -path "$debian/var/log" -prune -o -path "$debian/tmp" -prune -o ! -type d -printf '%P\n' |
+    grep -vE '^etc/((passwd|group|shadow|gshadow|subuid|subgid)-?|ld.so.cache|\.pwd\.lock)$' | sort
+}
+
+# need_base: the path of a fresh Debian, as base.
+need_base() {
+  unshare --mount true 2>/dev/null || lack 'this machine lets nobody make mount namespaces'
+  local log=$BATS_FILE_TMPDIR/base.log status=0
+  base=$("$root/tests/deploy/base" 2>"$log") || status=$?
+  ((status != 77)) || lack "$(sed -n 's/^skipped: //p' "$log")"
+  ((status == 0 || status == 77)) || { cat "$log" >&2; return 1; }
+}
+
+# make_debian: where systemd would be is a stand-in that notes what it is told.
+make_debian() {
+  cp -a "$base" "$debian"
+  cp --remove-destination /etc/resolv.conf "$debian/etc/resolv.conf"
+  mkdir -p "$debian/run/systemd/system"
+  cat >"$debian/usr/bin/systemctl" <<'STANDIN'
+#!/bin/sh
+echo "$*" >>/run/systemctl.log
+wants=/etc/systemd/system/multi-user.target.wants
+case "$*" in
+*" preset "*) mkdir -p $wants && ln -s /usr/lib/systemd/system/voxeld.service $wants/ ;;
+*is-enabled*) test -L $wants/voxeld.service && echo enabled ;;
+esac
+STANDIN
+  chmod +x "$debian/usr/bin/systemctl"
+  "${in_debian[@]}" apt-get -q update
+}
+
+apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
+
+# make_newer: a later version, with another configuration, beside the package.
+make_newer() {
+  local new=$BATS_FILE_TMPDIR/new
+  dpkg-deb -R "$debian/tmp/voxeld.deb" "$new"
+  sed -i 's/^Version: .*/&.1/' "$new/DEBIAN/control"
+  sed -i 's/"queue_depth": 1024/"queue_depth": 2048/' "$new/etc/voxeld/voxeld.json"
+  dpkg-deb -Zgzip -b "$new" "$debian/tmp/newer.deb"
+}
+
+setup_file() {
+  need_tools cmake cpack dpkg-shlibdeps file
+  need_base
+  [[ ! -e $why ]] || return 0
+  make_package DEB
+  make_debian
+  debian_files >"$BATS_FILE_TMPDIR/before"
+  cp "$packages"/voxeld_*.deb "$debian/tmp/voxeld.deb"
+  make_newer
+  apt_get install -o DPkg::Options::=--path-include=/usr/share/man/'*' /tmp/voxeld.deb
+  mv "$debian" "$installed"
+}
+
+setup() {
+  can_package
+  rm -rf "$debian"
+  cp -a "$installed" "$debian"
+}
+
+# told VERB: how often the stand-in for systemd was told to do this with the service.
+told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
+
+@test "apt installs the .deb with dependencies of Debian alone" {
+  is "$("${in_debian[@]}" dpkg-query -W -f '${Status}' voxeld)" 'install ok installed'
+  is "$("${in_debian[@]}" dpkg-query -W -f '${Architecture}' voxeld)" "$("${in_debian[@]}" dpkg --print-architecture)"
+  is "$("${in_debian[@]}" voxeld --version)" "$("$voxeld" --version)"
+  [[ -s $debian/usr/share/man/man8/voxeld.8.gz ]]
+  "${in_debian[@]}" getent passwd voxeld
+}
+
+@test "the service is enabled and started" {
+  [[ -L $debian/etc/systemd/system/multi-user.target.wants/voxeld.service ]]
+  is "$(told start)" 1
+}
+
+@test "the service's command, as its user, answers as the build does" {
+  local unit=$debian/usr/lib/systemd/system/voxeld.service user command
+  user=$(sed -n 's/^User=//p' "$unit")
+  read -ra command < <(sed -n 's/^ExecStart=//p' "$unit")
+  [[ -n $user ]]
+  answers_like_the_build "${in_debian[@]}" setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all "${command[@]}"
+}
+
+@test "an upgrade keeps the configuration that was edited, and restarts the service" {
+  sed -i 's/"workers": 0/"workers": 7/' "$debian/etc/voxeld/voxeld.json"
+  "${in_debian[@]}" dpkg --force-confdef --force-confold -i /tmp/newer.deb
+  grep -q '"workers": 7' "$debian/etc/voxeld/voxeld.json"
+  grep -q '"queue_depth": 2048' "$debian/etc/voxeld/voxeld.json.dpkg-dist"
+  is "$(told restart)" 1
+}
+
+@test "a service that was disabled stays so when it is upgraded" {
+  rm "$debian/etc/systemd/system/multi-user.target.wants/voxeld.service"
+  "${in_debian[@]}" dpkg --force-confold -i /tmp/newer.deb
+  [[ ! -e $debian/etc/systemd/system/multi-user.target.wants/voxeld.service ]]
+}
+
+@test "removal stops the service and keeps the configuration; purge leaves nothing" {
+  apt_get remove voxeld
+  is "$(told stop)" 1
+  [[ -e $debian/etc/voxeld/voxeld.json ]]
+  mkdir -p "$debian/var/cache/voxeld"
+  apt_get purge --autoremove voxeld
+  [[ ! -e $debian/var/cache/voxeld && ! -e $debian/etc/voxeld ]]
+  diff "$BATS_FILE_TMPDIR/before" <(debian_files | grep -v '^run/systemctl.log$')
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# What cmake --install puts where, and the .tar.gz somewhere else, where its daemon must answer with the bytes of the one that was built.
+
+# shellcheck disable=SC2154 # packages.bash sets root, build, packages, why and the like
+load packages
+
+setup_file() {
+  need_tools cmake cpack
+  [[ -e $why ]] || make_package TGZ
+}
+
+setup() { can_package; }
+
+# install_at PREFIX [OPTION...]: into a folder of the test's own, which it sets as destination.
+install_at() {
+  destination=$BATS_TEST_TMPDIR/destination
+  DESTDIR=$destination cmake --install "$build" --strip --prefix "$@" >"$BATS_TEST_TMPDIR/install.log"
+}
+
+# What belongs below a prefix, without bin/ and the like for those that live in /etc.
+shared_files() {
+  printf '%s\n' bin/voxeld lib/systemd/system/voxeld.service lib/sysusers.d/voxeld.conf share/voxeld/openapi.yaml \
+    include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/README.md share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
+  (cd "$root" && printf 'share/voxeld/%s\n' config/presets/*.json | sed 's#/config/#/#')
+  (cd "$root" && find docs -name '*.md' -printf 'share/doc/voxeld/%P\n')
+  (cd "$root/docker" && find kubernetes -type f -printf 'share/doc/voxeld/examples/%p\n')
+}
+
+@test "cmake --install below /usr puts each file where it belongs, and no other" {
+  install_at /usr
+  is "$(cd "$destination" && find . -type f | sort)" "$(
+    { shared_files | sed 's#^#./usr/#'; echo ./etc/voxeld/voxeld.json; } | sort
+  )"
+  is "$("$destination/usr/bin/voxeld" --version)" "$("$voxeld" --version)"
+}
+
+@test "the component daemon is the program, its configuration and what it serves" {
+  install_at /usr --component daemon
+  is "$(cd "$destination" && find . -type f | sort)" "$(
+    { shared_files | grep -E '^(bin|share/voxeld)/' | sed 's#^#./usr/#'; echo ./etc/voxeld/voxeld.json; } | sort
+  )"
+}
+
+@test "below another prefix the configuration is there too, and the service names it" {
+  install_at /opt/voxeld
+  is "$(cd "$destination/opt/voxeld" && find . -type f | sort)" "$(
+    { shared_files | sed 's#^#./#'; echo ./etc/voxeld/voxeld.json; } | sort
+  )"
+  is "$(sed -n 's/^ExecStart=//p' "$destination/opt/voxeld/lib/systemd/system/voxeld.service")" \
+    '/opt/voxeld/bin/voxeld --config /opt/voxeld/etc/voxeld/voxeld.json'
+}
+
+@test "the installed daemon looks for its libraries nowhere but where the system has them, and names no folder of the build" {
+  install_at /usr/local
+  run readelf -d "$destination/usr/local/bin/voxeld"
+  has "$output" '[libmicrohttpd.so'
+  [[ $output != *RPATH* && $output != *RUNPATH* ]]
+  is "$(grep -cF "$root" "$destination/usr/local/bin/voxeld")" 0
+}
+
+@test "a configuration that its operator changed survives another installation" {
+  install_at /usr/local
+  echo '{"workers": 3}' >"$destination/usr/local/etc/voxeld/voxeld.json"
+  install_at /usr/local
+  is "$(cat "$destination/usr/local/etc/voxeld/voxeld.json")" '{"workers": 3}'
+}
+
+@test "systemd finds nothing wrong with the service, and little that it might do" {
+  command -v systemd-analyze >/dev/null || skip 'there is no systemd-analyze here'
+  local prefix=$BATS_TEST_TMPDIR/prefix # where the program is, for systemd looks for it
+  cmake --install "$build" --prefix "$prefix" >"$BATS_TEST_TMPDIR/install.log"
+  run systemd-analyze verify --man=no "$prefix/lib/systemd/system/voxeld.service"
+  is "$output" ''
+  is "$status" 0
+  is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity # whatever the drain is told to take
+  systemd-analyze security --offline=yes --threshold=25 "$prefix/lib/systemd/system/voxeld.service"
+}
+
+@test "the .tar.gz serves from where it was unpacked" {
+  mkdir "$BATS_TEST_TMPDIR/else where"
+  tar -xzf "$packages"/voxeld-*.tar.gz -C "$BATS_TEST_TMPDIR/else where" --strip-components=1
+  cd "$BATS_TEST_TMPDIR/else where"
+  is "$(find . -type f | sort)" "$({ shared_files | sed 's#^#./#'; echo ./etc/voxeld/voxeld.json; } | sort)"
+  is "$(sed -n 's/^ExecStart=//p' lib/systemd/system/voxeld.service)" \
+    '/usr/local/bin/voxeld --config /usr/local/etc/voxeld/voxeld.json'
+  answers_like_the_build bin/voxeld --config etc/voxeld/voxeld.json
+}

@@ -1,0 +1,57 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # the tests use what is set here; http/helpers.bash sets code, body, url and the like
+# What install.bats and debian.bats share: a package that is made, and its daemon beside the one that was built.
+#
+# What keeps a machine from making or trying packages is noted by setup_file, and skips each test by setup.
+
+load ../http/helpers
+
+build=${voxeld%/bin/voxeld}
+packages=$BATS_FILE_TMPDIR/packages
+scan=$BATS_FILE_TMPDIR/scan
+why=$BATS_FILE_TMPDIR/why
+
+# lack REASON: all tests of this file are skipped.
+lack() { echo "$*" >"$why"; }
+
+# need_tools TOOL...: beside a build tree they make packages.
+need_tools() {
+  [[ -e $build/CPackConfig.cmake ]] || lack 'packages are not made here: there is no build tree'
+  for tool; do
+    command -v "$tool" >/dev/null || lack "packages are not made here: there is no $tool"
+  done
+}
+
+# make_package GENERATOR: into packages; and a scan to post.
+make_package() {
+  cpack --config "$build/CPackConfig.cmake" -G "$1" -B "$packages"
+  "$voxel_scan" --points 20000 --output "$scan"
+}
+
+can_package() { [[ ! -e $why ]] || skip "$(<"$why")"; }
+
+teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
+
+# tensors: the header without its metadata, which has times in it, and the hash of all that follows.
+tensors() { tensor '{k: v for k, v in d.items() if k != "__metadata__"}, __import__("hashlib").sha256(data[8 + size:]).hexdigest()'; }
+
+# answers_like_the_build COMMAND...: it serves on the port of its choice, answers as the build's own daemon does, and SIGTERM ends it with 0.
+answers_like_the_build() {
+  local program expected
+  start_daemon
+  post "$scan" preset=kitti_second
+  is "$code" 200
+  expected=$(tensors)
+  stop_daemon
+  daemon_log=$BATS_TEST_TMPDIR/log
+  VOXELD_LISTEN=127.0.0.1:0 "$@" >/dev/null 2>"$daemon_log" 3>&- &
+  daemon=$!
+  await started
+  address=$(sed -n 's/.*msg=listening address=\([^ ]*\).*/\1/p' "$daemon_log")
+  url=http://$address
+  [[ -n $address ]] || { cat "$daemon_log"; return 1; }
+  post "$scan" preset=kitti_second
+  is "$code" 200
+  is "$(tensors)" "$expected"
+  stop_daemon
+}
+
