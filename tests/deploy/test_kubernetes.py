@@ -13,11 +13,10 @@ import yaml
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("oracle", "docs")]
 from daemon import Daemon  # noqa: E402
-from tables import ROOT, describe, voxeld  # noqa: E402
+from tables import AFTER_DRAIN, ROOT, describe, voxeld  # noqa: E402
 
 FOLDER = ROOT / "docker" / "kubernetes"
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
-AFTER_DRAIN = 7  # seconds that main.c may take beyond drain_timeout_s
 
 
 def document(path):
@@ -56,12 +55,18 @@ class Kubernetes(unittest.TestCase):
             (container,) = spec["containers"]
             yield variant, spec, container
 
+    def environment(self, container):
+        """The options that a container has from its environment: what the image sets, and over it the pod."""
+        dockerfile = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+        lines = re.findall(r"^ENV (.*)", dockerfile, re.MULTILINE)
+        given = dict(pair.split("=", 1) for line in lines for pair in line.split() if pair.startswith("VOXELD_"))
+        return given | {item["name"]: item["value"] for item in container.get("env", [])}
+
     def options(self, container):
         """The options that a container runs with, as the program itself reads and prints them."""
         flags = {option["env"]: option["flag"] for option in self.tables["options"]}
-        told = [word for item in container["env"] if item["name"] != "VOXELD_CONFIG"
-                for word in (flags[item["name"]], item["value"])]  # fmt: skip
-        return json.loads(voxeld("--print-config", "--config", str(FOLDER / "base" / "voxeld.json"), *told))
+        told = self.environment(container) | {"VOXELD_CONFIG": str(FOLDER / "base" / "voxeld.json")}
+        return json.loads(voxeld("--print-config", *(word for name, value in told.items() for word in (flags[name], value))))
 
     def test_every_file_is_used(self):
         for folder in (".", "base", "gpu"):
@@ -78,13 +83,15 @@ class Kubernetes(unittest.TestCase):
             options = self.options(container)
             with self.subTest(variant):
                 self.assertEqual({name: options[name] for name in given}, given)
+                # The environment would win: each option is set in one place.
+                self.assertFalse({f"VOXELD_{name.upper()}" for name in given} & set(self.environment(container)))
         self.assertEqual((options["backend"], options["on_device_lost"]), ("cuda", "exit"))
 
     def test_files_are_where_the_options_say(self):
         for variant, spec, container in self.pods():
             mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
             volumes = {volume["name"]: volume for volume in spec["volumes"]}
-            path = next(item["value"] for item in container["env"] if item["name"] == "VOXELD_CONFIG")
+            path = self.environment(container)["VOXELD_CONFIG"]
             generator = document("base/kustomization.yaml")["configMapGenerator"][0]
             with self.subTest(variant):
                 self.assertEqual(path, f"{mounts['config']}/{generator['files'][0]}")

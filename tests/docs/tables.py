@@ -10,6 +10,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+AFTER_DRAIN = 9  # seconds that the end may take once drain_delay_s and drain_timeout_s are over, by server/main.c and http.c
 VOXELD = os.environ.get("VOXELD_BIN", str(ROOT / "build" / "bin" / "voxeld"))
 
 

@@ -10,7 +10,7 @@ import unittest
 
 import yaml
 
-from tables import ROOT, describe
+from tables import AFTER_DRAIN, ROOT, describe
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
@@ -29,6 +29,13 @@ class Names(unittest.TestCase):
             for name in sorted(set(re.findall(r"\bVOXELD_[A-Z_]+\b", text)) - {"VOXELD_CUDA"}):  # one of the build's
                 with self.subTest(f"{path.name}: {name}"):
                     self.assertIn(name, known)
+
+    def test_user_is_one(self):
+        (user,) = set(re.search(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE).groups())
+        for path in (DOCKER / "kubernetes" / "base" / "deployment.yaml", ROOT / "docs" / "containers.md"):
+            text = path.read_text(encoding="utf-8").replace("chown 65534 docker/secrets/prometheus", "")
+            named = set(re.findall(r"(?:runAsUser:|runAsGroup:|fsGroup:|user|user is|chown) (\d+)\b", text))
+            self.assertEqual(named, {user}, path)
 
     def test_version_is_that_of_the_build(self):
         build = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
@@ -76,7 +83,10 @@ class Services(unittest.TestCase):
             options = defaults | service["environment"]
             drain = int(options["VOXELD_DRAIN_DELAY_S"]) + int(options["VOXELD_DRAIN_TIMEOUT_S"])
             grace = service["stop_grace_period"]
-            self.assertGreaterEqual(int(grace[:-1]) * SECONDS[grace[-1]], drain + 8)
+            self.assertGreaterEqual(int(grace[:-1]) * SECONDS[grace[-1]], drain + AFTER_DRAIN)
+
+    def test_the_end_of_a_stop_is_told(self):
+        self.assertTrue(f"it ends within {AFTER_DRAIN} s more" in OPERATION)
 
     def test_health_check_is_that_of_the_image(self):
         words = re.search(r"^HEALTHCHECK (.*) CMD (.*)$", DOCKERFILE, re.MULTILINE)
