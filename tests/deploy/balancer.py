@@ -19,6 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
+DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[1]  # as it advises its servers
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that one exchange may take
 

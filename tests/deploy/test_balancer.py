@@ -10,13 +10,12 @@ import threading
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("fault", "docs")]
-from balancer import CONFIGURATION, HOST, Balancer, Patients, Wrk, program, tensors  # noqa: E402
+from balancer import CONFIGURATION, DRAIN_DELAY, HOST, Balancer, Patients, Wrk, program, tensors  # noqa: E402
 from client import VOXELIZE, Closed, Daemon, FaultCase, Raw, counters, head, many_rows, post, rows  # noqa: E402
 from client import tiled_rows, wait_until  # noqa: E402
-from tables import describe  # noqa: E402
+from tables import ROOT, describe  # noqa: E402
 
-DRAIN_DELAY = 4  # seconds; more than the configuration needs to notice
-OPTIONS = ("--workers", "1", "--drain-delay-s", str(DRAIN_DELAY), "--drain-timeout-s", "60", "--trusted-proxies", HOST)
+OPTIONS = ("--workers", "1", "--drain-delay-s", DRAIN_DELAY, "--drain-timeout-s", "60", "--trusted-proxies", HOST)
 SERVERS = 3
 # A job of a second or so.
 SLOW = (
@@ -330,36 +329,59 @@ class Tries(unittest.TestCase):
 
 
 class Figures(unittest.TestCase):
-    """The configuration's figures against the daemon's own."""
+    """The configuration's figures against the daemon's own, and those that the pages repeat."""
 
     def setUp(self):
         self.text = CONFIGURATION.read_text(encoding="utf-8")
+        self.page = " ".join((ROOT / "docs" / "balancing.md").read_text(encoding="utf-8").split())
         options = describe()["options"]
         self.default = {option["name"]: option["default"] for option in options}
+        self.inter, self.check = self.figure("inter #ms") / 1000, self.figure("timeout check #s")
+        self.fall = self.figure("fall #")
+        self.notice = self.fall * (self.inter + self.check)  # seconds until a server is out
 
-    def figure(self, pattern):
-        (found,) = re.findall(pattern, re.sub(r"#.*", "", self.text))
+    def figure(self, words):
+        """The number that stands in the place of #."""
+        (found,) = re.findall(r"\b" + re.escape(words).replace(r"\#", r"(\d+)"), re.sub(r"#.*", "", self.text))
         return float(found)
 
     def test_drain_delay_is_longer_than_it_takes_to_notice(self):
-        check = self.figure(r"\binter (\d+)ms") / 1000 + self.figure(r"timeout check (\d+)s")
-        notice = self.figure(r"\bfall (\d+)") * check
-        (advised,) = set(re.findall(r"drain[-_]delay[-_]s[ (=]*(\d+)", self.text))
-        self.assertLess(notice, float(advised))
-        self.assertLess(notice, DRAIN_DELAY)
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        (advised,) = set(re.findall(r"drain[-_]delay[-_]s[ (=]*(\d+)", self.text + readme + self.page.split("## Kubernetes")[0]))
+        self.assertEqual(advised, DRAIN_DELAY)
+        self.assertLess(self.notice, float(advised))
+
+    def test_page_has_them(self):
+        notice = f"{self.fall:g} * ({self.inter:g} + {self.check:g}) = {self.notice:g} s"
+        at_once = f"{self.inter + (self.fall - 1) * self.figure('fastinter #ms') / 1000:g} s where"
+        vanished = self.figure("srvtcpka-idle #s") + self.figure("srvtcpka-intvl #s") * self.figure("srvtcpka-cnt #")
+        silent, most = self.figure("timeout server #s"), self.figure("maxconn # pool")
+        kept = f"{self.figure('hdr_val(Content-Length) 1:#') / 1024:g}"
+        self.assertIn(notice, self.text)
+        self.assertIn(at_once, self.text)
+        self.assertEqual(set(re.findall(r"up to (\d+) KB", self.page)), {kept})
+        for phrase in (
+            f"asks every {self.inter:g} s, waits up to {self.check:g} s for", f"after {notice} at the most, {at_once}",
+            f"gets its part over {self.figure('slowstart #s'):g} s", f"without a word is out after {self.notice:g} s",
+            f"after {vanished:g} s (`srvtcpka`", f"sends to it after {silent:g} s", f"says nothing for {silent:g} s",
+            f"that stalls is answered 408 after {self.figure('wait-for-body time #s'):g} s",
+            f"`maxconn` of a server ({most:g})", f"more than some {most:g} requests",
+        ):  # fmt: skip
+            with self.subTest(phrase):
+                self.assertIn(phrase, self.page)
 
     def test_connections_stay_within_one_clients_share(self):
-        connections = self.figure(r"maxconn (\d+) pool") + self.figure(r"pool-max-conn (\d+)")
+        connections = self.figure("maxconn # pool") + self.figure("pool-max-conn #")
         self.assertLess(connections, int(self.default["max_connections"]) / 2)
 
     def test_daemon_gives_up_before_the_balancer(self):
         longest = max(int(self.default[f"{what}_timeout_s"]) for what in ("upload", "send"))
-        self.assertGreater(self.figure(r"timeout client (\d+)s"), longest)
-        self.assertGreater(self.figure(r"timeout server (\d+)s"), longest)
-        self.assertGreater(self.figure(r"timeout server (\d+)s"), int(self.default["max_timeout_ms"]) / 1000)
+        self.assertGreater(self.figure("timeout client #s"), longest)
+        self.assertGreater(self.figure("timeout server #s"), longest)
+        self.assertGreater(self.figure("timeout server #s"), int(self.default["max_timeout_ms"]) / 1000)
 
     def test_idle_connections_are_dropped_before_the_daemon_does(self):
-        self.assertLess(4 * self.figure(r"pool-purge-delay (\d+)s"), int(self.default["idle_timeout_s"]))
+        self.assertLess(4 * self.figure("pool-purge-delay #s"), int(self.default["idle_timeout_s"]))
 
 
 if __name__ == "__main__":
