@@ -288,6 +288,12 @@ class Floods(BalancerCase):
         wait_until(lambda: self.front.get("/v1/presets", source=self.FLOODER).status == 200, "the share free again")
         self.assertEqual([connection.send(post(rows(10))).read().status for connection in kept], [200] * len(kept))
 
+    def test_connection_has_one_request_at_a_time(self):
+        settings = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+        connection = self.raw(source=self.FLOODER).send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
+        connection.readable(30)
+        self.assertEqual(connection.socket.recv(12), b"HTTP/1.1 400", "HTTP/2 is spoken, which has many")
+
 
 class Scripted(socketserver.ThreadingTCPServer):
     """Ready, and gives each POST the next of the answers given; None closes. Keeps the heads it has seen."""
