@@ -446,6 +446,20 @@ class Figures(unittest.TestCase):
         connections = self.figure("maxconn # pool") + self.figure("pool-max-conn #")
         self.assertLess(connections, int(self.default["max_connections"]) / 2)
 
+    def test_one_client_leaves_room_for_others(self):
+        share, server = self.figure("VOXELD_CLIENT_CONNECTIONS #"), self.figure("maxconn # pool")
+        here = self.figure("local0 info\n    maxconn #")
+        self.assertEqual(server, Floods.SERVER_MAXCONN)
+        self.assertLess(share, server)
+        self.assertLess(2 * share, here / 2)
+        self.assertGreater(1024 * self.figure("ipv6 size #k"), here)
+        for phrase in (
+            f"`VOXELD_CLIENT_CONNECTIONS` ({share:g})", f"take all {SERVERS * server:,.0f} of three servers",
+            f"it has at most {share:g} of {server:g} there, and {2 * share:g} of the {here:,.0f}",
+        ):  # fmt: skip
+            with self.subTest(phrase):
+                self.assertIn(phrase, self.page)
+
     def test_daemon_gives_up_before_the_balancer(self):
         longest = max(int(self.default[f"{what}_timeout_s"]) for what in ("upload", "send"))
         self.assertGreater(self.figure("timeout client #s"), longest)
@@ -454,24 +468,6 @@ class Figures(unittest.TestCase):
 
     def test_idle_connections_are_dropped_before_the_daemon_does(self):
         self.assertLess(4 * self.figure("pool-purge-delay #s"), int(self.default["idle_timeout_s"]))
-
-
-class Share(unittest.TestCase):
-    """The connections that the configuration grants to one client, against those that there are."""
-
-    def test_one_client_leaves_room_for_others(self):
-        lines = CONFIGURATION.read_text(encoding="utf-8").splitlines()
-        text = "\n".join(line.split("#")[0].strip() for line in lines)
-        wanted = (r"VOXELD_CLIENT_CONNECTIONS (\d+)", r"^default-server maxconn (\d+)", r"^maxconn (\d+)$", r"size (\d+)k")
-        share, server, here, table = (int(re.search(pattern, text, re.MULTILINE)[1]) for pattern in wanted)
-        self.assertEqual(server, Floods.SERVER_MAXCONN)
-        self.assertLess(share, server)
-        self.assertLess(2 * share, here / 2)
-        self.assertGreater(table * 1024, here)
-        page = " ".join((CONFIGURATION.parents[1] / "docs" / "balancing.md").read_text(encoding="utf-8").split())
-        self.assertIn(f"`VOXELD_CLIENT_CONNECTIONS` ({share})", page)
-        self.assertIn(f"it has at most {share} of {server} there, and {2 * share} of the {here:,}", page)
-        self.assertIn(f"take all {SERVERS * server:,} of three servers", page)
 
 
 if __name__ == "__main__":
