@@ -38,16 +38,16 @@ def _listening():
 
 class Balancer:
     """The configuration as it is shipped: addresses come from the environment, and as it listens on sockets handed over, no port is
-    taken twice."""
+    taken twice. `options` go to the program, `variables` to the configuration."""
 
-    def __init__(self, ports, log):
+    def __init__(self, ports, log, *options, **variables):
         front, stats = _listening(), _listening()
         self.address, self._stats = front.getsockname(), stats.getsockname()
         environment = dict(os.environ, HAPROXY_USER=pwd.getpwuid(os.geteuid())[0], HAPROXY_GROUP=grp.getgrgid(os.getegid())[0])
         environment.update(VOXELD_FRONT=f"fd@{front.fileno()}", VOXELD_STATS=f"fd@{stats.fileno()}")
-        environment.update({f"VOXELD_SERVER_{n}": f"{HOST}:{port}" for n, port in enumerate(ports, 1)})
+        environment.update({f"VOXELD_SERVER_{n}": f"{HOST}:{port}" for n, port in enumerate(ports, 1)}, **variables)
         with open(log, "wb") as file, front, stats:
-            self.process = subprocess.Popen([program("haproxy"), "-db", "-f", CONFIGURATION], env=environment, stdout=file,
+            self.process = subprocess.Popen([program("haproxy"), "-db", "-f", CONFIGURATION, *options], env=environment, stdout=file,
                                             stderr=file, pass_fds=(front.fileno(), stats.fileno()))  # fmt: skip
 
     def _metrics(self):

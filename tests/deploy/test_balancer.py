@@ -47,10 +47,10 @@ class BalancerCase(unittest.TestCase):
         self.until_up(self.COUNT)
         self.front = Front(self.balancer.address)
 
-    def balance(self, ports):
+    def balance(self, ports, *options, **variables):
         """A balancer before these; nobody answers in the place of those that are missing."""
         ports = [*ports, 1, 1, 1][:SERVERS]
-        balancer = Balancer(ports, self.work / "haproxy.log")
+        balancer = Balancer(ports, self.work / "haproxy.log", *options, **variables)
         self.addCleanup(balancer.stop)
         return balancer
 
@@ -223,6 +223,78 @@ class Ends(BalancerCase):
         self.assertEqual([connection.read().status for _ in range(40)], [200] * 40)
 
 
+class Floods(BalancerCase):
+    """One address takes all connections that it can get; others notice nothing."""
+
+    SHARE = 16
+    SERVER_MAXCONN = 400  # as in the configuration
+    MAXCONN = 600
+    FLOODER, OTHER = "127.0.0.50", "127.0.0.60"
+
+    def balance(self, ports):
+        return super().balance(ports, "-n", str(self.MAXCONN), VOXELD_CLIENT_CONNECTIONS=str(self.SHARE))
+
+    def flood(self, number, data):
+        """Connections that have sent this, without those that were closed before."""
+        found = []
+        for _ in range(number):
+            try:
+                found.append(self.raw(source=self.FLOODER).send(data))
+            except ConnectionError:
+                pass
+        return found
+
+    def assert_refused(self, connection, reply):
+        self.assert_own_problem(reply, 429, "client-over-share", "1")
+        FaultCase.assert_closes(self, connection, reply)
+
+    def assert_other_is_served(self):
+        expected = tensors(self.daemons[0].post(VOXELIZE, rows(500)).body)
+        reply = self.front.post(VOXELIZE, rows(500), source=self.OTHER)
+        self.assertEqual((reply.status, tensors(reply.body)), (200, expected))
+
+    def test_slow_uploads(self):
+        body = tiled_rows(1 << 20)
+        begun, rest = post(body)[:1000], post(body)[1000:]
+        slow = self.flood(self.SHARE, begun)
+        wait_until(lambda: self.balancer.counted("current_sessions")[1] == self.SHARE, "the uploads begun")
+        excess = self.flood(self.SERVER_MAXCONN, begun)
+        self.assert_other_is_served()
+        answered = 0
+        for connection in excess:
+            try:
+                self.assert_refused(connection, connection.read())
+                answered += 1
+            except Closed:  # far over the share
+                pass
+        self.assertGreater(answered, 0)
+        self.assertEqual([connection.send(rest).read().status for connection in slow], [200] * self.SHARE)
+
+    def test_idle_connections(self):
+        flood = self.flood(self.MAXCONN, b"")
+        self.assert_other_is_served()
+        self.assertFalse(flood[0].readable(0), "served only when the flood had timed out")
+        silent = lambda: sum(not connection.readable(0) for connection in flood)
+        wait_until(lambda: silent() <= 2 * self.SHARE, lambda: f"the rest closed; open are {silent()}")
+        self.assertEqual(silent(), 2 * self.SHARE)
+
+    def test_share_counts_connections_at_a_time(self):
+        kept = self.flood(self.SHARE, b"")
+        for _ in range(3):
+            self.assertEqual([connection.send(post(rows(10))).read().status for connection in kept], [200] * self.SHARE)
+        late = self.raw(source=self.FLOODER)
+        self.assert_refused(late, late.send(head("GET", "/v1/presets")).read())
+        kept.pop().close()
+        wait_until(lambda: self.front.get("/v1/presets", source=self.FLOODER).status == 200, "the share free again")
+        self.assertEqual([connection.send(post(rows(10))).read().status for connection in kept], [200] * len(kept))
+
+    def test_connection_has_one_request_at_a_time(self):
+        settings = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+        connection = self.raw(source=self.FLOODER).send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings)
+        connection.readable(30)
+        self.assertEqual(connection.socket.recv(12), b"HTTP/1.1 400", "HTTP/2 is spoken, which has many")
+
+
 class Scripted(socketserver.ThreadingTCPServer):
     """Ready, and gives each POST the next of the answers given; None closes. Keeps the heads it has seen."""
 
@@ -373,6 +445,20 @@ class Figures(unittest.TestCase):
     def test_connections_stay_within_one_clients_share(self):
         connections = self.figure("maxconn # pool") + self.figure("pool-max-conn #")
         self.assertLess(connections, int(self.default["max_connections"]) / 2)
+
+    def test_one_client_leaves_room_for_others(self):
+        share, server = self.figure("VOXELD_CLIENT_CONNECTIONS #"), self.figure("maxconn # pool")
+        here = self.figure("local0 info\n    maxconn #")
+        self.assertEqual(server, Floods.SERVER_MAXCONN)
+        self.assertLess(share, server)
+        self.assertLess(2 * share, here / 2)
+        self.assertGreater(1024 * self.figure("ipv6 size #k"), here)
+        for phrase in (
+            f"`VOXELD_CLIENT_CONNECTIONS` ({share:g})", f"take all {SERVERS * server:,.0f} of three servers",
+            f"it has at most {share:g} of {server:g} there, and {2 * share:g} of the {here:,.0f}",
+        ):  # fmt: skip
+            with self.subTest(phrase):
+                self.assertIn(phrase, self.page)
 
     def test_daemon_gives_up_before_the_balancer(self):
         longest = max(int(self.default[f"{what}_timeout_s"]) for what in ("upload", "send"))

@@ -133,7 +133,11 @@ class Daemon:
         if source:
             plain.bind((source, 0))
         plain.settimeout(timeout)
-        plain.connect(self.address)
+        try:
+            plain.connect(self.address)
+        except OSError:
+            plain.close()
+            raise
         return plain
 
     def request(self, method, path, body=None, headers=None, connection=None, source=None):
