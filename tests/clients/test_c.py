@@ -351,10 +351,11 @@ class Sensor(CCase):
             )
 
     def test_frames_from_the_standard_input(self):
-        frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(20)))
+        frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(200_000)))
         with Daemon() as daemon:
             status, lines, _ = self.end(self.start(url_of(daemon), "-r", "1"), frames)
             self.assertEqual((status, len(lines), lines[-1]), (0, 4, "3 scans sent, 0 dropped"))
+            self.assertIn(" 200000 points", lines[2])
             status, lines, errors = self.end(self.start(url_of(daemon)), frames[:-1])
             self.assertEqual((status, lines[-1]), (1, "2 scans sent, 0 dropped"))
             self.assertIn("frame 3: the frame is cut", errors)
@@ -363,20 +364,22 @@ class Sensor(CCase):
             self.assertIn("frame 1: the frame is cut", errors)
 
     def test_a_live_sensor_drops_what_finds_no_room(self):
-        refusals = (problem(503, {"Retry-After": "3600"}), answer(502, {"Retry-After": "3600"}))
-        for refusal in refusals:
-            for scans, frames in ((self.scans(5), b""), ((), self.frames(5))):
-                with RudeServer(SOUND, refusal, SOUND) as server:
-                    status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *scans), frames)
-                    self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
+        later = {"Retry-After": "3600"}
+        for refusal, scans, frames in (
+            (problem(503, later), self.scans(5), b""),
+            (answer(502, later), (), self.frames(5)),
+        ):
+            with RudeServer(SOUND, refusal, SOUND) as server:
+                status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *scans), frames)
+                self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
 
     def test_a_live_sensor_goes_on_after_what_nobody_answers(self):
         def vanish(talk):
             return True
 
-        for scans, frames in ((self.scans(3), b""), ((), self.frames(3))):
+        for rate, scans, frames in (("5", self.scans(3), b""), ("1", (), self.frames(3))):
             with RudeServer(vanish, SOUND) as server:
-                status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *scans), frames)
+                status, lines, _ = self.end(self.start(url_of(server), "-r", rate, *scans), frames)
                 self.assertEqual((status, lines[-1]), (0, "2 scans sent, 1 dropped"), lines)
 
     def test_a_live_sensor_drops_what_is_late(self):
