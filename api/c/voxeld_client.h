@@ -37,7 +37,7 @@ enum voxeld_status {
   VOXELD_NO_ANSWER,   // nobody listens, the connection broke, or the time was over
   VOXELD_BAD_ANSWER,  // what came is no answer of voxeld
   VOXELD_STOPPED,     // *options.stop was set
-  VOXELD_FAILED  // out of memory, arguments or files that cannot be, or a service whose certificate does not verify
+  VOXELD_FAILED       // out of memory, or arguments, files or certificates that cannot be
 };
 
 struct voxeld_options {
