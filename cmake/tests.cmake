@@ -96,6 +96,7 @@ if(libcurl_FOUND)
   endforeach()
 endif()
 voxeld_script_tests(clients "tests/clients/test_*.py" 300 plain ${PYTHON})
+set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one that tests/gpu/run takes along
 if(TEST oracle.scans) # all of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()

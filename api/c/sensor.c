@@ -4,12 +4,14 @@
 //
 // Scans are the files, or without any the frames of the standard input: each a little-endian uint32 of its bytes, then its rows. The
 // token is $VOXELD_TOKEN. Without -r every scan is sent, as soon as the one before is answered, and tried again where that may help.
-// With -r there is one every 1/HZ s, as from a live sensor, to which old scans are worth nothing: one that the service has no room
-// for or does not answer is dropped, and so are those that come before Retry-After is over, or late by more than that time. SIGTERM
-// and SIGINT end it; the last line counts.
-// Ends with 0; with 1 where a request was refused for good or a scan cannot be read; 2: usage. One thread.
+// With -r the scans are those of a live sensor, one every 1/HZ s, to which old ones are worth nothing: files are sent at that rate, and
+// frames when they come; what the service has no room for or does not answer is dropped, and so is what comes before Retry-After is
+// over, or is late by more than 1/HZ s. SIGTERM and SIGINT end it; the last line counts.
+// Ends with 0; with 1 where a request failed for good or a scan cannot be read; 2: usage. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <errno.h>
+#include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -26,13 +28,14 @@ static volatile sig_atomic_t stop;
 static void on_signal(int number) {
   (void)number;
   stop = 1;
-  close(STDIN_FILENO);  // so that a read that begins after this does not wait either
 }
 
 struct scan {
   unsigned char *rows;  // kept for the next one
   size_t bytes, room;
 };
+
+enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // what reading a scan gave
 
 struct counts {
   long sent, dropped;
@@ -41,54 +44,64 @@ struct counts {
 struct sensor {
   struct voxeld_client *client;
   const char *query;
-  double rate;        // scans a second of a live sensor; 0: each when the one before is answered
-  double begin;       // when its first scan came
+  bool from_files;
+  double interval;    // seconds from one scan of a live sensor to the next; 0: each when the one before is answered
+  double due;         // when the last of them was to be sent; 0: there was none
   double not_before;  // when the service wants the next one
   struct counts counts;
 };
 
-// Reads up to `bytes`, or to the end where that is 0. False at an error, for which errno is set, and where memory is out.
-static bool read_rows(FILE *file, size_t bytes, struct scan *scan) {
+// As read(2), but waits no longer than 0.1 s once it is time to stop.
+static ssize_t read_some(int file, void *bytes, size_t room) {
+  struct pollfd input = {.fd = file, .events = POLLIN};
+  while (!stop && poll(&input, 1, 100) <= 0) continue;
+  return stop ? -1 : read(file, bytes, room);
+}
+
+// Reads so many bytes, or up to the end. False at an error, for which errno is set, and once it is time to stop.
+static bool fill(struct scan *scan, int file, size_t wanted) {
   scan->bytes = 0;
-  for (;;) {
-    size_t wanted = bytes ? bytes - scan->bytes : 1 << 20;
-    if (wanted > scan->room - scan->bytes) {
-      unsigned char *rows = realloc(scan->rows, scan->bytes + wanted);
+  while (scan->bytes < wanted) {
+    if (scan->bytes == scan->room) {
+      size_t room = scan->room ? scan->room * 2 : 1 << 20;
+      unsigned char *rows = realloc(scan->rows, room);
       if (!rows) return false;
       scan->rows = rows;
-      scan->room = scan->bytes + wanted;
+      scan->room = room;
     }
-    size_t got = fread(scan->rows + scan->bytes, 1, wanted, file);
-    scan->bytes += got;
-    if (ferror(file)) return false;
-    if (got < wanted || (bytes && scan->bytes == bytes)) return true;
+    size_t most = scan->room < wanted ? scan->room : wanted;
+    ssize_t got = read_some(file, scan->rows + scan->bytes, most - scan->bytes);
+    if (got < 0) return false;
+    if (got == 0) return true;
+    scan->bytes += (size_t)got;
   }
+  return true;
 }
 
-static bool read_file(const char *path, struct scan *scan) {
-  FILE *file = fopen(path, "rb");
-  bool whole = file && read_rows(file, 0, scan);
-  if (!whole) fprintf(stderr, "sensor: %s: %s\n", path, strerror(errno));
-  if (file) fclose(file);
-  return whole;
+static enum input complain(const char *name, const char *reason) {
+  if (!stop) fprintf(stderr, "sensor: %s: %s\n", name, reason);
+  return INPUT_BAD;
 }
 
-// The next frame of the standard input. False at its end, or where it is cut; *whole tells which.
-static bool read_frame(struct scan *scan, bool *whole) {
+static enum input read_file(const char *path, struct scan *scan) {
+  int file = open(path, O_RDONLY);
+  enum input input = file >= 0 && fill(scan, file, SIZE_MAX) ? INPUT_SCAN : complain(path, strerror(errno));
+  if (file >= 0) close(file);
+  return input;
+}
+
+// The next frame of the standard input.
+static enum input read_frame(const char *name, struct scan *scan) {
   uint32_t bytes = 0;
-  size_t got = fread(&bytes, 1, sizeof bytes, stdin);
-  *whole = got == 0 && !ferror(stdin);
-  if (got < sizeof bytes) {
-    if (!*whole && !stop) fprintf(stderr, "sensor: the last frame is cut\n");
-    return false;
+  if (!fill(scan, STDIN_FILENO, sizeof bytes)) return complain(name, strerror(errno));
+  if (scan->bytes == 0) return INPUT_END;
+  bool whole = scan->bytes == sizeof bytes;
+  if (whole) {
+    memcpy(&bytes, scan->rows, sizeof bytes);
+    if (!fill(scan, STDIN_FILENO, bytes)) return complain(name, strerror(errno));
+    whole = scan->bytes == bytes;
   }
-  if (bytes == 0) {
-    scan->bytes = 0;
-    return true;
-  }
-  if (read_rows(stdin, bytes, scan) && scan->bytes == bytes) return true;
-  if (!stop) fprintf(stderr, "sensor: a frame of %lu bytes is cut\n", (unsigned long)bytes);
-  return false;
+  return whole ? INPUT_SCAN : complain(name, "the frame is cut");
 }
 
 static double now(void) {
@@ -115,12 +128,6 @@ static void print_line(const char *name, const struct voxeld_result *result, dou
   printf("; %.1f ms\n", seconds * 1e3);
 }
 
-// Whether the next scan may find what this one did not.
-static bool may_pass(enum voxeld_status status, const struct voxeld_result *result) {
-  return status == VOXELD_NO_ANSWER ||
-         (status == VOXELD_REFUSED && (result->problem.status == 429 || result->problem.status == 503));
-}
-
 static void drop(const char *name, const char *reason, struct counts *counts) {
   counts->dropped++;
   printf("%s: dropped, %s\n", name, reason);
@@ -135,7 +142,7 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
     print_line(name, result, now() - begin);
     return true;
   }
-  if (sensor->rate > 0 && may_pass(status, result)) {
+  if (sensor->interval > 0 && result->temporary) {
     drop(name, result->error, &sensor->counts);
     sensor->not_before = now() + result->problem.retry_after_s;
     return true;
@@ -144,12 +151,16 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
   return false;
 }
 
-// Waits until a live sensor's scan is due. False where it is not to be sent: it was dropped, or a signal came.
-static bool await_turn(struct sensor *sensor, const char *name, long number) {
-  if (number == 1) sensor->begin = now();
-  double due = sensor->begin + (double)(number - 1) / sensor->rate;
-  if (!sleep_until(due)) return false;
-  if (now() > due + 1 / sensor->rate) {
+// Waits until a live sensor's scan is due, which was read from `asked` on. False where it is not to be sent: it was dropped, or a signal
+// came.
+static bool await_turn(struct sensor *sensor, const char *name, double asked) {
+  double came = now();
+  // A frame that had to be waited for is as young as can be, however long its source has been silent. The others may have lain in a
+  // pipe, and are as old as the rate says.
+  bool waited_for = !sensor->from_files && came - asked > sensor->interval / 10;
+  sensor->due = sensor->due <= 0 || waited_for ? came : sensor->due + sensor->interval;
+  if (sensor->from_files && !sleep_until(sensor->due)) return false;
+  if (now() > sensor->due + sensor->interval) {
     drop(name, "late", &sensor->counts);
     return false;
   }
@@ -164,43 +175,60 @@ static bool await_turn(struct sensor *sensor, const char *name, long number) {
 static int run(struct sensor *sensor, char **files) {
   struct voxeld_result result = {0};
   struct scan scan = {NULL, 0, 0};
-  bool fine = true, from_files = *files != NULL;
+  enum input input = INPUT_SCAN;
+  bool fine = true;
   char frame[32];
   for (long number = 1; fine && !stop; number++) {
-    const char *name = from_files ? *files++ : frame;
+    double asked = now();
+    const char *name = sensor->from_files ? *files++ : frame;
     if (!name) break;
-    if (!from_files) snprintf(frame, sizeof frame, "frame %ld", number);
-    if (!(from_files ? (fine = read_file(name, &scan)) : read_frame(&scan, &fine))) break;
-    if (sensor->rate <= 0 || await_turn(sensor, name, number)) fine = post(sensor, name, &scan, &result);
+    snprintf(frame, sizeof frame, "frame %ld", number);
+    input = sensor->from_files ? read_file(name, &scan) : read_frame(name, &scan);
+    if (input != INPUT_SCAN) break;
+    if (sensor->interval <= 0 || await_turn(sensor, name, asked)) fine = post(sensor, name, &scan, &result);
     fflush(stdout);
   }
   free(scan.rows);
   voxeld_result_free(&result);
-  return fine || stop ? 0 : 1;
+  return (fine && input != INPUT_BAD) || stop ? 0 : 1;
+}
+
+// The seconds between scans at so many a second. False where it is no rate.
+static bool parse_rate(const char *text, double *interval) {
+  char *end;
+  double rate = strtod(text, &end);
+  *interval = 1 / rate;
+  return end != text && *end == 0 && rate > 0 && isfinite(rate) && isfinite(*interval);
 }
 
 int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults("http://localhost:8080");
   struct sensor sensor = {.query = "preset=kitti_second"};
+  bool fine = true;
   for (int option; (option = getopt(argc, argv, "u:q:a:r:")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': sensor.query = optarg; break;
       case 'a': options.ca_file = optarg; break;
-      case 'r': sensor.rate = strtod(optarg, NULL); break;
-      default: fprintf(stderr, "usage: sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [SCAN.bin...]\n"); return 2;
+      case 'r': fine = parse_rate(optarg, &sensor.interval) && fine; break;
+      default: fine = false;
     }
   }
+  if (!fine) {
+    fprintf(stderr, "usage: sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [SCAN.bin...]; HZ is above 0\n");
+    return 2;
+  }
+  sensor.from_files = optind < argc;
   struct sigaction action;
   memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;  // without SA_RESTART: a read that waits ends too
+  action.sa_handler = on_signal;  // without SA_RESTART: what waits ends too
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGINT, &action, NULL);
   signal(SIGPIPE, SIG_IGN);
 
   options.token = getenv("VOXELD_TOKEN");
   options.stop = &stop;
-  if (sensor.rate > 0) options.retries = 0;
+  if (sensor.interval > 0) options.retries = 0;
   sensor.client = voxeld_open(&options);
   if (!sensor.client) {
     fprintf(stderr, "sensor: there is no memory, or a URL or token that cannot be\n");

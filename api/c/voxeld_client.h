@@ -37,7 +37,7 @@ enum voxeld_status {
   VOXELD_NO_ANSWER,   // nobody listens, the connection broke, or the time was over
   VOXELD_BAD_ANSWER,  // what came is no answer of voxeld
   VOXELD_STOPPED,     // *options.stop was set
-  VOXELD_FAILED       // out of memory, or arguments that cannot be
+  VOXELD_FAILED       // out of memory, or arguments, files or certificates that cannot be
 };
 
 struct voxeld_options {
@@ -49,8 +49,7 @@ struct voxeld_options {
   double timeout_s;   // for connecting, and without a byte to come or go; whole seconds
   double deadline_s;  // for a call with all its attempts and pauses
   int retries;        // further attempts after 429, 503, 502 and 504 with Retry-After, and broken connections
-  double
-      backoff_s;  // before the second attempt; doubled for each further one, up to 10; up to half is left out at random
+  double backoff_s;   // before the second attempt; doubled for each further one up to 10, less up to half at random
   size_t max_answer_bytes;            // larger answers are not taken
   const volatile sig_atomic_t *stop;  // ends a call in hand within 0.1 s once it is not 0; or NULL
 };
@@ -72,7 +71,7 @@ struct voxeld_problem {
   char title[128];
   char detail[512];
   char parameter[64];    // the one at fault, or ""
-  double retry_after_s;  // 0: the answer does not say
+  double retry_after_s;  // 0: at once, or the answer does not say
 };
 
 struct voxeld_buffer {   // private: an answer's bytes and what was read of them
@@ -91,6 +90,7 @@ struct voxeld_result {
   char request_id[129];  // as in the service's log
   struct voxeld_problem problem;
   char error[768];  // one line, where the call did not give VOXELD_OK
+  bool temporary;   // the same request may do better later; those are tried again
   int attempts;
   struct voxeld_buffer buffer;  // private
 };
@@ -108,8 +108,9 @@ enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, c
                               struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
-const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result,
-                                        const char *name);  // NULL where it is not there
+
+// NULL where it is not there.
+const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);
 
 // A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 where it is not there.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
@@ -161,8 +162,9 @@ struct voxeld_client {
   size_t url_room;
   uint64_t random;
   char curl_error[CURL_ERROR_SIZE];
-  struct voxeld_result *result;  // of the call in hand
-  bool no_memory;                // why its answer was not taken
+  struct voxeld_result *result;    // of the call in hand
+  bool no_memory;                  // why its answer was not taken
+  char retry_after[64], date[64];  // headers of its answer
 };
 
 static double voxeld__now(void) {
@@ -335,19 +337,31 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
 
 static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
 
+// Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our clock. -1: neither.
+static double voxeld__retry_after(const char *text, const char *date) {
+  size_t digits = strspn(text, "0123456789");
+  if (digits && !text[digits]) return strtod(text, NULL);
+  time_t then = curl_getdate(text, NULL), sent = curl_getdate(date, NULL);
+  if (then == -1) return -1;
+  double left = difftime(then, sent == -1 ? time(NULL) : sent);
+  return left > 0 ? left : 0;
+}
+
 static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, struct voxeld_result *result,
                                                long status) {
   struct voxeld_problem *problem = &result->problem;
-  curl_off_t retry_after = 0;
+  double retry_after = voxeld__retry_after(client->retry_after, client->date);
   const char *media_type = NULL;
-  curl_easy_getinfo(client->transfer, CURLINFO_RETRY_AFTER, &retry_after);
   curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_TYPE, &media_type);
   bool described = media_type && strncmp(media_type, "application/problem+json", 24) == 0;
   json_t *document = described ? json_loadb((const char *)result->buffer.bytes, result->buffer.size, 0, NULL) : NULL;
   const char *type = json_string_value(json_object_get(document, "type"));
   size_t prefix = strlen(VOXELD__URN);
   problem->status = (int)status;
-  problem->retry_after_s = (double)retry_after;
+  problem->retry_after_s = retry_after > 0 ? retry_after : 0;
+  // A balancer's 502 and 504 count where it says when to come again; voxeld's own 504 is the request's deadline.
+  bool told = (status == 502 || status == 504) && retry_after >= 0;
+  result->temporary = status == 429 || status == 503 || told;
   voxeld__copy(problem->kind, sizeof problem->kind,
                type && strncmp(type, VOXELD__URN, prefix) == 0 ? type + prefix : "");
   voxeld__copy(problem->title, sizeof problem->title, json_string_value(json_object_get(document, "title")));
@@ -379,30 +393,27 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   return size;
 }
 
-static size_t voxeld__header(char *line, size_t one, size_t size, void *context) {
-  static const char name[] = "X-Request-Id:";
-  struct voxeld_client *client = (struct voxeld_client *)context;
-  struct voxeld_result *result = client->result;
-  size_t at = sizeof name - 1, used = 0;
-  (void)one;
-  if (size < at || strncasecmp(line, name, at) != 0) return size;
+// Takes the value of the header where the line is the one of this name, as much as there is room for.
+static void voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
+  size_t at = strlen(name), used = 0;
+  if (size < at || strncasecmp(line, name, at) != 0) return;
   while (at < size && line[at] == ' ') at++;
-  for (; at < size && line[at] > ' ' && used < sizeof result->request_id - 1; at++)
-    result->request_id[used++] = line[at];
-  result->request_id[used] = 0;
+  while (size > at && (unsigned char)line[size - 1] <= ' ') size--;
+  for (; at < size && line[at] >= ' ' && used < room - 1; at++) value[used++] = line[at];
+  value[used] = 0;
+}
+
+static size_t voxeld__header(char *line, size_t one, size_t size, void *context) {
+  struct voxeld_client *client = (struct voxeld_client *)context;
+  char *id = client->result->request_id;
+  (void)one;
+  voxeld__take_header(line, size, "X-Request-Id:", id, sizeof client->result->request_id);
+  voxeld__take_header(line, size, "Retry-After:", client->retry_after, sizeof client->retry_after);
+  voxeld__take_header(line, size, "Date:", client->date, sizeof client->date);
   return size;
 }
 
 // --- calls ---
-
-// Whether the same request may do better later.
-static bool voxeld__is_temporary(enum voxeld_status status, const struct voxeld_problem *problem, CURLcode code) {
-  if (status == VOXELD_REFUSED) {
-    bool balancer = (problem->status == 502 || problem->status == 504) && problem->retry_after_s > 0;
-    return problem->status == 429 || problem->status == 503 || balancer;
-  }
-  return status == VOXELD_NO_ANSWER && code != CURLE_PEER_FAILED_VERIFICATION;
-}
 
 // One transfer, on a handle of its own: libcurl 7.83 to 8.0 may write into freed headers of the transfer before.
 static CURLcode voxeld__transfer(struct voxeld_client *client) {
@@ -424,32 +435,36 @@ static CURLcode voxeld__transfer(struct voxeld_client *client) {
   return code;
 }
 
-static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until,
-                                          CURLcode *code) {
+static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct voxeld_result *result, double until) {
   double left = until - voxeld__now();
   voxeld__forget(result);
   client->no_memory = false;
-  client->curl_error[0] = 0;
+  client->curl_error[0] = client->retry_after[0] = client->date[0] = 0;
   curl_easy_setopt(client->curl, CURLOPT_TIMEOUT_MS, left > 0.001 ? (long)(left * 1000) : 1L);
-  *code = voxeld__transfer(client);
+  CURLcode code = voxeld__transfer(client);
   long status = 0;
   if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
-  const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(*code);
+  const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(code);
   // A refusal in mid-upload counts even where the connection broke behind it.
-  if (status >= 300 && (*code == CURLE_OK || *code == CURLE_SEND_ERROR || *code == CURLE_RECV_ERROR))
+  if (status >= 300 && (code == CURLE_OK || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR))
     return voxeld__read_problem(client, result, status);
-  switch (*code) {
+  switch (code) {
     case CURLE_OK: break;
     case CURLE_ABORTED_BY_CALLBACK: return voxeld__fail(result, VOXELD_STOPPED, "stopped");
     case CURLE_OUT_OF_MEMORY: return voxeld__fail(result, VOXELD_FAILED, "out of memory");
     case CURLE_URL_MALFORMAT: return voxeld__fail(result, VOXELD_FAILED, "%s: %s", reason, client->url);
+    case CURLE_NOT_BUILT_IN:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_PEER_FAILED_VERIFICATION: return voxeld__fail(result, VOXELD_FAILED, "%s", reason);
     case CURLE_WRITE_ERROR:
       if (client->no_memory) return voxeld__fail(result, VOXELD_FAILED, "out of memory");  // fallthrough
     case CURLE_FILESIZE_EXCEEDED:
       return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer has more than %zu bytes", client->max_answer_bytes);
     case CURLE_UNSUPPORTED_PROTOCOL:  // an answer as of HTTP/0.9
     case CURLE_WEIRD_SERVER_REPLY: return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", reason);
-    default: return voxeld__fail(result, VOXELD_NO_ANSWER, "%s", reason);
+    default: result->temporary = true; return voxeld__fail(result, VOXELD_NO_ANSWER, "%s", reason);
   }
   const char *wrong = voxeld__read_tensors(result);
   if (!wrong) return VOXELD_OK;
@@ -497,10 +512,9 @@ static enum voxeld_status voxeld__call(struct voxeld_client *client, const char 
   curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
   curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
   for (int attempts = 1;; attempts++) {
-    CURLcode code;
-    enum voxeld_status status = voxeld__attempt(client, result, until, &code);
+    enum voxeld_status status = voxeld__attempt(client, result, until);
     result->attempts = attempts;
-    if (!voxeld__is_temporary(status, &result->problem, code) || attempts > client->retries) return status;
+    if (!result->temporary || attempts > client->retries) return status;
     double next = voxeld__now() + voxeld__pause(client, result);
     if (next >= until) return status;
     if (!voxeld__sleep(client, next)) return voxeld__fail(result, VOXELD_STOPPED, "stopped");

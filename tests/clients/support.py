@@ -40,6 +40,20 @@ def problem(status, headers=None, **fields):
     return answer(status, {"Content-Type": "application/problem+json", **(headers or {})}, body.encode())
 
 
+# What a Retry-After means, in seconds from the answer's DATE; None: nothing.
+RETRY_AFTER = {
+    "0": 0,
+    "3": 3,
+    "Sat, 21 Nov 2026 12:00:09 GMT": 9,
+    "Sat, 21 Nov 1998 12:00:00 GMT": 0,
+    **dict.fromkeys(("soon", "-5", "1.5", "", "99 Nov")),
+}
+# Refusals by whether a client tries again: a balancer's 502 and 504 where they say when.
+PASSING = [problem(429), problem(503), *(answer(status, {"Retry-After": "0"}) for status in (502, 504))]
+LASTING = [problem(status) for status in (400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 500, 502, 504, 302)]
+LASTING.append(answer(502, {"Retry-After": "soon"}))
+
+
 class Talk:
     """One request, as the server sees it."""
 

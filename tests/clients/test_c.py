@@ -14,7 +14,22 @@ import time
 import unittest
 
 import numpy as np
-from support import GRID, PATIENCE, REPOSITORY, Daemon, RudeServer, Talk, answer, problem, url_of, wait_until
+from support import (
+    DATE,
+    GRID,
+    LASTING,
+    PASSING,
+    PATIENCE,
+    REPOSITORY,
+    RETRY_AFTER,
+    Daemon,
+    RudeServer,
+    Talk,
+    answer,
+    problem,
+    url_of,
+    wait_until,
+)
 
 import check
 import oracle
@@ -171,8 +186,21 @@ class Access(CCase):
             lines = self.calls(url, "-n", "3", "-a", ca, *own, body=rows(50_000))
             self.assertEqual([line["received"] for line in lines], [50_000] * 3)
             self.assertEqual(self.call(url, "-a", ca)["problem"]["kind"], "unauthorized")
-            unknown = self.call(url)
-            self.assertEqual((unknown["status"], unknown["attempts"]), ("NO_ANSWER", 1))
+            good = ("-a", ca)
+            for wrong in (
+                (),  # nobody knows this authority
+                ("-a", "/nowhere"),
+                ("-a", "/dev/null"),
+                (*good, "-c", "/nowhere"),
+                (*good, "-c", authority.path("robot.pem"), "-k", "/nowhere"),
+                (*good, "-c", authority.path("robot.pem"), "-k", authority.path("server.key")),
+            ):
+                line = self.call(url, *wrong)
+                self.assertEqual((line["status"], line["attempts"]), ("FAILED", 1), wrong)
+            live = [SENSOR, "-u", url, "-r", "1000", "-a", "/nowhere", "/dev/null", "/dev/null"]
+            done = subprocess.run(live, capture_output=True, text=True, timeout=PATIENCE)
+            self.assertEqual((done.returncode, done.stdout), (1, "0 scans sent, 0 dropped\n"))
+            self.assertIn("/nowhere", done.stderr)
 
 
 class Rude(CCase):
@@ -197,11 +225,17 @@ class Rude(CCase):
         self.assertEqual((line["problem"]["retry_after"], line["attempts"], len(server.heads)), (3600, 1, 1))
 
     def test_only_what_may_do_better_is_tried_again(self):
-        for status in (400, 401, 413, 422, 500, 502, 504, 302):
-            server, url = self.talk(problem(status))
-            self.assertEqual((self.call(url)["problem"]["status"], len(server.heads)), (status, 1))
-        server, url = self.talk(answer(502, {"Retry-After": "1"}), SOUND)
-        self.assertEqual((self.call(url, "-b", "0.01")["status"], len(server.heads)), ("OK", 2))
+        for act in LASTING:
+            server, url = self.talk(act, SOUND)
+            self.assertEqual((self.call(url)["status"], len(server.heads)), ("REFUSED", 1), act)
+        for act in PASSING:
+            server, url = self.talk(act, SOUND)
+            self.assertEqual((self.call(url, "-b", "0.01")["status"], len(server.heads)), ("OK", 2), act)
+
+    def test_retry_after_by_the_clock_of_the_server(self):
+        for text, seconds in RETRY_AFTER.items():
+            _, url = self.talk(problem(503, {"Retry-After": text, "Date": DATE}))
+            self.assertEqual(self.call(url, "-r", "0")["problem"]["retry_after"], seconds or 0, text)
 
     def test_truncated_answers(self):
         def cut(talk):
@@ -298,6 +332,9 @@ class Sensor(CCase):
         output, errors = process.communicate(data, timeout=PATIENCE)
         return process.returncode, output.decode().splitlines(), errors.decode()
 
+    def frames(self, number):
+        return b"".join(struct.pack("<I", len(body)) + body for body in (rows(100 + n) for n in range(number)))
+
     def scans(self, number):
         paths = [self.folder / f"scan{n}.bin" for n in range(number)]
         for n, path in enumerate(paths):
@@ -314,18 +351,36 @@ class Sensor(CCase):
             )
 
     def test_frames_from_the_standard_input(self):
-        frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(20)))
+        frames = b"".join(struct.pack("<I", len(body)) + body for body in (rows(10), b"", rows(200_000)))
         with Daemon() as daemon:
             status, lines, _ = self.end(self.start(url_of(daemon), "-r", "1"), frames)
             self.assertEqual((status, len(lines), lines[-1]), (0, 4, "3 scans sent, 0 dropped"))
+            self.assertIn(" 200000 points", lines[2])
             status, lines, errors = self.end(self.start(url_of(daemon)), frames[:-1])
             self.assertEqual((status, lines[-1]), (1, "2 scans sent, 0 dropped"))
-            self.assertIn("cut", errors)
+            self.assertIn("frame 3: the frame is cut", errors)
+            status, lines, errors = self.end(self.start(url_of(daemon)), frames[:2])
+            self.assertEqual((status, lines[-1]), (1, "0 scans sent, 0 dropped"))
+            self.assertIn("frame 1: the frame is cut", errors)
 
     def test_a_live_sensor_drops_what_finds_no_room(self):
-        with RudeServer(SOUND, problem(503, {"Retry-After": "3600"}), SOUND) as server:
-            status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *self.scans(5)))
-            self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
+        later = {"Retry-After": "3600"}
+        for refusal, scans, frames in (
+            (problem(503, later), self.scans(5), b""),
+            (answer(502, later), (), self.frames(5)),
+        ):
+            with RudeServer(SOUND, refusal, SOUND) as server:
+                status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *scans), frames)
+                self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
+
+    def test_a_live_sensor_goes_on_after_what_nobody_answers(self):
+        def vanish(talk):
+            return True
+
+        for rate, scans, frames in (("5", self.scans(3), b""), ("1", (), self.frames(3))):
+            with RudeServer(vanish, SOUND) as server:
+                status, lines, _ = self.end(self.start(url_of(server), "-r", rate, *scans), frames)
+                self.assertEqual((status, lines[-1]), (0, "2 scans sent, 1 dropped"), lines)
 
     def test_a_live_sensor_drops_what_is_late(self):
         def slow(talk):
@@ -337,6 +392,36 @@ class Sensor(CCase):
             status, lines, _ = self.end(self.start(url_of(server), "-r", "1000", *self.scans(3)))
             self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 2 dropped", 1))
             self.assertRegex(lines[1], "dropped, late$")
+
+    def test_a_live_sensor_drops_frames_that_waited_for_the_service_and_then_goes_on(self):
+        def slow(talk):
+            talk.read_body()
+            time.sleep(0.5)  # five frames' time
+            talk.socket.sendall(SOUND)
+
+        with RudeServer(slow, SOUND) as server:
+            sensor = self.start(url_of(server), "-r", "10")
+            sensor.stdin.write(self.frames(3))
+            sensor.stdin.flush()
+            self.assertRegex(sensor.stdout.readline(), rb"^frame 1: .* ms\n$")
+            self.assertEqual(sensor.stdout.readline(), b"frame 2: dropped, late\n")
+            self.assertEqual(sensor.stdout.readline(), b"frame 3: dropped, late\n")
+
+            def send():
+                time.sleep(0.3)  # a pause of the source, three frames' time
+                sensor.stdin.write(self.frames(1))
+                sensor.stdin.flush()
+                return sensor.stdout.readline()
+
+            for _ in range(3):
+                wait_until(lambda: send().endswith(b" ms\n"), "a frame that is sent")
+            self.assertEqual(self.end(sensor)[0], 0)
+
+    def test_rates_that_are_none(self):
+        for rate in ("abc", "", "10x", "0", "-1", "nan", "inf", "1e999", "1e-320"):
+            status, lines, errors = self.end(self.start("http://127.0.0.1:1", "-r", rate, "/dev/null"))
+            self.assertEqual((status, lines), (2, []), rate)
+            self.assertIn("HZ is above 0", errors)
 
     def test_a_refusal_for_good_ends_it(self):
         with RudeServer(SOUND, problem(422, detail="too much")) as server:

@@ -74,10 +74,9 @@ class Examples(unittest.TestCase):
         self.assertRegex(self.run_here("./example"), r"^1 voxels of 4 values at 0x[0-9a-f]+[048c]0\n$")
         line = command("build/bin/sensor ")
         self.assertIn(ADDRESS, line)
-        output = self.run_here("sh", "-c", line.replace(ADDRESS, url_of(self.daemon)))
-        self.assertRegex(
-            output.splitlines()[-1], r"^(3 scans sent, 0|2 scans sent, 1|1 scans sent, 2) dropped$"
-        )  # if slow
+        self.assertIn(" -r 10 ", line)  # at which a slow machine may drop one
+        output = self.run_here("sh", "-c", line.replace(ADDRESS, url_of(self.daemon)).replace(" -r 10 ", " -r 1 "))
+        self.assertEqual(output.splitlines()[-1], "3 scans sent, 0 dropped")
 
     def test_the_package_lies_where_pip_is_sent(self):
         self.assertTrue((REPOSITORY / command("pip install ").split()[2] / "pyproject.toml").exists())

@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from support import DATE, RudeServer, Talk, answer, problem, status_document, url_of
+from support import DATE, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, status_document, url_of
 
 import voxeld
 from voxeld import connection as connections
@@ -112,16 +112,10 @@ class Retries(RudeCase):
         self.assertEqual(len(set(self.pauses)), 20)
         self.assertLessEqual(max(self.pauses), 10)
 
-    def test_retry_after_as_a_date(self):
-        after = "Sat, 21 Nov 2026 12:00:09 GMT"  # by the server's clock, whatever ours says
-        _, client = self.talk(problem(503, {"Retry-After": after, "Date": DATE}), retries=0)
-        self.assertEqual(self.refused(client).retry_after, 9)
-        for text in ("Sat, 21 Nov 1998 12:00:00 GMT", "0"):
+    def test_retry_after_by_the_clock_of_the_server(self):
+        for text, seconds in RETRY_AFTER.items():
             _, client = self.talk(problem(503, {"Retry-After": text, "Date": DATE}), retries=0)
-            self.assertEqual(self.refused(client).retry_after, 0, text)
-        for text in ("soon", "-5", "1.5", "", "99 Nov"):
-            _, client = self.talk(problem(503, {"Retry-After": text, "Date": DATE}), retries=0)
-            self.assertIsNone(self.refused(client).retry_after, text)
+            self.assertEqual(self.refused(client).retry_after, seconds, text)
 
     def test_no_more_than_retries(self):
         server, client = self.talk(problem(503, type="urn:voxeld:problem:queue-full"), retries=3)
@@ -134,14 +128,14 @@ class Retries(RudeCase):
         self.assertEqual((len(server.heads), self.pauses), (1, []))
 
     def test_only_of_what_may_do_better(self):
-        for status in (400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 500, 502, 504, 302):
-            server, client = self.talk(problem(status))
-            self.assertEqual(self.refused(client).status, status)
-            self.assertEqual(len(server.heads), 1, status)
-        for status in (502, 504):  # a balancer's
-            server, client = self.talk(answer(status, {"Retry-After": "1"}), status_document())
+        for act in LASTING:
+            server, client = self.talk(act, status_document())
+            self.refused(client)
+            self.assertEqual(len(server.heads), 1, act)
+        for act in PASSING:
+            server, client = self.talk(act, status_document())
             client.status()
-            self.assertEqual(len(server.heads), 2, status)
+            self.assertEqual(len(server.heads), 2, act)
 
     def test_after_broken_connections(self):
         for act in (vanish, Talk.reset, cut(1), cut(1000), *map(cut, range(len(WHOLE) - 60, len(WHOLE), 7))):
@@ -173,6 +167,19 @@ class Retries(RudeCase):
             self.assertFalse(client.ready())
         self.assertIsInstance(error.__cause__, ConnectionRefusedError)
         self.assertEqual((error.attempts, sleep.call_count), (3, 2))
+
+
+    def test_every_error_counts_them(self):
+        damaged = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["overlap"])
+        for kind, act in (
+            (voxeld.Problem, problem(400)),
+            (voxeld.TransportError, vanish),
+            (voxeld.BadAnswer, b"SSH-2.0-OpenSSH_9.2\r\n\r\n"),
+            (voxeld.BadAnswer, damaged),
+        ):
+            for ask in (lambda client: client.voxelize(b""), voxeld.Client.status):
+                _, client = self.talk(problem(503), problem(503), act, retries=2)
+                self.assertEqual(self.refused(client, kind, ask).attempts, 3, act)
 
 
 class KeptConnections(RudeCase):

@@ -6,7 +6,7 @@ import json
 import ssl
 import urllib.parse
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union
 
 from . import tensors
 from .connection import Answer, Endpoint, Request
@@ -18,6 +18,7 @@ from .version import VERSION
 
 TENSORS = "application/vnd.safetensors"
 JSON = "application/json"
+T = TypeVar("T")
 
 
 class Client:
@@ -121,7 +122,7 @@ class Client:
 
     def metrics(self) -> str:
         """The metrics, in Prometheus' text format."""
-        return self._get("/metrics").body.tobytes().decode("utf-8")
+        return self._get("/metrics", lambda answer: answer.body.tobytes().decode("utf-8"))
 
     def healthy(self) -> bool:
         """Whether the service lives. One attempt."""
@@ -165,22 +166,17 @@ class Client:
         sent = {name: value for name, value in headers.items() if value is not None}
         query = urllib.parse.urlencode({name: _text(value) for name, value in {**given, **told}.items()}, safe=",")
         request = Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
-        answer = self._transport.ask(request)
-        if metadata_only:
-            return Result({}, _json(answer))
-        _expect(answer, TENSORS)
-        return Result(*tensors.parse(answer.body))
+        return self._transport.ask(request, _metadata if metadata_only else _tensors)
 
-    def _get(self, path: str, retries: Optional[int] = None) -> Answer:
-        return self._transport.ask(Request("GET", path, self._headers), retries)
+    def _get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
+        return self._transport.ask(Request("GET", path, self._headers), read, retries)
 
     def _document(self, path: str) -> Dict[str, Any]:
-        return _json(self._get(path))
+        return self._get(path, _json)
 
     def _probe(self, path: str) -> bool:
         try:
-            self._get(path, retries=0)
-            return True
+            return self._get(path, lambda answer: True, retries=0)
         except (Problem, TransportError) as failure:
             if failure.temporary:
                 return False
@@ -194,6 +190,15 @@ def _text(value: Any) -> str:
     if hasattr(value, "tolist"):  # numpy's arrays and scalars
         value = value.tolist()
     return ",".join(_text(item) for item in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _tensors(answer: Answer) -> Result:
+    _expect(answer, TENSORS)
+    return Result(*tensors.parse(answer.body))
+
+
+def _metadata(answer: Answer) -> Result:
+    return Result({}, _json(answer))
 
 
 def _expect(answer: Answer, kind: str) -> None:

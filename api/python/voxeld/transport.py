@@ -13,12 +13,13 @@ import random
 import ssl
 import threading
 import time
-from typing import List, Optional
+from typing import Callable, List, Optional, TypeVar
 
 from .connection import Answer, Connection, Endpoint, Request
 from .errors import Error, Problem, TransportError
 
 LONGEST_BACKOFF = 10.0  # seconds
+T = TypeVar("T")
 
 
 class Pool:
@@ -74,8 +75,8 @@ class Transport:
         self._timeout, self._deadline, self._retries, self._backoff = timeout, deadline, retries, backoff
         self._pool = Pool(idle_connections)
 
-    def ask(self, request: Request, retries: Optional[int] = None) -> Answer:
-        """The 2xx answer. Raises the last attempt's Error otherwise."""
+    def ask(self, request: Request, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
+        """What `read` makes of the 2xx answer. Raises the last attempt's Error otherwise, which may be that of `read`."""
         most = self._retries if retries is None else retries
         until = time.monotonic() + self._deadline
         for attempt in itertools.count(1):
@@ -83,8 +84,10 @@ class Transport:
             try:
                 answer = self._attempt(request, until)
                 if 200 <= answer.status < 300:
-                    return answer
+                    return read(answer)
                 failure = Problem.of(answer.status, answer.reason, answer.headers, answer.body.tobytes())
+            except Error as reason:
+                failure = reason
             except OSError as reason:
                 failure = TransportError.of(reason)
             failure.attempts = attempt
