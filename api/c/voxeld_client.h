@@ -41,13 +41,14 @@ enum voxeld_status {
 };
 
 struct voxeld_options {
-  const char *url;          // http://HOST:PORT, https://HOST:PORT, with a path to go before all paths; or unix:PATH
+  const char
+      *url;  // http://HOST:PORT, https://HOST:PORT, with a path to go before all paths; or unix:PATH. No password in it
   const char *token;        // shown as Authorization: Bearer; or NULL
   const char *ca_file;      // PEM file of the authorities to trust; NULL: the system's
   const char *certificate;  // PEM files of the client's certificate and its key; or NULL
   const char *key;
-  double timeout_s;   // for connecting, and without a byte to come or go; whole seconds
-  double deadline_s;  // for a call with all its attempts and pauses
+  double timeout_s;   // for connecting, and without a byte to come or go; whole seconds, up to a million
+  double deadline_s;  // for a call with all its attempts and pauses; up to a million
   int retries;        // further attempts after 429, 503, 502 and 504 with Retry-After, and broken connections
   double backoff_s;   // before the second attempt; doubled for each further one up to 10, less up to half at random
   size_t max_answer_bytes;            // larger answers are not taken
@@ -459,8 +460,8 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
     case CURLE_SSL_CIPHER:
     case CURLE_PEER_FAILED_VERIFICATION: return voxeld__fail(result, VOXELD_FAILED, "%s", reason);
     case CURLE_WRITE_ERROR:
-      if (client->no_memory) return voxeld__fail(result, VOXELD_FAILED, "out of memory");  // fallthrough
     case CURLE_FILESIZE_EXCEEDED:
+      if (client->no_memory) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
       return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer has more than %zu bytes", client->max_answer_bytes);
     case CURLE_UNSUPPORTED_PROTOCOL:  // an answer as of HTTP/0.9
     case CURLE_WEIRD_SERVER_REPLY: return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", reason);
@@ -491,6 +492,15 @@ static bool voxeld__sleep(const struct voxeld_client *client, double until) {
   return !voxeld__stopped(client);
 }
 
+// What libcurl would overlook, or take for something else.
+static const char *voxeld__misuse(const char *query, const void *rows, size_t bytes) {
+  if (bytes && !rows) return "there are no rows";
+  for (const char *c = query; *c; c++) {
+    if (*c <= ' ' || *c > '~' || *c == '#') return "the query has a character that must be percent-encoded";
+  }
+  return NULL;
+}
+
 static bool voxeld__make_url(struct voxeld_client *client, const char *path, const char *query) {
   size_t room = strlen(client->base) + strlen(path) + strlen(query) + 2;
   if (room > client->url_room) {
@@ -508,7 +518,10 @@ static enum voxeld_status voxeld__call(struct voxeld_client *client, const char 
   double until = voxeld__now() + client->deadline_s;
   client->result = result;
   voxeld__forget(result);
-  if (!voxeld__make_url(client, path, query)) return voxeld__fail(result, VOXELD_FAILED, "out of memory");
+  const char *misuse = voxeld__misuse(query, rows, bytes);
+  if (misuse) return voxeld__fail(result, VOXELD_FAILED, "%s", misuse);
+  if (!voxeld__make_url(client, path, query))
+    return voxeld__fail(result, VOXELD_FAILED, "no memory for the query, or it is too long");
   curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
   curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
   for (int attempts = 1;; attempts++) {
@@ -565,9 +578,17 @@ static bool voxeld__add_token(struct voxeld_client *client, const char *token) {
   return added;
 }
 
+// http or https with a host, without a user, a query or a fragment.
+static bool voxeld__is_address(const char *url) {
+  const char *host = strstr(url, "://");
+  bool known = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
+  if (!known || !host[3] || strchr("/:", host[3])) return false;
+  return !host[3 + strcspn(host + 3, "?# @")];
+}
+
 static bool voxeld__set_url(struct voxeld_client *client, const char *url) {
   bool local = strncmp(url, "unix:", 5) == 0;
-  if (!local && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) return false;
+  if (local ? !url[5] : !voxeld__is_address(url)) return false;
   if (local && curl_easy_setopt(client->curl, CURLOPT_UNIX_SOCKET_PATH, url + 5) != CURLE_OK) return false;
   const char *base = local ? "http://localhost" : url;
   size_t length = strlen(base);
@@ -577,6 +598,13 @@ static bool voxeld__set_url(struct voxeld_client *client, const char *url) {
   memcpy(client->base, base, length);
   client->base[length] = 0;
   return true;
+}
+
+static bool voxeld__are_sound(const struct voxeld_options *options) {
+  const double most = 1e6;
+  return options->url && options->timeout_s > 0 && options->timeout_s <= most && options->deadline_s > 0 &&
+         options->deadline_s <= most && options->backoff_s >= 0 && options->backoff_s <= most &&
+         options->retries >= 0 && options->max_answer_bytes > 0;
 }
 
 // What is the same in all calls.
@@ -617,7 +645,7 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
 }
 
 struct voxeld_client *voxeld_open(const struct voxeld_options *options) {
-  if (!options->url || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return NULL;
+  if (!voxeld__are_sound(options) || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) return NULL;
   struct voxeld_client *client = (struct voxeld_client *)calloc(1, sizeof *client);
   if (client) client->curl = curl_easy_init();
   if (client) client->connections = curl_multi_init();

@@ -144,9 +144,14 @@ class Calls(CCase):
         self.assertEqual([line["problem"]["kind"] for line in lines], ["body-too-large"] * 3)
 
     def test_queries_that_are_none(self):
-        for query in ("a b", "a\r\nX-Y: z", "a\x7fb"):
+        for query in ("a b", "a\r\nX-Y: z", "a\x7fb", QUERY + "#&max_voxels=0"):
             line = self.call(self.url, query=query)
-            self.assertIn((line["status"], line["problem"]["status"]), (("FAILED", 0), ("REFUSED", 400)), query)
+            self.assertEqual((line["status"], line["attempts"]), ("FAILED", 0), query)
+            self.assertIn("percent-encoded", line["error"])
+
+    def test_rows_that_are_none(self):
+        line = self.call(self.url, "-N", body=rows(10))
+        self.assertEqual((line["status"], line["attempts"], line["error"]), ("FAILED", 0, "there are no rows"))
 
     def test_proxies_of_the_environment_are_not_asked(self):
         self.assertEqual(
@@ -172,7 +177,11 @@ class Access(CCase):
             self.assertEqual(refused["problem"]["kind"], "invalid-token")
 
     def test_what_cannot_be_opened(self):
-        for options in (["-u", "ftp://host"], ["-u", "localhost:80"], ["-u", "http://host", "-T", "a\r\nb"]):
+        urls = ["ftp://host", "localhost:80", "http://", "http:///path", "http://:80", "https://user:word@host", "unix:"]
+        urls += ["http://host?a", "http://host#a"]
+        host = ["-u", "http://host"]
+        none = ([*host, "-t", "0"], [*host, "-d", "nan"], [*host, "-d", "1e300"], [*host, "-r", "-1"], [*host, "-m", "0"])
+        for options in (*(["-u", url] for url in urls), [*host, "-T", "a\r\nb"], *none):
             self.assertEqual(subprocess.run([CLIENT, *options], stdin=subprocess.DEVNULL).returncode, 3, options)
 
     @unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
