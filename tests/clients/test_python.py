@@ -134,6 +134,10 @@ class Points(DaemonCase):
             "bytearray": bytearray(points.tobytes()),
             "array.array": array.array("f", points.reshape(-1)),
             "memoryview": memoryview(points),
+            "memoryview, big-endian": memoryview(points.astype(">f4")),
+            "memoryview, every second column": memoryview(wide[:, :4]),
+            "memoryview, one axis, big-endian": memoryview(points.astype(">f4").reshape(-1)),
+            "memoryview of bytes": memoryview(points.tobytes()).cast("c"),
             "[1, N, C]": points[None],
             "a list": [points],
             "a tuple of exporters": (type("A", (Tensor,), {})("__array__"),),
@@ -159,6 +163,12 @@ class Points(DaemonCase):
         result = self.client.voxelize(random_points(100).astype(np.float16), **GRID)
         self.assertEqual(result.metadata["parameters"]["dtype"], "float16")
 
+    def test_buffers_of_numbers_tell_their_type(self):
+        points = random_points(100).astype(np.float16)
+        for form in (memoryview(points), memoryview(points.reshape(-1)), memoryview(points[None])):
+            metadata = self.client.voxelize(form, **GRID).metadata
+            self.assertEqual((metadata["parameters"]["dtype"], metadata["points"]["received"]), ("float16", 100))
+
     def test_points_split_by_point_counts(self):
         result = self.client.voxelize(random_points(100), point_counts=[60, 40], **GRID)
         self.assertEqual(result.metadata["batch"]["points"], [60, 40])
@@ -175,7 +185,14 @@ class Points(DaemonCase):
             "unlike columns": (ValueError, [points, points[:, :3]], {}),
             "unlike types": (ValueError, [points, points.astype(np.float16)], {}),
             "rows as numbers": (TypeError, [[1.0, 2.0, 3.0, 4.0]], {}),
-            "not contiguous": (TypeError, memoryview(points)[::2], {}),
+            "not contiguous": (TypeError, memoryview(points.tobytes())[::2], {}),
+            "masked": (TypeError, np.ma.masked_array(points, points > 0), {}),
+            "a masked batch": (TypeError, np.ma.masked_array(points[None], points[None] > 0), {}),
+            "masked in a list": (TypeError, [np.ma.masked_array(points, points > 0)], {}),
+            "array.array of float64": (TypeError, array.array("d", points.reshape(-1)), {}),
+            "memoryview of float64": (TypeError, memoryview(points.astype(float)), {}),
+            "memoryview of int32": (TypeError, memoryview(points.astype(np.int32)), {}),
+            "type of a buffer said twice": (ValueError, array.array("f", points.reshape(-1)), {"dtype": "float16"}),
             "columns said twice": (ValueError, points, {"num_features": 4}),
             "counts said twice": (ValueError, [points], {"point_counts": [10]}),
             "a bool": (TypeError, points, {"fps": True}),

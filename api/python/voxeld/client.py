@@ -79,7 +79,8 @@ class Client:
 
         points: an array [N, C] of float32 or float16, from which num_features and dtype are taken; or a list of such
         arrays, or one [B, N, C], a batch, from which point_counts is taken too; or bytes, rows as the service takes
-        them, described by the parameters. Arrays are numpy's, or have __array__ or __dlpack__ and CPU memory.
+        them, described by the parameters. Arrays are numpy's, or have __array__ or __dlpack__ and CPU memory, or are
+        buffers of such numbers.
 
         parameters: those of POST /v1/voxelize, such as voxel_size=(0.05, 0.05, 0.1) or outputs=["voxels"]; None leaves
         one out. With metadata_only no tensors are made. request_id and traceparent appear in the service's log.

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Protocol, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
+BYTES = ("B", "b", "c")  # the formats of buffers that hold no numbers but rows as they are sent
 DESCRIBED = ("num_features", "dtype", "point_counts")  # the parameters that arrays tell by themselves
 
 
@@ -32,17 +33,26 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
     """
     if isinstance(points, (list, tuple)):
         return _batch([_array(cloud) for cloud in points], given)
-    if _is_array(points):
-        array = _array(points)
-        return _batch(list(array), given) if array.ndim == 3 else _cloud(array, given)
+    if not _is_array(points):
+        rows = _buffer(points)
+        if rows.format in BYTES:
+            return [rows.cast("B")] if rows.nbytes else [], {}
+        points = np.asarray(rows)
+        if points.ndim == 1:  # as array.array is; the caller says num_features
+            _refuse(given, "dtype")
+            return [_floats(points)], {"dtype": points.dtype.name}
+    array = _array(points)
+    return _batch(list(array), given) if array.ndim == 3 else _cloud(array, given)
+
+
+def _buffer(points: Any) -> memoryview:
     try:
-        rows = memoryview(points)  # type: ignore[arg-type]
+        return memoryview(points)
     except TypeError:
         raise TypeError(
             f"points are {type(points).__name__}; expected arrays or bytes. A file is read by "
             'numpy.fromfile(path, "<f4").reshape(-1, 4)'
         ) from None
-    return [rows.cast("B")] if rows.nbytes else [], {}
 
 
 def _cloud(array: NDArray[Any], given: Parameters) -> Tuple[List[memoryview], Parameters]:
@@ -67,11 +77,14 @@ def _rows(array: NDArray[Any]) -> Tuple[memoryview, Parameters]:
     """The bytes of one cloud, and its columns and type."""
     if array.ndim != 2:
         raise ValueError(f"a cloud has the shape {array.shape}; expected [N, C]")
+    return _floats(array), {"num_features": array.shape[1], "dtype": array.dtype.name}
+
+
+def _floats(array: NDArray[Any]) -> memoryview:
     if array.dtype.kind != "f" or array.dtype.itemsize not in (2, 4):
         raise TypeError(f"points are {array.dtype}; expected float32 or float16: points.astype(numpy.float32)")
     rows = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    told = {"num_features": array.shape[1], "dtype": array.dtype.name}
-    return rows.reshape(-1).view(np.uint8).data, told
+    return rows.reshape(-1).view(np.uint8).data
 
 
 def _is_array(points: Any) -> bool:
@@ -81,7 +94,10 @@ def _is_array(points: Any) -> bool:
 def _array(points: Any) -> NDArray[Any]:
     if not _is_array(points):
         raise TypeError(f"a cloud is {type(points).__name__}; expected an array of the shape [N, C]")
-    return np.asarray(points) if hasattr(points, "__array__") else np.from_dlpack(points)
+    array = np.asanyarray(points) if hasattr(points, "__array__") else np.from_dlpack(points)
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError("points are a masked array, whose mask would be lost: numpy.ma.compress_rows(points), or points.data")
+    return np.asarray(array)
 
 
 def _refuse(given: Parameters, *names: str) -> None:
