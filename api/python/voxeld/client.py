@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 import urllib.parse
 from types import TracebackType
@@ -60,7 +61,7 @@ class Client:
         self._url = url
         self._headers = {"User-Agent": f"voxeld-python/{VERSION}"}
         if token is not None:
-            self._headers["Authorization"] = f"Bearer {token}"
+            self._headers["Authorization"] = f"Bearer {_sound(token)}"
         self._transport = Transport(Endpoint.parse(url, tls), timeout, deadline, retries, backoff, idle_connections)
 
     # --- computing ---
@@ -182,6 +183,14 @@ class Client:
             if failure.temporary:
                 return False
             raise
+
+
+def _sound(token: str) -> str:
+    if not isinstance(token, str):
+        raise TypeError(f"the token is {type(token).__name__}; expected str")
+    if not re.fullmatch(r"[\x21-\x7e]+", token):  # the text shows nothing of it
+        raise ValueError("the token is empty, or holds something else than printable ASCII without blanks")
+    return token
 
 
 def _text(value: Any) -> str:
