@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pickle
+import resource
 import socket
 import threading
 import unittest
@@ -332,6 +333,24 @@ class Rubbish(RudeCase):
                 server, client = self.talk(act, retries=5)
                 self.refused(client, voxeld.BadAnswer)
                 self.assertEqual(len(server.heads), 1)
+
+    def test_documents_of_another_shape(self):
+        texts = ["{}", '{"presets":null}', '{"presets":{"a":1}}', '{"presets":"abc"}', '{"presets":[{},1]}']
+        cases = [(voxeld.Client.presets, status_document(text)) for text in texts]
+        cases.append((voxeld.Client.metrics, answer(200, {"Content-Type": "text/plain"}, b"up \xff")))
+        cases.append((voxeld.Client.metrics, answer(200, {"Content-Type": "text/html"}, b"<html>")))
+        for ask, act in cases:
+            with self.subTest(act):
+                _, client = self.talk(act)
+                self.refused(client, voxeld.BadAnswer, ask)
+
+    def test_an_answer_larger_than_the_memory(self):
+        _, hard = limits = resource.getrlimit(resource.RLIMIT_AS)
+        for status in (200, 500):
+            _, client = self.talk(answer(status, {"Content-Length": str(60 << 30)}))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_AS, limits)
+            resource.setrlimit(resource.RLIMIT_AS, (16 << 30, hard))
+            self.refused(client, voxeld.BadAnswer)
 
     def test_problems_without_a_sound_document(self):
         cases = {

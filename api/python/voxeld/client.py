@@ -19,6 +19,7 @@ from .version import VERSION
 
 TENSORS = "application/vnd.safetensors"
 JSON = "application/json"
+PLAIN = "text/plain"
 T = TypeVar("T")
 
 
@@ -112,7 +113,7 @@ class Client:
 
     def presets(self) -> List[Dict[str, Any]]:
         """All presets: name, description, parameters."""
-        return list(self._document("/v1/presets")["presets"])
+        return self._get("/v1/presets", _presets)
 
     def preset(self, name: str) -> Dict[str, Any]:
         """One preset; Problem 404 where there is none of this name."""
@@ -124,7 +125,7 @@ class Client:
 
     def metrics(self) -> str:
         """The metrics, in Prometheus' text format."""
-        return self._get("/metrics", lambda answer: answer.body.tobytes().decode("utf-8"))
+        return self._get("/metrics", _plain)
 
     def healthy(self) -> bool:
         """Whether the service lives. One attempt."""
@@ -214,6 +215,21 @@ def _metadata(answer: Answer) -> Result:
 def _expect(answer: Answer, kind: str) -> None:
     if answer.headers.get_content_type() != kind:
         raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kind}")
+
+
+def _plain(answer: Answer) -> str:
+    _expect(answer, PLAIN)
+    try:
+        return answer.body.tobytes().decode("utf-8")
+    except UnicodeDecodeError as reason:
+        raise BadAnswer(f"the answer is no text: {reason}") from None
+
+
+def _presets(answer: Answer) -> List[Dict[str, Any]]:
+    presets = _json(answer).get("presets")
+    if not isinstance(presets, list) or not all(isinstance(preset, dict) for preset in presets):
+        raise BadAnswer("the answer is no list of presets")
+    return presets
 
 
 def _json(answer: Answer) -> Dict[str, Any]:

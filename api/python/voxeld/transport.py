@@ -16,7 +16,7 @@ import time
 from typing import Callable, List, Optional, TypeVar
 
 from .connection import Answer, Connection, Endpoint, Request
-from .errors import Error, Problem, TransportError
+from .errors import BadAnswer, Error, Problem, TransportError
 
 LONGEST_BACKOFF = 10.0  # seconds
 T = TypeVar("T")
@@ -90,6 +90,8 @@ class Transport:
                 failure = reason
             except OSError as reason:
                 failure = TransportError.of(reason)
+            except MemoryError:
+                failure = BadAnswer("there is no memory for so large an answer")
             failure.attempts = attempt
             pause = self._pause(attempt, failure)
             if not failure.temporary or attempt > most or time.monotonic() + pause >= until:
