@@ -46,6 +46,7 @@ def entry(shape, first, last, dtype="F32"):
 
 
 META = {"__metadata__": {"voxeld": '{"request_id":"r"}'}}
+HUGE = json.dumps({**META, "a": entry(["SIZES"], 0, 0)}).replace('"SIZES"', ",".join(["7" * 4000] * 4000)).encode()
 EIGHT = {"a": entry([2], 0, 8)}
 # Answers that break one rule of the format each; the last breaks none.
 DAMAGED = {
@@ -67,6 +68,10 @@ DAMAGED = {
     "negative shape": safetensors({**META, "a": entry([-2], 0, 8)}, bytes(8)),
     "boolean shape": safetensors({**META, "a": entry([True, 2], 0, 8)}, bytes(8)),
     "huge shape": safetensors({**META, "a": entry([0, 1 << 70], 0, 0)}),
+    "large shape": safetensors({**META, "a": entry([0, 1 << 48], 0, 0)}),
+    "nine axes": safetensors({**META, "a": entry([1] * 9, 0, 4)}, bytes(4)),
+    "huge sizes": safetensors(HUGE),
+    "a header of 16 MiB": safetensors({"__metadata__": {"voxeld": "{}", "more": "x" * (1 << 24)}}),
     "many axes": safetensors({**META, "a": entry([1] * 100, 0, 4)}, bytes(4)),
     "three offsets": safetensors({**META, "a": {**entry([2], 0, 8), "data_offsets": [0, 8, 8]}}, bytes(8)),
     "end before start": safetensors({**META, "a": entry([2], 8, 0)}, bytes(8)),

@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from .errors import BadAnswer
 
 ALIGNMENT = 64
-LONGEST_HEADER = 100_000_000  # the format's own limit
+LONGEST_HEADER = 1 << 24  # bytes: voxeld's largest batch needs a hundredth
+MOST_DIGITS = 20  # of a whole number, as 2^64 has; arithmetic with many long ones takes minutes
+MOST_AXES = 8
+LARGEST_SIZE = 1 << 48
+LONGEST_REASON = 300  # characters, which may be the service's own
 PADDING = "_padding_"  # fillers between tensors: the format forbids holes
 DTYPES = {
     "F32": np.dtype("<f4"),
@@ -38,7 +42,7 @@ def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, A
     try:
         return _parse(file)
     except (ValueError, OverflowError, RecursionError) as reason:
-        raise BadAnswer(f"the answer is no sound safetensors file: {reason}") from None
+        raise BadAnswer(f"the answer is no sound safetensors file: {str(reason)[:LONGEST_REASON]}") from None
 
 
 def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
@@ -69,6 +73,7 @@ def _entries(header: Dict[str, Any]) -> List[Tuple[str, Tuple[np.dtype[Any], Lis
     for name, entry in header.items():
         sound = isinstance(entry, dict) and set(entry) == {"dtype", "shape", "data_offsets"}
         _require(sound and _sizes(entry["shape"]) and _sizes(entry["data_offsets"]), f"{name} is described by {entry}")
+        _require(len(entry["shape"]) <= MOST_AXES, f"{name} has {len(entry['shape'])} axes")
         _require(len(entry["data_offsets"]) == 2, f"{name} has the offsets {entry['data_offsets']}")
         dtype = DTYPES.get(entry["dtype"]) if isinstance(entry["dtype"], str) else None
         if dtype is None:
@@ -78,14 +83,19 @@ def _entries(header: Dict[str, Any]) -> List[Tuple[str, Tuple[np.dtype[Any], Lis
 
 
 def _sizes(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+    return isinstance(values, list) and all(type(value) is int and 0 <= value < LARGEST_SIZE for value in values)
 
 
 def _object(text: Any, what: str) -> Dict[str, Any]:
-    value = json.loads(text, object_pairs_hook=_unique)
+    value = json.loads(text, object_pairs_hook=_unique, parse_int=_integer)
     _require(isinstance(value, dict), f"{what} is no JSON object")
     assert isinstance(value, dict)
     return value
+
+
+def _integer(digits: str) -> int:
+    _require(len(digits) <= MOST_DIGITS, f"a number has {len(digits)} digits")
+    return int(digits)
 
 
 def _unique(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
