@@ -435,11 +435,25 @@ class Access(unittest.TestCase):
                 client.status()
 
     def test_addresses_that_are_none(self):
-        for url in ("localhost:8080", "ftp://host", "http://", "http://u:p@host", "http://host/?a=b", "http://host:x"):
+        no_urls = ("localhost:8080", "ftp://host", "http://", "http://u:p@host", "http://host/?a=b")
+        for url in (*no_urls, "http://host:x", "http://host:0"):
             with self.subTest(url), self.assertRaises(ValueError):
                 voxeld.Client(url)
         with self.assertRaises(ValueError):
             voxeld.Client("http://host", tls=ssl.create_default_context())
+
+    def test_numbers_that_are_none(self):
+        endless, none = float("inf"), float("nan")
+        for name, values in {
+            "timeout": (None, endless, none, 0, -1, "60", 1e7),
+            "deadline": (None, endless, none, 0, -1, "60", 1e7),
+            "retries": (None, -1, "5"),
+            "backoff": (None, -0.1, none),
+            "idle_connections": (None, -1),
+        }.items():
+            for value in values:
+                with self.subTest(name, value=value), self.assertRaisesRegex(ValueError, f"^{name} is "):
+                    voxeld.Client(**{name: value})
 
 
 if __name__ == "__main__":

@@ -118,6 +118,11 @@ class Retries(RudeCase):
         self.assertEqual(len(set(self.pauses)), 20)
         self.assertLessEqual(max(self.pauses), 10)
 
+    def test_the_largest_numbers(self):
+        server, client = self.talk(*[answer(503)] * 1100, WHOLE, retries=5000, timeout=1e6, deadline=1e6)
+        client.status()
+        self.assertEqual(len(server.heads), 1101)
+
     def test_retry_after_by_the_clock_of_the_server(self):
         for text, seconds in RETRY_AFTER.items():
             _, client = self.talk(problem(503, {"Retry-After": text, "Date": DATE}), retries=0)

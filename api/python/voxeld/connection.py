@@ -50,7 +50,7 @@ class Endpoint:
             return Endpoint("localhost", url[len(UNIX) :], None)
         parts = urllib.parse.urlsplit(url)
         secure = parts.scheme == "https"
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(f"{url!r} is not http://HOST:PORT, https://HOST:PORT or unix:PATH")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("the URL has more than a host, a port and a path")

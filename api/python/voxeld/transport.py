@@ -13,12 +13,14 @@ import random
 import ssl
 import threading
 import time
+from numbers import Real
 from typing import Callable, List, Optional, TypeVar
 
 from .connection import Answer, Connection, Endpoint, Request
 from .errors import BadAnswer, Error, Problem, TransportError
 
 LONGEST_BACKOFF = 10.0  # seconds
+LONGEST_WAIT = 1_000_000  # seconds: what poll() can be told
 T = TypeVar("T")
 
 
@@ -71,6 +73,12 @@ class Transport:
     def __init__(
         self, endpoint: Endpoint, timeout: float, deadline: float, retries: int, backoff: float, idle_connections: int
     ) -> None:
+        for name, seconds in (("timeout", timeout), ("deadline", deadline)):
+            if not isinstance(seconds, Real) or not 0 < seconds <= LONGEST_WAIT:
+                raise ValueError(f"{name} is {seconds!r}; expected more than 0 and at most {LONGEST_WAIT} seconds")
+        for name, number in (("retries", retries), ("backoff", backoff), ("idle_connections", idle_connections)):
+            if not isinstance(number, Real) or not number >= 0:
+                raise ValueError(f"{name} is {number!r}; expected 0 or more")
         self._endpoint = endpoint
         self._timeout, self._deadline, self._retries, self._backoff = timeout, deadline, retries, backoff
         self._pool = Pool(idle_connections)
@@ -125,5 +133,5 @@ class Transport:
 
     def _pause(self, attempt: int, failure: Error) -> float:
         """Seconds before the next attempt: Retry-After, and on top a random time, about twice that of the time before."""
-        backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** (attempt - 1))
+        backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** min(attempt - 1, 1000))
         return (failure.retry_after or 0.0) + backoff * random.uniform(0.5, 1.0)
