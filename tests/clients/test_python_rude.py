@@ -323,6 +323,38 @@ class Slowness(RudeCase):
         self.assertIsInstance(self.refused(client, voxeld.TransportError).__cause__, TimeoutError)
 
 
+class Probes(RudeCase):
+    ASKED = {voxeld.Client.healthy: ("ok",), voxeld.Client.ready: ("ready", "degraded")}
+
+    def test_true_for_the_services_own_pages_alone(self):
+        plain = {"Content-Type": "text/plain; charset=utf-8"}
+        others = [answer(200, plain, text) for text in (b"", b"fine\n", b"not ready\n", b"\xff")]
+        others += [answer(200, {"Content-Type": "text/html"}, b"ok"), status_document(), answer(204), b"SSH-2.0\r\n\r\n"]
+        others += [problem(503), vanish]
+        for ask, words in self.ASKED.items():
+            for act, expected in (
+                *((answer(200, plain, word.encode() + b"\n"), True) for word in words),
+                *((other, False) for other in others),
+            ):
+                with self.subTest(ask.__name__, act=act):
+                    server, client = self.talk(act)
+                    self.assertIs(ask(client), expected)
+                    self.assertEqual(len(server.heads), 1)
+
+    def test_false_for_an_unknown_host(self):
+        unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        client = self.enterContext(voxeld.Client("http://voxeld.invalid"))
+        with mock.patch("socket.getaddrinfo", side_effect=unknown):
+            for ask in self.ASKED:
+                self.assertFalse(ask(client))
+            self.assertEqual(self.refused(client, voxeld.TransportError).attempts, 1)
+
+    def test_lasting_refusals_are_raised(self):
+        for ask in self.ASKED:
+            _, client = self.talk(problem(404))
+            self.refused(client, ask=ask)
+
+
 class Rubbish(RudeCase):
     def test_what_is_no_answer(self):
         answers = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import ssl
 import urllib.parse
 from types import TracebackType
@@ -128,12 +129,13 @@ class Client:
         return self._get("/metrics", _plain)
 
     def healthy(self) -> bool:
-        """Whether the service lives. One attempt."""
-        return self._probe("/healthz")
+        """Whether the service lives. One attempt, as for ready()."""
+        return self._probe("/healthz", "ok")
 
     def ready(self) -> bool:
-        """Whether it takes requests: False while it starts or stops, or where nobody answers. One attempt."""
-        return self._probe("/readyz")
+        """Whether it takes requests. One attempt; False while it starts or stops, and where nobody or something else
+        answers. Raises the Error that waiting cannot mend: a lasting Problem, or no trust in a certificate."""
+        return self._probe("/readyz", "ready", "degraded")
 
     # --- life ---
 
@@ -177,11 +179,13 @@ class Client:
     def _document(self, path: str) -> Dict[str, Any]:
         return self._get(path, _json)
 
-    def _probe(self, path: str) -> bool:
+    def _probe(self, path: str, *pages: str) -> bool:
         try:
-            return self._get(path, lambda answer: True, retries=0)
+            return self._get(path, _plain, retries=0).strip() in pages
+        except BadAnswer:
+            return False
         except (Problem, TransportError) as failure:
-            if failure.temporary:
+            if failure.temporary or isinstance(failure.__cause__, socket.gaierror):  # a name may come with its service
                 return False
             raise
 
