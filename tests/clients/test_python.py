@@ -436,7 +436,7 @@ class Access(unittest.TestCase):
 
     def test_addresses_that_are_none(self):
         no_urls = ("localhost:8080", "ftp://host", "http://", "http://u:p@host", "http://host/?a=b")
-        for url in (*no_urls, "http://host:x", "http://host:0"):
+        for url in (*no_urls, "http://host:x", "http://host:0", "http://a..b", "http://" + "x" * 70):
             with self.subTest(url), self.assertRaises(ValueError):
                 voxeld.Client(url)
         with self.assertRaises(ValueError):

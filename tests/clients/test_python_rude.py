@@ -386,6 +386,13 @@ class Rubbish(RudeCase):
                 _, client = self.talk(act)
                 self.refused(client, voxeld.BadAnswer, ask)
 
+    def test_metadata_of_another_shape(self):
+        for text in ("{}", '{"request_id":7,"timing_us":[]}', '{"request_id":null,"timing_us":"abc"}'):
+            _, client = self.talk(status_document(text))
+            result = client.voxelize(b"", metadata_only=True)
+            for ask in (lambda result: result.request_id, lambda result: result.timing):
+                self.refused(result, voxeld.BadAnswer, ask)
+
     def test_an_answer_larger_than_the_memory(self):
         _, hard = limits = resource.getrlimit(resource.RLIMIT_AS)
         for status in (200, 500):

@@ -52,6 +52,7 @@ class Endpoint:
         secure = parts.scheme == "https"
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(f"{url!r} is not http://HOST:PORT, https://HOST:PORT or unix:PATH")
+        parts.hostname.encode("idna")  # UnicodeError, which is a ValueError, where it can be no host's name
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("the URL has more than a host, a port and a path")
         if tls is not None and not secure:

@@ -96,7 +96,7 @@ def _array(points: Any) -> NDArray[Any]:
         raise TypeError(f"a cloud is {type(points).__name__}; expected an array of the shape [N, C]")
     array = np.asanyarray(points) if hasattr(points, "__array__") else np.from_dlpack(points)
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("points are a masked array, whose mask would be lost: numpy.ma.compress_rows(points), or points.data")
+        raise TypeError("a masked array's mask would be lost: numpy.ma.compress_rows(points), or points.data")
     return np.asarray(array)
 
 

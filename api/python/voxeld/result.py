@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping
+from typing import Any, Dict, Iterator, Mapping, Type, TypeVar
 
 from numpy.typing import NDArray
+
+from .errors import BadAnswer
+
+T = TypeVar("T")
 
 
 class Result(Mapping[str, "NDArray[Any]"]):
@@ -22,12 +26,18 @@ class Result(Mapping[str, "NDArray[Any]"]):
     @property
     def request_id(self) -> str:
         """As in the service's log."""
-        return str(self.metadata["request_id"])
+        return self._told("request_id", str)
 
     @property
     def timing(self) -> Dict[str, float]:
         """Where the time went in the service, in microseconds: receive, queue, voxelize, ..., total."""
-        return dict(self.metadata["timing_us"])
+        return self._told("timing_us", dict)
+
+    def _told(self, name: str, kind: Type[T]) -> T:
+        value = self.metadata.get(name)
+        if not isinstance(value, kind):
+            raise BadAnswer(f"the metadata have no {name}")
+        return value
 
     def to_torch(self) -> Dict[str, Any]:
         """The tensors as torch tensors on the CPU that share this memory. Needs torch."""
