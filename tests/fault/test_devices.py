@@ -261,7 +261,7 @@ class Starting(unittest.TestCase):
     def test_cuda_without_a_device_names_the_reason(self):
         code, text = self.run_daemon("--backend", "cuda")
         self.assertEqual(code, 2)
-        self.assertRegex(text, r"^voxeld: backend cuda: .*no device")
+        self.assertRegex(text, r"(?m)^voxeld: backend cuda: .*no device")
 
     def test_a_device_that_is_not_there_is_named(self):
         code, text = self.run_daemon("--backend", "cuda", "--devices", "0,7", devices=2)
@@ -290,7 +290,7 @@ class Starting(unittest.TestCase):
         self.assertEqual(daemon.post(VOXELIZE, rows(10)).status, 200)
 
     def test_cuda_without_memory_for_a_lane_is_an_error(self):
-        with self.assertRaisesRegex(RuntimeError, "ended with 2 .*\n.*worker on stand-in 0: lane"):
+        with self.assertRaisesRegex(RuntimeError, "(?s)ended with 2 .*worker on stand-in 0: lane"):
             self.start_without_lanes("cuda")
 
     def test_auto_falls_back_with_one_line(self):
