@@ -145,7 +145,8 @@ extern "C" {
 #endif
 
 #define VOXELD__ALIGNMENT 64
-#define VOXELD__MAX_ENTRIES 64  // tensors and what pads them
+#define VOXELD__MAX_ENTRIES 64         // tensors and what pads them
+#define VOXELD__MAX_HEADER (1u << 24)  // bytes; those of the largest batch are a hundredth
 #define VOXELD__MAX_BACKOFF_S 10.0
 #define VOXELD__URN "urn:voxeld:problem:"
 
@@ -281,7 +282,7 @@ static bool voxeld__read_entry(const char *name, const json_t *described, struct
   if (!bytes) return false;
   for (size_t i = 0; i < tensor->dimensions; i++) {
     uint64_t size;
-    if (!voxeld__size(json_array_get(shape, i), &size) || size > SIZE_MAX) return false;
+    if (!voxeld__size(json_array_get(shape, i), &size) || size >> 48 || size > SIZE_MAX) return false;
     tensor->shape[i] = (size_t)size;
     if (size && bytes > UINT64_MAX / size) return false;
     bytes *= size;
@@ -323,6 +324,7 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
   if (buffer->size < sizeof length) return "it is too short";
   memcpy(&length, buffer->bytes, sizeof length);
   if (length > buffer->size - sizeof length) return "its header is longer than the file";
+  if (length > VOXELD__MAX_HEADER) return "its header is too long";
   const char *text = (const char *)buffer->bytes + sizeof length;
   buffer->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
   if (!json_is_object(buffer->header)) return "its header is no JSON object";
