@@ -88,6 +88,12 @@ void clients_leave(struct clients *clients, struct client *client) {
 
 // ---- shares -----------------------------------------------------------------------------------------------------------
 
+// With the lock held: so much more or, where it is negative, less.
+static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+  client->held[share] += amount;
+  clients->held[share] += amount;
+}
+
 enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {
   enum grant grant = GRANTED;
   pthread_mutex_lock(&clients->lock);
@@ -97,10 +103,7 @@ enum grant client_take(struct clients *clients, struct client *client, enum shar
     grant = OVER_CLIENT_SHARE;
   else if (left < 0 && clients->held[share] > mine)
     grant = OVER_SERVER_LIMIT;
-  if (grant == GRANTED) {
-    client->held[share] += amount;
-    clients->held[share] += amount;
-  }
+  if (grant == GRANTED) hold(clients, client, share, amount);
   pthread_mutex_unlock(&clients->lock);
   return grant;
 }
@@ -108,18 +111,14 @@ enum grant client_take(struct clients *clients, struct client *client, enum shar
 enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   pthread_mutex_lock(&clients->lock);
   bool granted = clients->limits[share] - clients->held[share] - amount >= clients->limits[share] / 8;
-  if (granted) {
-    client->held[share] += amount;
-    clients->held[share] += amount;
-  }
+  if (granted) hold(clients, client, share, amount);
   pthread_mutex_unlock(&clients->lock);
   return granted ? GRANTED : OVER_SERVER_LIMIT;
 }
 
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   pthread_mutex_lock(&clients->lock);
-  client->held[share] -= amount;
-  clients->held[share] -= amount;
+  hold(clients, client, share, -amount);
   end_if_unused(clients, client);
   pthread_mutex_unlock(&clients->lock);
 }

@@ -198,6 +198,14 @@ static void environment_name(const struct option *option, char out[64]) {
   for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
 }
 
+// What a NAME=VALUE says of the option; NULL where it is about something else.
+static const char *variable_value(const struct option *option, const char *entry) {
+  char name[64];
+  environment_name(option, name);
+  size_t length = strlen(name);
+  return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
+}
+
 // `only_config` reads just the path of the file, which must be known before the other sources are laid over it.
 static bool read_environment(struct options *options, char **environment, bool only_config, char *error,
                              size_t error_size) {
@@ -205,23 +213,18 @@ static bool read_environment(struct options *options, char **environment, bool o
     const struct option *option = &options_table[i];
     char name[64];
     environment_name(option, name);
-    size_t length = strlen(name);
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
-    for (char **entry = environment; *entry; entry++)
-      if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=' &&
-          !set_option(options, option, *entry + length + 1, name, error, error_size))
-        return false;
+    for (char **entry = environment; *entry; entry++) {
+      const char *value = variable_value(option, *entry);
+      if (value && !set_option(options, option, value, name, error, error_size)) return false;
+    }
   }
   return true;
 }
 
 static bool is_option_variable(const char *entry) {
-  for (size_t i = 0; i < OPTION_COUNT; i++) {
-    char name[64];
-    environment_name(&options_table[i], name);
-    size_t length = strlen(name);
-    if (strncmp(entry, name, length) == 0 && entry[length] == '=') return true;
-  }
+  for (size_t i = 0; i < OPTION_COUNT; i++)
+    if (variable_value(&options_table[i], entry)) return true;
   return false;
 }
 

@@ -15,9 +15,19 @@ for folder in ("tests/fault", "tests/oracle", "api/python"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
 from daemon import PATIENCE, Daemon, wait_until  # noqa: E402,F401
+from test_access import new_token  # noqa: E402
 
 GRID = {"point_cloud_range": (-10, -10, -2, 10, 10, 2), "voxel_size": (0.5, 0.5, 0.5)}
 DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
+def token_file(folder):
+    """A new token, and the path of a file that lets it in."""
+    token, line = new_token("lidar-7")
+    path = folder / "tokens"
+    path.write_text(line, encoding="utf-8")
+    path.chmod(0o600)
+    return token, path
 
 
 def url_of(server):

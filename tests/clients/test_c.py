@@ -27,6 +27,7 @@ from support import (
     Talk,
     answer,
     problem,
+    token_file,
     url_of,
     wait_until,
 )
@@ -35,7 +36,7 @@ import check
 import oracle
 import samples
 from daemon import BINARIES
-from test_access import Authority, TlsDaemon, new_token
+from test_access import Authority, TlsDaemon
 from test_python_rude import DAMAGED
 
 FLAVOURS = ["asan", "."]
@@ -167,10 +168,7 @@ class Access(CCase):
         self.assertEqual(self.call(f"unix:{path}", "-r", "0")["status"], "NO_ANSWER")
 
     def test_tokens(self):
-        token, line = new_token("lidar-7")
-        tokens = self.folder / "tokens"
-        tokens.write_text(line, encoding="utf-8")
-        tokens.chmod(0o600)
+        token, tokens = token_file(self.folder)
         with Daemon("--token-file", str(tokens), "--allow-anonymous", "yes") as daemon:
             self.assertEqual(self.call(url_of(daemon), "-T", token)["status"], "OK")
             refused = self.call(url_of(daemon), "-T", "wrong", body=rows(100_000))

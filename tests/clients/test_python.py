@@ -6,20 +6,19 @@ import pathlib
 import shutil
 import signal
 import ssl
-import subprocess
 import tempfile
 import threading
 import unittest
 
 import numpy as np
-from support import GRID, Daemon, RudeServer, status_document, url_of, wait_until
+from support import GRID, Daemon, RudeServer, status_document, token_file, url_of, wait_until
 
 import check
 import clouds
 import oracle
 import samples
 import voxeld
-from test_access import Authority, TlsDaemon, new_token
+from test_access import Authority, TlsDaemon
 
 
 def random_points(number, seed=1, columns=4):
@@ -371,10 +370,7 @@ class Access(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def test_tokens(self):
-        token, line = new_token("lidar-7")
-        tokens = self.folder / "tokens"
-        tokens.write_text(line, encoding="utf-8")
-        tokens.chmod(0o600)
+        token, tokens = token_file(self.folder)
         with Daemon("--token-file", str(tokens), "--allow-anonymous", "yes") as daemon:
             with voxeld.Client(url_of(daemon), token=token) as client:
                 self.assertEqual(client.status()["state"], "ready")

@@ -12,12 +12,15 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
+import sys
 import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "load"))
+from servers import tensors, wrk_summary  # noqa: E402
+
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
 DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[1]  # as it advises its servers
 HOST = "127.0.0.1"
@@ -86,22 +89,16 @@ class Wrk:
         """What it measured, by the names that post.lua gives."""
         self._process.send_signal(signal.SIGINT)
         text, _ = self._process.communicate(timeout=PATIENCE)
-        summary = re.search(r"^summary (.*)", text, re.MULTILINE)
+        summary = wrk_summary(text)
         if not summary:
             raise RuntimeError(f"wrk failed: {text[-1000:]}")
-        return {name: float(value) for name, value in (pair.split("=") for pair in summary[1].split())}
+        return summary
 
     def end(self):
         """Where nobody wants a result any more; after result() it does nothing."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
-
-
-def tensors(answer):
-    """The bytes of a safetensors file behind its header, which has the times of the request."""
-    (length,) = struct.unpack_from("<Q", answer)
-    return answer[8 + length :]
 
 
 class Patients:

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import signal
-import struct
 import subprocess
 import tempfile
 import unittest
@@ -16,14 +15,6 @@ from client import HEAVY, VOXELIZE, Crowd, Daemon, heavy_jobs, heavy_rows, rows,
 from daemon import voxeld_binary
 
 SCANNER = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
-
-
-def tensors(reply):
-    """The tensors of an answer: their description and their bytes."""
-    (length,) = struct.unpack_from("<Q", reply.body)
-    header = json.loads(reply.body[8 : 8 + length])
-    del header["__metadata__"]
-    return header, reply.body[8 + length :]
 
 
 class FromImage(unittest.TestCase):
@@ -93,7 +84,7 @@ class Service(FromImage):
                 with self.subTest(query):
                     answers = [each.post("/v1/" + query, scan.read_bytes()) for each in (container, daemon)]
                     self.assertEqual([answer.status for answer in answers], [200, 200])
-                    self.assertEqual(*(tensors(answer) for answer in answers))
+                    self.assertEqual(*(answer.tensors() for answer in answers))
 
     def test_without_privileges_as_process_1_on_a_root_that_cannot_be_written(self):
         with Container(self.image) as container:

@@ -76,6 +76,23 @@ def man_rows(tables):
     ]
 
 
+def alerts(text):
+    """The rows of the table of alerts: an expression, and what it tells."""
+    rows = text[text.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
+    found = [re.match(r"\| `(.*?)` \| (.*) \|$", row).groups() for row in rows]
+    return [(expression.replace("\\|", "|"), tells) for expression, tells in found]
+
+
+def same_rows(test, expected, shown, where):
+    """Fails the test for each row that the program has and the text does not, or the other way round."""
+    for line in expected:
+        with test.subTest(f"in the program, not in {where}: {line}"):
+            test.assertTrue(line in shown)
+    for line in shown:
+        with test.subTest(f"in {where}, not in the program: {line}"):
+            test.assertTrue(line in expected)
+
+
 def normal(line):
     """A table row without alignment blanks."""
     return re.sub(r"\s*\|\s*", " | ", line.strip()).strip()

@@ -10,7 +10,7 @@ import unittest
 
 import yaml
 
-from tables import AFTER_DRAIN, ROOT, describe
+from tables import AFTER_DRAIN, ROOT, alerts, describe
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
@@ -110,11 +110,9 @@ class Services(unittest.TestCase):
 
 class Monitoring(unittest.TestCase):
     def test_alerts_are_those_of_the_page(self):
-        table = OPERATION[OPERATION.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
-        expected = [re.match(r"\| `(.*?)` \| (.*) \|$", row).groups() for row in table]
         rules = yaml.safe_load((DOCKER / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
         shown = [(rule["expr"], rule["annotations"]["summary"]) for rule in rules]
-        self.assertEqual(shown, [(expression.replace("\\|", "|"), text) for expression, text in expected])
+        self.assertEqual(shown, alerts(OPERATION))
         self.assertEqual(len({rule["alert"] for rule in rules}), len(rules))
 
     @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from tables import ROOT, describe, man_rows, man_text, voxeld
+from tables import ROOT, describe, man_rows, man_text, same_rows, voxeld
 
 PATH = ROOT / "packaging" / "voxeld.8"
 PAGE = PATH.read_text(encoding="utf-8")
@@ -20,12 +20,7 @@ class Man(unittest.TestCase):
     def test_options(self):
         expected = man_rows(describe())
         shown = [row.rstrip("\n") for row in section("SS", "Options of the service").split(".TP\n")[1:]]
-        for row in expected:
-            with self.subTest(f"in the program, not in voxeld.8: {row}"):
-                self.assertTrue(row in shown)
-        for row in shown:
-            with self.subTest(f"in voxeld.8, not in the program: {row}"):
-                self.assertTrue(row in expected)
+        same_rows(self, expected, shown, "voxeld.8")
 
     def test_every_other_flag_of_the_program(self):
         options = {"--" + option["name"].replace("_", "-") for option in describe()["options"]}

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tables import PAGE_TABLES, ROOT, describe, normal, page_table
+from tables import PAGE_TABLES, ROOT, alerts, describe, normal, page_table, same_rows
 
 PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 TEXT = "\n".join(PAGES.values())
@@ -37,12 +37,7 @@ class Tables(unittest.TestCase):
     def check(self, name):
         header, rows = page_table(name, self.tables)
         expected, shown = [normal(line) for line in rows], self.shown(normal(header))
-        for line in expected:
-            with self.subTest(f"in the program, not in the text: {line}"):
-                self.assertTrue(line in shown)
-        for line in shown:
-            with self.subTest(f"in the text, not in the program: {line}"):
-                self.assertTrue(line in expected)
+        same_rows(self, expected, shown, "the text")
 
 
 for _name in PAGE_TABLES:
@@ -50,10 +45,6 @@ for _name in PAGE_TABLES:
 
 
 class Alerts(unittest.TestCase):
-    def expressions(self):
-        rows = TEXT[TEXT.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
-        return [re.match(r"\| `(.*?)` \|", row)[1].replace("\\|", "|") for row in rows]
-
     def test_metrics_in_the_text_exist(self):
         described = {metric["name"] for metric in describe()["metrics"]}
         text = re.sub(r"^```.*?^```", "", TEXT, flags=re.MULTILINE | re.DOTALL)  # programs have names of their own
@@ -63,7 +54,7 @@ class Alerts(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
     def test_expressions_are_sound(self):
-        rules = [{"alert": f"Alert{number}", "expr": text} for number, text in enumerate(self.expressions())]
+        rules = [{"alert": f"Alert{number}", "expr": text} for number, (text, _) in enumerate(alerts(TEXT))]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # which YAML reads too
             json.dump({"groups": [{"name": "voxeld", "rules": rules}]}, file)
             file.flush()

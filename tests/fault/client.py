@@ -102,14 +102,13 @@ class Bystander:
         self._thread = threading.Thread(target=self._go_on)
 
     def _post(self):
-        """The tensors of one answer, as bytes."""
+        """The tensors of one answer."""
         connection = self.daemon.connection(source=self.source)
         reply = self.daemon.post(VOXELIZE, rows(100), connection=connection)
         connection.close()
         if reply.status != 200:
             raise AssertionError(f"a bystander was answered {reply}")
-        (length,) = struct.unpack_from("<Q", reply.body)
-        return reply.body[8 + length :]
+        return reply.tensors()
 
     def _go_on(self):
         while not self._stop.is_set() or not self.served:

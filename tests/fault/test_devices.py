@@ -9,7 +9,6 @@ import functools
 import os
 import pathlib
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -42,12 +41,6 @@ EVERYTHING = (
 BODIES = [rows(count, seed=count) for count in (1, 700, 4000, 9000)]
 
 
-def tensors(reply):
-    """The bytes of the answer behind its header."""
-    (length,) = struct.unpack_from("<Q", reply.body)
-    return reply.body[8 + length :]
-
-
 def metric(daemon, sample):
     found = re.search(rf"^{re.escape(sample)} (\S+)$", daemon.get("/metrics").body.decode(), re.MULTILINE)
     return float(found[1]) if found else None
@@ -59,7 +52,7 @@ class Devices(FaultCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.right = [tensors(cls.daemon.post(EVERYTHING, body)) for body in BODIES]
+        cls.right = [cls.daemon.post(EVERYTHING, body).tensors() for body in BODIES]
 
     def devices(self):
         """How many there are: two stand-ins, or up to two real GPUs."""
@@ -87,7 +80,7 @@ class Devices(FaultCase):
         """Posts one of the bodies; the tensors must be right. Returns the backend that computed them."""
         reply = daemon.post(EVERYTHING, BODIES[index])
         backend = self.assert_voxels(reply)["backend"]
-        self.assertEqual(tensors(reply), self.right[index])
+        self.assertEqual(reply.tensors(), self.right[index])
         return backend
 
     def test_the_gpu_computes(self):

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -118,6 +119,29 @@ def scans(work, names, points=0):
         command = [BIN / "voxel-scan", "--sensor", "hdl64", "--seed", str(seed), *thinned, "--output", path]
         subprocess.run(command, check=True)
     return made
+
+
+def wrk_summary(text):
+    """What post.lua's last line in wrk's output says, by the names that it gives; None where it is missing."""
+    summary = re.search(r"^summary (.*)", text, re.MULTILINE)
+    return summary and {name: float(value) for name, value in (pair.split("=") for pair in summary[1].split())}
+
+
+def wrk(server, path, bodies, connections, seconds, threads):
+    """One load by wrk, which posts the files in turn: its summary."""
+    command = ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency"]
+    command += ["-s", ROOT / "tests/load/post.lua", f"http://127.0.0.1:{server.port}{path}", "--", *bodies]
+    done = subprocess.run(command, capture_output=True, text=True)
+    summary = wrk_summary(done.stdout)
+    if done.returncode or not summary:
+        die(f"wrk failed: {(done.stdout + done.stderr)[-1000:]}")
+    return summary
+
+
+def tensors(answer):
+    """The bytes of a safetensors file behind its header, which has the times of the request."""
+    (length,) = struct.unpack_from("<Q", answer)
+    return answer[8 + length :]
 
 
 def median_of(rows, key):

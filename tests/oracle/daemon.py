@@ -13,6 +13,7 @@ import pathlib
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -54,6 +55,13 @@ class Reply:
 
     def json(self):
         return json.loads(self.body)
+
+    def tensors(self):
+        """Of a safetensors file what must be the same each time: the description of the tensors, and their bytes."""
+        (length,) = struct.unpack_from("<Q", self.body)
+        described = json.loads(self.body[8 : 8 + length])
+        del described["__metadata__"]
+        return described, self.body[8 + length :]
 
     def __repr__(self):
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
