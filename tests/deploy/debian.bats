@@ -22,7 +22,7 @@ debian_files() {
 need_base() {
   unshare --mount true 2>/dev/null || lack 'this machine lets nobody make mount namespaces'
   local log=$BATS_FILE_TMPDIR/base.log status=0
-  base=$("$root/tests/deploy/base" 2>"$log") || status=$?
+  base=$("$root/tests/platform/base" 2>"$log") || status=$?
   ((status != 77)) || lack "$(sed -n 's/^skipped: //p' "$log")"
   ((status == 0 || status == 77)) || { cat "$log" >&2; return 1; }
 }

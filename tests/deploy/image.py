@@ -1,4 +1,4 @@
-"""Builds images from docker/Dockerfile over a Debian made by tests/deploy/base, and runs them as a container engine would.
+"""Builds images from docker/Dockerfile over a Debian made by tests/platform/base, and runs them as a container engine would.
 
 Everything lies in build/deploy, where layers are kept from run to run. Needs root. Standard library only.
 """
@@ -30,7 +30,7 @@ def output(*command, **arguments):
 
 def debian():
     """The path of a root file system of Debian; ends the test where there is none to be had, or where its packages are out of reach."""
-    made = subprocess.run(ROOT / "tests" / "deploy" / "base", stdout=subprocess.PIPE, text=True)
+    made = subprocess.run(ROOT / "tests" / "platform" / "base", stdout=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(made.returncode)  # it has said why
     return made.stdout.strip()
