@@ -79,7 +79,7 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
     done
     ((tries))
   done
-  [[ -z $(grep -F "$machine" /proc/self/mounts) ]]
+  [[ $(</proc/self/mounts) != *"$machine"* ]]
 }
 
 @test "two commands have a machine one after the other" {
