@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # the tests use what is set here; http/helpers.bash sets code, body, url and the like
-# What install.bats and debian.bats share: a package that is made, and its daemon beside the one that was built.
+# What install.bats, debian.bats and tests/platform's portable.bats share: a package that is made, or RELEASE_PACKAGE, which was made
+# elsewhere, and its daemon beside the one that was built.
 #
 # What keeps a machine from making or trying packages is noted by setup_file, and skips each test by setup.
 
@@ -15,15 +16,21 @@ lack() { echo "$*" >"$why"; }
 
 # need_tools TOOL...: beside a build tree they make packages.
 need_tools() {
+  [[ -z ${RELEASE_PACKAGE:-} ]] || return 0
   [[ -e $build/CPackConfig.cmake ]] || lack 'packages are not made here: there is no build tree'
   for tool; do
     command -v "$tool" >/dev/null || lack "packages are not made here: there is no $tool"
   done
 }
 
-# make_package GENERATOR: into packages; and a scan to post.
+# make_package GENERATOR: into packages, unless it was made elsewhere; and a scan to post.
 make_package() {
-  cpack --config "$build/CPackConfig.cmake" -G "$1" -B "$packages"
+  mkdir -p "$packages"
+  if [[ -n ${RELEASE_PACKAGE:-} ]]; then
+    cp "$RELEASE_PACKAGE" "$packages/"
+  else
+    cpack --config "$build/CPackConfig.cmake" -G "$1" -B "$packages"
+  fi
   "$voxel_scan" --points 20000 --output "$scan"
 }
 

@@ -1,6 +1,6 @@
 """The image of the CPU, built from docker/Dockerfile and run without privileges on a root that cannot be written.
 
-VOXELD_SUITE=trixie has it built on that Debian, instead of bookworm.
+RELEASE_SUITE=trixie has it built on that Debian, instead of bookworm.
 """
 
 import json
@@ -202,7 +202,7 @@ class Stop(FromImage):
 
 if __name__ == "__main__":
     check_tools()
-    buildah = Buildah(os.environ.get("VOXELD_SUITE", "bookworm"))
+    buildah = Buildah(os.environ.get("RELEASE_SUITE", "bookworm"))
     image = Image(buildah, buildah.build("cpu", "--build-arg", "REVISION=abcdef"))
     print(f"the image has {image.size}")
     try:
