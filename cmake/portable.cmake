@@ -18,9 +18,23 @@ function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   set(${VERSION} ${version} PARENT_SCOPE)
 endfunction()
 
-set(licences ${CMAKE_INSTALL_DOCDIR}/libraries)
-set(listed "The libraries in lib/voxeld are those of ${distribution_PRETTY_NAME}, unchanged. Their licences are the files beside this one; their
-sources are at https://snapshot.debian.org, by package and version.
+# The licence of a package, and the texts that this names.
+function(voxeld_install_licence PACKAGE)
+  set(folder ${CMAKE_INSTALL_DOCDIR}/libraries)
+  file(REAL_PATH /usr/share/doc/${PACKAGE}/copyright licence)
+  install(FILES ${licence} DESTINATION ${folder} RENAME ${PACKAGE} COMPONENT daemon)
+  file(READ ${licence} words)
+  string(REGEX MATCHALL "/usr/share/common-licenses/[A-Za-z]+(-[0-9.]*[0-9])?" texts "${words}")
+  list(REMOVE_DUPLICATES texts)
+  foreach(text IN LISTS texts)
+    file(REAL_PATH ${text} file)
+    cmake_path(GET text FILENAME name)
+    install(FILES ${file} DESTINATION ${folder} RENAME ${name} COMPONENT daemon)
+  endforeach()
+endfunction()
+
+set(listed "The libraries in lib/voxeld are those of ${distribution_PRETTY_NAME}, unchanged. Their licences are the files beside this one, by
+package; their sources are at https://snapshot.debian.org, by package and version.
 
 ")
 foreach(name IN LISTS portable_libraries)
@@ -28,13 +42,12 @@ foreach(name IN LISTS portable_libraries)
   file(REAL_PATH ${portable_${name}} file)
   voxeld_read_library(${file} soname package version)
   string(APPEND listed "${soname}  ${package} ${version}\n")
-  file(REAL_PATH /usr/share/doc/${package}/copyright licence)
   install(FILES ${file} DESTINATION lib/voxeld RENAME ${soname} COMPONENT daemon)
-  install(FILES ${licence} DESTINATION ${licences} RENAME ${package} COMPONENT daemon)
+  voxeld_install_licence(${package})
   target_link_libraries(voxeld PRIVATE ${file})
 endforeach()
 file(CONFIGURE OUTPUT generated/libraries.txt CONTENT "${listed}" @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/generated/libraries.txt DESTINATION ${licences} RENAME README COMPONENT daemon)
+install(FILES ${CMAKE_BINARY_DIR}/generated/libraries.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/libraries RENAME README COMPONENT daemon)
 
 target_link_options(voxeld PRIVATE -Wl,--no-as-needed,--enable-new-dtags)
 set_target_properties(voxeld PROPERTIES

@@ -16,7 +16,7 @@ need_base() {
   ((status == 0 || status == 77)) || { cat "$log" >&2; return 1; }
 }
 
-# Sets in_debian: it runs the command that follows there, with a /proc that is gone when the command is.
+# Sets in_debian, which runs the command that follows it there, with a /proc that is gone when the command is.
 enter_debian() {
   local namespace=(unshare --mount)
   [[ ! -e $keeper ]] || namespace=(nsenter --user --mount --target "$(<"$keeper")" "${namespace[@]}")
@@ -26,15 +26,19 @@ enter_debian
 
 apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
 
-# copy_base: a copy of the base with a way to the network, and with packages of the architecture $1 if it is another one.
+# copy_base ARCHITECTURE: a copy of the base with a way to the network, and with what runs programs of another architecture than its own:
+# qemu, libc, and what libc recommends, which apt would not take away again.
 copy_base() {
   cp -a "$base" "$debian"
   cp --remove-destination -L /etc/resolv.conf "$debian/etc/resolv.conf"
-  if [[ $1 != "$(dpkg --print-architecture)" ]]; then
+  if [[ $1 == "$(dpkg --print-architecture)" ]]; then
+    "${in_debian[@]}" apt-get -q update
+  else
     emulate "$1"
     "${in_debian[@]}" dpkg --add-architecture "$1"
+    "${in_debian[@]}" apt-get -q update
+    apt_get install "libc6:$1" "libidn2-0:$1"
   fi
-  "${in_debian[@]}" apt-get -q update
 }
 
 # emulate ARCHITECTURE: its programs run there, too, from now on. The package of qemu is unpacked, for installed it would register itself.
@@ -45,6 +49,7 @@ emulate() {
     mkdir -p "$qemu"
     (cd "$qemu" && apt-get -q download qemu-user-static && dpkg -x qemu-user-static_*.deb .)
   fi
+  end_emulation
   unshare --user --mount sleep infinity 3>&- &
   echo $! >"$keeper"
   await in_own_namespace $!
