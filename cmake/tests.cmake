@@ -43,13 +43,15 @@ endfunction()
 set(test_flavours ${flavours})
 list(REMOVE_ITEM test_flavours faults)
 
-# unit: one cmocka program a file, in each flavour.
+# unit: one cmocka program a file, in each flavour. The target `units` builds all of them.
+add_custom_target(units)
 foreach(source IN LISTS unit_sources)
   cmake_path(GET source STEM stem)
   string(REGEX REPLACE "^test_" "unit." name ${stem})
   foreach(flavour IN LISTS test_flavours)
     voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} LIBRARIES server PkgConfig::cmocka)
     voxeld_target_name(${stem} ${flavour} target)
+    add_dependencies(units ${target})
     voxeld_test(${name} ${flavour} unit 300 ${target})
   endforeach()
 endforeach()
