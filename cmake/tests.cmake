@@ -87,6 +87,12 @@ voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # it holds a balancer to checks of a second each
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip") # what it needs is missing
 
+# platform: the machines of other releases of Debian, and what `./dev test --platforms` does in short. Both wait for the network.
+voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
+voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
+set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
+set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
+
 # clients: the C client's example and what drives it, plain and under ASan; clients.c is skipped where there is no libcurl.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${test_flavours})
