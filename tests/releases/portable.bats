@@ -6,6 +6,7 @@
 load ../deploy/packages
 load ../deploy/roots
 
+libc='(lib(c|m|dl|rt|pthread)|ld-linux-.*|ld)' # libraries of libc
 suites=(bullseye bookworm trixie)
 unpacked=$BATS_FILE_TMPDIR/unpacked
 
@@ -31,7 +32,7 @@ architecture() {
   esac
 }
 
-# needed FILE: the libraries that it names; dynamic symbols FILE: the versions of libc's that it needs.
+# needed FILE: the libraries that it names; libc_versions FILE: the versions of libc's symbols that it needs.
 needed() { readelf -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_//' | sort -uV; }
 
@@ -51,7 +52,7 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   local file all
   all=$(ls "$unpacked/lib/voxeld")
   for file in "$unpacked"/bin/* "$unpacked"/lib/voxeld/*; do
-    is "$(needed "$file" | grep -vE '^(lib(c|m|dl|rt|pthread)|ld-linux-.*)\.so\.' | grep -vxF "$all")" ''
+    is "$(needed "$file" | grep -vE "^$libc\.so" | grep -vxF "$all")" ''
   done
   is "$(needed "$unpacked/bin/voxeld" | grep -xF "$all" | sort)" "$(sort <<<"$all")"
   run readelf -d "$unpacked/bin/voxeld"
@@ -79,16 +80,15 @@ serves_on() {
   mkdir -p "$debian/opt" "$debian/etc/gnutls"
   cp -a "$unpacked" "$debian/opt/vox eld"
   printf '[global]\nnone-of-2020 = true\n[overrides]\ntls-enabled-mac = AEAD\n' >"$debian/etc/gnutls/config"
-  local at='/opt/vox eld' library
+  local at='/opt/vox eld' loaded
   answers_like_the_build "${in_debian[@]}" "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json"
   serve "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json" --tls-cert "$at/cert" --tls-key "$at/key"
   url=https://${url#http://}
   ask --insecure /readyz
   is "$code" 200
-  for library in "$unpacked"/lib/voxeld/*; do
-    grep -qF "$at/lib/voxeld/${library##*/}" "/proc/$daemon/maps"
-    is "$(grep -F "/${library##*/}" "/proc/$daemon/maps" | grep -vF "$at/lib/voxeld/")" ''
-  done
+  loaded=$(grep -oE '/[^/]*/[^/]*/[^/]*\.so\.[0-9.]*$' "/proc/$daemon/maps" | sort -u)
+  is "$(sed -n 's#^/lib/voxeld/##p' <<<"$loaded")" "$(ls "$unpacked/lib/voxeld")"
+  is "$(grep -v '^/lib/voxeld/' <<<"$loaded" | grep -vE "/$libc(-2.*)?\.so")" ''
   stop_daemon
 }
 
