@@ -6,7 +6,7 @@
 load ../deploy/packages
 load ../deploy/roots
 
-libc='(lib(c|m|dl|rt|pthread)|ld-linux-.*|ld)' # libraries of libc
+of_libc='(lib(c|m|dl|rt|pthread)|ld-linux-.*|ld)' # libraries of libc
 suites=(bullseye bookworm trixie)
 unpacked=$BATS_FILE_TMPDIR/unpacked
 
@@ -52,7 +52,7 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   local file all
   all=$(ls "$unpacked/lib/voxeld")
   for file in "$unpacked"/bin/* "$unpacked"/lib/voxeld/*; do
-    is "$(needed "$file" | grep -vE "^$libc\.so" | grep -vxF "$all")" ''
+    is "$(needed "$file" | grep -vE "^$of_libc\.so" | grep -vxF "$all")" ''
   done
   is "$(needed "$unpacked/bin/voxeld" | grep -xF "$all" | sort)" "$(sort <<<"$all")"
   run readelf -d "$unpacked/bin/voxeld"
@@ -88,7 +88,7 @@ serves_on() {
   is "$code" 200
   loaded=$(grep -oE '/[^/]*/[^/]*/[^/]*\.so\.[0-9.]*$' "/proc/$daemon/maps" | sort -u)
   is "$(sed -n 's#^/lib/voxeld/##p' <<<"$loaded")" "$(ls "$unpacked/lib/voxeld")"
-  is "$(grep -v '^/lib/voxeld/' <<<"$loaded" | grep -vE "/$libc(-2.*)?\.so")" ''
+  is "$(grep -v '^/lib/voxeld/' <<<"$loaded" | grep -vE "/$of_libc(-2.*)?\.so")" ''
   stop_daemon
 }
 
