@@ -30,6 +30,7 @@ case "$*" in
 esac
 STANDIN
   chmod +x "$debian/usr/bin/systemctl"
+  "${in_debian[@]}" apt-get -q update
 }
 
 # architecture: what the package is for.

@@ -31,14 +31,11 @@ apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -
 copy_base() {
   cp -a "$base" "$debian"
   cp --remove-destination -L /etc/resolv.conf "$debian/etc/resolv.conf"
-  if [[ $1 == "$(dpkg --print-architecture)" ]]; then
-    "${in_debian[@]}" apt-get -q update
-  else
-    emulate "$1"
-    "${in_debian[@]}" dpkg --add-architecture "$1"
-    "${in_debian[@]}" apt-get -q update
-    apt_get install "libc6:$1" "libidn2-0:$1"
-  fi
+  [[ $1 != "$(dpkg --print-architecture)" ]] || return 0
+  emulate "$1"
+  "${in_debian[@]}" dpkg --add-architecture "$1"
+  "${in_debian[@]}" apt-get -q update
+  apt_get install "libc6:$1" "libidn2-0:$1"
 }
 
 # emulate ARCHITECTURE: its programs run there, too, from now on. The package of qemu is unpacked, for installed it would register itself.

@@ -82,7 +82,7 @@ serves_on() {
   printf '[global]\nnone-of-2020 = true\n[overrides]\ntls-enabled-mac = AEAD\n' >"$debian/etc/gnutls/config"
   local at='/opt/vox eld' loaded
   answers_like_the_build "${in_debian[@]}" "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json"
-  serve "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json" --tls-cert "$at/cert" --tls-key "$at/key"
+  serve "${in_debian[@]}" "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json" --tls-cert "$at/cert" --tls-key "$at/key"
   url=https://${url#http://}
   ask --insecure /readyz
   is "$code" 200
