@@ -23,6 +23,7 @@ enum { FORWARDED_MAX = 8 };
 
 // What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they come.
 struct heads {
+  const struct library *library;
   int lengths, codings;
   const char *length, *coding;
   const char *encoding;  // a Content-Encoding other than identity
@@ -45,12 +46,12 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
                                      const char *value, size_t value_size) {
   static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   struct heads *heads = cls;
-  (void)kind, (void)value_size;
+  (void)kind;
   if (name_size == 0 || strspn(name, token) != name_size) heads->odd = true;
   bool length = strcasecmp(name, "Content-Length") == 0, coding = strcasecmp(name, "Transfer-Encoding") == 0;
   bool authorization = strcasecmp(name, "Authorization") == 0, forwarded = strcasecmp(name, "X-Forwarded-For") == 0;
-  // The library ends a value at its first NUL. Where that was the line's end, it has put two there, for CR and LF.
-  if ((length || coding || authorization || forwarded) && value[strlen(value) + 1] != '\0') heads->odd = true;
+  if ((length || coding || authorization || forwarded) && library_value_has_nul(heads->library, value, value_size))
+    heads->odd = true;
   if (heads->odd) return MHD_NO;  // seen enough
   if (length) {
     heads->lengths++;
@@ -237,7 +238,7 @@ static const char *path_of_target(const char *target) {
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads = {0};
+  struct heads heads = {.library = &request->server->library};
   MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);

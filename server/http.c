@@ -31,18 +31,17 @@ static struct peer *peer_of(struct MHD_Connection *connection) {
   return info ? info->socket_context : NULL;
 }
 
-// Every % begins two hexadecimal digits that are not 00: the library passes the rest through, or cuts the path there. It also
-// reads a URI to its first NUL; only where there is none does the version follow behind the one that it put there itself.
+// Every % must begin two hexadecimal digits other than 00: the library passes other ones through, or cuts the path there.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
-  static const char hexadecimal[] = "0123456789abcdefABCDEF", version[] = "HTTP/";
-  (void)cls;
+  static const char hexadecimal[] = "0123456789abcdefABCDEF";
+  const struct server *server = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
   for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))
       return &unsound_line;
-  return strncmp(uri + strlen(uri) + 1, version, strlen(version)) == 0 ? &sound_line : &unsound_line;
+  return library_target_has_nul(&server->library, uri) ? &unsound_line : &sound_line;
 }
 
 static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound,
@@ -71,16 +70,31 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
-// NULL where the connection cannot be watched or given its credentials: nothing on it is answered.
+// What the library tells of a connection is read at once: it may use the same memory for the next answer.
+static int descriptor_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  return info ? info->connect_fd : -1;
+}
+
+// NULL without TLS.
+static void *gnutls_session_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  return info ? info->tls_session : NULL;
+}
+
+// NULL if the connection cannot be watched or given its credentials: nothing on it is answered.
 static struct peer *open_peer(struct server *server, struct MHD_Connection *connection) {
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD),
-                                 *secure = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure->tls_session) : NULL;
+  int fd = descriptor_of(connection);
+  void *secure = gnutls_session_of(connection);
+  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure) : NULL;
   char address[ADDRESS_SIZE];
-  if (!info || (secure && !tls)) return NULL;
-  listener_peer(info->connect_fd, address);
+  if (fd < 0 || (secure && !tls)) {
+    tls_session_refuse(tls);
+    return NULL;
+  }
+  listener_peer(fd, address);
   bool proxy = proxies_have(&server->proxies, address);
-  struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, proxy, tls);
+  struct peer *peer = watcher_opened(&server->watcher, fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }
@@ -98,19 +112,14 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
-// What the library cannot parse it answers itself, and tells of it only here. The status, or 0 where the text is about something else.
-static int own_answer(const char *text) {
-  static const char start[] = "Error processing request (HTTP response code is ";
-  return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
-}
-
+// What the library cannot parse it answers itself, and tells of it only here.
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct server *server = cls;
   char text[512];
   if (atomic_load(&server->watcher.ending)) return;  // a listening socket that was shut is no news
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
-  int status = own_answer(text);
+  int status = library_own_status(text);
   if (status) {
     struct log_line line;
     metrics_unparsed(&server->metrics, status);
@@ -146,7 +155,8 @@ static bool start_one(struct server *server, int index) {
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
-      on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+      on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_STRICT_FOR_CLIENT,
+      (int)server->library.strict,
       tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // the last without TLS
       options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
   listener->fd = server->http[index] ? -1 : listener->fd;  // the library's, which closes it
@@ -161,12 +171,14 @@ static struct listen_rules rules_of(const struct server *server) {
 
 bool http_check(struct server *server, char *error, size_t error_size) {
   struct listen_rules rules = rules_of(server);
-  return listeners_check(server->options.listen, &rules, error, error_size);
+  return library_learn(&server->library, error, error_size) &&
+         listeners_check(server->options.listen, &rules, error, error_size);
 }
 
 bool http_start(struct server *server, char *error, size_t error_size) {
   struct listen_rules rules = rules_of(server);
   struct listeners *listeners = &server->listeners;
+  if (!library_learn(&server->library, error, error_size)) return false;
   if (!listeners_open(listeners, server->options.listen, &rules, error, error_size)) return false;
   struct text address = text_over(server->address, sizeof server->address);
   for (int i = 0; i < listeners->count; i++) text_printf(&address, "%s%s", i ? "," : "", listeners->at[i].address);

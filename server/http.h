@@ -12,7 +12,8 @@ enum { CONNECTION_MEMORY = 256 * 1024 };  // bytes, of one that has had a reques
 
 struct server;
 
-// Whether the options' listeners are sound and allowed, as far as can be told without listening. False with a reason.
+// Whether the library can be used, and the options' listeners are sound and allowed, as far as can be told without listening. False with a
+// reason.
 VX_WARN_UNUSED bool http_check(struct server *server, char *error, size_t error_size);
 // Listens and starts the IO threads; fills server->address. False with a reason.
 VX_WARN_UNUSED bool http_start(struct server *server, char *error, size_t error_size);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/clock.h"
+#include "server/library.h"
 #include "server/pages.h"
 #include "server/request.h"
 #include "server/server.h"
@@ -13,8 +14,7 @@ static void give_output(void *cls) { buffer_give(cls); }
 
 static struct MHD_Response *response_of_output(struct request *request) {
   struct buffer *output = request->output;
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer_with_free_callback_cls(request->output_length, output->data, give_output, output);
+  struct MHD_Response *response = library_response(output->data, request->output_length, give_output, output);
   if (!response) return NULL;
   request->output = NULL;
   request->sent_bytes = (int64_t)request->output_length;

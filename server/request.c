@@ -287,8 +287,9 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
   }
   if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
   go_on(request);
-  // The library repeats the call in which it was suspended, unless that was for some of the body.
-  return request->received_bytes ? request_advance(request, method, path, data, size) : MHD_YES;
+  // The library may repeat the head's call, if it was suspended in that one, or go on with the body.
+  bool head_again = *size == 0 && request->received_bytes < request->body_bytes;
+  return head_again ? MHD_YES : request_advance(request, method, path, data, size);
 }
 
 // ---- the way of one request -------------------------------------------------------------------------------------------

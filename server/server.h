@@ -16,6 +16,7 @@
 #include "server/clients.h"
 #include "server/devices.h"
 #include "server/gate.h"
+#include "server/library.h"
 #include "server/listener.h"
 #include "server/metrics.h"
 #include "server/options.h"
@@ -60,6 +61,7 @@ struct server {
   struct workers workers;
   struct metrics metrics;
   struct listeners listeners;
+  struct library library;
   struct MHD_Daemon *http[LISTENERS_MAX];  // one a listener
 };
 

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import urllib.parse
+from typing import Optional
 
 import numpy as np
 import servers
@@ -33,7 +34,7 @@ class Good:
     query: dict
     body: bytes
     columns: int
-    params: oracle.Params | None = None
+    params: Optional[oracle.Params] = None
     tensors: bytes = b""  # hash of the tensors and their description
     counts: dict = dataclasses.field(default_factory=dict)
 
@@ -79,7 +80,7 @@ class Bad:
 
     data: bytes
     statuses: tuple
-    problem: str | None = None
+    problem: Optional[str] = None
     keeps: bool = True
 
     @property

@@ -1,0 +1,42 @@
+// What libmicrohttpd does beyond what its interface promises.
+//
+// The daemon meets whatever version the machine has. If the interface says too little, the library is tried at start (rehearsal.h) and what
+// it does decides. Only two facts need a version: which versions the daemon serves with, and where old ones leave a trace of a NUL.
+// docs/libmicrohttpd.md lists every such reliance. Main fills the value before the IO threads start; from then on it is read only.
+#ifndef VOXELD_LIBRARY_H
+#define VOXELD_LIBRARY_H
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+// What becomes of a NUL in a header's value or in the request's target.
+enum library_nul {
+  NUL_REFUSED,  // the library refuses the request, or hands the NUL on
+  NUL_MARKED,   // the library ends the text there, and the bytes behind the text tell
+  NUL_HIDDEN,   // the library ends the text there, and nothing tells
+};
+
+struct library {
+  bool strict;  // it can be told to be strict about heads: it then refuses a bad one with a single answer
+  enum library_nul value, target;
+};
+
+// Tries the library. False with a reason if the daemon cannot serve with it; logs a warning for what it serves with less surely.
+VX_WARN_UNUSED bool library_learn(struct library *library, char *error, size_t error_size);
+
+// Whether a header's value has a NUL. `value` is the library's, of `size` bytes.
+bool library_value_has_nul(const struct library *library, const char *value, size_t size);
+// Whether a request's target has a NUL. `target` is what MHD_OPTION_URI_LOG_CALLBACK gives.
+bool library_target_has_nul(const struct library *library, const char *target);
+
+// The status of a request that the library answers by itself, of which only its log's `text` tells; 0 if that is about something else.
+int library_own_status(const char *text);
+
+// A response whose body is `data`, not copied. `release` is called with `cls` once the library needs the body no more.
+// NULL: out of memory, and `release` is not called.
+struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);
+
+#endif
