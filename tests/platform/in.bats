@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# tests/platform/in: a machine that has this tree, keeps what is installed, is made anew when broken, and leaves nothing behind.
+# tests/platform/in: a machine has this tree, keeps what is installed, is made anew when broken, and leaves nothing behind.
 
 # shellcheck disable=SC2154 # helpers.bash sets root
 load ../http/helpers
@@ -63,6 +63,12 @@ sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
 @test "it is no machine within a machine" {
   run there tests/platform/in bookworm/trial true
   [[ $status == 77 && $output == "skipped: "* ]]
+}
+
+@test "without apt ./dev says that it installs nothing, and what it does not find" {
+  run there bash -c 'mkdir /tmp/bin; ln -s /usr/bin/* /tmp/bin/; rm /tmp/bin/{apt,dpkg}*; PATH=/tmp/bin ./dev build'
+  is "$status" 1
+  has "$output" 'dev: there is no apt here, so nothing is installed; not found: cc cmake ninja pkg-config curl'
 }
 
 @test "all of it ends with the script, however that is ended" {
