@@ -91,6 +91,7 @@ set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRES
 # platform: the machines of other releases of Debian, and what `./dev test --platforms` does in short. Both wait for the network.
 voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
 voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
+voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 
