@@ -31,6 +31,7 @@ esac
 STANDIN
   chmod +x "$debian/usr/bin/systemctl"
   "${in_debian[@]}" apt-get -q update
+  apt_get install "libidn2-0:$(architecture)" # libc recommends it, so a purge leaves it
 }
 
 # architecture: what the package is for.

@@ -26,8 +26,7 @@ enter_debian
 
 apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
 
-# copy_base ARCHITECTURE: a copy of the base with a way to the network, and with what runs programs of another architecture than its own:
-# qemu, libc, and what libc recommends, which apt would not take away again.
+# copy_base ARCHITECTURE: a copy of the base with a way to the network, and with qemu and libc for another architecture than its own.
 copy_base() {
   cp -a "$base" "$debian"
   cp --remove-destination -L /etc/resolv.conf "$debian/etc/resolv.conf"
@@ -35,7 +34,7 @@ copy_base() {
   emulate "$1"
   "${in_debian[@]}" dpkg --add-architecture "$1"
   "${in_debian[@]}" apt-get -q update
-  apt_get install "libc6:$1" "libidn2-0:$1"
+  apt_get install "libc6:$1"
 }
 
 # emulate ARCHITECTURE: its programs run there, too, from now on. The package of qemu is unpacked, for installed it would register itself.
