@@ -57,7 +57,7 @@ endfunction()
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE,-ffp-contract=off>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-objtemp;-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE,-ffp-contract=off>")
   set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 
