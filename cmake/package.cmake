@@ -1,6 +1,6 @@
-# The packages that `cpack --config BUILD/CPackConfig.cmake` makes, in BUILD/packages, of what is installed: a .deb, and a .tar.gz that runs
-# wherever it is unpacked. Both are named by version, CUDA and platform, so that no two kinds of packages can be taken for each other, and
-# two builds of one commit give the same bytes.
+# The packages that `cpack --config BUILD/CPackConfig.cmake` makes, in BUILD/packages, of what is installed: a .deb,
+# and a .tar.gz that runs wherever it is unpacked. Both are named by version, CUDA and platform, so that no two kinds
+# of packages can be taken for each other, and two builds of one commit give the same bytes.
 if(VOXELD_PORTABLE)
   set(CPACK_GENERATOR TGZ)
 elseif(NOT CPACK_GENERATOR)
@@ -22,8 +22,9 @@ if(VOXELD_CUDA_FOUND)
   set(package_backends "This build computes on NVIDIA GPUs whose driver knows CUDA ${cuda_major},\nand on the CPU where there is none.")
 endif()
 
-# The platform: debian12 and the like, or for what has its libraries beside it the libc that it needs. In a .deb's version it sorts below
-# what goes before it, so that apt takes a later Debian's package of the same version, and the next version of any.
+# The platform: debian12 and the like, or for what has its libraries beside it the libc that it needs. In a .deb's
+# version it sorts below what goes before it, so that apt takes a later Debian's package of the same version, and the
+# next version of any.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_INFO)
 set(distribution ${distribution_ID}${distribution_VERSION_ID})
 if(NOT distribution_VERSION_ID) # Debian's testing

@@ -1,7 +1,9 @@
-# Run by cpack after it packed: packs the same files again, so that two packages of the same files have the same bytes. Members are sorted
-# by name, belong to root, have no time but SOURCE_DATE_EPOCH and the same rights whatever the umask; the compressors note none of it.
+# Run by cpack after it packed: packs the same files again, so that two packages of the same files have the same
+# bytes. Members are sorted by name, belong to root, have no time but SOURCE_DATE_EPOCH and the same rights whatever
+# the umask; the compressors note none of it.
 
-# cpack asks du, whose answer depends on the file system: here each file counts in whole KiB, as dpkg-gencontrol does it.
+# cpack asks du, whose answer depends on the file system: here each file counts in whole KiB, as dpkg-gencontrol does
+# it.
 function(write_installed_size FOLDER)
   file(GLOB_RECURSE files ${FOLDER}/*)
   list(FILTER files EXCLUDE REGEX "/DEBIAN/[^/]*$")

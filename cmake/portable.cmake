@@ -1,8 +1,9 @@
-# VOXELD_PORTABLE: the libraries that the daemon needs beyond libc are installed with it, in lib/voxeld, so that it runs on any glibc that is
-# no older than the one it was built with. They are Debian's files, byte for byte, beside their licences.
+# VOXELD_PORTABLE: the libraries that the daemon needs beyond libc are installed with it, in lib/voxeld, so that it
+# runs on any glibc that is no older than the one it was built with. They are Debian's files, byte for byte, beside
+# their licences.
 #
-# A library looks for its own libraries where the system has them, not beside itself. So the program names them all, and its RUNPATH
-# finds them all: the loader takes one that is loaded already.
+# A library looks for its own libraries where the system has them, not beside itself. So the program names them all,
+# and its RUNPATH finds them all: the loader takes one that is loaded already.
 set(portable_libraries microhttpd jansson gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
 
 # What a file says of itself in its package, and the name that programs know it by.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The portable .tar.gz, RELEASE_PACKAGE, unpacked and started on each Debian. Nothing is installed for it but, if its architecture is not
-# the machine's, libc.
+# The portable .tar.gz, RELEASE_PACKAGE, unpacked and started on each Debian. Nothing is installed for it but, if its
+# architecture is not the machine's, libc.
 
 # shellcheck disable=SC2154 # packages.bash sets root, packages, why and the like
 load ../deploy/packages
@@ -72,7 +72,8 @@ libc_versions() { readelf -VW "$1" | grep -oE '\bGLIBC_[0-9.]+' | sed 's/GLIBC_/
   done
 }
 
-# serves_on SUITE: from a folder of that Debian, with its own libraries and over TLS; the system's configuration of GnuTLS is a newer one's.
+# serves_on SUITE: from a folder of that Debian, with its own libraries and over TLS; the system's configuration of
+# GnuTLS is a newer one's.
 serves_on() {
   need_base "$1"
   rm -rf "$debian"
@@ -82,7 +83,7 @@ serves_on() {
   printf '[global]\nnone-of-2020 = true\n[overrides]\ntls-enabled-mac = AEAD\n' >"$debian/etc/gnutls/config"
   local at='/opt/vox eld' loaded
   answers_like_the_build "${in_debian[@]}" "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json"
-  serve "${in_debian[@]}" "$at/bin/voxeld" --config "$at/etc/voxeld/voxeld.json" --tls-cert "$at/cert" --tls-key "$at/key"
+  serve "${in_debian[@]}" "$at/bin/voxeld" --tls-cert "$at/cert" --tls-key "$at/key"
   url=https://${url#http://}
   ask --insecure /readyz
   is "$code" 200

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Two builds of one source tree, in two folders, at two times, with other settings around them, give the same packages, byte for byte.
-# RELEASE_OPTIONS are for both; without any the CPU alone is built.
+# Two builds of one source tree, in two folders, at two times, with other settings around them, give the same
+# packages, byte for byte. RELEASE_OPTIONS are for both; without any the CPU alone is built.
 
 # shellcheck disable=SC2154 # packages.bash sets root and the like
 load ../deploy/packages
