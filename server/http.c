@@ -70,16 +70,31 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
-// NULL where the connection cannot be watched or given its credentials: nothing on it is answered.
+// What the library tells of a connection is read at once: it may use the same memory for the next answer.
+static int descriptor_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  return info ? info->connect_fd : -1;
+}
+
+// NULL without TLS.
+static void *gnutls_session_of(struct MHD_Connection *connection) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  return info ? info->tls_session : NULL;
+}
+
+// NULL if the connection cannot be watched or given its credentials: nothing on it is answered.
 static struct peer *open_peer(struct server *server, struct MHD_Connection *connection) {
-  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD),
-                                 *secure = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure->tls_session) : NULL;
+  int fd = descriptor_of(connection);
+  void *secure = gnutls_session_of(connection);
+  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure) : NULL;
   char address[ADDRESS_SIZE];
-  if (!info || (secure && !tls)) return NULL;
-  listener_peer(info->connect_fd, address);
+  if (fd < 0 || (secure && !tls)) {
+    tls_session_refuse(tls);
+    return NULL;
+  }
+  listener_peer(fd, address);
   bool proxy = proxies_have(&server->proxies, address);
-  struct peer *peer = watcher_opened(&server->watcher, info->connect_fd, address, proxy, tls);
+  struct peer *peer = watcher_opened(&server->watcher, fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }
