@@ -235,8 +235,8 @@ static enum outcome completed_without_request(void) {
   return outcome(stage_called(&stage, 'c') && !stage_called(&stage, 'h'));
 }
 
-// Fills the pool with a head: strictly more than it can hold.
-static enum outcome long_head_status(const char *start) {
+// The status that a head gets which begins like that and is longer than the memory.
+static int long_head_status(const char *start) {
   static char much[100000];
   struct stage stage = {.handle = NULL};
   memset(much, 'a', sizeof much);
@@ -244,12 +244,30 @@ static enum outcome long_head_status(const char *start) {
   stage_send(&stage, start, strlen(start));
   stage_send(&stage, much, sizeof much);
   stage_run(&stage);
-  return (enum outcome)stage_status(&stage);
+  return stage_status(&stage);
 }
 
-static enum outcome long_target(void) { return outcome((int)long_head_status("GET /") == 414); }
+static enum outcome long_target(void) { return outcome(long_head_status("GET /") == 414); }
 
-static enum outcome long_header(void) { return outcome((int)long_head_status("GET / HTTP/1.1\r\nX: ") == 431); }
+static enum outcome long_header(void) { return outcome(long_head_status("GET / HTTP/1.1\r\nX: ") == 431); }
+
+static bool info_changed;
+
+static enum MHD_Result ask_twice(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
+  const union MHD_ConnectionInfo *fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+  int before = fd->connect_fd;
+  (void)MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  info_changed |= fd->connect_fd != before;
+  return handle_whole(stage, connection, size);
+}
+
+static enum outcome info_shared(void) {
+  struct stage stage = {.handle = ask_twice};
+  stage_open(&stage);
+  stage_say(&stage, PAGE);
+  stage_run(&stage);
+  return stage.answers == 1 ? outcome(info_changed) : OUTCOME_UNTRIED;
+}
 
 // ---- the end of a connection ------------------------------------------------------------------------------------------
 
@@ -328,6 +346,7 @@ const struct trap connection_traps[] = {
     {TRAP(close_can_linger), .what = "a descriptor that is copied in the closing call keeps the connection open"},
     {TRAP(completed_before_freed), .what = "the completion call comes before the answer's memory is given back"},
     {TRAP(completed_without_request), .what = "the completion call comes also for a head that was given up"},
+    {TRAP(info_shared), .what = "what is told of a connection is overwritten by what is told next"},
     {TRAP(long_target), .what = "a target that is longer than the memory is answered with 414"},
     {TRAP(long_header), .what = "a header that is longer than the memory is answered with 431"},
     {TRAP(limit_keeps_waiting), .what = "a client over the connection limit waits without a word"},

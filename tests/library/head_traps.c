@@ -25,6 +25,7 @@ static bool path_decoded(const struct stage *stage) { return taken(stage) && str
 static bool path_cut(const struct stage *stage) { return taken(stage) && strcmp(stage->path, "/a") == 0; }
 static bool percent_kept(const struct stage *stage) { return taken(stage) && strcmp(stage->path, "/a%zz%") == 0; }
 static bool plus_is_blank(const struct stage *stage) { return taken(stage) && strcmp(stage->value, "1 2") == 0; }
+static bool value_missing(const struct stage *stage) { return taken(stage) && stage->value_missing; }
 static bool any_method(const struct stage *stage) { return taken(stage) && strcmp(stage->method, "get") == 0; }
 static bool three(const struct stage *stage) { return stage->answers == 3; }
 static bool status_400(const struct stage *stage) { return stage_status(stage) == 400; }
@@ -91,6 +92,9 @@ const struct head_trap head_traps[] = {
      SENT("GET /a%zz% HTTP/1.1\r\n" HOST "\r\n"), 0},
     {"plus_is_blank", "a + in an argument becomes a blank", plus_is_blank,
      SENT("GET /a?X=1+2 HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"argument_without_value", "an argument without = has NULL for its value", value_missing,
+     SENT("GET /a?X HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"header_without_value", "so has a header without a value", value_missing, SENT(GET HOST "X:\r\n\r\n"), 0},
     {"absolute_target", "an absolute target is handed on as it is", target_absolute,
      SENT("GET http://x/a HTTP/1.1\r\n" HOST "\r\n"), 0},
     {"blank_in_target", "a blank in the target is taken", taken, SENT(BLANKS), 0},

@@ -20,6 +20,7 @@ static atomic_int aged_s;
 void stage_age(int seconds) { atomic_fetch_add(&aged_s, seconds); }
 
 // In the place of libc's, for the library too.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
 int clock_gettime(clockid_t clock, struct timespec *now) {
   int result = (int)syscall(SYS_clock_gettime, clock, now);
   now->tv_sec += atomic_load(&aged_s);
@@ -72,7 +73,7 @@ enum MHD_Result handle_whole(struct stage *stage, struct MHD_Connection *connect
 }
 
 enum MHD_Result handle_at_once(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
-  (void)size;
+  *size = 0;
   return stage_answer(stage, connection);
 }
 
@@ -83,6 +84,7 @@ static enum MHD_Result on_value(void *cls, enum MHD_ValueKind kind, const char *
   if (kind == MHD_HEADER_KIND && name[0] != 'X') return MHD_YES;
   snprintf(stage->name, sizeof stage->name, "%s", name);
   snprintf(stage->value, sizeof stage->value, "%s", value ? value : "");
+  stage->value_missing = !value;
   stage->value_size = value_size;
   return MHD_YES;
 }
@@ -93,7 +95,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *version, const char *data, size_t *size, void **request) {
   struct stage *stage = cls;
   (void)version, (void)data;
-  note(stage, *size ? 'b' : *request == &head_seen ? 'w' : 'h');
+  char letter = *request == &head_seen ? 'w' : 'h';
+  if (*size) letter = 'b';
+  note(stage, letter);
   if (stage->threads) return stage->handle(stage, connection, size);  // several at once
   if (stage->body == 0) stage->first_part = *size;
   stage->body += *size;

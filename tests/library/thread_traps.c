@@ -12,7 +12,7 @@
 // ---- stop -------------------------------------------------------------------------------------------------------------
 
 static enum MHD_Result suspend_head(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
-  (void)size;
+  *size = 0;
   return stage_suspend(stage, connection);
 }
 
@@ -56,6 +56,7 @@ static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // a set, plus 1
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
   bool own = quiesced && operation == EPOLL_CTL_DEL;
   const struct timespec pause = {.tv_nsec = 1000000};
@@ -69,7 +70,7 @@ int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
 }
 
 static enum outcome quiesce_aborts(void) {
-  struct stage stage = {.threads = MHD_USE_EPOLL_INTERNAL_THREAD, .pool = 2};
+  static struct stage stage = {.threads = MHD_USE_EPOLL_INTERNAL_THREAD, .pool = 2};
   stage_open(&stage);
   if (!await(&stage.letters, 1)) return OUTCOME_UNTRIED;
   quiescer = pthread_self();
@@ -84,7 +85,7 @@ enum { MANY = 40 };
 static _Atomic(struct MHD_Connection *) asleep[MANY];  // connections that have been suspended, in turn
 
 static enum MHD_Result suspend_once(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
-  (void)size;
+  *size = 0;
   for (int i = 0; i < MANY; i++)
     if (atomic_load(&asleep[i]) == connection) return stage_answer(stage, connection);
   MHD_suspend_connection(connection);

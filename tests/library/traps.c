@@ -3,6 +3,7 @@
 //
 // Words: "yes", "no"; for a race "seen", "not seen"; "untried" if this machine lets nobody try it; "died" if the try itself
 // went wrong. Every trap is tried in a process of its own, since some end it.
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -42,7 +43,8 @@ static const char *try_alone(const struct attempt *attempt, bool dies, bool race
   if (child < 0) return "untried";
   if (child == 0) {
     (void)setrlimit(RLIMIT_CORE, &no_core);
-    if (dies) (void)freopen("/dev/null", "w", stderr);
+    int nowhere = dies ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+    if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);  // what the library says of its end is no news
     alarm(PATIENCE_S);
     _exit((int)attempt_run(attempt));
   }
