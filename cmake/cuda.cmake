@@ -1,13 +1,44 @@
-# Whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND and, unless they were
-# chosen by hand, CMAKE_CUDA_ARCHITECTURES: those of these that the toolkit knows. A bare number stands for machine code and for PTX, from
-# which the driver compiles for GPUs between and after them; VOXELD_CUDA_ABSENT is why there is no CUDA.
-set(voxeld_architectures_release 75-real 80-real 86-real 89-real 90 100-real 120)
-set(voxeld_architectures_development 75 90)
+# Whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND and, unless
+# it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
+#
+# Of the GPUs below those are built for that the toolkit knows. N-real is machine code for GPU N, N is machine code and
+# PTX; the last one is with PTX too. Machine code also serves later GPUs of the same major number, but an integrated GPU
+# needs its own: hence 87. From PTX the driver compiles for any later GPU when the daemon starts.
+set(voxeld_gpus_release
+  75-real  # Turing: T4, RTX 20
+  80-real  # Ampere: A100
+  86-real  # Ampere: A10, A40, RTX 30
+  87-real  # Ampere: Jetson Orin
+  89-real  # Ada: L4, L40, RTX 40
+  90       # Hopper: H100, H200, Grace Hopper
+  100-real # Blackwell: B200, GB200
+  101-real # Blackwell: Jetson Thor, as CUDA 12.8 and 12.9 call it
+  103-real # Blackwell: B300, GB300
+  110-real # Blackwell: Jetson Thor, since CUDA 13
+  120)     # Blackwell: RTX 50, and DGX Spark, which is 121
+set(voxeld_gpus_development 75 90)
 
 set(VOXELD_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is found), ON or OFF")
 set_property(CACHE VOXELD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(VOXELD_CUDA_FOUND OFF)
 set(VOXELD_CUDA_ABSENT "no nvcc: built without CUDA")
+
+# Those of the listed GPUs that the toolkit knows, the last one with PTX.
+function(voxeld_known_gpus RESULT)
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-code OUTPUT_VARIABLE names COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "sm_[0-9]+" names "${names}")
+  set(known)
+  foreach(gpu IN LISTS ARGN)
+    string(REGEX REPLACE "^([0-9]+).*" "sm_\\1" name ${gpu})
+    if(name IN_LIST names)
+      list(APPEND known ${gpu})
+    endif()
+  endforeach()
+  list(POP_BACK known last)
+  string(REPLACE "-real" "" last ${last})
+  set(${RESULT} ${known} ${last} PARENT_SCOPE)
+endfunction()
+
 set(cuda_wanted ON)
 if(NOT VOXELD_CUDA STREQUAL AUTO AND NOT VOXELD_CUDA)
   set(cuda_wanted OFF)
@@ -29,14 +60,9 @@ if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   endif()
   if(architectures_by_hand)
     set(CMAKE_CUDA_ARCHITECTURES ${architectures_by_hand})
+  elseif(CMAKE_BUILD_TYPE STREQUAL Release)
+    voxeld_known_gpus(CMAKE_CUDA_ARCHITECTURES ${voxeld_gpus_release})
   else()
-    set(architectures ${voxeld_architectures_development})
-    if(CMAKE_BUILD_TYPE STREQUAL Release)
-      set(architectures ${voxeld_architectures_release})
-    endif()
-    if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8)
-      list(REMOVE_ITEM architectures 100-real 120)
-    endif()
-    set(CMAKE_CUDA_ARCHITECTURES ${architectures})
+    voxeld_known_gpus(CMAKE_CUDA_ARCHITECTURES ${voxeld_gpus_development})
   endif()
 endif()

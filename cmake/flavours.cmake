@@ -7,13 +7,25 @@ if(VOXELD_WERROR)
   list(APPEND voxeld_warnings -Werror)
 endif()
 
+# Distributions fortify by their compiler or their CFLAGS, and mostly at a higher level: theirs stands.
+include(CheckCSourceCompiles)
+set(CMAKE_REQUIRED_FLAGS -O2)
+check_c_source_compiles("#ifndef _FORTIFY_SOURCE
+#error
+#endif
+int main(void) { return 0; }" VOXELD_FORTIFIED)
+unset(CMAKE_REQUIRED_FLAGS)
+
 # -fPIE: a position-independent executable, without the cost of functions that another library could replace (-fPIC).
 # -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once where two steps round twice.
 set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
 # Assertions are for the tests: a wrong move in the service must not end it.
-set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
-set(voxeld_compile_asan -O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
-set(voxeld_compile_tsan -O1 -fsanitize=thread)
+set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong)
+if(NOT VOXELD_FORTIFIED)
+  list(APPEND voxeld_compile_plain -D_FORTIFY_SOURCE=2)
+endif()
+set(voxeld_compile_asan -U_FORTIFY_SOURCE -O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
+set(voxeld_compile_tsan -U_FORTIFY_SOURCE -O1 -fsanitize=thread)
 set(voxeld_compile_faults ${voxeld_compile_plain})
 set(voxeld_link_plain -Wl,-z,relro,-z,now)
 set(voxeld_link_asan -fsanitize=address,undefined)
@@ -41,11 +53,11 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
   endforeach()
 endfunction()
 
-# Bit by bit what the CPU computes: no fused multiply-add, IEEE division, subnormals kept.
+# Bit by bit what the CPU computes: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE,-ffp-contract=off>")
   set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 

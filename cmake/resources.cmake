@@ -2,7 +2,7 @@
 # so that it runs without its source tree. Run by the build as
 #   cmake -D LIST=FILE -D OUTPUT=FILE -P cmake/resources.cmake
 # LIST names the files, one a line: the openapi description first, then the presets. The C side is api/resources.h.
-cmake_policy(VERSION 3.25)
+cmake_policy(VERSION 3.22)
 
 function(c_string_literal PATH RESULT)
   file(READ "${PATH}" text)

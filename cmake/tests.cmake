@@ -3,9 +3,6 @@
 # Programs under test reach the tests through the environment; exit code 77 means skipped.
 enable_testing()
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
-find_program(BATS bats REQUIRED)
-find_program(CLANG clang REQUIRED)
-set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
 
 function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   set(labels ${LABEL})
@@ -47,16 +44,26 @@ endfunction()
 set(test_flavours ${flavours})
 list(REMOVE_ITEM test_flavours faults)
 
-# unit: one cmocka program a file, in each flavour.
+# unit: one cmocka program a file, in each flavour. The target `units` builds all of them.
+add_custom_target(units)
 foreach(source IN LISTS unit_sources)
   cmake_path(GET source STEM stem)
   string(REGEX REPLACE "^test_" "unit." name ${stem})
   foreach(flavour IN LISTS test_flavours)
     voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} LIBRARIES server PkgConfig::cmocka)
     voxeld_target_name(${stem} ${flavour} target)
-    voxeld_test(${name} ${flavour} unit 300 $<TARGET_FILE:${target}>)
+    add_dependencies(units ${target})
+    voxeld_test(${name} ${flavour} unit 300 ${target})
   endforeach()
 endforeach()
+
+# The others run on this machine: tests/platform/arm64 holds what is built for another one against them.
+if(CMAKE_CROSSCOMPILING)
+  return()
+endif()
+find_program(BATS bats REQUIRED)
+find_program(CLANG clang REQUIRED)
+set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
 
 # fault.oom preloads this library into the daemon.
 add_library(oom MODULE tests/fault/oom.c)
@@ -80,10 +87,18 @@ foreach(flavour IN LISTS test_flavours) # a short one, so that the soak itself c
 endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
+voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # it holds a balancer to checks of a second each
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip") # what it needs is missing
+
+# platform: the machines of other releases of Debian, and what `./dev test --platforms` does in short. Both wait for the network.
+voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
+voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
+voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
+set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
+set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 
 # clients: the C client's example and what drives it, plain and under ASan; clients.c is skipped where there is no libcurl.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)

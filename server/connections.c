@@ -168,7 +168,8 @@ void watcher_closed(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-  if (peer->linger) start_lingering(watcher, peer);
+  // In a head: the library may have refused it, with bytes unread that would reset the connection and with it the answer.
+  if (peer->linger || peer->head_open) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;
   uncount(watcher, peer);

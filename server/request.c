@@ -324,6 +324,9 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   struct server *server = request->server;
   enum problem_kind failure = peer_failure(&server->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
+  // The library may have refused a chunk: its answer must not be lost to a reset either.
+  if (aborted && (request->state == REQUEST_BODY || request->state == REQUEST_DISCARD))
+    peer_linger(&server->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)
     problem_set(&request->problem, failure, NULL,

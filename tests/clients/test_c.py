@@ -283,7 +283,8 @@ class Rude(CCase):
         folded = SOUND.replace(b"\r\n", b"\r\n folded: by a blank\r\n", 1)
         _, url = self.talk(SOUND, folded)
         lines = self.calls(url, "-n", "5", "-r", "0")  # in which ASan finds nothing
-        self.assertEqual([line["status"] == "OK" for line in lines], [True] + [False] * 4)
+        sound = [line["status"] == "OK" for line in lines]
+        self.assertIn(sound, ([True] + [False] * 4, [True] * 5))  # libcurl 7 refuses such an answer, libcurl 8.14 takes it
 
     def test_an_answer_that_is_too_large(self):
         chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}

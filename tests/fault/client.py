@@ -187,6 +187,15 @@ class Raw:
         """True if an answer or the end of the connection is there within this time."""
         return bool(self.pending) or self._ready(select.POLLIN, seconds)
 
+    def await_end(self):
+        """Until the other side has finished sending; nothing is read."""
+        assert self._ready(select.POLLRDHUP, PATIENCE), f"no end in {PATIENCE} s"
+        return self
+
+    def is_reset(self, seconds):
+        """True if the connection is reset within this time, and with it what was not read."""
+        return self._ready(0, seconds)
+
     def _more(self):
         try:
             piece = self.socket.recv(1 << 20)
@@ -306,6 +315,13 @@ class FaultCase(unittest.TestCase):
         if reply.status in (429, 503):
             self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
         return problem
+
+    def assert_refused(self, reply, status, mentions=()):
+        """A problem; from libmicrohttpd 1.0 on the library may refuse a malformed head before the daemon, by a page of its own."""
+        if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
+            return self.assert_problem(reply, status, mentions=mentions)
+        self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)
+        self.assertIn(b"<html>", reply.body)
 
     def assert_closes(self, connection, reply):
         """The answer says that the connection closes, and it does."""

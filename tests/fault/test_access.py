@@ -179,11 +179,12 @@ class Reloading(unittest.TestCase):
 
 
 class Authority:
-    """A certificate authority in a folder, by openssl."""
+    """A certificate authority in a folder, by openssl with the extensions that Python 3.13 asks for."""
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
-        self._run("req", "-x509", *self._key(name), "-subj", f"/CN={name}", "-days", "2", "-out", self.path(f"{name}.pem"))
+        own = ("-subj", f"/CN={name}", "-days", "2", "-addext", "keyUsage=critical,keyCertSign")
+        self._run("req", "-x509", *self._key(name), *own, "-out", self.path(f"{name}.pem"))
 
     def path(self, name):
         return str(self.folder / name)
@@ -197,7 +198,8 @@ class Authority:
 
     def sign(self, name, extension, own_name):
         """NAME.pem and NAME.key."""
-        (self.folder / "extensions").write_text(extension + "\n", encoding="utf-8")
+        text = f"{extension}\nauthorityKeyIdentifier=keyid\n"
+        (self.folder / "extensions").write_text(text, encoding="utf-8")
         self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
         own = ("-CA", self.path(f"{self.name}.pem"), "-CAkey", self.path(f"{self.name}.key"), "-CAcreateserial")
         extensions = ("-days", "2", "-extfile", self.path("extensions"))

@@ -5,6 +5,9 @@
 # check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs; without them those of build/bin are tested.
 
 export LC_ALL=C.UTF-8
+# bats gives folders since 1.4; Debian 11 and Ubuntu 22.04 have 1.2, which removes these as well.
+export BATS_FILE_TMPDIR=${BATS_FILE_TMPDIR:-$(mktemp -d "$BATS_RUN_TMPDIR/file.XXXXXX")}
+[[ -n ${BATS_TEST_TMPDIR:-} ]] || BATS_TEST_TMPDIR=$(mktemp -d "$BATS_RUN_TMPDIR/test.XXXXXX")
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
@@ -87,6 +90,9 @@ is() { [[ $1 == "$2" ]] || { echo "expected: $2"; echo "got:      $1"; return 1;
 
 # has TEXT PART
 has() { [[ $1 == *"$2"* ]] || { echo "expected: ...$2..."; echo "got:      $1"; return 1; }; }
+
+# fails COMMAND...
+fails() { ! "$@"; }
 
 # is_problem STATUS TYPE [PARAMETER]: the last answer is this problem, whole, with a reason.
 is_problem() {

@@ -133,7 +133,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     enqueue(request);
     return MHD_YES;
   }
-  if (request->too_large) return MHD_queue_response(connection, MHD_HTTP_CONTENT_TOO_LARGE, service.refusal);
+  if (request->too_large) return MHD_queue_response(connection, 413, service.refusal);
   return MHD_queue_response(connection, MHD_HTTP_OK, service.reply);
 }
 

@@ -170,6 +170,12 @@ class Daemon:
         assert reply.status == 200, reply
         return reply.json()
 
+    def library(self):
+        """The version of libmicrohttpd, as numbers."""
+        if not hasattr(self, "_library"):
+            self._library = tuple(int(part) for part in self.status()["build"]["libmicrohttpd"].split("."))
+        return self._library
+
     # --- judging ---
 
     def busy(self):

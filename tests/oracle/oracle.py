@@ -6,6 +6,7 @@ copies are moved as integers, so that a NaN keeps its bits; of values that it co
 """
 
 import dataclasses
+from typing import Optional
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Params:
     dtype: str = "float32"
     order: str = "first"
     fill: str = "zero"
-    block_filter: BlockFilter | None = None
+    block_filter: Optional[BlockFilter] = None
     outputs: tuple = ()  # () = everything that `feature` computes, coordinates and counts
 
     @staticmethod
@@ -104,7 +105,7 @@ class Result:
     voxels: dict  # the counts of voxels
     batch_points: list
     batch_voxels: list
-    batch_samples: list | None = None  # None where nothing is sampled
+    batch_samples: Optional[list] = None  # None where nothing is sampled
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

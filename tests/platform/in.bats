@@ -1,0 +1,99 @@
+#!/usr/bin/env bats
+# tests/platform/in: a machine has this tree, keeps what is installed, is made anew when broken, and leaves nothing behind.
+
+# shellcheck disable=SC2154 # helpers.bash sets root
+load ../http/helpers
+machine=$root/build/platform/bookworm/trial # one of its own, for these tests break it
+why=$BATS_FILE_TMPDIR/why
+
+there() { "$root/tests/platform/in" bookworm/trial "$@" 3>&-; }
+
+setup_file() {
+  rm -rf "$root/build/platform/bookworm/trial"
+  local status=0
+  "$root/tests/platform/in" bookworm/trial true 2>"$BATS_FILE_TMPDIR/why" 3>&- || status=$?
+  ((status == 77)) || : >"$BATS_FILE_TMPDIR/why"
+  ((status == 77)) || return "$status"
+}
+
+teardown_file() { rm -rf "$root/build/platform/bookworm/trial"; }
+
+setup() { [[ ! -s $why ]] || skip "$(sed -n 's/^skipped: //p' "$why")"; }
+
+# sleeping SECONDS: some process does, for just so long.
+sleeping() { grep -qsPa "^sleep\\x00$1\\x00" /proc/[0-9]*/cmdline; }
+
+@test "the command's exit status is that of the script, and its input is that of the command" {
+  run there sh -c 'exit 5'
+  [[ $status == 5 ]]
+  [[ $(echo words | there cat) == words ]]
+}
+
+@test "the tree is there as it is, without what git ignores" {
+  local file
+  for file in dev tests/platform/in CMakeLists.txt; do
+    there cat "$file" | cmp - "$root/$file"
+  done
+  [[ $(there ls) != *build* && $(there pwd) == /work/voxeld ]]
+}
+
+@test "nothing of the host's environment but the way to the network goes there" {
+  SECRET=x CC=clang run there env
+  [[ $output != *SECRET* && $output != *CC=* && $output == *HOME=/root* ]]
+}
+
+@test "what is installed there stays, and so does the build folder" {
+  there sh -c 'touch /usr/bin/installed && mkdir -p build && touch build/built'
+  there test -e /usr/bin/installed -a -e build/built
+  rm "$machine/work/voxeld/build/built"
+}
+
+@test "a machine that is broken is made anew: no dpkg" {
+  there touch /usr/bin/installed
+  rm "$machine/usr/bin/dpkg"
+  there test ! -e /usr/bin/installed -a -x /usr/bin/dpkg
+}
+
+@test "a machine that is broken is made anew: a package is half installed" {
+  there touch /usr/bin/installed
+  sed -i '/^Package: tar$/,/^Status:/s/ok installed/ok half-installed/' "$machine/var/lib/dpkg/status"
+  there test ! -e /usr/bin/installed
+}
+
+@test "it is no machine within a machine" {
+  run there tests/platform/in bookworm/trial true
+  [[ $status == 77 && $output == "skipped: "* ]]
+}
+
+@test "without apt ./dev says that it installs nothing, and what it does not find" {
+  run there bash -c 'mkdir /tmp/bin; ln -s /usr/bin/* /tmp/bin/; rm /tmp/bin/{apt,dpkg}*; PATH=/tmp/bin ./dev build'
+  is "$status" 1
+  has "$output" 'dev: there is no apt here, so nothing is installed; not found: cc cmake ninja pkg-config curl'
+}
+
+@test "all of it ends with the script, however that is ended" {
+  local signal pid mark tries
+  for signal in KILL TERM; do
+    mark=9$RANDOM
+    "$root/tests/platform/in" bookworm/trial sh -c "sleep $mark & sleep $mark" 3>&- &
+    pid=$!
+    until sleeping "$mark"; do sleep 0.1; done
+    kill -"$signal" "$pid"
+    wait "$pid" || true
+    for ((tries = 50; tries; tries--)); do
+      sleeping "$mark" || break
+      sleep 0.1
+    done
+    ((tries))
+  done
+  [[ $(</proc/self/mounts) != *"$machine"* ]]
+}
+
+@test "two commands have a machine one after the other" {
+  there sh -c 'sleep 1; touch build.mark' &
+  local first=$!
+  sleep 0.5
+  run there test -e build.mark # a new copy of the tree: the first command's file is gone, once it has ended
+  [[ $output == *waiting* && $status == 1 ]]
+  wait "$first"
+}
