@@ -54,7 +54,7 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
 endfunction()
 
 # Bit by bit what the CPU computes: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
-# -objtemp: else an object names the process that made it, and no two builds are the same.
+# -objtemp: else an object names the process that made it, and no two builds in one folder are the same.
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
