@@ -53,6 +53,7 @@ static struct request *open_request(struct server *server, struct MHD_Connection
   bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
   struct request *request = request_open(server, connection, peer, uri_sound, takes_interim);
   peer->turned_away = !request;
+  peer->request = request;
   return request;
 }
 
@@ -63,10 +64,15 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   return request ? request_advance(request, method, path, data, size) : MHD_NO;
 }
 
+static void complete(struct peer *peer, struct request *request, enum MHD_RequestTerminationCode code) {
+  peer->request = NULL;
+  request_close(request, code);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
                          enum MHD_RequestTerminationCode code) {
-  (void)cls, (void)connection;
-  if (*request_cls && !is_line_mark(*request_cls)) request_close(*request_cls, code);
+  (void)cls;
+  if (*request_cls && !is_line_mark(*request_cls)) complete(peer_of(connection), *request_cls, code);
   *request_cls = NULL;
 }
 
@@ -99,15 +105,21 @@ static struct peer *open_peer(struct server *server, struct MHD_Connection *conn
   return peer;
 }
 
+// libmicrohttpd 1.0.1 ends a connection without a word to on_completed if it has no room for its own refusal of a chunk.
+static void close_peer(struct server *server, struct peer *peer) {
+  struct tls_session *tls = peer->tls;
+  if (peer->request) complete(peer, peer->request, MHD_REQUEST_TERMINATED_READ_ERROR);
+  watcher_closed(&server->watcher, peer);
+  tls_session_close(tls);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
                           enum MHD_ConnectionNotificationCode code) {
   struct server *server = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
     *peer = open_peer(server, connection);
   } else if (*peer) {
-    struct tls_session *tls = ((struct peer *)*peer)->tls;
-    watcher_closed(&server->watcher, *peer);
-    tls_session_close(tls);
+    close_peer(server, *peer);
     *peer = NULL;
   }
 }

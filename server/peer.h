@@ -28,6 +28,8 @@ enum peer_phase {
 
 struct tls_session;
 
+struct request;
+
 struct peer {
   int fd;
   char address[ADDRESS_SIZE];  // whose: an IP address, or unix:UID
@@ -45,6 +47,7 @@ struct peer {
   atomic_llong received;       // bytes of the body so far
   bool head_open;              // the IO thread's: a request's first line is here, its headers are not
   bool asked;                  // likewise: a request has come
+  struct request *request;     // likewise: the one that is under way
   bool turned_away;            // likewise: but there was no memory for it
   bool probed;                 // the watcher's; the rest under its lock
   enum problem_kind failure;   // what it was told in phase FAILED

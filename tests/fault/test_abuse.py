@@ -130,9 +130,13 @@ class Abuse(FaultCase):
 
     def test_chunk_extensions_without_end(self):
         for piece in (b"x" * 4000, b";a=b" * 1000):
-            # The library's own answer, for want of room: see README.md.
-            self.assertEqual(self.flood_by_many(6, CHUNKED + b"10;x=", piece), [500] * 6)
-        self.assert_counted(12, self.aborts)
+            # The library's own answer, for want of room: see README.md. Later versions want room for that too, and fall silent.
+            statuses = self.flood_by_many(6, CHUNKED + b"10;x=", piece)
+            if self.daemon.library() < (1, 0):
+                self.assertEqual(statuses, [500] * 6)
+            else:
+                self.assertLessEqual(set(statuses), {408, 413})
+        self.assert_counted(12, lambda: self.aborts() + self.refusals("body-stalled"))
 
     def test_trailers_without_end(self):
         begin = CHUNKED + b"10\r\n" + bytes(16) + b"\r\n0\r\n"
