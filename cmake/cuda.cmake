@@ -1,9 +1,9 @@
-# Whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND and, unless it was set by
-# hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
+# Whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND and, unless
+# it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
 #
-# Code is made for those of the GPUs below that the toolkit knows: N-real is machine code, N is machine code and PTX, and so is the last one.
-# Machine code serves later GPUs of the same major number too, but that of an ordinary GPU no integrated one: hence 87 beside 86. From PTX the
-# driver compiles for any later GPU when the daemon starts.
+# Of the GPUs below those are built for that the toolkit knows. N-real is machine code for GPU N, N is machine code and
+# PTX; the last one is with PTX too. Machine code also serves later GPUs of the same major number, but an integrated GPU
+# needs its own: hence 87. From PTX the driver compiles for any later GPU when the daemon starts.
 set(voxeld_gpus_release
   75-real  # Turing: T4, RTX 20
   80-real  # Ampere: A100

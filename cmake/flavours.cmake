@@ -53,11 +53,11 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
   endforeach()
 endfunction()
 
-# Bit by bit what the CPU computes: no fused multiply-add, IEEE division, subnormals kept.
+# Bit by bit what the CPU computes: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE,-ffp-contract=off>")
   set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 

@@ -216,8 +216,9 @@ enum vx_lane_use { VX_LANE_VOXELIZE, VX_LANE_SAMPLE, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"
-  int64_t memory_bytes;    // of the device; 0 where it is the host's
+  int64_t memory_bytes;    // of the device; 0 if it is the host's
   int compute_capability;  // 90 for 9.0; 0 on a CPU
+  bool integrated;         // a GPU that shares the host's memory, as a Jetson's does
 };
 
 struct vx_backend {

@@ -292,7 +292,7 @@ static const struct family {
     {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", NULL, received},
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
     {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus, NULL},
-    {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has.", write_gpu_memory, NULL},
+    {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has; 0 if it is the host's.", write_gpu_memory, NULL},
     {"voxeld_gpu_jobs_running", "gauge", "Jobs on each GPU now.", write_gpu_running, NULL},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},

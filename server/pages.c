@@ -47,8 +47,9 @@ static void write_device(const struct device *device, struct text *out) {
   bool lost = device_is_lost(device);
   text_printf(out, "{\"index\":%d,\"name\":", device->index);
   text_json_string(out, description->name, strlen(description->name));
-  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"state\":\"%s\"",
-              (long long)description->memory_bytes, description->compute_capability, lost ? "lost" : "working");
+  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"integrated\":%s,\"state\":\"%s\"",
+              (long long)description->memory_bytes, description->compute_capability,
+              description->integrated ? "true" : "false", lost ? "lost" : "working");
   text_printf(out, ",\"running\":%lld,\"answered\":%lld", (long long)atomic_load(&device->running),
               (long long)atomic_load(&device->answered));
   if (lost) {

@@ -2,6 +2,9 @@
 //   WIDTH      floats of a vector
 //   TARGET     attribute of every function
 //   NAME(x)    x with a suffix of the kind
+// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, where every processor has it. Intrinsics stand
+// only for what it makes several instructions of. Their min and max differ in NaNs and in the signs of zeros. Neither
+// shows: every coordinate is finite, so no difference is a NaN, and differences are squared before they are compared.
 //
 // A step holds the new sample against the boxes: the distance to a box, computed as that to a point, is no more than
 // the computed distance to any point in the box. (Every operation rounds, and rounding keeps order: of two exact results
@@ -31,6 +34,8 @@ TARGET static inline floats NAME(min)(floats a, floats b) {
   return _mm256_min_ps(a, b);
 #elif defined(__x86_64__)
   return _mm_min_ps(a, b);
+#elif defined(__aarch64__)
+  return (floats)vminnmq_f32((float32x4_t)a, (float32x4_t)b);
 #else
   return (floats)NAME(select)(a < b, (ints)a, (ints)b);
 #endif
@@ -41,6 +46,8 @@ TARGET static inline floats NAME(max)(floats a, floats b) {
   return _mm256_max_ps(a, b);
 #elif defined(__x86_64__)
   return _mm_max_ps(a, b);
+#elif defined(__aarch64__)
+  return (floats)vmaxnmq_f32((float32x4_t)a, (float32x4_t)b);
 #else
   return (floats)NAME(select)(a > b, (ints)a, (ints)b);
 #endif
@@ -52,6 +59,9 @@ TARGET static inline unsigned NAME(bits)(ints mask) {
   return (unsigned)_mm256_movemask_ps((__m256)mask);
 #elif defined(__x86_64__)
   return (unsigned)_mm_movemask_ps((__m128)mask);
+#elif defined(__aarch64__)
+  const uint32x4_t bit = {1, 2, 4, 8};
+  return vaddvq_u32(vandq_u32((uint32x4_t)mask, bit));
 #else
   unsigned bits = 0;
   for (int i = 0; i < WIDTH; i++) {

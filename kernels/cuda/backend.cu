@@ -55,7 +55,8 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   struct cudaDeviceProp properties;
   CUDA_CALL(cudaGetDeviceProperties(&properties, index), error);
   snprintf(description->name, sizeof description->name, "%.120s", properties.name);
-  description->memory_bytes = (int64_t)properties.totalGlobalMem;
+  description->integrated = properties.integrated != 0;
+  description->memory_bytes = description->integrated ? 0 : (int64_t)properties.totalGlobalMem;
   description->compute_capability = 10 * properties.major + properties.minor;
   if (description->compute_capability < LEAST_CAPABILITY) {
     snprintf(error->text, sizeof error->text, "%.120s has compute capability %d.%d; 7.5 is the least", properties.name,
@@ -151,7 +152,8 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
 // Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
-// Memory that cannot be pinned, as on a lost device, serves as well: copies are slower, that is all.
+// Memory that cannot be pinned, as on a lost device, serves as well: copies are slower, that is all. An integrated GPU reads
+// and writes it in place like any other: registering makes no second copy of it, only the device's addresses of these pages.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (mapped(bytes) == 0) {
     return NULL;

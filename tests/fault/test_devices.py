@@ -267,6 +267,14 @@ class Starting(unittest.TestCase):
         self.assertEqual([device["index"] for device in daemon.status()["backend"]["devices"]], [0])
         self.assertTrue(any("a GPU is left out" in line and "device 7" in line for line in daemon.lines))
 
+    def test_a_gpu_tells_whether_its_memory_is_the_hosts(self):
+        for variables, expected in (({}, (False, 1 << 20)), ({"VOXELD_STANDIN_INTEGRATED": "1"}, (True, 0))):
+            daemon = Daemon("--backend", "auto", env={"VOXELD_STANDIN_DEVICES": "1"} | variables)
+            self.addCleanup(daemon.stop)
+            (device,) = daemon.status()["backend"]["devices"]
+            self.assertEqual((device["integrated"], device["memory_bytes"]), expected)
+            self.assertEqual(metric(daemon, 'voxeld_gpu_memory_bytes{gpu="0"}'), expected[1])
+
     def start_without_lanes(self, backend):
         """With a GPU that opens, but has no memory for a lane."""
         with tempfile.TemporaryDirectory() as folder:

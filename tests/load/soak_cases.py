@@ -197,8 +197,9 @@ def good_requests(daemon, work, largest):
     return [*preset_requests(daemon, clouds, largest), *other_requests(clouds[4][0], largest)]
 
 
-def bad_requests(max_body_bytes):
+def bad_requests(daemon, max_body_bytes):
     """Every kind of refusal that does not need a state of the daemon."""
+    ambiguous = "bad-request" if daemon.library() < (1, 0) else None  # later versions of the library refuse it before the daemon
     grid = urllib.parse.urlencode(BOX, safe=",")
     rows = bytes(160)
 
@@ -229,7 +230,7 @@ def bad_requests(max_body_bytes):
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),
         Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *two_lengths, body=rows), (400,), "bad-request", False),
-        Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *smuggled), (400,), "bad-request", False),
+        Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *smuggled), (400,), ambiguous, False),
         Bad(head("POST", f"/v1/voxelize?{grid}"), (411,), "length-required"),
         Bad(head("POST", f"/v1/voxelize?{grid}", f"Content-Length: {max_body_bytes + 16}"), (413,), "body-too-large", False),
         Bad(head("POST", f"/v1/voxelize?{grid}", "Content-Length: 1000000000000000"), (413,), "body-too-large", False),

@@ -1,8 +1,9 @@
 // A stand-in for the CUDA backend, for machines without a GPU: it answers to its name, computes on the CPU, and fails on request.
 //
 // The sanitizer flavours are built with it, so that what the server does with several devices, and with those that fail, is
-// tested everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. See inject.h for faults:
-// opening a lane makes one checked call, and each job three, before, amid (in the callback for its output) and after its run.
+// tested everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
+// VOXELD_STANDIN_INTEGRATED they share the host's memory. See inject.h for faults: opening a lane makes one checked call, and
+// each job three, before, amid (in the callback for its output) and after its run.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -54,7 +55,9 @@ static void close_device(struct vx_device *device) {
 }
 
 static void describe(const struct vx_device *device, struct vx_description *description) {
-  *description = (struct vx_description){.memory_bytes = MEGABYTE, .compute_capability = 10};
+  bool integrated = getenv("VOXELD_STANDIN_INTEGRATED") != NULL;
+  *description = (struct vx_description){
+      .memory_bytes = integrated ? 0 : MEGABYTE, .compute_capability = 10, .integrated = integrated};
   snprintf(description->name, sizeof description->name, "stand-in %d", device->index);
 }
 
