@@ -37,6 +37,7 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
   const struct server *server = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
+  if (!uri) return &unsound_line;  // 0.9.72, if the line has no target
   for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))

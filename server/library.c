@@ -79,8 +79,9 @@ static bool learn_nuls(struct library *library) {
 }
 
 static bool was_handled(const struct rehearsal *rehearsal) {
+  const char *calls = rehearsal->calls;
   return rehearsal->answers == 1 && strncmp(rehearsal->answer, "HTTP/1.1 200 ", 13) == 0 &&
-         strstr(rehearsal->answer, "heard") && strstr(rehearsal->calls, "cf") && strchr(rehearsal->calls, 'e');
+         strstr(rehearsal->answer, "heard") && (strstr(calls, "cf") || strstr(calls, "fc")) && strchr(calls, 'e');
 }
 
 // A POST goes the way of a job.
