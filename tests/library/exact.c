@@ -34,7 +34,7 @@ static const char *copy(const char *text, size_t size) {
 static const char *copy_text(const char *text) { return copy(text, text ? strlen(text) : 0); }
 
 // The library's own function, in a pointer of any function's type.
-#define OWN(NAME) (*(__typeof__(&NAME) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
+#define OWN(NAME) (*(__typeof__(&(NAME)) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
 
 // ---- headers and arguments --------------------------------------------------------------------------------------------
 
