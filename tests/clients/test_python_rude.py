@@ -13,6 +13,7 @@ import numpy as np
 from support import DATE, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, status_document, url_of
 
 import voxeld
+from older_python import TIMEOUTS
 from voxeld import connection as connections
 
 LARGE = 64 << 20  # bytes: more than sockets buffer
@@ -299,7 +300,7 @@ class Uploads(RudeCase):
 
         _, client = self.talk(stall, retries=0, timeout=0.2)
         self.addCleanup(over.set)  # before the server waits for its threads
-        self.assertIsInstance(self.refused(client, voxeld.TransportError, self.ask).__cause__, TimeoutError)
+        self.assertIsInstance(self.refused(client, voxeld.TransportError, self.ask).__cause__, TIMEOUTS)
 
 
 class Slowness(RudeCase):
@@ -307,7 +308,7 @@ class Slowness(RudeCase):
         for byte in WHOLE * 100:
             talk.socket.sendall(bytes([byte]))
             talk.socket.settimeout(0.01)
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(*TIMEOUTS):
                 if not talk.socket.recv(1):
                     return True
             talk.socket.settimeout(None)
@@ -316,12 +317,12 @@ class Slowness(RudeCase):
     def test_an_answer_that_does_not_come(self):
         server, client = self.talk(lambda talk: not talk.socket.recv(1), timeout=0.2, retries=1)
         error = self.refused(client, voxeld.TransportError)
-        self.assertIsInstance(error.__cause__, TimeoutError)
+        self.assertIsInstance(error.__cause__, TIMEOUTS)
         self.assertEqual((error.attempts, server.connections), (2, 2))
 
     def test_an_answer_that_drips_ends_at_the_deadline(self):
         _, client = self.talk(self.drip, timeout=60, deadline=0.5)
-        self.assertIsInstance(self.refused(client, voxeld.TransportError).__cause__, TimeoutError)
+        self.assertIsInstance(self.refused(client, voxeld.TransportError).__cause__, TIMEOUTS)
 
 
 class Probes(RudeCase):

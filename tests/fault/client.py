@@ -20,6 +20,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
 from daemon import PATIENCE, Daemon, Reply, is_sanitized, wait_until  # noqa: E402,F401
+from older_python import TIMEOUTS  # noqa: E402
 
 GRID = "point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.5,0.5,0.5"
 VOXELIZE = "/v1/voxelize?" + GRID
@@ -201,7 +202,7 @@ class Raw:
             piece = self.socket.recv(1 << 20)
         except ConnectionError as reason:
             raise Closed(str(reason)) from reason
-        except TimeoutError:
+        except TIMEOUTS:
             raise AssertionError(f"no answer and no end in {PATIENCE} s; so far {self.pending[:300]!r}") from None
         if not piece:
             raise Closed(f"end of the connection; before it {self.pending[:300]!r}")

@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 
+import older_python  # noqa: F401
+
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = REPOSITORY / "build" / "bin"
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
