@@ -19,10 +19,15 @@ enum {
 };
 
 static int version_number(void) {
-  int major = 0, minor = 0, patch = 0;
-  (void)!sscanf(MHD_get_version(), "%3d.%3d.%3d", &major, &minor,
-                &patch);  // NOLINT(cert-err34-c): bounded, 0 if missing
-  return major * 10000 + minor * 100 + patch;
+  int parts[3] = {0};
+  const char *at = MHD_get_version();
+  for (int i = 0; i < 3; i++) {
+    char *end;
+    parts[i] = (int)strtol(at, &end, 10);
+    if (*end != '.') break;
+    at = end + 1;
+  }
+  return parts[0] * 10000 + parts[1] * 100 + parts[2];
 }
 
 // ---- NULs -------------------------------------------------------------------------------------------------------------
