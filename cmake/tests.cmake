@@ -18,6 +18,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
+    VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
     PYTHONDONTWRITEBYTECODE=1
     LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
@@ -69,6 +70,10 @@ add_library(oom MODULE tests/fault/oom.c)
 target_compile_definitions(oom PRIVATE _GNU_SOURCE)
 target_compile_options(oom PRIVATE ${voxeld_warnings})
 set_target_properties(oom PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
+# docs.libmicrohttpd runs this program, which asks the library of this machine.
+file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*.c)
+voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES PkgConfig::libmicrohttpd Threads::Threads)
 
 voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})

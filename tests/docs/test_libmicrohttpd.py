@@ -1,0 +1,70 @@
+"""docs/libmicrohttpd.md lists the traps that build/tests/traps tries, in its order and words, and with what it finds here.
+
+Run as a program with the argument "show" it prints the rows for the library of this machine, ready to be pasted.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from tables import ROOT
+
+PAGE = ROOT / "docs" / "libmicrohttpd.md"
+PROGRAM = os.environ.get("VOXELD_TRAPS", str(ROOT / "build" / "tests" / "traps"))
+FILES = re.compile(r"`((?:server|tests|api)/[\w/]+\.\w+)`(?:: `(\w+)`)?")
+
+
+def found():
+    """The library's version, and of every trap its name, what came of it, and what it is."""
+    lines = subprocess.run([PROGRAM], check=True, capture_output=True, text=True).stdout.splitlines()
+    version, *rows = [line.split("\t") for line in lines]
+    return version[1], rows
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def written():
+    """The table of traps: its columns, and its rows by column."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("| trap |"))
+    end = next(i for i in range(start, len(lines)) if not lines[i].startswith("|"))
+    columns = cells(lines[start])
+    return columns, [dict(zip(columns, cells(line))) for line in lines[start + 2 : end]]
+
+
+class Traps(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.version, cls.found = found()
+        cls.columns, cls.written = written()
+
+    def test_the_rows_are_those_of_the_program(self):
+        self.assertEqual([(f"`{name}`", what) for name, _, what in self.found], [(row["trap"], row["what"]) for row in self.written])
+
+    def test_the_library_here_does_what_the_page_says(self):
+        if self.version not in self.columns:
+            self.skipTest(f"libmicrohttpd {self.version} has no column in {PAGE.name}")
+        for (name, word, _), row in zip(self.found, self.written):
+            with self.subTest(name):
+                expected = row[self.version]
+                if word == "untried":
+                    self.skipTest(f"{name} cannot be tried here")
+                self.assertIn(word, ("seen", "not seen") if expected == "seen" else (expected,))  # a race may not show
+
+    def test_what_the_page_names_is_there(self):
+        for path, name in FILES.findall(PAGE.read_text(encoding="utf-8")):
+            with self.subTest(f"{path} {name}"):
+                self.assertTrue((ROOT / path).is_file())
+                self.assertIn(name, (ROOT / path).read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["show"]:
+        for trap, outcome, what in found()[1]:
+            print(f"| `{trap}` | {what} | {outcome} |")
+    else:
+        unittest.main()

@@ -1,0 +1,120 @@
+// Traps in what a client sends: framing, first lines, headers, arguments. Strictness is what the library is told by
+// MHD_OPTION_STRICT_FOR_CLIENT; without a word it is 0.
+#include <string.h>
+
+#include "tests/library/stage.h"
+
+// ---- what may be seen -------------------------------------------------------------------------------------------------
+
+static bool taken(const struct stage *stage) { return stage_status(stage) == 200; }
+static bool taken_4(const struct stage *stage) { return taken(stage) && stage->body == 4; }
+static bool taken_5(const struct stage *stage) { return taken(stage) && stage->body == 5; }
+static bool taken_empty(const struct stage *stage) { return taken(stage) && stage->body == 0; }
+static bool twice(const struct stage *stage) { return stage->answers > 1; }
+static bool silent(const struct stage *stage) { return stage->answers == 0 && !stage->ended; }
+static bool hung_up(const struct stage *stage) { return stage->answers == 0 && stage->ended; }
+static bool redirected(const struct stage *stage) { return stage_status(stage) / 100 == 3; }
+static bool value_cut(const struct stage *stage) { return taken(stage) && stage->value_size == 1; }
+static bool value_whole(const struct stage *stage) { return taken(stage) && stage->value_size == 3; }
+static bool folded_into_name(const struct stage *stage) { return taken(stage) && strcmp(stage->name, "X2") == 0; }
+static bool target_cut(const struct stage *stage) { return taken(stage) && strcmp(stage->target, "/a") == 0; }
+static bool target_absolute(const struct stage *stage) {
+  return taken(stage) && strcmp(stage->path, "http://x/a") == 0;
+}
+static bool path_decoded(const struct stage *stage) { return taken(stage) && strcmp(stage->path, "/a/b") == 0; }
+static bool path_cut(const struct stage *stage) { return taken(stage) && strcmp(stage->path, "/a") == 0; }
+static bool percent_kept(const struct stage *stage) { return taken(stage) && strcmp(stage->path, "/a%zz%") == 0; }
+static bool plus_is_blank(const struct stage *stage) { return taken(stage) && strcmp(stage->value, "1 2") == 0; }
+static bool value_missing(const struct stage *stage) { return taken(stage) && stage->value_missing; }
+static bool any_method(const struct stage *stage) { return taken(stage) && strcmp(stage->method, "get") == 0; }
+static bool three(const struct stage *stage) { return stage->answers == 3; }
+static bool status_400(const struct stage *stage) { return stage_status(stage) == 400; }
+static bool status_413(const struct stage *stage) { return stage_status(stage) == 413; }
+static bool status_505(const struct stage *stage) { return stage_status(stage) == 505; }
+
+// ---- what is sent -----------------------------------------------------------------------------------------------------
+
+#define SENT(TEXT) (TEXT), sizeof(TEXT) - 1
+#define GET "GET /a HTTP/1.1\r\n"
+#define POST "POST /a HTTP/1.1\r\nHost: x\r\n"
+#define HOST "Host: x\r\n"
+#define FOLDED GET HOST "X: 1\r\n 2\r\n\r\n"
+#define SPACED GET HOST "X : 1\r\n\r\n"
+#define BARE "GET /a HTTP/1.1\nHost: x\n\n"
+#define HOSTLESS GET "\r\n"
+#define BLANKS "GET /a b HTTP/1.1\r\n" HOST "\r\n"
+#define WIDE "GET  /a  HTTP/1.1\r\n" HOST "\r\n"
+
+const struct head_trap head_traps[] = {
+    {"length_and_chunked", "Content-Length beside Transfer-Encoding: chunked is taken, and chunked wins", taken_5,
+     SENT(POST "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), 0},
+    {"length_and_chunked_strict", "the same is taken at strictness 1", taken_5,
+     SENT(POST "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), 1},
+    {"two_lengths", "the first of two lengths is taken", taken_4,
+     SENT(POST "Content-Length: 4\r\nContent-Length: 5\r\n\r\nhello"), 0},
+    {"two_lengths_strict", "the same is taken at strictness 1", taken_4,
+     SENT(POST "Content-Length: 4\r\nContent-Length: 5\r\n\r\nhello"), 1},
+    {"other_coding_hangs", "Transfer-Encoding: gzip, chunked gets no answer", silent,
+     SENT(POST "Transfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), 0},
+    {"no_length_is_empty", "a POST without a length has an empty body", taken_empty, SENT(POST "\r\n"), 0},
+    {"bad_length_hung_up", "a malformed Content-Length ends the connection without an answer", hung_up,
+     SENT(POST "Content-Length: x\r\n\r\n"), 0},
+    {"bad_length_twice", "a malformed Content-Length is answered twice", twice, SENT(POST "Content-Length: x\r\n\r\n"),
+     0},
+    {"length_over_64_bits", "a Content-Length over 64 bits is answered with 413", status_413,
+     SENT(POST "Content-Length: 18446744073709551616\r\n\r\n"), 0},
+    {"length_over_64_bits_twice", "it is answered twice", twice,
+     SENT(POST "Content-Length: 18446744073709551616\r\n\r\n"), 0},
+    {"bad_chunk", "a malformed chunk is answered with 400", status_400,
+     SENT(POST "Transfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n0\r\n\r\n"), 0},
+    {"no_host", "HTTP/1.1 without Host is taken", taken, SENT(HOSTLESS), 0},
+    {"no_host_strict", "the same is taken at strictness 1", taken, SENT(HOSTLESS), 1},
+    {"no_host_strict_twice", "at strictness 1 it is answered twice", twice, SENT(HOSTLESS), 1},
+    {"bare_lf", "lines that end with a bare LF are taken", taken, SENT(BARE), 0},
+    {"bare_lf_strict", "the same is taken at strictness 1", taken, SENT(BARE), 1},
+    {"folded_line", "a folded header is taken", taken, SENT(FOLDED), 0},
+    {"folded_into_name", "its second line is appended to its name, not to its value", folded_into_name, SENT(FOLDED),
+     0},
+    {"folded_line_strict", "a folded header is taken at strictness 1", taken, SENT(FOLDED), 1},
+    {"blank_before_colon", "a blank before a header's colon is taken", taken, SENT(SPACED), 0},
+    {"blank_before_colon_strict", "the same is taken at strictness 1", taken, SENT(SPACED), 1},
+    {"nul_in_value", "a NUL cuts a header's value unseen", value_cut, SENT(GET HOST "X: 1\0002\r\n\r\n"), 0},
+    {"nul_in_value_strict", "it does so at strictness 1", value_cut, SENT(GET HOST "X: 1\0002\r\n\r\n"), 1},
+    {"nul_in_value_whole", "a NUL in a header's value is handed on with the value's length", value_whole,
+     SENT(GET HOST "X: 1\0002\r\n\r\n"), 0},
+    {"nul_in_target", "a NUL cuts the target unseen", target_cut, SENT("GET /a\0b HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"nul_in_target_strict", "it does so at strictness 1", target_cut, SENT("GET /a\0b HTTP/1.1\r\n" HOST "\r\n"), 1},
+    {"coded_nul_in_argument", "?X=x%00y is handed on with length 3", value_whole,
+     SENT("GET /a?X=x%00y HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"coded_nul_in_path", "/a%00b arrives as /a", path_cut, SENT("GET /a%00b HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"path_decoded", "/a%2Fb arrives as /a/b", path_decoded, SENT("GET /a%2Fb HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"bad_percent", "%zz and a lone % are handed on as they are", percent_kept,
+     SENT("GET /a%zz% HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"plus_is_blank", "a + in an argument becomes a blank", plus_is_blank,
+     SENT("GET /a?X=1+2 HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"argument_without_value", "an argument without = has NULL for its value", value_missing,
+     SENT("GET /a?X HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"header_without_value", "so has a header without a value", value_missing, SENT(GET HOST "X:\r\n\r\n"), 0},
+    {"absolute_target", "an absolute target is handed on as it is", target_absolute,
+     SENT("GET http://x/a HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"blank_in_target", "a blank in the target is taken", taken, SENT(BLANKS), 0},
+    {"blank_in_target_redirected", "it is answered with a redirect", redirected, SENT(BLANKS), 0},
+    {"blank_in_target_strict", "a blank in the target is taken at strictness 1", taken, SENT(BLANKS), 1},
+    {"blank_in_target_hung_up", "at strictness 1 it ends the connection without an answer", hung_up, SENT(BLANKS), 1},
+    {"wide_line", "several blanks between the parts of the first line are taken", taken, SENT(WIDE), 0},
+    {"wide_line_strict", "the same is taken at strictness 1", taken, SENT(WIDE), 1},
+    {"wide_line_hung_up", "at strictness 1 they end the connection without an answer", hung_up, SENT(WIDE), 1},
+    {"any_method", "a method of any name is handed on", any_method, SENT("get /a HTTP/1.1\r\n" HOST "\r\n"), 0},
+    {"http_2", "HTTP/2.0 is answered with 505", status_505, SENT("GET /a HTTP/2.0\r\n" HOST "\r\n"), 0},
+    {"pipelined", "requests that come together are answered in turn", three,
+     SENT(GET HOST "\r\n" POST "Content-Length: 4\r\n\r\nbody" GET HOST "\r\n"), 0},
+};
+const int head_trap_count = sizeof head_traps / sizeof *head_traps;
+
+enum outcome head_trap_attempt(const struct head_trap *trap) {
+  struct stage stage = {.strict = trap->strict};
+  stage_open(&stage);
+  stage_send(&stage, trap->text, trap->size);
+  stage_run(&stage);
+  return outcome(trap->seen(&stage));
+}

@@ -1,0 +1,109 @@
+// A daemon of libmicrohttpd and its clients, for one try at one of its traps.
+//
+// The library runs without threads on a Unix socket of its own: it does something only within stage_run, so that a try
+// always goes the same way. A try that needs the library's threads asks for them.
+#ifndef VOXELD_TESTS_STAGE_H
+#define VOXELD_TESTS_STAGE_H
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct stage;
+typedef enum MHD_Result handler(struct stage *stage, struct MHD_Connection *connection, size_t *size);
+
+struct stage {
+  // In.
+  handler *handle;     // NULL: handle_whole
+  int strict;          // what the library is told
+  unsigned timeout_s;  // 0: none
+  unsigned most;       // connections; 0: many
+  unsigned threads;    // flags in place of those of a daemon without threads; 0: none
+  unsigned pool;       // threads of a pool; 0: no pool
+  size_t memory;       // a connection's; 0: 32 KiB
+  void (*on_target)(struct stage *stage, const char *target);
+  void (*on_closed)(struct stage *stage, struct MHD_Connection *connection);
+  // The library's side. A letter a call: s started, t target, h head, b body, w another call without a body, d an answer
+  // is queued, D one is refused, c completed, f the answer's body is freed, e the connection ended.
+  char calls[256];
+  struct MHD_Daemon *daemon;
+  struct MHD_Connection *suspended;
+  atomic_int letters, suspensions;
+  size_t body, first_part;                // bytes that came, in all and in the first call for them
+  char method[16], path[64], target[64];  // of the last request, cut there
+  char name[64], value[64];               // the last header X, or the last argument
+  bool value_missing;                     // NULL came for it
+  size_t value_size;                      // as the library says
+  enum MHD_RequestTerminationCode code;
+  // The client's side.
+  struct sockaddr_un address;
+  socklen_t address_size;
+  int client;          // -1: gone
+  char answer[16384];  // what came back, ended by a NUL
+  size_t answered;     // bytes of it
+  int answers;         // status lines in it
+  bool ended, reset;   // by an end of file; by an error
+};
+
+// Starts the library and connects a client. Ends the process with EXIT_UNTRIED if that cannot be done.
+void stage_open(struct stage *stage);
+// Connects another client.
+int stage_connect(const struct stage *stage);
+// The client sends; a text without its NUL.
+void stage_send(struct stage *stage, const char *data, size_t size);
+#define stage_say(STAGE, TEXT) stage_send((STAGE), (TEXT), sizeof(TEXT) - 1)
+// Lets the library do all that there is to do, then takes what has come back to the client.
+void stage_run(struct stage *stage);
+void stage_receive(struct stage *stage);
+// The client goes.
+void stage_leave(struct stage *stage);
+// Resumes the suspended connection, and runs.
+void stage_resume(struct stage *stage);
+// Time goes on for the library.
+void stage_age(int seconds);
+// Waits until *value is at least `least`: false after some seconds.
+bool await(const atomic_int *value, int least);
+
+// The status of the first answer; 0 without one.
+int stage_status(const struct stage *stage);
+bool stage_called(const struct stage *stage, char letter);
+
+// Answers once the whole body is here, as the daemon does.
+handler handle_whole;
+// Answers at the first call.
+handler handle_at_once;
+enum MHD_Result stage_answer(struct stage *stage, struct MHD_Connection *connection);
+enum MHD_Result stage_suspend(struct stage *stage, struct MHD_Connection *connection);
+
+// How a try ends; also the exit status of its process.
+enum outcome { OUTCOME_YES, OUTCOME_NO, OUTCOME_UNTRIED = 77 };
+static inline enum outcome outcome(bool seen) { return seen ? OUTCOME_YES : OUTCOME_NO; }
+
+// One trap. `dies`: the process that tries it ends by a signal if it holds. `race`: it does not show in every try.
+struct trap {
+  const char *name, *what;
+  enum outcome (*attempt)(void);
+  bool dies, race;
+};
+#define TRAP(NAME) .name = #NAME, .attempt = NAME
+extern const struct trap connection_traps[], thread_traps[];
+extern const int connection_trap_count, thread_trap_count;
+
+#define PAGE "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// A trap in what a client sends: the library is sent `text`, and `seen` is asked.
+struct head_trap {
+  const char *name, *what;
+  bool (*seen)(const struct stage *stage);
+  const char *text;
+  size_t size;
+  int strict;
+};
+extern const struct head_trap head_traps[];
+extern const int head_trap_count;
+enum outcome head_trap_attempt(const struct head_trap *trap);
+
+#endif
