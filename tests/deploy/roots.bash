@@ -34,7 +34,7 @@ copy_base() {
   emulate "$1"
   "${in_debian[@]}" dpkg --add-architecture "$1"
   "${in_debian[@]}" apt-get -q update
-  apt_get install "libc6:$1"
+  apt_get install "libc6:$1" "libcrypt1:$1" # which no purge takes away
 }
 
 # emulate ARCHITECTURE: its programs run there, too, from now on. The package of qemu is unpacked, for installed it would register itself.
