@@ -54,10 +54,12 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
 endfunction()
 
 # Bit by bit what the CPU computes: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
+# -objtemp: else an object names the process that made it, and no two builds are the same.
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false;-Xcompiler=-Wall,-Wextra,-fPIE,-ffp-contract=off>")
+    "$<$<COMPILE_LANGUAGE:CUDA>:-objtemp;-Xcompiler=-Wall,-Wextra,-fPIE,-ffp-contract=off>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-ftz=false>")
   set_target_properties(${TARGET} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static)
 endfunction()
 

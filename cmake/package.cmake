@@ -1,8 +1,14 @@
-# The packages that `cpack --config BUILD/CPackConfig.cmake` makes, in BUILD/packages, of what is installed: a .deb, and a .tar.gz that runs
-# wherever it is unpacked. A build with CUDA says so in its version, so that the two kinds of packages cannot be taken for each other.
-set(CPACK_GENERATOR TGZ DEB)
+# The packages that `cpack --config BUILD/CPackConfig.cmake` makes, in BUILD/packages, of what is installed: a .deb,
+# and a .tar.gz that runs wherever it is unpacked. Both are named by version, CUDA and platform, so that no two kinds
+# of packages can be taken for each other, and two builds of one commit give the same bytes.
+if(VOXELD_PORTABLE)
+  set(CPACK_GENERATOR TGZ)
+elseif(NOT CPACK_GENERATOR)
+  set(CPACK_GENERATOR TGZ DEB)
+endif()
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/package_kind.cmake)
+set(CPACK_POST_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/package_again.cmake)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
@@ -15,21 +21,38 @@ if(VOXELD_CUDA_FOUND)
   string(APPEND package_version +cuda${cuda_major})
   set(package_backends "This build computes on NVIDIA GPUs whose driver knows CUDA ${cuda_major},\nand on the CPU where there is none.")
 endif()
+
+# The platform: debian12 and the like, or for what has its libraries beside it the libc that it needs. In a .deb's
+# version it sorts below what goes before it, so that apt takes a later Debian's package of the same version, and the
+# next version of any.
+cmake_host_system_information(RESULT distribution QUERY DISTRIB_INFO)
+set(distribution ${distribution_ID}${distribution_VERSION_ID})
+if(NOT distribution_VERSION_ID) # Debian's testing
+  string(APPEND distribution ${distribution_VERSION_CODENAME})
+endif()
+string(REPLACE debian deb package_distribution "${distribution}")
+if(VOXELD_PORTABLE)
+  execute_process(COMMAND getconf GNU_LIBC_VERSION OUTPUT_VARIABLE libc OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE " " "" libc ${libc})
+  set(distribution linux-${libc})
+endif()
 if(NOT CPACK_PACKAGE_CONTACT)
   set(CPACK_PACKAGE_CONTACT "voxeld maintainers <maintainers@voxeld.invalid>")
 endif()
 set(CPACK_PACKAGE_VENDOR voxeld)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "network service that turns point clouds into voxels")
-string(TOLOWER ${CMAKE_SYSTEM_NAME} system)
-set(CPACK_PACKAGE_FILE_NAME ${PROJECT_NAME}-${package_version}-${system}-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_PACKAGE_FILE_NAME ${PROJECT_NAME}-${package_version}-${distribution}-${CMAKE_SYSTEM_PROCESSOR})
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_VERSION ${package_version})
+set(CPACK_DEBIAN_PACKAGE_VERSION ${package_version}~${package_distribution})
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "voxeld takes raw float32 points of lidars over HTTP and answers with
 binary voxel tensors, and chooses farthest points of them, with the same
 bytes every time.
 ${package_backends}")
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64) # of which cpack would ask this machine
+endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

@@ -72,7 +72,7 @@ target_compile_options(oom PRIVATE ${voxeld_warnings})
 set_target_properties(oom PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
-file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*.c)
+file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
 voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES PkgConfig::libmicrohttpd Threads::Threads)
 
 voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})

@@ -144,6 +144,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   int fd = dup(peer->fd);
   if (fd < 0) client_give(watcher->clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
+  (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
   // Where the reading side was shut from here an end of file says nothing about the client.
   bool shut = peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
   watcher->lingering[watcher->lingering_count++] =

@@ -37,6 +37,7 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
   const struct server *server = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
+  if (!uri) return &unsound_line;  // 0.9.72, if the line has no target
   for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))
@@ -53,6 +54,7 @@ static struct request *open_request(struct server *server, struct MHD_Connection
   bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
   struct request *request = request_open(server, connection, peer, uri_sound, takes_interim);
   peer->turned_away = !request;
+  peer->request = request;
   return request;
 }
 
@@ -63,10 +65,15 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   return request ? request_advance(request, method, path, data, size) : MHD_NO;
 }
 
+static void end_request(struct request *request, enum MHD_RequestTerminationCode code) {
+  request->peer->request = NULL;
+  request_close(request, code);
+}
+
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
                          enum MHD_RequestTerminationCode code) {
   (void)cls, (void)connection;
-  if (*request_cls && !is_line_mark(*request_cls)) request_close(*request_cls, code);
+  if (*request_cls && !is_line_mark(*request_cls)) end_request(*request_cls, code);
   *request_cls = NULL;
 }
 
@@ -99,15 +106,20 @@ static struct peer *open_peer(struct server *server, struct MHD_Connection *conn
   return peer;
 }
 
+// The library may close a connection without a word to on_completed: 1.0.1 does so if a chunk's first line is too long.
+static void close_peer(struct server *server, struct peer *peer) {
+  struct tls_session *tls = peer->tls;
+  if (peer->request) end_request(peer->request, MHD_REQUEST_TERMINATED_WITH_ERROR);
+  watcher_closed(&server->watcher, peer);
+  tls_session_close(tls);
+}
+
 static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
                           enum MHD_ConnectionNotificationCode code) {
-  struct server *server = cls;
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    *peer = open_peer(server, connection);
+    *peer = open_peer(cls, connection);
   } else if (*peer) {
-    struct tls_session *tls = ((struct peer *)*peer)->tls;
-    watcher_closed(&server->watcher, *peer);
-    tls_session_close(tls);
+    close_peer(cls, *peer);
     *peer = NULL;
   }
 }

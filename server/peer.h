@@ -26,6 +26,7 @@ enum peer_phase {
   PEER_FAILED,  // ended from here, without TLS with an error written straight to the socket: nothing more is answered
 };
 
+struct request;
 struct tls_session;
 
 struct peer {
@@ -45,6 +46,7 @@ struct peer {
   atomic_llong received;       // bytes of the body so far
   bool head_open;              // the IO thread's: a request's first line is here, its headers are not
   bool asked;                  // likewise: a request has come
+  struct request *request;     // likewise: it is not completed yet
   bool turned_away;            // likewise: but there was no memory for it
   bool probed;                 // the watcher's; the rest under its lock
   enum problem_kind failure;   // what it was told in phase FAILED

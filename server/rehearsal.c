@@ -16,7 +16,7 @@ struct stage {
   struct MHD_Connection *suspended;
   int suspensions;
   size_t expected, received;  // bytes of the body
-  bool whole, ended;
+  bool idle_added, whole, ended;
 };
 
 static void note(struct stage *stage, char call) {
@@ -95,11 +95,13 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   note(cls, 'c');
 }
 
+// The idle connection has no context, and its end is not waited for.
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
   struct stage *stage = cls;
-  (void)connection, (void)context;
-  if (code != MHD_CONNECTION_NOTIFY_CLOSED) return;
+  (void)connection;
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) *context = stage->idle_added ? stage : NULL;
+  if (code != MHD_CONNECTION_NOTIFY_CLOSED || !*context) return;
   note(stage, 'e');
   stage->ended = true;
 }
@@ -144,23 +146,41 @@ static void play(struct stage *stage, struct MHD_Daemon *daemon, int client) {
     rehearsal->answers += isdigit((unsigned char)at[strlen(status_line)]) != 0;
 }
 
+// A new connection to the library: the client's end, or -1.
+static int connect_to(struct MHD_Daemon *daemon) {
+  struct sockaddr address = {.sa_family = AF_UNIX};
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) return -1;
+  // The library closes its end in any case.
+  if (MHD_add_connection(daemon, pair[0], &address, sizeof address.sa_family) == MHD_YES) return pair[1];
+  close(pair[1]);
+  return -1;
+}
+
+// Beside an older connection that idles: only then does the library read from one that is resumed before it calls.
+static bool play_beside_another(struct stage *stage, struct MHD_Daemon *daemon) {
+  int idle = connect_to(daemon);
+  (void)MHD_run(daemon);
+  stage->idle_added = true;
+  int client = connect_to(daemon);
+  bool connected = idle >= 0 && client >= 0;
+  if (connected) play(stage, daemon, client);
+  if (idle >= 0) close(idle);
+  if (client >= 0) close(client);
+  return connected;
+}
+
 bool rehearse(struct rehearsal *rehearsal) {
   const char *body = strstr(rehearsal->request, "\r\n\r\n");
   struct stage stage = {.rehearsal = rehearsal};
-  struct sockaddr address = {.sa_family = AF_UNIX};
-  int pair[2];
   if (body) stage.expected = rehearsal->length - (size_t)(body + 4 - rehearsal->request);
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) return false;
   struct MHD_Daemon *daemon = MHD_start_daemon(
       MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
       on_request, &stage, MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL, MHD_OPTION_STRICT_FOR_CLIENT,
       (int)rehearsal->strict, MHD_OPTION_URI_LOG_CALLBACK, on_target, &stage, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
       &stage, MHD_OPTION_NOTIFY_CONNECTION, on_connection, &stage, MHD_OPTION_END);
-  // The library closes its end of the pair in any case.
-  bool added = daemon && MHD_add_connection(daemon, pair[0], &address, sizeof address.sa_family) == MHD_YES;
-  if (!daemon) close(pair[0]);
-  if (added) play(&stage, daemon, pair[1]);
-  if (daemon) MHD_stop_daemon(daemon);
-  close(pair[1]);
-  return added;
+  if (!daemon) return false;
+  bool played = play_beside_another(&stage, daemon);
+  MHD_stop_daemon(daemon);
+  return played;
 }

@@ -325,7 +325,8 @@ void request_close(struct request *request, enum MHD_RequestTerminationCode code
   enum problem_kind failure = peer_failure(&server->watcher, request->peer);
   bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
   // The library may have refused a chunk: its answer must not be lost to a reset either.
-  if (aborted && (request->state == REQUEST_BODY || request->state == REQUEST_DISCARD))
+  bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
+  if (refused && (request->state == REQUEST_BODY || request->state == REQUEST_DISCARD))
     peer_linger(&server->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)

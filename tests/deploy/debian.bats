@@ -1,15 +1,13 @@
 #!/usr/bin/env bats
-# The .deb in a root file system of Debian 12, from its installation to its purge. Each test has a copy of its own of the Debian that it
-# was installed in.
+# The .deb in a root file system of Debian, from its installation to its purge. Each test has a copy of its own of the Debian that it
+# was installed in. It is the build's .deb and Debian 12, or RELEASE_PACKAGE and RELEASE_SUITE. One for arm64 is installed beside the
+# packages of the machine's own architecture, and what it installs runs under qemu.
 
 # shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
 load packages
+load roots
 
 installed=$BATS_FILE_TMPDIR/installed # what setup_file makes
-debian=$BATS_FILE_TMPDIR/debian       # a test's copy
-
-# Runs the command that follows there, with a /proc that is gone when the command is.
-in_debian=(unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$debian")
 
 # Files and links there, but for what apt, dpkg and the loader keep for themselves and the records of users, which stay.
 debian_files() {
@@ -18,19 +16,9 @@ debian_files() {
     grep -vE '^etc/((passwd|group|shadow|gshadow|subuid|subgid)-?|ld.so.cache|\.pwd\.lock)$' | sort
 }
 
-# need_base: the path of a fresh Debian, as base.
-need_base() {
-  unshare --mount true 2>/dev/null || lack 'this machine lets nobody make mount namespaces'
-  local log=$BATS_FILE_TMPDIR/base.log status=0
-  base=$("$root/tests/platform/base" 2>"$log") || status=$?
-  ((status != 77)) || lack "$(sed -n 's/^skipped: //p' "$log")"
-  ((status == 0 || status == 77)) || { cat "$log" >&2; return 1; }
-}
-
 # make_debian: where systemd would be is a stand-in that notes what it is told.
 make_debian() {
-  cp -a "$base" "$debian"
-  cp --remove-destination /etc/resolv.conf "$debian/etc/resolv.conf"
+  copy_base "$(architecture)"
   mkdir -p "$debian/run/systemd/system"
   cat >"$debian/usr/bin/systemctl" <<'STANDIN'
 #!/bin/sh
@@ -43,9 +31,11 @@ esac
 STANDIN
   chmod +x "$debian/usr/bin/systemctl"
   "${in_debian[@]}" apt-get -q update
+  apt_get install "libidn2-0:$(architecture)" # libc recommends it, so a purge leaves it
 }
 
-apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
+# architecture: what the package is for.
+architecture() { dpkg-deb -f "$packages"/voxeld_*.deb Architecture; }
 
 # make_newer: a later version, with another configuration, beside the package.
 make_newer() {
@@ -58,7 +48,7 @@ make_newer() {
 
 setup_file() {
   need_tools cmake cpack dpkg-shlibdeps file
-  need_base
+  need_base "${RELEASE_SUITE:-bookworm}"
   [[ ! -e $why ]] || return 0
   make_package DEB
   make_debian
@@ -68,6 +58,8 @@ setup_file() {
   apt_get install -o DPkg::Options::=--path-include=/usr/share/man/'*' /tmp/voxeld.deb
   mv "$debian" "$installed"
 }
+
+teardown_file() { end_emulation; }
 
 setup() {
   can_package
@@ -80,7 +72,7 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
 
 @test "apt installs the .deb with dependencies of Debian alone" {
   is "$("${in_debian[@]}" dpkg-query -W -f '${Status}' voxeld)" 'install ok installed'
-  is "$("${in_debian[@]}" dpkg-query -W -f '${Architecture}' voxeld)" "$("${in_debian[@]}" dpkg --print-architecture)"
+  is "$("${in_debian[@]}" dpkg-query -W -f '${Architecture}' voxeld)" "$(architecture)"
   is "$("${in_debian[@]}" voxeld --version)" "$("$voxeld" --version)"
   [[ -s $debian/usr/share/man/man8/voxeld.8.gz ]]
   "${in_debian[@]}" getent passwd voxeld
@@ -114,11 +106,11 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
 }
 
 @test "removal stops the service and keeps the configuration; purge leaves nothing" {
-  apt_get remove voxeld
+  apt_get remove "voxeld:$(architecture)"
   is "$(told stop)" 1
   [[ -e $debian/etc/voxeld/voxeld.json ]]
   mkdir -p "$debian/var/cache/voxeld"
-  apt_get purge --autoremove voxeld
+  apt_get purge --autoremove "voxeld:$(architecture)"
   [[ ! -e $debian/var/cache/voxeld && ! -e $debian/etc/voxeld ]]
   diff "$BATS_FILE_TMPDIR/before" <(debian_files | grep -v '^run/systemctl.log$')
 }

@@ -28,18 +28,20 @@ def output(*command, **arguments):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **arguments).stdout.strip()
 
 
-def debian():
+def debian(suite):
     """The path of a root file system of Debian; ends the test where there is none to be had, or where its packages are out of reach."""
-    made = subprocess.run(ROOT / "tests" / "platform" / "base", stdout=subprocess.PIPE, text=True)
+    made = subprocess.run((ROOT / "tests" / "platform" / "base", suite), stdout=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(made.returncode)  # it has said why
     return made.stdout.strip()
 
 
 class Buildah:
-    """buildah over a storage of our own. Overlays are fast; where there are none, each layer is a whole copy."""
+    """buildah over a storage of our own, and the Debian that it builds on. Overlays are fast; where there are none, each layer is a whole
+    copy."""
 
-    def __init__(self):
+    def __init__(self, suite="bookworm"):
+        self.suite = suite
         DEPLOY.mkdir(parents=True, exist_ok=True)
         for driver in ("overlay", "vfs"):
             storage = DEPLOY / f"storage-{driver}"
@@ -56,23 +58,23 @@ class Buildah:
 
     def base(self, name):
         """Makes an image of the Debian."""
-        root = debian()
+        root = debian(self.suite)
         container = self("from", "scratch")
         self("add", "--quiet", container, root, "/")
         self("commit", "--quiet", "--format", "docker", "--rm", container, name)
 
     def build(self, target, *arguments):
         """Builds a target of the Dockerfile; ends the test where that fails. The name of the image."""
-        base = "localhost/debian:bookworm-slim"
+        base = f"localhost/debian:{self.suite}-slim"
         if subprocess.run((*self.prefix, "inspect", base), capture_output=True).returncode:
             self.base(base)
-        self._build("tools", "--build-arg", f"DEBIAN={base}")  # by its name it stays from run to run, as the images do
-        name = self._build(target, "--build-arg", f"DEBIAN={base}", *arguments)
+        self._build("tools", "--build-arg", f"BASE={base}")  # by its name it stays from run to run, as the images do
+        name = self._build(target, "--build-arg", f"BASE={base}", *arguments)
         self("rmi", "--prune")
         return name
 
     def _build(self, target, *arguments):
-        name, log = f"localhost/voxeld:{target}", DEPLOY / f"{target}.log"
+        name, log = f"localhost/voxeld:{target}-{self.suite}", DEPLOY / f"{target}-{self.suite}.log"
         with open(log, "w") as file:
             built = subprocess.run(
                 (*self.prefix, "build", "--isolation", "chroot", "--layers", "--format", "docker", "--target", target)
@@ -80,7 +82,7 @@ class Buildah:
                 cwd=ROOT, stdout=file, stderr=subprocess.STDOUT,
             )  # fmt: skip
         if built.returncode:
-            debian()  # skips where packages are out of reach
+            debian(self.suite)  # skips where packages are out of reach
             sys.exit(f"the build of {target} failed:\n{log.read_text(errors='replace')[-6000:]}")
         return name
 

@@ -76,6 +76,14 @@ shared_files() {
   systemd-analyze security --offline=yes --threshold=25 "$prefix/lib/systemd/system/voxeld.service"
 }
 
+@test "to apt a later Debian's package is newer, one with CUDA is newer than either, and the next version is newest" {
+  command -v dpkg >/dev/null || skip 'there is no dpkg here'
+  local n order=(0.1.0~deb12 0.1.0~deb13 0.1.0+cuda12~deb13 0.1.0+cuda13~deb12 0.1.0+cuda13~deb13 0.1.1~deb12)
+  for ((n = 1; n < ${#order[@]}; n++)); do dpkg --compare-versions "${order[n - 1]}" lt "${order[n]}"; done
+  is "$(sed -n 's/^set(CPACK_DEBIAN_PACKAGE_VERSION "\(.*\)")/\1/p' "$build/CPackConfig.cmake" | sed 's/+cuda[0-9]*//')" \
+    "$("$voxeld" --version | sed 's/^voxeld //')~$(. /etc/os-release && echo "${ID/debian/deb}${VERSION_ID:-$VERSION_CODENAME}")"
+}
+
 @test "the .tar.gz serves from where it was unpacked" {
   mkdir "$BATS_TEST_TMPDIR/else where"
   tar -xzf "$packages"/voxeld-*.tar.gz -C "$BATS_TEST_TMPDIR/else where" --strip-components=1

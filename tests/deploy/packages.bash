@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # the tests use what is set here; http/helpers.bash sets code, body, url and the like
-# What install.bats and debian.bats share: a package that is made, and its daemon beside the one that was built.
+# What install.bats, debian.bats and tests/releases share: a package that is made, or RELEASE_PACKAGE, which was made
+# elsewhere, and its daemon beside the one that was built.
 #
 # What keeps a machine from making or trying packages is noted by setup_file, and skips each test by setup.
 
@@ -15,15 +16,21 @@ lack() { echo "$*" >"$why"; }
 
 # need_tools TOOL...: beside a build tree they make packages.
 need_tools() {
+  [[ -z ${RELEASE_PACKAGE:-} ]] || return 0
   [[ -e $build/CPackConfig.cmake ]] || lack 'packages are not made here: there is no build tree'
   for tool; do
     command -v "$tool" >/dev/null || lack "packages are not made here: there is no $tool"
   done
 }
 
-# make_package GENERATOR: into packages; and a scan to post.
+# make_package GENERATOR: into packages, unless it was made elsewhere; and a scan to post.
 make_package() {
-  cpack --config "$build/CPackConfig.cmake" -G "$1" -B "$packages"
+  mkdir -p "$packages"
+  if [[ -n ${RELEASE_PACKAGE:-} ]]; then
+    cp "$RELEASE_PACKAGE" "$packages/"
+  else
+    cpack --config "$build/CPackConfig.cmake" -G "$1" -B "$packages"
+  fi
   "$voxel_scan" --points 20000 --output "$scan"
 }
 
@@ -34,14 +41,8 @@ teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test th
 # tensors: the header without its metadata, which has times in it, and the hash of all that follows.
 tensors() { tensor '{k: v for k, v in d.items() if k != "__metadata__"}, __import__("hashlib").sha256(data[8 + size:]).hexdigest()'; }
 
-# answers_like_the_build COMMAND...: it serves on the port of its choice, answers as the build's own daemon does, and SIGTERM ends it with 0.
-answers_like_the_build() {
-  local program expected
-  start_daemon
-  post "$scan" preset=kitti_second
-  is "$code" 200
-  expected=$(tensors)
-  stop_daemon
+# serve COMMAND...: like start_daemon, for any command that runs a daemon on the port of its choice.
+serve() {
   daemon_log=$BATS_TEST_TMPDIR/log
   VOXELD_LISTEN=127.0.0.1:0 "$@" >/dev/null 2>"$daemon_log" 3>&- &
   daemon=$!
@@ -49,9 +50,19 @@ answers_like_the_build() {
   address=$(sed -n 's/.*msg=listening address=\([^ ]*\).*/\1/p' "$daemon_log")
   url=http://$address
   [[ -n $address ]] || { cat "$daemon_log"; return 1; }
+}
+
+# answers_like_the_build COMMAND...: so does the daemon that it runs, and SIGTERM ends it with 0.
+answers_like_the_build() {
+  local expected
+  start_daemon
+  post "$scan" preset=kitti_second
+  is "$code" 200
+  expected=$(tensors)
+  stop_daemon
+  serve "$@"
   post "$scan" preset=kitti_second
   is "$code" 200
   is "$(tensors)" "$expected"
   stop_daemon
 }
-

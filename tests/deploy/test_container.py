@@ -1,4 +1,7 @@
-"""The image of the CPU, built from docker/Dockerfile and run without privileges on a root that cannot be written."""
+"""The image of the CPU, built from docker/Dockerfile and run without privileges on a root that cannot be written.
+
+RELEASE_SUITE=trixie has it built on that Debian, instead of bookworm.
+"""
 
 import json
 import os
@@ -69,6 +72,8 @@ class Description(FromImage):
                 self.assertFalse((self.image.root / path).exists())
 
     def test_it_is_as_small_as_the_page_says(self):
+        if buildah.suite != "bookworm":
+            self.skipTest("the page has the size on bookworm")
         page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
         told = float(re.search(r"^\| `voxeld:cpu` \| ([\d.]+) MB \|", page, re.MULTILINE)[1])
         size, unit = re.fullmatch(r"([\d.]+) (MB|GB)", self.image.size).groups()
@@ -197,7 +202,7 @@ class Stop(FromImage):
 
 if __name__ == "__main__":
     check_tools()
-    buildah = Buildah()
+    buildah = Buildah(os.environ.get("RELEASE_SUITE", "bookworm"))
     image = Image(buildah, buildah.build("cpu", "--build-arg", "REVISION=abcdef"))
     print(f"the image has {image.size}")
     try:

@@ -42,6 +42,22 @@ class Names(unittest.TestCase):
         version = re.search(r"^project\(voxeld VERSION ([\d.]+)", build, re.MULTILINE)[1]
         self.assertIn(f"\nARG VERSION={version}\n", DOCKERFILE)
 
+    def test_arguments_are_those_of_the_page(self):
+        page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
+        told = {name: default for names, default in re.findall(r"^\| ((?:`[A-Z]+`(?:, )?)+) \| (.*?) \|", page, re.MULTILINE)
+                for name in re.findall(r"[A-Z]+", names)}  # fmt: skip
+        given = dict(re.findall(r"^ARG (\w+)=(.*)$", DOCKERFILE, re.MULTILINE))
+        self.assertEqual(set(told), set(given))
+        for name in ("BASE", "CUDA"):
+            self.assertEqual(told[name], f"`{given[name]}`")
+
+    def test_every_stage_is_built_on_a_base_or_an_earlier_stage(self):
+        stages = []
+        for image, stage in re.findall(r"^FROM (\S+) AS (\S+)$", DOCKERFILE, re.MULTILINE):
+            self.assertIn(image, [*stages, "${BASE}", "${CUDA}"])
+            stages.append(stage)
+        self.assertLessEqual(set(re.findall(r"from=([\w-]+)", DOCKERFILE)), set(stages))
+
     def test_files_that_are_mounted_exist(self):
         for volume in COMPOSE["services"]["prometheus"]["volumes"]:
             source = volume.split(":")[0]

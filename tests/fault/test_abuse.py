@@ -130,9 +130,10 @@ class Abuse(FaultCase):
 
     def test_chunk_extensions_without_end(self):
         for piece in (b"x" * 4000, b";a=b" * 1000):
-            # The library's own answer, for want of room: see README.md.
-            self.assertEqual(self.flood_by_many(6, CHUNKED + b"10;x=", piece), [500] * 6)
-        self.assert_counted(12, self.aborts)
+            # The library's own answer, for want of room. From 1.0 on it gives none: the connection ends, or the body stalls.
+            allowed = {408} if self.daemon.library() >= (1,) else {500}
+            self.assertLessEqual(set(self.flood_by_many(6, CHUNKED + b"10;x=", piece)), allowed)
+        self.assert_counted(12, lambda: self.aborts() + self.refusals("body-stalled"))
 
     def test_trailers_without_end(self):
         begin = CHUNKED + b"10\r\n" + bytes(16) + b"\r\n0\r\n"

@@ -235,6 +235,18 @@ static enum outcome completed_without_request(void) {
   return outcome(stage_called(&stage, 'c') && !stage_called(&stage, 'h'));
 }
 
+// The line has an extension that does not end.
+static enum outcome completion_missing(void) {
+  static char much[100000];
+  struct stage stage = {.handle = NULL};
+  memset(much, 'a', sizeof much);
+  stage_open(&stage);
+  stage_say(&stage, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4;x=");
+  stage_send(&stage, much, sizeof much);
+  stage_run(&stage);
+  return outcome(stage_called(&stage, 'e') && !stage_called(&stage, 'c'));
+}
+
 // The status that a head gets which begins like that and is longer than the memory.
 static int long_head_status(const char *start) {
   static char much[100000];
@@ -346,6 +358,8 @@ const struct trap connection_traps[] = {
     {TRAP(close_can_linger), .what = "a descriptor that is copied in the closing call keeps the connection open"},
     {TRAP(completed_before_freed), .what = "the completion call comes before the answer's memory is given back"},
     {TRAP(completed_without_request), .what = "the completion call comes also for a head that was given up"},
+    {TRAP(completion_missing),
+     .what = "a chunk's first line that is longer than the memory ends the connection without the completion call"},
     {TRAP(info_shared), .what = "what is told of a connection is overwritten by what is told next"},
     {TRAP(long_target), .what = "a target that is longer than the memory is answered with 414"},
     {TRAP(long_header), .what = "a header that is longer than the memory is answered with 431"},

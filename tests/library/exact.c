@@ -14,27 +14,39 @@
 
 // ---- copies -----------------------------------------------------------------------------------------------------------
 
-enum { KEPT = 1 << 14 };
+enum { KEPT = 1 << 10, KEPT_BYTES = 1 << 20 };
+static struct {
+  char *block;
+  size_t size;
+} kept[KEPT];
+static size_t oldest, next, kept_bytes;
+
+static void keep(char *block, size_t size) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&lock);
+  while (oldest < next && (next - oldest == KEPT || kept_bytes + size > KEPT_BYTES)) {
+    kept_bytes -= kept[oldest % KEPT].size;
+    free(kept[oldest++ % KEPT].block);
+  }
+  kept[next % KEPT].block = block;
+  kept[next++ % KEPT].size = size;
+  kept_bytes += size;
+  pthread_mutex_unlock(&lock);
+}
 
 static const char *copy(const char *text, size_t size) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static char *kept[KEPT];
-  static size_t next;
   char *block = text ? malloc(size + 1) : NULL;
   if (!block) return NULL;
   memcpy(block, text, size);
   block[size] = '\0';
-  pthread_mutex_lock(&lock);
-  free(kept[next % KEPT]);
-  kept[next++ % KEPT] = block;
-  pthread_mutex_unlock(&lock);
+  keep(block, size + 1);
   return block;
 }
 
 static const char *copy_text(const char *text) { return copy(text, text ? strlen(text) : 0); }
 
 // The library's own function, in a pointer of any function's type.
-#define OWN(NAME) (*(__typeof__(&NAME) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
+#define OWN(NAME) (*(__typeof__(&(NAME)) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
 
 // ---- headers and arguments --------------------------------------------------------------------------------------------
 

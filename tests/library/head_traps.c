@@ -27,6 +27,8 @@ static bool percent_kept(const struct stage *stage) { return taken(stage) && str
 static bool plus_is_blank(const struct stage *stage) { return taken(stage) && strcmp(stage->value, "1 2") == 0; }
 static bool value_missing(const struct stage *stage) { return taken(stage) && stage->value_missing; }
 static bool any_method(const struct stage *stage) { return taken(stage) && strcmp(stage->method, "get") == 0; }
+static bool target_missing(const struct stage *stage) { return stage->target_missing; }
+static bool handled(const struct stage *stage) { return stage_called(stage, 'h'); }
 static bool three(const struct stage *stage) { return stage->answers == 3; }
 static bool status_400(const struct stage *stage) { return stage_status(stage) == 400; }
 static bool status_413(const struct stage *stage) { return stage_status(stage) == 413; }
@@ -104,6 +106,10 @@ const struct head_trap head_traps[] = {
     {"wide_line", "several blanks between the parts of the first line are taken", taken, SENT(WIDE), 0},
     {"wide_line_strict", "the same is taken at strictness 1", taken, SENT(WIDE), 1},
     {"wide_line_hung_up", "at strictness 1 they end the connection without an answer", hung_up, SENT(WIDE), 1},
+    {"no_target", "a first line without a target is handed on with NULL for it", target_missing,
+     SENT("GET \r\n" HOST "\r\n"), 0},
+    {"no_version", "a first line without a version is handed on", handled, SENT("GET /a\r\n" HOST "\r\n"), 0},
+    {"any_version", "FOO is taken for a version", taken, SENT("GET /a FOO\r\n" HOST "\r\n"), 0},
     {"any_method", "a method of any name is handed on", any_method, SENT("get /a HTTP/1.1\r\n" HOST "\r\n"), 0},
     {"http_2", "HTTP/2.0 is answered with 505", status_505, SENT("GET /a HTTP/2.0\r\n" HOST "\r\n"), 0},
     {"pipelined", "requests that come together are answered in turn", three,

@@ -115,7 +115,8 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
   struct stage *stage = cls;
   (void)connection;
   note(stage, 't');
-  snprintf(stage->target, sizeof stage->target, "%s", target);
+  stage->target_missing = !target;
+  snprintf(stage->target, sizeof stage->target, "%s", target ? target : "");
   if (stage->on_target) stage->on_target(stage, target);
   return NULL;
 }

@@ -35,8 +35,9 @@ struct stage {
   size_t body, first_part;                // bytes that came, in all and in the first call for them
   char method[16], path[64], target[64];  // of the last request, cut there
   char name[64], value[64];               // the last header X, or the last argument
-  bool value_missing;                     // NULL came for it
-  size_t value_size;                      // as the library says
+  bool target_missing;
+  bool value_missing;  // NULL came for it
+  size_t value_size;   // as the library says
   enum MHD_RequestTerminationCode code;
   // The client's side.
   struct sockaddr_un address;

