@@ -260,15 +260,16 @@ class Floods(BalancerCase):
         wait_until(lambda: self.balancer.counted("current_sessions")[1] == self.SHARE, "the uploads begun")
         excess = self.flood(self.SERVER_MAXCONN, begun)
         self.assert_other_is_served()
-        answered = 0
+        answered = []
         for connection in excess:
             try:
-                self.assert_refused(connection, connection.read())
-                answered += 1
+                answered.append((connection, connection.read()))
             except Closed:  # far over the share
                 pass
-        self.assertGreater(answered, 0)
         self.assertEqual([connection.send(rest).read().status for connection in slow], [200] * self.SHARE)
+        self.assertTrue(answered)
+        for connection, reply in answered:  # HAProxy 3.0 waits for the rest of a refused body, to its `timeout client`
+            self.assert_refused(connection, reply)
 
     def test_idle_connections(self):
         flood = self.flood(self.MAXCONN, b"")
