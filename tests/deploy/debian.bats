@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The .deb in a root file system of Debian, from its installation to its purge. Each test has a copy of its own of the Debian that it
-# was installed in. It is the build's .deb and Debian 12, or RELEASE_PACKAGE and RELEASE_SUITE. One for arm64 is installed beside the
+# was installed in. It is the build's .deb and this machine's own release, or RELEASE_PACKAGE and RELEASE_SUITE. One for arm64 is installed beside the
 # packages of the machine's own architecture, and what it installs runs under qemu.
 
 # shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
@@ -48,7 +48,7 @@ make_newer() {
 
 setup_file() {
   need_tools cmake cpack dpkg-shlibdeps file
-  need_base "${RELEASE_SUITE:-bookworm}"
+  need_base "${RELEASE_SUITE:-$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)}"
   [[ ! -e $why ]] || return 0
   make_package DEB
   make_debian
