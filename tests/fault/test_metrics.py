@@ -23,7 +23,7 @@ class Metrics(dict):
         for line in self.text.splitlines():
             if not line.startswith("#"):
                 name, labels, value = SAMPLE.fullmatch(line).groups()
-                self[name, *(value for _, value in LABEL.findall(labels or ""))] = float(value)
+                self[(name, *(value for _, value in LABEL.findall(labels or "")))] = float(value)
 
     def sum(self, name, *labels):
         return sum(value for key, value in self.items() if key[: 1 + len(labels)] == (name, *labels))

@@ -20,6 +20,12 @@ answered() {
   is "$(grep -c '^HTTP/1.1 ' <<<"$2")" 1
 }
 
+# unparsed STATUS ANSWER: that of the library, of which 0.9.72 just ends the connection.
+unparsed() {
+  ask /v1/status
+  [[ -z $2 && $(<"$body") == *'"libmicrohttpd":"0.9.72"'* ]] || has "$2" "HTTP/1.1 $1"
+}
+
 @test "no length and no transfer coding is 411" {
   answer=$(raw "${start}Connection: close\r\n\r\n")
   answered 411 "$answer"
@@ -42,15 +48,15 @@ answered() {
 }
 
 @test "a Content-Length that is not a number is refused" {
-  for length in -1 abc 0x10 1e3; do has "$(raw "${start}Content-Length: $length\r\n\r\n")" 'HTTP/1.1 400 '; done
+  for length in -1 abc 0x10 1e3; do unparsed 400 "$(raw "${start}Content-Length: $length\r\n\r\n")"; done
 }
 
 @test "a Content-Length beyond 64 bits is refused" {
-  has "$(raw "${start}Content-Length: 99999999999999999999999\r\n\r\n")" 'HTTP/1.1 4'
+  unparsed 4 "$(raw "${start}Content-Length: 99999999999999999999999\r\n\r\n")"
 }
 
 @test "a broken chunk size is refused" {
-  has "$(raw "${start}Transfer-Encoding: chunked\r\n\r\nzz\r\n")" 'HTTP/1.1 400 '
+  unparsed 400 "$(raw "${start}Transfer-Encoding: chunked\r\n\r\nzz\r\n")"
 }
 
 @test "a chunked body of many small chunks is whole" {
