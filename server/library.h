@@ -32,7 +32,7 @@ bool library_value_has_nul(const struct library *library, const char *value, siz
 // Whether a request's target has a NUL. `target` is what MHD_OPTION_URI_LOG_CALLBACK gives.
 bool library_target_has_nul(const struct library *library, const char *target);
 
-// The status of a request that the library answers by itself, of which only its log's `text` tells; 0 if that is about something else.
+// Reads the status of an answer of the library's own out of a text of its log. 0 if the text is about something else.
 int library_own_status(const char *text);
 
 // A response whose body is `data`, not copied. `release` is called with `cls` once the library needs the body no more.

@@ -54,6 +54,11 @@ def program(folder, name):
     sys.exit(77)
 
 
+def libcurl_version():
+    text = subprocess.run(("pkg-config", "--modversion", "libcurl"), check=True, capture_output=True, text=True).stdout
+    return tuple(int(part) for part in text.split("."))
+
+
 CLIENT = program(BINARIES.parent / "tests", "c_client")
 SENSOR = program(BINARIES, "sensor")
 
@@ -284,7 +289,7 @@ class Rude(CCase):
         _, url = self.talk(SOUND, folded)
         lines = self.calls(url, "-n", "5", "-r", "0")  # in which ASan finds nothing
         sound = [line["status"] == "OK" for line in lines]
-        self.assertIn(sound, ([True] + [False] * 4, [True] * 5))  # libcurl 7 refuses such an answer, libcurl 8.14 takes it
+        self.assertEqual(sound, [True] * 5 if libcurl_version() >= (8,) else [True] + [False] * 4)  # libcurl 7 refuses it
 
     def test_an_answer_that_is_too_large(self):
         chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}
