@@ -323,7 +323,9 @@ enum MHD_Result request_advance(struct request *request, const char *method, con
 void request_close(struct request *request, enum MHD_RequestTerminationCode code) {
   struct server *server = request->server;
   enum problem_kind failure = peer_failure(&server->watcher, request->peer);
-  bool aborted = code != MHD_REQUEST_TERMINATED_COMPLETED_OK && !failure;
+  // 0.9.72 calls a request complete that it ended without an answer.
+  bool unanswered = code != MHD_REQUEST_TERMINATED_COMPLETED_OK || request->state != REQUEST_REPLY;
+  bool aborted = unanswered && !failure;
   // The library may have refused a chunk: its answer must not be lost to a reset either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   if (refused && (request->state == REQUEST_BODY || request->state == REQUEST_DISCARD))
