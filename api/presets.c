@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/json.h"
+#include "api/base/json.h"
 #include "api/resources.h"
 
 enum { MAX_PRESETS = 256, MAX_VALUE = 16384 };

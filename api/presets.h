@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/params.h"
+#include "api/params/params.h"
 
 struct preset;
 struct presets;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/params.h"
+#include "api/params/params.h"
 #include "api/presets.h"
 
 // One name=value, percent-decoded; `value` is NULL where there is no '='. Their lengths count: either may hold a NUL.

@@ -14,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/clock.h"
-#include "server/http.h"
-#include "server/limits.h"
-#include "server/log.h"
-#include "server/notify.h"
-#include "server/pages.h"
-#include "server/probe.h"
-#include "server/reload.h"
-#include "server/server.h"
+#include "server/base/clock.h"
+#include "server/base/limits.h"
+#include "server/base/log.h"
+#include "server/base/notify.h"
+#include "server/daemon/probe.h"
+#include "server/daemon/reload.h"
+#include "server/daemon/server.h"
+#include "server/http/http.h"
+#include "server/pages/pages.h"
 
 enum { EXIT_DEVICE_LOST = 3 };
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "kernels/cpu/fps.h"
+#include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/run.h"
 
 struct vx_device {

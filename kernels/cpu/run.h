@@ -7,9 +7,9 @@
 #define VOXELD_CPU_RUN_H
 
 #include "kernels/cpu/arena.h"
-#include "kernels/cpu/cell_index.h"
-#include "kernels/cpu/fps.h"
+#include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/sort.h"
+#include "kernels/cpu/voxelize/cell_index.h"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
 

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/fps.cuh"
+#include "kernels/cuda/fps/fps.cuh"
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 

@@ -31,7 +31,7 @@ static enum vx_status status_of(cudaError_t result) {
 }
 
 #ifdef VOXELD_FAULTS
-extern "C" enum vx_status inject_next(void);  // tests/standin/inject.h: what a test wants this call to come to
+extern "C" enum vx_status inject_next(void);  // tests/support/standin/inject.h: what a test wants this call to come to
 extern "C" bool inject_is_real(void);
 
 static __global__ void fault_kernel() { asm("trap;"); }

@@ -1,4 +1,4 @@
-// The CUDA backend's table; its files are kernels/cuda/*.cu. See kernels/kernels.h for what a backend does.
+// The CUDA backend's table; its files are those of kernels/cuda/. See kernels/kernels.h for what a backend does.
 #ifndef VOXELD_CUDA_BACKEND_H
 #define VOXELD_CUDA_BACKEND_H
 

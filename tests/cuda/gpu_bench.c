@@ -14,11 +14,11 @@
 
 #include <cuda_runtime_api.h>
 
-#include "api/params.h"
+#include "api/params/params.h"
 #include "api/presets.h"
 #include "api/query.h"
 #include "kernels/kernels.h"
-#include "tests/bench/timing.h"
+#include "tests/measure/bench/timing.h"
 
 enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes

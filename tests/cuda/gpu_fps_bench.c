@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/bench/bench_run.h"
-#include "tests/bench/timing.h"
+#include "tests/measure/bench/bench_run.h"
+#include "tests/measure/bench/timing.h"
 
 enum { MAX_CLOUDS = 32, MAX_REPEAT = 1000, COLUMNS = 4, WARM_UP = 2 };
 

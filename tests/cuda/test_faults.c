@@ -3,14 +3,14 @@
 //   cuda-faults
 //
 // The run must end with the class of that error and a text that names the call, and the next job on the same lane must give the
-// same bytes as the CPU. Built with the flavour whose calls fail on request (tests/standin/inject.h); exit code 77 without a GPU.
+// same bytes as the CPU. Built with the flavour whose calls fail on request (tests/support/standin/inject.h); exit code 77 without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/half.h"
-#include "tests/standin/inject.h"
+#include "tests/support/standin/inject.h"
 
 #define BIT VX_TENSOR_BIT
 #define ALL VX_VOXEL_TENSORS

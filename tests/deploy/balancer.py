@@ -18,7 +18,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "load"))
+sys.path.insert(0, str(ROOT / "tests" / "measure" / "load"))
 from servers import tensors, wrk_summary  # noqa: E402
 
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
@@ -82,7 +82,7 @@ class Wrk:
     def __init__(self, address, path, bodies, connections):
         url = f"http://{address[0]}:{address[1]}{path}"
         command = [program("wrk"), "-t1", f"-c{connections}", "-d600s", "--timeout", "30s", "--latency"]
-        command += ["-s", ROOT / "tests/load/post.lua", url, "--", *bodies]
+        command += ["-s", ROOT / "tests/measure/load/post.lua", url, "--", *bodies]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def result(self):

@@ -11,7 +11,7 @@ HOME = {
     "microhttpd.h": ("server/",),
     "jansson.h": ("api/", "server/"),
     "gnutls/gnutls.h": ("server/",),
-    "gnutls/crypto.h": ("server/tokens.c",),
+    "gnutls/crypto.h": ("server/clients/tokens.c",),
     "pthread.h": ("server/",),
     "sys/socket.h": ("server/",),
     "cuda.h": ("kernels/cuda/",),

@@ -1,7 +1,7 @@
 """GPUs that fail: the CPU answers with the same bytes, the service tells, and nothing is lost.
 
-Runs where CUDA calls can be made to fail (tests/standin): on a stand-in for the GPU in the sanitizer builds, on a real one in the
-build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which call fails; see tests/standin/inject.h.
+Runs where CUDA calls can be made to fail (tests/support/standin): on a stand-in for the GPU in the sanitizer builds, on a real one in the
+build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which call fails; see tests/support/standin/inject.h.
 """
 
 import concurrent.futures

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/params.h"
+#include "api/params/params.h"
 #include "api/presets.h"
 #include "api/query.h"
 #include "tests/fuzz/split_query.h"

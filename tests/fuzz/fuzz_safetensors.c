@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/answer.h"
 #include "api/presets.h"
+#include "api/wire/answer.h"
 #include "tests/fuzz/split_query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/tokens.h"
+#include "server/clients/tokens.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

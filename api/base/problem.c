@@ -1,0 +1,39 @@
+// The error table and its rendering; see problem.h.
+#include "api/base/problem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct problem_info problems[PROBLEM_COUNT] = {{200, "none", 0, "OK"},
+#define X(kind, status, name, retry, title) {status, name, retry, title},
+                                                            PROBLEMS(X)
+#undef X
+};
+
+const struct problem_info *problem_info(enum problem_kind kind) { return &problems[kind]; }
+
+bool problem_set(struct problem *problem, enum problem_kind kind, const char *parameter, const char *format, ...) {
+  problem->kind = kind;
+  snprintf(problem->parameter, sizeof problem->parameter, "%s", parameter ? parameter : "");
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(problem->detail, sizeof problem->detail, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+static void member(struct text *out, const char *name, const char *value) {
+  text_printf(out, ",\"%s\":", name);
+  text_json_string(out, value, strlen(value));
+}
+
+void problem_render(const struct problem *problem, const char *request_id, struct text *out) {
+  const struct problem_info *info = problem_info(problem->kind);
+  text_printf(out, "{\"type\":\"urn:voxeld:problem:%s\",\"status\":%d", info->name, info->status);
+  member(out, "title", info->title);
+  member(out, "detail", problem->detail);
+  if (problem->parameter[0]) member(out, "parameter", problem->parameter);
+  if (request_id[0]) member(out, "request_id", request_id);
+  text_put(out, "}\n");
+}

@@ -1,0 +1,117 @@
+// The bounded text builder; see text.h.
+#include "api/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_raw(struct text *text, const char *bytes, size_t length) {
+  if (text->length < text->capacity) {
+    size_t room = text->capacity - text->length - 1;
+    size_t fits = length < room ? length : room;
+    memcpy(text->data + text->length, bytes, fits);
+    text->data[text->length + fits] = '\0';
+  }
+  text->length += length;
+}
+
+// The escape of one byte inside a JSON string, or NULL where the byte stands for itself.
+static const char *json_escape(unsigned char byte, char escape[8]) {
+  if (byte == '"') return "\\\"";
+  if (byte == '\\') return "\\\\";
+  if (byte >= 0x20 && byte != 0x7f) return NULL;
+  snprintf(escape, 8, "\\u%04x", byte);
+  return escape;
+}
+
+static void put_escaped(struct text *text, const char *bytes, size_t length) {
+  size_t start = 0;
+  for (size_t i = 0; i < length; i++) {
+    char room[8];
+    const char *escape = json_escape((unsigned char)bytes[i], room);
+    if (!escape) continue;
+    put_raw(text, bytes + start, i - start);
+    put_raw(text, escape, strlen(escape));
+    start = i + 1;
+  }
+  put_raw(text, bytes + start, length - start);
+}
+
+void text_append(struct text *text, const char *bytes, size_t length) {
+  if (text->quoted)
+    put_escaped(text, bytes, length);
+  else
+    put_raw(text, bytes, length);
+}
+
+void text_put(struct text *text, const char *string) { text_append(text, string, strlen(string)); }
+
+void text_printf(struct text *text, const char *format, ...) {
+  char piece[512];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(piece, sizeof piece, format, arguments);
+  va_end(arguments);
+  if (length > 0) text_append(text, piece, (size_t)length < sizeof piece ? (size_t)length : sizeof piece - 1);
+}
+
+// Length of the well-formed UTF-8 sequence at bytes (RFC 3629), 0 if there is none.
+static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
+  static const struct {
+    unsigned char mask, lead;
+    size_t length;
+    uint32_t least;
+  } forms[] = {{0x80, 0x00, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
+  for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
+    if ((bytes[0] & forms[form].mask) != forms[form].lead) continue;
+    if (forms[form].length > length) return 0;
+    uint32_t point = bytes[0] & (unsigned char)~forms[form].mask;
+    for (size_t i = 1; i < forms[form].length; i++) {
+      if ((bytes[i] & 0xc0) != 0x80) return 0;
+      point = point << 6 | (bytes[i] & 0x3f);
+    }
+    bool valid = point >= forms[form].least && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
+    return valid ? forms[form].length : 0;
+  }
+  return 0;
+}
+
+void text_json_string(struct text *text, const char *bytes, size_t length) {
+  const unsigned char *input = (const unsigned char *)bytes;
+  text_put(text, "\"");
+  for (size_t i = 0; i < length;) {
+    size_t sequence = utf8_sequence(input + i, length - i);
+    char room[8];
+    const char *escape = json_escape(input[i], room);
+    if (!sequence)
+      text_put(text, "\xef\xbf\xbd");
+    else if (escape)
+      text_put(text, escape);
+    else
+      text_append(text, bytes + i, sequence);
+    i += sequence ? sequence : 1;
+  }
+  text_put(text, "\"");
+}
+
+void text_float(struct text *text, float value) {
+  char digits[32];
+  for (int precision = 6; precision <= 9; precision++) {
+    snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
+    if ((float)strtod(digits, NULL) == value) break;
+  }
+  text_put(text, digits);
+}
+
+void text_microseconds(struct text *text, int64_t nanoseconds) {
+  text_printf(text, "%lld.%lld", (long long)(nanoseconds / 1000), (long long)(nanoseconds % 1000 / 100));
+}
+
+bool error_set(char *error, size_t size, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error, size, format, arguments);
+  va_end(arguments);
+  return false;
+}

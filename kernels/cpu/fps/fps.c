@@ -1,0 +1,172 @@
+// See fps.h.
+#include "kernels/cpu/fps/fps.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cpu/run.h"
+
+// --- the clouds of a job -------------------------------------------------------------------------------------------
+
+void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t most) {
+  uint64_t most_samples = 0;
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    // A cloud of which more is asked is refused.
+    int32_t samples = job->sample_counts[cloud] < most ? job->sample_counts[cloud] : most;
+    most_samples = (uint64_t)samples > most_samples ? (uint64_t)samples : most_samples;
+  }
+  fps->starts = cpu_arena_take(arena, (uint64_t)job->num_clouds, sizeof *fps->starts);
+  fps->indices = cpu_arena_take(arena, most_samples, sizeof *fps->indices);
+  fps->distances = cpu_arena_take(arena, most_samples, sizeof *fps->distances);
+  cpu_sampler_lay_out(&fps->sampler, arena, most);
+}
+
+// How many rows can be chosen; *start becomes the first of them from there on, or else of all.
+static int32_t find_candidates(const float *rows, int32_t columns, int32_t count, int32_t *start) {
+  int32_t candidates = 0, first = -1, first_from_start = -1;
+  for (int32_t i = 0; i < count; i++) {
+    const float *row = rows + (int64_t)i * columns;
+    if (!((fabsf(row[0]) < INFINITY) & (fabsf(row[1]) < INFINITY) & (fabsf(row[2]) < INFINITY))) {
+      continue;
+    }
+    candidates++;
+    first = first < 0 ? i : first;
+    first_from_start = first_from_start < 0 && i >= *start ? i : first_from_start;
+  }
+  *start = first_from_start < 0 ? first : first_from_start;
+  return candidates;
+}
+
+enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const float *rows, const int32_t *counts,
+                               struct vx_error *error) {
+  const struct vx_sampling_params *sampling = &job->params.sampling;
+  int64_t began = cpu_now_ns();
+  fps->job = job;
+  fps->rows = rows;
+  fps->counts = counts;
+  int64_t candidates = 0;
+  enum vx_status status = VX_OK;
+  for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
+    fps->starts[cloud] = sampling->start;
+    int32_t found = find_candidates(rows, job->params.num_features, counts[cloud], &fps->starts[cloud]);
+    status = vx_check_candidates(sampling, cloud, found, job->sample_counts[cloud], error);
+    rows += (int64_t)counts[cloud] * job->params.num_features;
+    candidates += found;
+  }
+  if (status == VX_OK && sampling->from == VX_SAMPLE_POINTS) {
+    job->counts.kept = candidates;
+    job->counts.not_finite = job->counts.received - candidates;
+  }
+  job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
+  return status;
+}
+
+// Where a sampled tensor begins, or NULL if it is not wanted.
+static void *place_of(const struct vx_layout *layout, void *output, enum vx_tensor tensor) {
+  bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0;
+  return wanted ? (unsigned char *)output + layout->offset[tensor] : NULL;
+}
+
+// The samples of one cloud, behind those of the clouds before it.
+static void write_samples(const struct cpu_fps *fps, const float *rows, int32_t samples, int64_t before,
+                          const struct vx_layout *layout, void *output) {
+  int64_t columns = fps->job->params.num_features;
+  int32_t *indices = place_of(layout, output, VX_SAMPLED_INDICES);
+  float *points = place_of(layout, output, VX_SAMPLED_POINTS);
+  float *distances = place_of(layout, output, VX_SAMPLED_DISTANCES);
+  for (int32_t i = 0; i < samples; i++) {
+    if (indices != NULL) {
+      indices[before + i] = fps->indices[i];
+    }
+    if (points != NULL) {
+      memcpy(points + (before + i) * columns, rows + fps->indices[i] * columns, (size_t)columns * sizeof *points);
+    }
+    if (distances != NULL) {
+      distances[before + i] = sqrtf(fps->distances[i]);
+    }
+  }
+}
+
+enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void *output, struct vx_error *error) {
+  struct vx_job *job = fps->job;
+  int64_t began = cpu_now_ns(), before = 0;
+  const float *rows = fps->rows;
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    int32_t samples = job->sample_counts[cloud];
+    struct cpu_sample_task task = {
+        .points = rows,
+        .columns = job->params.num_features,
+        .num_points = fps->counts[cloud],
+        .num_samples = samples,
+        .start = fps->starts[cloud],
+        .stopped = job->stopped,
+        .stopped_cls = job->stopped_cls,
+        .indices = fps->indices,
+        .distances = fps->distances,
+    };
+    if (samples > 0 && !cpu_sample(&fps->sampler, &task)) {
+      snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
+      return VX_STOPPED;
+    }
+    write_samples(fps, rows, samples, before, layout, output);
+    rows += (int64_t)fps->counts[cloud] * job->params.num_features;
+    before += samples;
+  }
+  job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
+  return VX_OK;
+}
+
+// --- the way of a job that samples points --------------------------------------------------------------------------
+
+struct sizes {
+  int64_t points;
+  int32_t largest;
+};
+
+static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, struct sizes sizes) {
+  cpu_fps_lay_out(fps, arena, job, sizes.largest);
+  uint64_t floats = (uint64_t)sizes.points * (uint64_t)job->params.num_features;
+  return job->params.input_dtype == VX_FLOAT16 ? cpu_arena_take(arena, floats, sizeof(float)) : NULL;
+}
+
+static struct sizes measure(const struct vx_job *job) {
+  struct sizes sizes = {0, 0};
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    sizes.points += job->point_counts[cloud];
+    sizes.largest = job->point_counts[cloud] > sizes.largest ? job->point_counts[cloud] : sizes.largest;
+  }
+  return sizes;
+}
+
+enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  struct cpu_fps fps;
+  struct cpu_arena measured = {0};
+  struct sizes sizes = measure(job);
+  struct vx_sizes all = {.points = sizes.points, .clouds = job->num_clouds};
+  struct vx_layout layout;
+  void *output = NULL;
+  job->counts.received = sizes.points;
+  (void)lay_out(&fps, &measured, job, sizes);
+  enum vx_status status = vx_begin_samples(job, job->point_counts, error);
+  if (status == VX_OK) {
+    status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
+  }
+  if (status != VX_OK) {
+    return status;
+  }
+  int64_t began = cpu_now_ns();
+  float *widened = lay_out(&fps, &lane->scratch, job, sizes);
+  const float *points = cpu_float_points(job, sizes.points * job->params.num_features, widened);
+  job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
+  status = cpu_fps_prepare(&fps, job, points, job->point_counts, error);
+  if (status != VX_OK || job->params.tensors == 0) {
+    return status;
+  }
+  all.samples = job->counts.sampled;
+  status = vx_layout_of(&job->params, &all, &layout, error);
+  if (status == VX_OK) {
+    status = job->output(job->output_cls, &layout, &output, error);
+  }
+  return status == VX_OK ? cpu_fps(&fps, &layout, output, error) : status;
+}

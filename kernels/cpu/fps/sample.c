@@ -1,0 +1,47 @@
+// Farthest point sampling: the steps in the tree, compiled for each kind of vector, and the choice among them. One
+// thread; see sample.h and, for how it works, sample_steps.h.
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/fps/sample_tree.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+// Nodes that wait while the tree is walked: seven more with each level.
+enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
+
+#define WIDTH 4
+#define TARGET
+#define NAME(x) x##_any
+#include "kernels/cpu/fps/sample_steps.h"
+#undef WIDTH
+#undef TARGET
+#undef NAME
+
+#if defined(__x86_64__)
+#define WIDTH 8
+#define TARGET __attribute__((target("avx2")))
+#define NAME(x) x##_avx2
+#include "kernels/cpu/fps/sample_steps.h"
+#undef WIDTH
+#undef TARGET
+#undef NAME
+#endif
+
+bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
+  sampler->task = task;
+  sampler->work = sampler->steps = 0;
+  if (!cpu_sample_build(sampler)) {
+    return false;
+  }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    return cpu_sample_steps_avx2(sampler);
+  }
+#endif
+  return cpu_sample_steps_any(sampler);
+}

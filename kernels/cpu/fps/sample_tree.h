@@ -1,0 +1,94 @@
+// The tree of boxes that farthest point sampling walks: its parts, its building, and the steps taken in it.
+//
+// Points lie in leaves, a few dozen each; eight boxes, of leaves or of further nodes, make a node, so that one vector
+// operation looks at all boxes of a node. All of it is scratch of one cloud's sampling, on one thread.
+#ifndef VOXELD_CPU_SAMPLE_TREE_H
+#define VOXELD_CPU_SAMPLE_TREE_H
+
+#include "kernels/cpu/fps/sample.h"
+
+enum {
+  CPU_SAMPLE_LANES = 8,       // boxes of a node, points of a block
+  CPU_SAMPLE_PENDING = 8,     // samples that a leaf lets wait
+  CPU_SAMPLE_LEAF_MAX = 160,  // points of a leaf
+  CPU_SAMPLE_LEAF_MIN = 16,   // where the cloud has as many
+  CPU_SAMPLE_DEPTH = 60,      // of nodes above each other, at most
+};
+
+struct cpu_sample_point {
+  float xyz[3];
+  int32_t index;  // in the cloud
+};
+
+// Lanes without a point have a distance below zero, which nothing changes and no choice falls on.
+struct cpu_sample_block {
+  _Alignas(32) float xyz[3][CPU_SAMPLE_LANES];
+  float distance[CPU_SAMPLE_LANES];
+  int32_t index[CPU_SAMPLE_LANES];
+};
+
+// Its points are blocks[first_block .. first_block + num_blocks), each lane of them in ascending order of index.
+struct cpu_sample_leaf {
+  _Alignas(64) float pending[CPU_SAMPLE_PENDING][3];  // samples that its points have not been held against
+  int32_t num_pending;
+  int32_t first_block, num_blocks;
+  int32_t parent, lane;
+};
+
+// A key is a distance and an index in one number: the farther point has the larger key, and of two as far the one of the
+// lower index. The key of a leaf or node is the largest of its points; while samples are pending it may be larger. The
+// bound of a leaf may have gone down without the nodes above knowing yet.
+// Lanes without a child have a key below that of any point.
+struct cpu_sample_node {
+  _Alignas(64) float low[3][CPU_SAMPLE_LANES];
+  float high[3][CPU_SAMPLE_LANES];
+  float farthest[CPU_SAMPLE_LANES];  // the distance in the key
+  int64_t key[CPU_SAMPLE_LANES];
+  int32_t leaf[CPU_SAMPLE_LANES];   // where the point of the key lies
+  int32_t child[CPU_SAMPLE_LANES];  // a node, or the complement of a leaf
+  int32_t parent, lane;             // -1 above the root, which is node 0
+};
+
+static inline int64_t cpu_sample_key(float distance, int32_t index) {
+  union {
+    float value;
+    int32_t bits;  // of numbers from zero on: in the same order as the numbers
+  } as = {distance};
+  return (int64_t)((uint64_t)(uint32_t)as.bits << 32 | (uint32_t)~index);
+}
+
+static inline float cpu_sample_key_distance(int64_t key) {
+  union {
+    int32_t bits;
+    float value;
+  } as = {(int32_t)(key >> 32)};
+  return as.value;
+}
+
+static inline int32_t cpu_sample_key_index(int64_t key) { return (int32_t) ~(uint32_t)(uint64_t)key; }
+
+enum { CPU_SAMPLE_MOST_WORK = 1 << 18, CPU_SAMPLE_MOST_STEPS = 32 };  // between two questions whether to give up
+
+// Counts a step and the work in it; now and then asks whether to give up.
+static inline bool cpu_sample_stopped(struct cpu_sampler *sampler, int64_t work) {
+  sampler->work += work;
+  if (sampler->work < CPU_SAMPLE_MOST_WORK && ++sampler->steps < CPU_SAMPLE_MOST_STEPS) {
+    return false;
+  }
+  sampler->work = sampler->steps = 0;
+  return sampler->task->stopped != NULL && sampler->task->stopped(sampler->task->stopped_cls);
+}
+
+// The same within a step that may be a long one.
+static inline bool cpu_sample_stopped_within(struct cpu_sampler *sampler) {
+  return sampler->work >= CPU_SAMPLE_MOST_WORK && cpu_sample_stopped(sampler, 0);
+}
+
+// Builds the tree of the task's finite points. Every leaf has the first sample pending. False if stopped.
+VX_WARN_UNUSED bool cpu_sample_build(struct cpu_sampler *sampler);
+
+// Takes all samples in the tree, for processors of every kind or for those that have AVX2. False if stopped.
+VX_WARN_UNUSED bool cpu_sample_steps_any(struct cpu_sampler *sampler);
+VX_WARN_UNUSED bool cpu_sample_steps_avx2(struct cpu_sampler *sampler);
+
+#endif

@@ -1,0 +1,217 @@
+// The way of sampling on a GPU: cuda_sample_points of a job that does nothing else, cuda_fps_* as the last stages of one
+// that makes voxels. Runs on the thread that has the lane.
+#include <stdio.h>
+
+#include "kernels/cuda/fps/fps.cuh"
+
+enum { BLOCK = 256 };
+
+// --- memory ---
+
+// Runs twice: over an empty arena to measure, then over the lane's block for sampling.
+static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
+  struct cuda_fps *fps = &run->fps;
+  uint64_t rows = fps->num_rows, clouds = (uint64_t)run->clouds.count;
+  take(arena, &fps->rows, rows * run->columns);
+  take(arena, &fps->clouds, clouds);
+  take(arena, &fps->boxes, clouds);
+  take(arena, &fps->keys, rows);
+  take(arena, &fps->sorted_keys, rows);
+  take(arena, &fps->ids, rows);
+  take(arena, &fps->sorted_ids, rows);
+  take(arena, &fps->places, rows + FPS_BUCKET);  // a whole bucket is read where a part of it is rows
+  take(arena, &fps->far_distances, rows);
+  take(arena, &fps->indices, fps->num_samples);
+  take(arena, &fps->distances, fps->num_samples);
+  unsigned char *cub;
+  take(arena, &cub, fps->cub_bytes);
+  fps->cub = cub;
+}
+
+void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
+  struct cuda_fps *fps = &run->fps;
+  fps->num_rows = fps->num_samples = fps->largest_cloud = 0;
+  for (int32_t i = 0; i < run->clouds.count; i++) {
+    int32_t samples = min(run->job->sample_counts[i], rows[i]);  // of more the job is refused
+    run->lane->orders->fps_clouds[i] = {fps->num_rows, (uint32_t)rows[i], (uint32_t)samples, fps->num_samples};
+    fps->num_rows += (uint32_t)rows[i];
+    fps->num_samples += (uint32_t)samples;
+    fps->largest_cloud = max(fps->largest_cloud, (uint32_t)rows[i]);
+  }
+}
+
+enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct vx_error *error) {
+  cuda_fps_measure(run, rows);
+  CUDA_TRY(cuda_fps_measure_sort(run, &run->fps.cub_bytes, error));
+  struct cuda_arena measured = {}, arena = {};
+  lay_out(run, &measured);
+  CUDA_TRY(cuda_reserve(&run->lane->sampling, measured.used, error));
+  arena.memory = run->lane->sampling.memory;
+  lay_out(run, &arena);
+  return VX_OK;
+}
+
+// --- tensors ---
+
+struct write_params {
+  const struct cuda_fps_cloud *clouds;
+  const float *rows;
+  uint32_t columns, num_clouds, num_samples;
+  const int32_t *indices;
+  const float *distances;
+  int32_t *index_tensor;   // each [num_samples], or NULL
+  float *distance_tensor;  // the same
+  float *point_tensor;     // [num_samples, columns], or NULL
+  unsigned char *image;    // gaps between tensors are zeroed
+  uint64_t gap_begin[3], gap_end[3];
+  struct cuda_tally *tally;
+};
+
+static __device__ uint32_t cloud_of_sample(const struct write_params &p, uint32_t sample) {
+  uint32_t low = 0, high = p.num_clouds;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (p.clouds[middle].first_sample <= sample) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+static __global__ void __launch_bounds__(BLOCK) fps_write_kernel(const __grid_constant__ struct write_params p) {
+  cuda_wait();
+  if (blockIdx.x == 0) {
+    for (int gap = 0; gap < 3; gap++) {
+      uint64_t at = p.gap_begin[gap] + threadIdx.x;
+      if (at < p.gap_end[gap]) {
+        p.image[at] = 0;
+      }
+    }
+  }
+  uint32_t step = gridDim.x * BLOCK;
+  for (uint64_t sample = blockIdx.x * BLOCK + threadIdx.x; sample < p.num_samples; sample += step) {
+    if (p.index_tensor != NULL) {
+      p.index_tensor[sample] = p.indices[sample];
+    }
+    if (p.distance_tensor != NULL) {
+      p.distance_tensor[sample] = sqrtf(p.distances[sample]);
+    }
+  }
+  uint64_t values = p.point_tensor == NULL ? 0 : (uint64_t)p.num_samples * p.columns;
+  for (uint64_t i = blockIdx.x * BLOCK + threadIdx.x; i < values; i += step) {
+    uint32_t sample = (uint32_t)(i / p.columns), column = (uint32_t)(i % p.columns);
+    struct cuda_fps_cloud cloud = p.clouds[cloud_of_sample(p, sample)];
+    uint32_t index = (uint32_t)p.indices[sample];
+    // Of a job that was stopped some samples were never chosen.
+    if (index < cloud.num_rows) {
+      p.point_tensor[i] = p.rows[((uint64_t)cloud.first_row + index) * p.columns + column];
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_SAMPLED], cuda_now());
+  }
+}
+
+enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error) {
+  const struct vx_layout *layout = &run->layout;
+  const struct cuda_fps *fps = &run->fps;
+  struct write_params p = {};
+  p.clouds = fps->clouds;
+  p.rows = fps->rows;
+  p.columns = run->columns;
+  p.num_clouds = (uint32_t)run->clouds.count;
+  p.num_samples = fps->num_samples;
+  p.indices = fps->indices;
+  p.distances = fps->distances;
+  p.image = run->lane->image.memory;
+  p.tally = run->tally;
+  uint64_t end = 0;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
+      continue;
+    }
+    void *place = p.image + layout->offset[tensor];
+    switch (tensor) {
+      case VX_SAMPLED_INDICES: p.index_tensor = (int32_t *)place; break;
+      case VX_SAMPLED_POINTS: p.point_tensor = (float *)place; break;
+      case VX_SAMPLED_DISTANCES: p.distance_tensor = (float *)place; break;
+      default: break;
+    }
+    if (tensor >= VX_SAMPLED_INDICES) {
+      p.gap_begin[tensor - VX_SAMPLED_INDICES] = end;
+      p.gap_end[tensor - VX_SAMPLED_INDICES] = layout->offset[tensor];
+    }
+    end = layout->offset[tensor] + layout->shape[tensor].bytes;
+  }
+  unsigned blocks = cuda_looping_blocks(run, (uint64_t)fps->num_samples * run->columns, BLOCK, 2);
+  return cuda_launch("fps_write_kernel", fps_write_kernel, blocks, BLOCK, 0, run, p, error);
+}
+
+// --- candidates ---
+
+// Waits until it is known how many rows of each cloud can be chosen. VX_REFUSED where they are too few.
+enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error) {
+  struct vx_job *job = run->job;
+  const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
+  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence + 2, error));
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    CUDA_TRY(
+        vx_check_candidates(&job->params.sampling, cloud, report->cloud_rows[cloud], job->sample_counts[cloud], error));
+  }
+  return VX_OK;
+}
+
+// --- a job that samples points ---
+
+static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *error) {
+  struct vx_counts *counts = &run->job->counts;
+  if (run->source == run->source_copy) {
+    CUDA_CALL(
+        cudaMemcpyAsync(run->source_copy, run->job->points, cuda_input_bytes(run), cudaMemcpyHostToDevice, run->stream),
+        error);
+  }
+  CUDA_TRY(cuda_fps_sort(run, error));
+  CUDA_TRY(cuda_fps_check(run, error));
+  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  counts->kept = run->sizes.kept;
+  counts->not_finite = run->sizes.not_finite;
+  return VX_OK;
+}
+
+// Points that the device cannot read where they are get a copy; as float32 in the place of the rows.
+static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) {
+  void *source;
+  CUDA_TRY(cuda_see(run->job->points, cuda_input_bytes(run), &source, error));
+  run->source = source;
+  if (source == NULL) {
+    run->source_copy = run->fps.rows;
+    if (run->params->input_dtype == VX_FLOAT16) {
+      CUDA_TRY(cuda_reserve(&run->lane->sorting, cuda_input_bytes(run), error));
+      run->source_copy = run->lane->sorting.memory;
+    }
+    run->source = run->source_copy;
+  }
+  return VX_OK;
+}
+
+enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(vx_begin_samples(run->job, run->job->point_counts, error));
+  if (run->num_points == 0) {
+    return run->params->tensors == 0 ? VX_OK : cuda_take_output(run, error);
+  }
+  CUDA_TRY(cuda_fps_reserve(run, run->job->point_counts, error));
+  CUDA_TRY(take_source(run, error));
+  CUDA_TRY(cuda_prepare_control(run, error));
+  CUDA_TRY(find_candidates(run, error));
+  if (run->params->tensors == 0) {
+    return cuda_clean(run, error);
+  }
+  CUDA_TRY(cuda_take_output(run, error));
+  CUDA_TRY(cuda_reserve(&run->lane->image, run->layout.bytes, error));
+  CUDA_TRY(cuda_fps_sample(run, error));
+  CUDA_TRY(cuda_fps_write(run, error));
+  return cuda_finish_output(run, error);
+}

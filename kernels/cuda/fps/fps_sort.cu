@@ -1,0 +1,300 @@
+// The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through the
+// box of its candidates: points that follow on each other are near each other. The order decides how much is pruned,
+// never what is chosen.
+#include <cub/device/device_radix_sort.cuh>
+
+#include "kernels/cuda/bring.cuh"
+#include "kernels/cuda/fps/fps.cuh"
+
+enum { BLOCK = BRING_BLOCK };
+
+// An integer that is ordered as the floats are.
+static __device__ int32_t ordered(float value) {
+  int32_t bits = __float_as_int(value);
+  return bits >= 0 ? bits : bits ^ 0x7FFFFFFF;
+}
+
+static __device__ float unordered(int32_t bits) { return __int_as_float(bits >= 0 ? bits : bits ^ 0x7FFFFFFF); }
+
+static __device__ bool is_finite(const struct location &at) {
+  return (fabsf(at.x) < INFINITY) & (fabsf(at.y) < INFINITY) & (fabsf(at.z) < INFINITY);
+}
+
+// --- beginning ---
+
+struct begin_params {
+  const struct cuda_fps_cloud *from;  // host
+  struct cuda_fps_cloud *clouds;      // [num_clouds]
+  struct cuda_fps_box *boxes;         // [num_clouds]
+  uint32_t *candidates;               // [num_clouds]
+  uint32_t num_clouds;
+  struct cuda_tally *tally;
+};
+
+static __global__ void __launch_bounds__(BLOCK) fps_begin_kernel(const __grid_constant__ struct begin_params p) {
+  cuda_wait();
+  for (uint32_t i = threadIdx.x; i < p.num_clouds; i += BLOCK) {
+    p.clouds[i] = p.from[i];
+    p.boxes[i] = {{INT32_MAX, INT32_MAX, INT32_MAX}, {INT32_MIN, INT32_MIN, INT32_MIN}, CUDA_NO_POINT, CUDA_NO_POINT};
+    p.candidates[i] = 0;
+  }
+  if (threadIdx.x == 0 && p.tally->moments[CUDA_BEGUN] == 0) {
+    p.tally->moments[CUDA_BEGUN] = cuda_now();
+  }
+}
+
+// --- boxes ---
+
+struct box_params {
+  struct bring_params bring;
+  const struct cuda_fps_cloud *clouds;
+  struct cuda_fps_box *boxes;
+  uint32_t *candidates;
+  uint32_t num_clouds, num_rows, start;
+  bool points;  // the rows are the job's points, which are counted
+  struct cuda_tally *tally;
+};
+
+static __device__ uint32_t cloud_of(const struct cuda_fps_cloud *clouds, uint32_t num_clouds, uint32_t row) {
+  uint32_t low = 0, high = num_clouds;
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (clouds[middle].first_row <= row) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// What a warp has seen of one cloud.
+struct sight {
+  uint32_t cloud, count;
+  int32_t low[3], high[3];
+  uint32_t first, first_from_start;
+};
+
+static __device__ struct sight nothing_of(uint32_t cloud) {
+  return {cloud, 0, {INT32_MAX, INT32_MAX, INT32_MAX}, {INT32_MIN, INT32_MIN, INT32_MIN}, CUDA_NO_POINT, CUDA_NO_POINT};
+}
+
+static __device__ int32_t warp_max(int32_t value) {
+  return (int32_t)(cuda_warp_max((uint32_t)value ^ 0x80000000u) ^ 0x80000000u);
+}
+
+// As a warp: all of its lanes have seen the same cloud.
+static __device__ void report_sight(const struct box_params &p, const struct sight &seen) {
+  uint32_t count = cuda_warp_add(seen.count);
+  if (count == 0) {
+    return;
+  }
+  struct cuda_fps_box *box = &p.boxes[seen.cloud];
+  uint32_t first = ~cuda_warp_max(~seen.first), from_start = ~cuda_warp_max(~seen.first_from_start);
+  bool leader = threadIdx.x % 32 == 0;
+  if (leader) {
+    atomicAdd(&p.candidates[seen.cloud], count);
+    atomicMin(&box->first, first);
+    atomicMin(&box->first_from_start, from_start);
+  }
+  for (int axis = 0; axis < 3; axis++) {
+    int32_t low = ~warp_max(~seen.low[axis]), high = warp_max(seen.high[axis]);
+    if (leader) {
+      atomicMin(&box->low[axis], low);
+      atomicMax(&box->high[axis], high);
+    }
+  }
+}
+
+static __device__ void look_at(struct sight *seen, const struct location &at, uint32_t number, uint32_t start) {
+  const float coordinates[3] = {at.x, at.y, at.z};
+  seen->count++;
+  seen->first = min(seen->first, number);
+  seen->first_from_start = number >= start ? min(seen->first_from_start, number) : seen->first_from_start;
+  for (int axis = 0; axis < 3; axis++) {
+    int32_t value = ordered(coordinates[axis]);
+    seen->low[axis] = min(seen->low[axis], value);
+    seen->high[axis] = max(seen->high[axis], value);
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK) fps_box_kernel(const __grid_constant__ struct box_params p) {
+  cuda_wait();
+  struct sight seen = nothing_of(0);
+  uint32_t kept = 0, strange = 0;
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.num_rows; first += (uint64_t)gridDim.x * BLOCK) {
+    uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.num_rows - first);
+    struct location at = bring(p.bring, first, count);
+    bool here = threadIdx.x < count, finite = here && is_finite(at);
+    uint32_t row = (uint32_t)first + (here ? threadIdx.x : 0);
+    uint32_t cloud = p.num_clouds == 1 ? 0 : cloud_of(p.clouds, p.num_clouds, row);
+    // Mostly all of a warp's rows are of one cloud; where not, cloud after cloud.
+    for (uint32_t left = __ballot_sync(~0u, finite); left != 0;) {
+      uint32_t one = __shfl_sync(~0u, cloud, __ffs(left) - 1);
+      if (one != seen.cloud) {
+        report_sight(p, seen);
+        seen = nothing_of(one);
+      }
+      bool mine = finite && cloud == one;
+      if (mine) {
+        look_at(&seen, at, row - p.clouds[cloud].first_row, p.start);
+      }
+      left &= ~__ballot_sync(~0u, mine);
+    }
+    kept += finite;
+    strange += here && !finite;
+  }
+  report_sight(p, seen);
+  kept = cuda_warp_add(kept);
+  strange = cuda_warp_add(strange);
+  if (p.points && threadIdx.x % 32 == 0) {
+    atomicAdd(&p.tally->kept, kept);
+    atomicAdd(&p.tally->not_finite, strange);
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
+  }
+}
+
+// --- keys ---
+
+struct key_params {
+  const float *rows;
+  uint32_t columns;
+  const struct cuda_fps_cloud *clouds;
+  const struct cuda_fps_box *boxes;
+  uint32_t num_clouds, num_rows;
+  uint64_t *keys;  // [num_rows]
+  uint32_t *ids;   // [num_rows]
+};
+
+static __device__ uint32_t spread(uint32_t value) {
+  value = (value | value << 16) & 0x030000FF;
+  value = (value | value << 8) & 0x0300F00F;
+  value = (value | value << 4) & 0x030C30C3;
+  return (value | value << 2) & 0x09249249;
+}
+
+static __device__ uint32_t hilbert(uint32_t x[3]) {
+  enum { TOP = 1 << (FPS_CURVE_BITS - 1) };
+  for (uint32_t q = TOP; q > 1; q >>= 1) {
+    for (int axis = 0; axis < 3; axis++) {
+      uint32_t flipped = (x[axis] & q) != 0 ? q - 1 : 0, exchanged = flipped != 0 ? 0 : (x[0] ^ x[axis]) & (q - 1);
+      x[0] ^= flipped ^ exchanged;
+      x[axis] ^= exchanged;
+    }
+  }
+  x[1] ^= x[0];
+  x[2] ^= x[1];
+  uint32_t turned = 0;
+  for (uint32_t q = TOP; q > 1; q >>= 1) {
+    turned ^= (x[2] & q) != 0 ? q - 1 : 0;
+  }
+  return spread(x[0] ^ turned) << 2 | spread(x[1] ^ turned) << 1 | spread(x[2] ^ turned);
+}
+
+// Cells are cubes; the longest side of the box has 2^FPS_CURVE_BITS of them.
+static __device__ uint32_t place_on_curve(const struct cuda_fps_box &box, const float *row) {
+  float low[3], side = 0.0f;
+  uint32_t cell[3];
+  for (int axis = 0; axis < 3; axis++) {
+    low[axis] = unordered(box.low[axis]);
+    side = fmaxf(side, unordered(box.high[axis]) - low[axis]);
+  }
+  float scale = (float)(1 << FPS_CURVE_BITS) / side;
+  for (int axis = 0; axis < 3; axis++) {
+    float along = (row[axis] - low[axis]) * scale;  // NaN where the box is a point, or as large as a float can be
+    cell[axis] = along > 0.0f ? (uint32_t)fminf(along, (float)((1 << FPS_CURVE_BITS) - 1)) : 0;
+  }
+  return hilbert(cell);
+}
+
+static __global__ void __launch_bounds__(BLOCK) fps_key_kernel(const __grid_constant__ struct key_params p) {
+  cuda_wait();
+  uint64_t row = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (row >= p.num_rows) {
+    return;
+  }
+  const float *at = p.rows + row * p.columns;
+  uint64_t cloud = p.num_clouds == 1 ? 0 : cloud_of(p.clouds, p.num_clouds, (uint32_t)row);
+  bool finite = is_finite({at[0], at[1], at[2]});
+  uint64_t place = finite ? place_on_curve(p.boxes[cloud], at) : UINT64_C(1) << FPS_FAR_BIT;
+  p.keys[row] = cloud << FPS_CLOUD_BIT | place;
+  p.ids[row] = (uint32_t)row;
+}
+
+// --- places ---
+
+struct place_params {
+  const float *rows;
+  uint32_t columns;
+  const struct cuda_fps_cloud *clouds;
+  const uint64_t *keys;  // [num_rows], sorted
+  const uint32_t *ids;
+  uint32_t num_rows;
+  float4 *places;  // [num_rows]
+};
+
+static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_constant__ struct place_params p) {
+  cuda_wait();
+  uint64_t place = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (place < p.num_rows) {
+    const float *row = p.rows + (uint64_t)p.ids[place] * p.columns;
+    uint32_t number = p.ids[place] - p.clouds[p.keys[place] >> FPS_CLOUD_BIT].first_row;
+    p.places[place] = make_float4(row[0], row[1], row[2], __uint_as_float(number));
+  }
+}
+
+// --- all together ---
+
+static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
+  const struct cuda_fps *fps = &run->fps;
+  // In a batch clouds are mostly small, and the curve's last bits not worth one more pass.
+  int first_bit = run->clouds.count > 1 ? FPS_FINE_BITS : 0, cloud_bits = vx_bits_for(run->clouds.count);
+  return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)fps->keys, fps->sorted_keys,
+                                         (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, first_bit,
+                                         FPS_CLOUD_BIT + cloud_bits, run->stream);
+}
+
+enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct vx_error *error) {
+  *bytes = 0;
+  return cuda_check(sort_keys(run, NULL, bytes), "cub::DeviceRadixSort", error);
+}
+
+static enum vx_status find_boxes(const struct cuda_run *run, struct vx_error *error) {
+  const struct cuda_fps *fps = &run->fps;
+  uint32_t num_clouds = (uint32_t)run->clouds.count;
+  struct begin_params begin = {
+      run->lane->device_orders->fps_clouds, fps->clouds, fps->boxes, run->control->cloud_rows, num_clouds, run->tally};
+  CUDA_TRY(cuda_launch("fps_begin_kernel", fps_begin_kernel, 1, BLOCK, 0, run, begin, error));
+  struct box_params box = {};
+  bool points = run->params->sampling.from == VX_SAMPLE_POINTS;
+  box.bring = {points ? run->source : fps->rows, points && run->params->input_dtype == VX_FLOAT16, fps->rows,
+               run->columns};
+  box.clouds = fps->clouds;
+  box.boxes = fps->boxes;
+  box.candidates = run->control->cloud_rows;
+  box.num_clouds = num_clouds;
+  box.num_rows = fps->num_rows;
+  box.start = (uint32_t)run->params->sampling.start;
+  box.points = points;
+  box.tally = run->tally;
+  return cuda_launch("fps_box_kernel", fps_box_kernel, cuda_looping_blocks(run, fps->num_rows, BLOCK, 1), BLOCK, 0, run,
+                     box, error);
+}
+
+enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error) {
+  const struct cuda_fps *fps = &run->fps;
+  unsigned blocks = cuda_blocks(fps->num_rows, BLOCK);
+  CUDA_TRY(find_boxes(run, error));
+  CUDA_TRY(cuda_publish(run, run->lane->sequence + 2, error));
+  if (run->params->tensors == 0) {
+    return VX_OK;  // candidates are only counted
+  }
+  struct key_params key = {fps->rows,     run->columns, fps->clouds, fps->boxes, (uint32_t)run->clouds.count,
+                           fps->num_rows, fps->keys,    fps->ids};
+  CUDA_TRY(cuda_launch("fps_key_kernel", fps_key_kernel, blocks, BLOCK, 0, run, key, error));
+  size_t bytes = fps->cub_bytes;
+  CUDA_TRY(cuda_check(sort_keys(run, fps->cub, &bytes), "cub::DeviceRadixSort", error));
+  struct place_params place = {fps->rows,       run->columns,  fps->clouds, fps->sorted_keys,
+                               fps->sorted_ids, fps->num_rows, fps->places};
+  return cuda_launch("fps_place_kernel", fps_place_kernel, blocks, BLOCK, 0, run, place, error);
+}

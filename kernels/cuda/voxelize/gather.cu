@@ -1,0 +1,271 @@
+// From rows to tensors, written straight into an image of the output block, whose layout the device has computed.
+//
+// A few threads a row (a whole warp where voxels are written) bring the first points of its list into input order and
+// write all that the tensors say of it; other blocks write point_voxel_ids. The threads hold as many points as they
+// are, sorted, and merge what follows into them; rows of many points are left to the whole block. Every byte of a
+// tensor is written by exactly one thread, and the gaps between tensors are zeroed: the image still holds another
+// job's output.
+#include "kernels/cuda/voxelize/gather.cuh"
+
+// Blocks of a multiprocessor that the registers have to suffice for.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define GATHER_BLOCKS 4
+#else
+#define GATHER_BLOCKS 6
+#endif
+
+enum { BLOCK = 256, WARPS = BLOCK / WARP, WARP_LIST = 128 };  // WARP_LIST: longer lists are left to the block
+
+template <int width> struct gather_shared {
+  enum { ROWS = BLOCK / width };
+  struct places places;
+  uint32_t lists[ROWS][WARP];  // the first points of each row, in order
+  uint32_t values[BLOCK];
+  uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
+  struct {
+    uint32_t begin, hits;
+  } parts[ROWS];  // of the lists
+};
+
+// Room for a chunk of the widest points and the mean that pads, in whole float4s.
+static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) {
+  return ((p.chunk + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
+}
+
+// Where each tensor is, as vx_layout_of has it for this many rows. Zeroes the gaps if asked to. One thread.
+static __device__ void find_places(const struct gather_params &p, bool zero_gaps, struct places *places) {
+  uint64_t end = 0, num_rows = p.tally->num_output_rows;
+  unsigned char *at[VX_SAMPLED_INDICES];
+#pragma unroll
+  for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
+    at[tensor] = NULL;
+    if ((p.tensors >> tensor & 1) != 0) {
+      uint64_t begin = (end + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
+      for (; zero_gaps && end < begin; end++) {
+        p.image[end] = 0;
+      }
+      at[tensor] = p.image + begin;
+      end = begin + (tensor == VX_POINT_VOXEL_IDS ? p.ids_bytes : p.row_bytes[tensor] * num_rows);
+    }
+  }
+  *places = {(int4 *)at[VX_VOXEL_COORDS],   (int32_t *)at[VX_VOXEL_NUM_POINTS], (float *)at[VX_VOXELS],
+             (void *)at[VX_VOXEL_FEATURES], (void *)at[VX_PILLAR_FEATURES],     (int32_t *)at[VX_POINT_VOXEL_IDS],
+             at[VX_VOXEL_POINT_MASK]};
+}
+
+static __device__ void write_ids(const struct gather_params &p, int32_t *ids, uint32_t block) {
+  for (uint64_t point = (uint64_t)block * BLOCK + threadIdx.x; point < p.clouds.num_points;
+       point += (uint64_t)p.id_blocks * BLOCK) {
+    uint32_t row = p.rows[point];
+    bool has_row = row != p.row_capacity;
+    ids[point] = !has_row ? -1 : (int32_t)(p.output_rows != NULL ? p.output_rows[row] : row);
+  }
+}
+
+// One row as a block: each warp finds the lowest of its part, the first warp the lowest of those sorted sequences.
+static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
+  values[threadIdx.x] = lowest_of<WARP>(~0u, list, count, threadIdx.x / WARP * WARP, BLOCK);
+  __syncthreads();
+  if (threadIdx.x < WARP) {
+    uint32_t lowest = values[threadIdx.x];
+    for (int warp = 1; warp < WARPS; warp++) {
+      lowest = merge_values<WARP>(~0u, lowest, values[WARP * warp + threadIdx.x]);
+    }
+    ordered[threadIdx.x] = lowest;
+  }
+  __syncthreads();
+}
+
+// As a block: the first points of each of its rows, in input order. Threads without a row have no hits.
+template <int width>
+static __device__ void order_lists(const struct gather_params &p, const struct cuda_record &record,
+                                   struct gather_shared<width> *shared) {
+  uint32_t lane = threadIdx.x % width, row = threadIdx.x / width, hits = record.hits;
+  uint32_t mask = width == WARP ? ~0u : ((1u << (width % WARP)) - 1) << (threadIdx.x % WARP / width * width);
+  if (threadIdx.x == 0) {
+    shared->num_short = shared->num_long = 0;
+  }
+  __syncthreads();
+  if (hits <= (width == WARP ? WARP_LIST : width)) {
+    shared->lists[row][lane] =
+        hits <= 1 ? record.first_point : lowest_of<width>(mask, p.lists + record.begin, hits, 0, width);
+  } else if (lane == 0) {
+    bool is_long = hits > WARP_LIST;
+    (is_long ? shared->long_rows : shared->short_rows)[atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1)] =
+        row;
+    shared->parts[row] = {record.begin, hits};
+  }
+  __syncthreads();
+  for (uint32_t i = threadIdx.x / WARP; i < shared->num_short; i += WARPS) {
+    uint32_t at = shared->short_rows[i];
+    shared->lists[at][threadIdx.x % WARP] =
+        lowest_of<WARP>(~0u, p.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
+  }
+  for (uint32_t i = 0; i < shared->num_long; i++) {
+    uint32_t at = shared->long_rows[i];
+    order_long_list(p.lists + shared->parts[at].begin, shared->parts[at].hits, shared->values, shared->lists[at]);
+  }
+  __syncthreads();
+}
+
+// By the row's threads: all but whole voxels.
+template <int width>
+static __device__ void write_row(const struct gather_params &p, const struct places &places,
+                                 const struct gathered_row &row, int32_t cloud, const float *mean) {
+  uint32_t lane = threadIdx.x % width;
+  if (lane == 0 && places.coords != NULL) {
+    places.coords[row.output_row] = make_int4(cloud, row.cell[2], row.cell[1], row.cell[0]);
+  }
+  if (lane == 0 && places.num_points != NULL) {
+    places.num_points[row.output_row] = (int32_t)row.kept;
+  }
+  bool wanted = places.features != NULL || p.sample_rows != NULL;
+  for (uint32_t column = lane; wanted && column < p.columns; column += width) {
+    float value = mean != NULL
+                      ? mean[column]
+                      : vx_canonical(sum_column<8>(p.points, p.columns, row.list, row.kept, column) / (float)row.kept);
+    uint64_t at = (uint64_t)row.output_row * p.columns + column;
+    if (p.sample_rows != NULL) {
+      p.sample_rows[at] = value;
+    }
+    if (places.features == NULL) {
+      continue;
+    }
+    if (p.half_features) {
+      ((uint16_t *)places.features)[at] = half_bits(value);
+    } else {
+      ((float *)places.features)[at] = value;
+    }
+  }
+}
+
+// As a block: one part of the rows. Neighbouring rows are alike: each warp has neighbours, so that its threads have as
+// much to do, and the warps of a block come from all over, so that long lists do not wait for each other.
+template <int width>
+static __device__ void gather_part(const struct gather_params &p, uint32_t num_rows, uint64_t output_row,
+                                   struct gather_shared<width> *shared, float *chunk) {
+  const struct places &places = shared->places;
+  bool here = output_row < num_rows;
+  uint32_t number = !here ? 0 : p.rows_in_order != NULL ? p.rows_in_order[output_row] : (uint32_t)output_row;
+  int32_t cloud = 0;
+  struct cuda_record record = {0, 0, 0, 0};
+  struct gathered_row row = {(uint32_t)output_row, 0, {0, 0, 0}, NULL};
+  if (here) {
+    cloud = cuda_cloud_of_row(p.clouds, number);
+    record = cuda_record_of_row(p.clouds, p.records, cloud, number);
+    const float *point = p.points + (uint64_t)record.first_point * p.columns;
+    vx_cell_of_point(&p.map, point[0], point[1], point[2], row.cell);
+    row.kept = min(record.hits, p.kept_cap);
+  }
+  row.list = p.lists + record.begin;
+  if (p.order_here) {
+    order_lists<width>(p, record, shared);
+    row.list = shared->lists[threadIdx.x / width];
+  }
+  if (here) {
+    write_row<width>(p, places, row, cloud, p.means == NULL ? NULL : p.means + (uint64_t)number * p.columns);
+    if (width == WARP && places.voxels != NULL) {
+      write_voxel(p, places.voxels, chunk, row);
+    }
+    if (width == WARP && places.pillars != NULL) {
+      write_pillar(p, places.pillars, chunk, row);
+    }
+    if (width == WARP && places.mask != NULL) {
+      write_mask(p, places.mask, row);
+    }
+  }
+  __syncthreads();
+}
+
+template <int width>
+static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
+    gather_kernel(const __grid_constant__ struct gather_params p) {
+  __shared__ struct gather_shared<width> shared;
+  extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
+  cuda_wait();
+  if (blockIdx.x < p.publish_blocks) {
+    publish(p.publish);
+    return;
+  }
+  uint32_t block = blockIdx.x - p.publish_blocks, warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
+  uint32_t parts = (uint32_t)(((uint64_t)num_rows * width + BLOCK - 1) / BLOCK);
+  if (block > 0 && block >= parts && block < p.row_blocks) {
+    return;
+  }
+  if (threadIdx.x == 0) {
+    find_places(p, block == 0, &shared.places);
+    if (block == 0) {
+      p.tally->moments[CUDA_FOUND] = cuda_now();
+    }
+  }
+  __syncthreads();
+  if (block >= p.row_blocks) {
+    write_ids(p, shared.places.ids, block - p.row_blocks);
+  } else {
+    float *chunk = (float *)chunks + warp * chunk_floats(p);
+    for (uint32_t part = block; part < parts; part += p.row_blocks) {
+      uint64_t warp_rows = (part + (uint64_t)warp * parts) * (WARP / width);
+      gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, &shared, chunk);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_GATHERED], cuda_now());
+  }
+}
+
+// --- launches ---
+
+static struct gather_params gather_params_of(const struct cuda_run *run, const struct vx_layout *row_layout) {
+  struct gather_params p = {};
+  p.map = run->map;
+  p.points = run->points;
+  p.columns = run->columns;
+  p.clouds = run->clouds;
+  p.records = run->records;
+  p.lists = run->lists;
+  p.order_here = run->lists_wanted && !run->whole_lists;
+  p.rows = run->rows;
+  p.row_capacity = run->row_capacity;
+  p.output_rows = run->output_rows;
+  p.rows_in_order = run->rows_in_order;
+  p.means = run->means;
+  p.half_features = run->params->feature_dtype == VX_FLOAT16;
+  p.fill_mean = run->params->fill == VX_FILL_MEAN;
+  p.kept_cap = run->cap;
+  p.cap = (uint32_t)run->params->max_points_per_voxel;
+  p.chunk = run->columns <= WARP ? WARP : WARP / 2;
+  p.tensors = run->params->tensors & VX_VOXEL_TENSORS;
+  p.sample_rows = run->fps.rows;
+  for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
+    p.row_bytes[tensor] = row_layout->shape[tensor].bytes;
+  }
+  p.ids_bytes = row_layout->shape[VX_POINT_VOXEL_IDS].bytes;
+  p.image = run->lane->image.memory;
+  p.tally = run->tally;
+  p.publish = publish_params_of(run, run->lane->sequence);
+  return p;
+}
+
+template <int width>
+static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, size_t shared_bytes,
+                             struct vx_error *error) {
+  p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
+  p.row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 8);
+  p.publish_blocks = publish;
+  return cuda_launch("gather_kernel", gather_kernel<width>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
+                     shared_bytes, run, p, error);
+}
+
+enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {
+  const uint32_t whole_voxels =
+      VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
+  struct vx_layout row_layout;
+  struct vx_sizes one_row = cuda_sizes_of(run, 1);
+  CUDA_TRY(vx_layout_of(run->params, &one_row, &row_layout, error));
+  struct gather_params p = gather_params_of(run, &row_layout);
+  if ((p.tensors & whole_voxels) == 0) {
+    return launch<8>(run, p, publish, 0, error);
+  }
+  return launch<WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);
+}

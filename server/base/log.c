@@ -1,0 +1,279 @@
+// Log lines and the thread that writes them to stderr; see log.h.
+#include "server/base/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+
+enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100 };
+static const int64_t flush_ns = NS_PER_S;  // how long the end waits for a reader
+
+static enum log_level least_level = LOG_INFO;
+static enum log_format line_format = LOG_LOGFMT;
+
+void log_configure(enum log_level least, enum log_format format) {
+  least_level = least;
+  line_format = format;
+}
+
+// ---- writing ----------------------------------------------------------------------------------------------------------
+
+static atomic_llong give_up_ns = INT64_MAX;  // after this nobody waits for a reader any more
+
+// True once stderr takes PIPE_BUF bytes, or an error, without blocking.
+static bool await_room(void) {
+  struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+  for (;;) {
+    bool late = clock_ns() > atomic_load(&give_up_ns);
+    if (poll(&out, 1, late ? 0 : PATIENCE_MS) > 0) return true;
+    if (late) return false;
+  }
+}
+
+// Writes at most PIPE_BUF bytes: as many as a pipe takes at once, unmixed with those of other processes.
+static bool write_out(const char *bytes, size_t length) {
+  while (length > 0) {
+    if (!await_room()) return false;
+    ssize_t written = write(STDERR_FILENO, bytes, length);
+    if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
+    if (written < 0) continue;
+    bytes += written;
+    length -= (size_t)written;
+  }
+  return true;
+}
+
+// ---- the ring ---------------------------------------------------------------------------------------------------------
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t more;
+  pthread_t thread;
+  bool running;        // lines go into the ring
+  bool stopping;       // the thread ends once the ring is empty
+  size_t first, used;  // bytes[first], and as many more with a wrap at the end
+  uint64_t untold;     // lines dropped since a line last told of it
+  atomic_uint_fast64_t dropped;
+  char bytes[RING_BYTES];
+} ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
+uint64_t log_lines_dropped(void) { return atomic_load_explicit(&ring.dropped, memory_order_relaxed); }
+
+static void drop(uint64_t lines) {
+  ring.untold += lines;
+  atomic_fetch_add_explicit(&ring.dropped, lines, memory_order_relaxed);
+}
+
+// With the lock held. A line is short: copying it under the lock takes less than a second visit would.
+static void push(const char *line, size_t length) {
+  if (length > RING_BYTES - ring.used) {
+    drop(1);
+    return;
+  }
+  size_t end = (ring.first + ring.used) % RING_BYTES, straight = RING_BYTES - end;
+  if (straight > length) straight = length;
+  memcpy(ring.bytes + end, line, straight);
+  memcpy(ring.bytes, line + straight, length - straight);
+  ring.used += length;
+  pthread_cond_signal(&ring.more);
+}
+
+// With the lock held: as many whole lines as fit; there is one at least, which is never longer.
+static size_t take(char batch[PIPE_BUF]) {
+  size_t length = ring.used < PIPE_BUF ? ring.used : PIPE_BUF, straight = RING_BYTES - ring.first;
+  if (straight > length) straight = length;
+  memcpy(batch, ring.bytes + ring.first, straight);
+  memcpy(batch + straight, ring.bytes, length - straight);
+  while (batch[length - 1] != '\n') length--;
+  ring.first = (ring.first + length) % RING_BYTES;
+  ring.used -= length;
+  return length;
+}
+
+// With the lock held: how many dropped lines to tell of now, 0 while there is little room still.
+static uint64_t tell_dropped(void) {
+  uint64_t untold = ring.used <= RING_BYTES / 2 ? ring.untold : 0;
+  ring.untold -= untold;
+  return untold;
+}
+
+static uint64_t count_lines(const char *bytes, size_t length) {
+  uint64_t lines = 0;
+  for (size_t i = 0; i < length; i++) lines += bytes[i] == '\n';
+  return lines;
+}
+
+static size_t finish(struct log_line *line);
+
+static void write_dropped(uint64_t lines) {
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, "lines were dropped");
+  log_integer(&line, "lines", (int64_t)lines);
+  if (line.wanted) (void)write_out(line.memory, finish(&line));  // once more is no use: the count stands in the metrics
+}
+
+// With the lock held: a moment without it in which further lines gather. A line that finds the thread asleep has to wake it, which costs
+// as much as writing it would; so under load one that rests serves many.
+static void rest(void) {
+  static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
+  pthread_mutex_unlock(&ring.lock);
+  nanosleep(&moment, NULL);
+  pthread_mutex_lock(&ring.lock);
+}
+
+static void *write_lines(void *argument) {
+  char batch[PIPE_BUF];
+  pthread_mutex_lock(&ring.lock);
+  for (;;) {
+    if (ring.used == 0 && !ring.stopping) rest();
+    while (ring.used == 0 && !ring.stopping) pthread_cond_wait(&ring.more, &ring.lock);
+    if (ring.used == 0) break;
+    size_t length = take(batch);
+    uint64_t untold = tell_dropped();
+    pthread_mutex_unlock(&ring.lock);
+    bool written = write_out(batch, length);
+    if (untold) write_dropped(untold);
+    pthread_mutex_lock(&ring.lock);
+    if (!written) drop(count_lines(batch, length));
+  }
+  pthread_mutex_unlock(&ring.lock);
+  return argument;
+}
+
+bool log_start(char *error, size_t error_size) {
+  int code = pthread_create(&ring.thread, NULL, write_lines, NULL);
+  if (code == 0) {
+    pthread_mutex_lock(&ring.lock);
+    ring.running = true;
+    pthread_mutex_unlock(&ring.lock);
+    return true;
+  }
+  snprintf(error, error_size, "log: pthread_create: %s", strerror(code));
+  return false;
+}
+
+void log_stop(void) {
+  pthread_mutex_lock(&ring.lock);
+  bool running = ring.running;
+  ring.running = false;
+  ring.stopping = true;
+  atomic_store(&give_up_ns, clock_ns() + flush_ns);
+  pthread_cond_signal(&ring.more);
+  pthread_mutex_unlock(&ring.lock);
+  if (!running) return;
+  // Another process may have filled the pipe between the look and the write: then the thread is left where it is.
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += 2 * flush_ns / NS_PER_S;
+  (void)pthread_timedjoin_np(ring.thread, NULL, &until);
+}
+
+// ---- lines ------------------------------------------------------------------------------------------------------------
+
+// Of what a line holds at most, kept for its end: the mark of a cut, a brace and the newline.
+static const char cut_logfmt[] = " cut=true\n", cut_json[] = ",\"cut\":true}\n";
+enum { TAIL = sizeof cut_json };
+_Static_assert(sizeof((struct log_line *)0)->memory <= PIPE_BUF, "a line is written at once");
+
+// A value stands bare where it has neither spaces nor quotes nor control bytes, else quoted and escaped as in JSON.
+static void put_value(struct text *text, const char *value) {
+  bool bare = line_format == LOG_LOGFMT && value[0] != '\0';
+  for (const unsigned char *c = (const unsigned char *)value; bare && *c; c++)
+    bare = *c > ' ' && *c < 0x7f && !strchr("\"=\\", *c);
+  if (bare)
+    text_put(text, value);
+  else
+    text_json_string(text, value, strlen(value));
+}
+
+static void put_key(struct text *text, const char *key) {
+  text_put(text, line_format == LOG_JSON ? ",\"" : " ");
+  text_put(text, key);
+  text_put(text, line_format == LOG_JSON ? "\":" : "=");
+}
+
+// Takes back a field that did not fit: half a value would be no JSON. `before` is the line's length before it.
+static void settle(struct log_line *line, size_t before) {
+  if (text_complete(&line->text)) return;
+  line->text.length = before;
+  line->cut = true;
+}
+
+static void put_time(struct text *text) {
+  struct timespec now;
+  struct tm utc;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &utc);
+  text_printf(text, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+              utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000);
+}
+
+void log_begin(struct log_line *line, enum log_level level, const char *message) {
+  static const char *const names[] = {"notice", "error", "warning", "info", "debug"};
+  line->wanted = level <= least_level;
+  line->cut = false;
+  if (!line->wanted) return;
+  line->text = text_over(line->memory, sizeof line->memory - TAIL);
+  bool json = line_format == LOG_JSON;
+  text_put(&line->text, json ? "{\"ts\":\"" : "ts=");
+  put_time(&line->text);
+  text_printf(&line->text, json ? "\",\"level\":\"%s\"" : " level=%s", names[level - LOG_NOTICE]);
+  log_string(line, "msg", message);
+}
+
+void log_string(struct log_line *line, const char *key, const char *value) {
+  if (!line->wanted) return;
+  size_t before = line->text.length;
+  put_key(&line->text, key);
+  put_value(&line->text, value);
+  settle(line, before);
+}
+
+void log_integer(struct log_line *line, const char *key, int64_t value) {
+  if (!line->wanted) return;
+  size_t before = line->text.length;
+  put_key(&line->text, key);
+  text_printf(&line->text, "%lld", (long long)value);
+  settle(line, before);
+}
+
+void log_milliseconds(struct log_line *line, const char *key, int64_t nanoseconds) {
+  if (!line->wanted) return;
+  size_t before = line->text.length;
+  put_key(&line->text, key);
+  text_printf(&line->text, "%.3f", (double)nanoseconds / 1e6);
+  settle(line, before);
+}
+
+// Puts the end to a line; its whole length.
+static size_t finish(struct log_line *line) {
+  const char *end = line->cut ? cut_logfmt : "\n";
+  if (line_format == LOG_JSON) end = line->cut ? cut_json : "}\n";
+  memcpy(line->memory + line->text.length, end, strlen(end));
+  return line->text.length + strlen(end);
+}
+
+void log_end(struct log_line *line) {
+  if (!line->wanted) return;
+  size_t length = finish(line);
+  pthread_mutex_lock(&ring.lock);
+  bool running = ring.running;
+  if (running) push(line->memory, length);
+  pthread_mutex_unlock(&ring.lock);
+  if (!running) (void)write_out(line->memory, length);  // a log that cannot be written has nowhere to say so
+}
+
+void log_event(enum log_level level, const char *message, const char *key, const char *value) {
+  struct log_line line;
+  log_begin(&line, level, message);
+  log_string(&line, key, value);
+  log_end(&line);
+}

@@ -1,0 +1,51 @@
+// The log: one line an event on stderr, as logfmt or as JSON with the same keys.
+//
+// A line is built by its thread on its stack: log_begin, a field a call, log_end. From log_start to log_stop finished lines go into a
+// ring of a fixed size that one thread writes out, so that a reader who does not read stops nobody: where the ring is full a line is
+// dropped and counted, and a line tells how many were once there is room again. Before and after, lines are written at once. Lines
+// come out whole, those of one thread in their order. Any thread.
+#ifndef VOXELD_LOG_H
+#define VOXELD_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/base/text.h"
+#include "kernels/kernels.h"
+
+enum log_level {
+  LOG_NOTICE = -1,  // logged at every level: where it listens, that it has stopped
+  LOG_ERROR,
+  LOG_WARNING,
+  LOG_INFO,
+  LOG_DEBUG
+};
+enum log_format { LOG_LOGFMT, LOG_JSON };
+
+struct log_line {
+  char memory[2048];
+  struct text text;
+  bool wanted;
+  bool cut;  // a field that did not fit was left out; the line says so
+};
+
+void log_configure(enum log_level least, enum log_format format);  // before threads start
+
+// Starts the thread that writes. False with a reason.
+VX_WARN_UNUSED bool log_start(char *error, size_t error_size);
+// Writes out what waits, for a second at most, and ends the thread. Nothing where none was started.
+void log_stop(void);
+
+void log_begin(struct log_line *line, enum log_level level, const char *message);
+void log_string(struct log_line *line, const char *key, const char *value);
+void log_integer(struct log_line *line, const char *key, int64_t value);
+void log_milliseconds(struct log_line *line, const char *key, int64_t nanoseconds);
+void log_end(struct log_line *line);
+
+// A whole line with one field.
+void log_event(enum log_level level, const char *message, const char *key, const char *value);
+
+uint64_t log_lines_dropped(void);  // since the start: for want of room, or because stderr takes nothing
+
+#endif

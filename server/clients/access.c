@@ -1,0 +1,97 @@
+// Who may enter; see access.h.
+#include "server/clients/access.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "server/base/log.h"
+
+static struct tokens *load_tokens(const struct options *options, char *error, size_t error_size) {
+  bool exposed;
+  struct tokens *tokens = tokens_load(options->token_file, &exposed, error, error_size);
+  if (!tokens) return NULL;
+  if (exposed) log_event(LOG_WARNING, "the token file is readable by everybody", "file", options->token_file);
+  if (tokens_count(tokens) == 0) log_event(LOG_WARNING, "the token file has no tokens", "file", options->token_file);
+  return tokens;
+}
+
+bool access_open(struct access *access, const struct options *options, char *error, size_t error_size) {
+  access->anonymous = options->allow_anonymous;
+  access->takes_tokens = options->token_file[0] != '\0';
+  access->tokens = access->takes_tokens ? load_tokens(options, error, error_size) : NULL;
+  if (access->takes_tokens && !access->tokens) return false;
+  if (!tls_init(&access->tls, options, error, error_size)) {
+    tokens_free(access->tokens);
+    return false;
+  }
+  pthread_rwlock_init(&access->lock, NULL);
+  return true;
+}
+
+void access_close(struct access *access) {
+  pthread_rwlock_destroy(&access->lock);
+  tls_destroy(&access->tls);
+  tokens_free(access->tokens);
+}
+
+bool access_reload_tokens(struct access *access, const struct options *options, char *error, size_t error_size) {
+  struct tokens *tokens = load_tokens(options, error, error_size);
+  if (!tokens) return false;
+  pthread_rwlock_wrlock(&access->lock);
+  struct tokens *old = access->tokens;
+  access->tokens = tokens;
+  pthread_rwlock_unlock(&access->lock);
+  tokens_free(old);
+  return true;
+}
+
+bool access_may_expose(const struct access *access) {
+  return access->anonymous || access->takes_tokens || access->tls.asks_clients;
+}
+
+// "Bearer", blanks, the token.
+static const char *token_of(const char *authorization) {
+  static const char scheme[] = "Bearer";
+  size_t length = strlen(scheme);
+  if (strncasecmp(authorization, scheme, length) != 0 || authorization[length] != ' ') return NULL;
+  return authorization + length + strspn(authorization + length, " ");
+}
+
+static bool check_token(struct access *access, const char *authorization, char user[USER_SIZE],
+                        struct problem *problem) {
+  const char *token = token_of(authorization);
+  if (!token)
+    return problem_set(problem, PROBLEM_INVALID_TOKEN, NULL, "the Authorization header is not Bearer and a token");
+  pthread_rwlock_rdlock(&access->lock);
+  const char *name = tokens_find(access->tokens, token);
+  if (name) snprintf(user, USER_SIZE, "%s", name);
+  pthread_rwlock_unlock(&access->lock);
+  return name || problem_set(problem, PROBLEM_INVALID_TOKEN, NULL, "there is no such token here, or not any more");
+}
+
+bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
+                  struct problem *problem) {
+  bool takes_tokens = access->takes_tokens, takes_certificates = credential->peer && access->tls.asks_clients;
+  const char *text = "";
+  user[0] = '\0';
+  if (credential->count > 1)
+    return problem_set(problem, PROBLEM_BAD_REQUEST, NULL, "there are two Authorization headers; allowed: one");
+  if (takes_tokens && credential->value) return check_token(access, credential->value, user, problem);
+  switch (takes_certificates ? tls_client(credential->peer, &text) : TLS_CLIENT_UNNAMED) {
+    case TLS_CLIENT_NAMED: snprintf(user, USER_SIZE, "%s", text); return true;
+    case TLS_CLIENT_WRONG:
+      return problem_set(problem, PROBLEM_FORBIDDEN, NULL, "the client certificate does not verify: %s", text);
+    case TLS_CLIENT_UNNAMED: break;
+  }
+  if (access->anonymous || (!takes_tokens && !takes_certificates)) return true;
+  return problem_set(
+      problem, PROBLEM_UNAUTHORIZED, NULL, "show %s%s%s", takes_tokens ? "a token (Authorization: Bearer TOKEN)" : "",
+      takes_tokens && takes_certificates ? " or " : "", takes_certificates ? "a client certificate" : "");
+}
+
+const char *access_challenge(enum problem_kind kind) {
+  if (kind == PROBLEM_UNAUTHORIZED) return "Bearer realm=\"voxeld\"";
+  if (kind == PROBLEM_INVALID_TOKEN) return "Bearer realm=\"voxeld\", error=\"invalid_token\"";
+  return NULL;
+}

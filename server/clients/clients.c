@@ -1,0 +1,141 @@
+// Clients and their shares; see clients.h.
+#include "server/clients/clients.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]) {
+  *clients = (struct clients){.count = 2 * (size_t)connections};  // a connection's client and its request's
+  memcpy(clients->limits, limits, sizeof clients->limits);
+  clients->client = calloc(clients->count, sizeof *clients->client);  // touched only as far as they are in use
+  pthread_mutex_init(&clients->lock, NULL);
+  return clients->client;
+}
+
+void clients_destroy(struct clients *clients) {
+  free(clients->client);
+  pthread_mutex_destroy(&clients->lock);
+}
+
+// ---- names ------------------------------------------------------------------------------------------------------------
+
+static void write_name(char *name, size_t size, const char *user, const char *address) {
+  unsigned char bytes[16];
+  if (user[0]) {
+    snprintf(name, size, "user:%s", user);
+  } else if (inet_pton(AF_INET6, address, bytes) == 1) {
+    snprintf(name, size, "%02x%02x:%02x%02x:%02x%02x:%02x%02x::/64", bytes[0], bytes[1], bytes[2], bytes[3], bytes[4],
+             bytes[5], bytes[6], bytes[7]);
+  } else {
+    snprintf(name, size, "%s", address);
+  }
+}
+
+static size_t hash_of(const char *name) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 1099511628211u;
+  return hash % CLIENT_HASHES;
+}
+
+// With the lock held: one that was let go, or never in use.
+static struct client *new_client(struct clients *clients) {
+  struct client *client = clients->free;
+  if (client)
+    clients->free = client->next;
+  else if (clients->used < clients->count)
+    client = &clients->client[clients->used++];
+  clients->present += client != NULL;
+  return client;
+}
+
+// With the lock held.
+static void end_if_unused(struct clients *clients, struct client *client) {
+  for (int share = 0; share < SHARES; share++)
+    if (client->held[share]) return;
+  if (client->references) return;
+  struct client **link = &clients->hash[hash_of(client->name)];
+  while (*link != client) link = &(*link)->next;
+  *link = client->next;
+  client->next = clients->free;
+  clients->free = client;
+  clients->present--;
+}
+
+struct client *clients_join(struct clients *clients, const char *user, const char *address) {
+  char name[sizeof(((struct client *)0)->name)];
+  write_name(name, sizeof name, user, address);
+  pthread_mutex_lock(&clients->lock);
+  struct client **first = &clients->hash[hash_of(name)], *client = *first;
+  while (client && strcmp(client->name, name) != 0) client = client->next;
+  if (!client && (client = new_client(clients))) {
+    *client = (struct client){.next = *first};
+    memcpy(client->name, name, sizeof name);
+    *first = client;
+  }
+  if (client) client->references++;
+  pthread_mutex_unlock(&clients->lock);
+  return client;
+}
+
+void clients_leave(struct clients *clients, struct client *client) {
+  pthread_mutex_lock(&clients->lock);
+  client->references--;
+  end_if_unused(clients, client);
+  pthread_mutex_unlock(&clients->lock);
+}
+
+// ---- shares -----------------------------------------------------------------------------------------------------------
+
+// With the lock held: so much more or, where it is negative, less.
+static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+  client->held[share] += amount;
+  clients->held[share] += amount;
+}
+
+enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {
+  enum grant grant = GRANTED;
+  pthread_mutex_lock(&clients->lock);
+  int64_t left = clients->limits[share] - clients->held[share] - amount;
+  int64_t others = client->held[share] - mine;  // of the client's, what other requests hold
+  if (others > 0 && others + mine + amount > left)
+    grant = OVER_CLIENT_SHARE;
+  else if (left < 0 && clients->held[share] > mine)
+    grant = OVER_SERVER_LIMIT;
+  if (grant == GRANTED) hold(clients, client, share, amount);
+  pthread_mutex_unlock(&clients->lock);
+  return grant;
+}
+
+enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+  pthread_mutex_lock(&clients->lock);
+  bool granted = clients->limits[share] - clients->held[share] - amount >= clients->limits[share] / 8;
+  if (granted) hold(clients, client, share, amount);
+  pthread_mutex_unlock(&clients->lock);
+  return granted ? GRANTED : OVER_SERVER_LIMIT;
+}
+
+void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount) {
+  pthread_mutex_lock(&clients->lock);
+  hold(clients, client, share, -amount);
+  end_if_unused(clients, client);
+  pthread_mutex_unlock(&clients->lock);
+}
+
+int64_t client_held(struct clients *clients, const struct client *client, enum share share) {
+  pthread_mutex_lock(&clients->lock);
+  int64_t held = client->held[share];
+  pthread_mutex_unlock(&clients->lock);
+  return held;
+}
+
+struct clients_use clients_use(struct clients *clients) {
+  struct clients_use use;
+  pthread_mutex_lock(&clients->lock);
+  use.present = clients->present;
+  memcpy(use.held, clients->held, sizeof use.held);
+  memcpy(use.limits, clients->limits, sizeof use.limits);
+  pthread_mutex_unlock(&clients->lock);
+  return use;
+}

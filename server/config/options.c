@@ -1,0 +1,426 @@
+// The option table, its sources and its renderings; see options.h.
+#include "server/config/options.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/base/json.h"
+#include "server/clients/proxies.h"
+#include "server/jobs/buffers.h"
+#include "server/jobs/devices.h"
+
+enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
+
+struct option {
+  const char *name;  // --name; VOXELD_NAME in the environment; the key in the file
+  enum option_type type;
+  size_t offset, size;       // of the field in struct options
+  int64_t least, most;       // TYPE_INT
+  const char *const *words;  // TYPE_WORD
+  const char *initial;
+  const char *doc;
+};
+
+static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
+static const char *const lost_words[] = {"cpu", "exit", NULL};
+static const char *const flag_words[] = {"no", "yes", NULL};  // --name alone says yes
+static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
+static const char *const format_words[] = {"logfmt", "json", NULL};
+
+#define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
+#define KB INT64_C(1024)
+#define MB (INT64_C(1024) * KB)
+#define GB (INT64_C(1024) * MB)
+static const struct option options_table[] = {
+    {"listen", TYPE_TEXT, FIELD(listen), 0, 0, NULL, "127.0.0.1:8080",
+     "where to listen, up to 8 with commas between: ADDRESS:PORT, [IPV6]:PORT (port 0 takes a free one), unix:PATH, or "
+     "systemd, the sockets that systemd hands over"},
+    {"unix_mode", TYPE_TEXT, FIELD(unix_mode), 0, 0, NULL, "0660", "permissions of Unix sockets, in octal"},
+    {"allow_anonymous", TYPE_WORD, FIELD(allow_anonymous), 0, 0, flag_words, "no",
+     "let in clients that show neither a token nor a certificate; needed to listen beyond loopback without either"},
+    {"token_file", TYPE_TEXT, FIELD(token_file), 0, 0, NULL, "",
+     "a file of the tokens that let clients in, one line each as --new-token prints it"},
+    {"tls_cert", TYPE_TEXT, FIELD(tls_cert), 0, 0, NULL, "",
+     "a PEM file of this server's certificate and its chain: all TCP listeners then speak TLS"},
+    {"tls_key", TYPE_TEXT, FIELD(tls_key), 0, 0, NULL, "", "a PEM file of that certificate's private key"},
+    {"tls_client_ca", TYPE_TEXT, FIELD(tls_client_ca), 0, 0, NULL, "",
+     "a PEM file of the authorities whose client certificates let in"},
+    {"tls_priorities", TYPE_TEXT, FIELD(tls_priorities), 0, 0, NULL, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
+     "versions and ciphers of TLS, as a GnuTLS priority string"},
+    {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
+     "proxies whose X-Forwarded-For says who the client is, with commas between: addresses, networks such as "
+     "10.0.0.0/8, "
+     "or unix for all that come by a Unix socket"},
+    {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
+    {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
+     "a directory of NAME.json presets, added to the built-in ones and over those of the same name"},
+    {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
+     "what computes; auto takes a GPU where one works and the CPU elsewhere"},
+    {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all",
+     "the GPUs that compute: all, or their numbers, such as 0,1"},
+    {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "2",
+     "jobs that run at the same time on each GPU, beside those that sample"},
+    {"sampling_streams", TYPE_INT, FIELD(sampling_streams), 1, 64, NULL, "2",
+     "jobs that sample (farthest points) and run at the same time on each GPU; they give way to others"},
+    {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
+     "beside a GPU, one idle worker looks out for so long for its next job before it sleeps; 0 = never"},
+    {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
+     "once a GPU has failed for good: cpu goes on without it; exit answers what it has accepted, then ends with status "
+     "3"},
+    {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info", "the least that is logged, on stderr"},
+    {"log_format", TYPE_WORD, FIELD(log_format), 0, 0, format_words, "logfmt",
+     "how a line of the log is written; the keys are the same"},
+    {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
+     "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor that the process "
+     "may use, by its affinity and the CPU quota of its cgroup"},
+    {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
+     "jobs that sample and run at the same time on the CPU; 0 takes one for two of those processors"},
+    {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
+     "threads of each listener, which read requests and send answers"},
+    {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
+     "requests that come in or wait for a worker, and as many that are to sample; past it 503, past a client's share "
+     "429"},
+    {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
+     "requests of one client that are in hand at the same time while others are served; its next ones wait; 0 = any "
+     "number"},
+    {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
+     "points (or voxels) times samples of one request; one of more is answered 422"},
+    {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
+     "the largest body; a larger one is answered 413"},
+    {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
+     "the largest answer; a request that would need more is answered 422"},
+    {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
+     "all bodies and answers in memory together, and what large jobs work in; past it requests are answered 503"},
+    {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
+     "open connections, each up to 256 KiB of memory; past it idle ones make room, or new ones are refused"},
+    {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
+     "a connection on which nothing moves for so long is closed; more than upload_timeout_s"},
+    {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
+     "a body must have come by then, or is answered 408"},
+    {"send_timeout_s", TYPE_INT, FIELD(send_timeout_s), 1, 86400, NULL, "60",
+     "an answer must have been taken by then, or its connection is closed"},
+    {"upload_min_rate", TYPE_INT, FIELD(upload_min_rate), 0, GB, NULL, "16384",
+     "bytes a second that a body must keep up after its first 5 seconds, or is answered 408; 0 = any"},
+    {"drain_delay_s", TYPE_INT, FIELD(drain_delay_s), 0, 86400, NULL, "0",
+     "after SIGTERM, /readyz is 503 for so long before new work is refused, for a load balancer to notice"},
+    {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
+     "after that, accepted requests have so long to be answered"},
+    {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
+     "the longest that a job may wait for a worker or still sample, whatever its timeout_ms; then it is answered 504"},
+};
+enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
+
+static const struct option *find_option(const char *name, size_t length) {
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const char *own = options_table[i].name;
+    size_t k = 0;
+    while (k < length && (own[k] == name[k] || (own[k] == '_' && name[k] == '-'))) k++;
+    if (k == length && own[k] == '\0') return &options_table[i];
+  }
+  return NULL;
+}
+
+static void allowed_text(const struct option *option, char *out, size_t size) {
+  size_t length = 0;
+  snprintf(out, size, "text of up to %zu bytes", option->size - 1);
+  if (option->type == TYPE_INT)
+    snprintf(out, size, "a whole number from %lld to %lld", (long long)option->least, (long long)option->most);
+  for (const char *const *word = option->words; option->type == TYPE_WORD && *word && length < size; word++)
+    length += (size_t)snprintf(out + length, size - length, "%s%s", length ? " or " : "", *word);
+}
+
+static bool read_value(const struct option *option, const char *value, void *field) {
+  if (option->type == TYPE_TEXT) {
+    if (strlen(value) >= option->size) return false;
+    strcpy(field, value);
+    return true;
+  }
+  if (option->type == TYPE_WORD) {
+    for (int32_t i = 0; option->words[i]; i++) {
+      if (strcmp(option->words[i], value) != 0) continue;
+      *(int32_t *)field = i;
+      return true;
+    }
+    return false;
+  }
+  size_t digits = strspn(value, "0123456789");
+  if (digits == 0 || digits > 18 || value[digits]) return false;
+  int64_t number = strtoll(value, NULL, 10);
+  *(int64_t *)field = number;
+  return number >= option->least && number <= option->most;
+}
+
+static bool set_option(struct options *options, const struct option *option, const char *value, const char *source,
+                       char *error, size_t error_size) {
+  if (read_value(option, value, (char *)options + option->offset)) return true;
+  char allowed[128];
+  allowed_text(option, allowed, sizeof allowed);
+  return error_set(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
+}
+
+// ---- sources ----------------------------------------------------------------------------------------------------------
+
+// Keys that begin with # are comments.
+static bool read_object(struct options *options, const char *path, json_t *root, char *error, size_t error_size) {
+  const char *key;
+  json_t *value;
+  json_object_foreach(root, key, value) {
+    if (key[0] == '#') continue;
+    const struct option *option = find_option(key, strlen(key));
+    char number[32];
+    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+    const char *text = json_is_string(value) ? json_string_value(value) : json_is_integer(value) ? number : NULL;
+    if (!option || strcmp(key, "config") == 0)
+      return error_set(error, error_size, "%s: there is no option '%.80s'", path, key);
+    if (!text) return error_set(error, error_size, "%s: %s must be a string or a whole number", path, key);
+    if (!set_option(options, option, text, path, error, error_size)) return false;
+  }
+  return true;
+}
+
+static bool read_file(struct options *options, char *error, size_t error_size) {
+  char path[sizeof options->config];
+  memcpy(path, options->config, sizeof path);
+  json_error_t where;
+  json_t *root = json_read_file(path, &where);
+  if (!root && where.line < 0) return error_set(error, error_size, "%s", where.text);
+  if (!root) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
+  bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)
+                                   : error_set(error, error_size, "%s: expected one JSON object", path);
+  json_decref(root);
+  return good;
+}
+
+static void environment_name(const struct option *option, char out[64]) {
+  snprintf(out, 64, "VOXELD_%s", option->name);
+  for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
+}
+
+// What a NAME=VALUE says of the option; NULL where it is about something else.
+static const char *variable_value(const struct option *option, const char *entry) {
+  char name[64];
+  environment_name(option, name);
+  size_t length = strlen(name);
+  return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
+}
+
+// `only_config` reads just the path of the file, which must be known before the other sources are laid over it.
+static bool read_environment(struct options *options, char **environment, bool only_config, char *error,
+                             size_t error_size) {
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    char name[64];
+    environment_name(option, name);
+    if (only_config != (strcmp(option->name, "config") == 0)) continue;
+    for (char **entry = environment; *entry; entry++) {
+      const char *value = variable_value(option, *entry);
+      if (value && !set_option(options, option, value, name, error, error_size)) return false;
+    }
+  }
+  return true;
+}
+
+static bool is_option_variable(const char *entry) {
+  for (size_t i = 0; i < OPTION_COUNT; i++)
+    if (variable_value(&options_table[i], entry)) return true;
+  return false;
+}
+
+char **options_stray_variable(char **environment) {
+  static const char prefix[] = "VOXELD_";
+  for (char **entry = environment; *entry; entry++)
+    if (strncmp(*entry, prefix, strlen(prefix)) == 0 && !is_option_variable(*entry)) return entry;
+  return NULL;
+}
+
+static bool action_of(const char *argument, enum options_action *action) {
+  static const struct {
+    const char *flag;
+    enum options_action action;
+  } flags[] = {{"--help", ACTION_HELP},
+               {"-h", ACTION_HELP},
+               {"--version", ACTION_VERSION},
+               {"--print-config", ACTION_PRINT_CONFIG},
+               {"--check-config", ACTION_CHECK_CONFIG},
+               {"--probe", ACTION_PROBE},
+               {"--describe", ACTION_DESCRIBE}};
+  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    if (strcmp(flags[i].flag, argument) != 0) continue;
+    *action = flags[i].action;
+    return true;
+  }
+  return false;
+}
+
+// What only prints must not stumble over a bad environment or file.
+static bool reads_options(enum options_action action) {
+  return action == ACTION_SERVE || action == ACTION_PRINT_CONFIG || action == ACTION_CHECK_CONFIG ||
+         action == ACTION_PROBE;
+}
+
+// The value of the option at argv[*i], NULL where it has none; *i moves over a value that is an argument of its own.
+static const char *value_of(const struct option *option, int argc, char **argv, int *i) {
+  const char *equals = strchr(argv[*i], '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+  int32_t flag;
+  if (equals) return equals + 1;
+  if (option->words == flag_words && !(next && read_value(option, next, &flag))) return "yes";
+  if (next) ++*i;
+  return next;
+}
+
+static bool read_arguments(struct options *options, int argc, char **argv, bool only_config,
+                           enum options_action *action, char *error, size_t error_size) {
+  for (int i = 1; i < argc; i++) {
+    const char *argument = argv[i];
+    if (action_of(argument, action)) continue;
+    const char *equals = strchr(argument, '=');
+    size_t length = strncmp(argument, "--", 2) != 0 ? 0 : (equals ? (size_t)(equals - argument) : strlen(argument)) - 2;
+    const struct option *option = length ? find_option(argument + 2, length) : NULL;
+    if (!option) return error_set(error, error_size, "there is no option '%.80s'; see --help", argument);
+    const char *value = value_of(option, argc, argv, &i);
+    if (!value) return error_set(error, error_size, "%s needs a value", argument);
+    if (only_config != (strcmp(option->name, "config") == 0)) continue;
+    if (!set_option(options, option, value, "command line", error, error_size)) return false;
+  }
+  return true;
+}
+
+bool mode_read(const char *text, unsigned *mode) {
+  size_t digits = strspn(text, "01234567");
+  *mode = (unsigned)strtoul(text, NULL, 8);
+  return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
+}
+
+static bool check_access(const struct options *options, char *error, size_t error_size) {
+  unsigned mode;
+  if (!mode_read(options->unix_mode, &mode))
+    return error_set(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
+                     options->unix_mode);
+  struct proxies proxies;
+  if (!proxies_read(options->trusted_proxies, &proxies))
+    return error_set(error, error_size,
+                     "trusted_proxies is '%.80s'; allowed: up to %d addresses, networks such as 10.0.0.0/8, or unix",
+                     options->trusted_proxies, PROXIES_MAX);
+  if (!options->tls_cert[0] != !options->tls_key[0])
+    return error_set(error, error_size, "tls_cert and tls_key need each other");
+  if (options->tls_client_ca[0] && !options->tls_cert[0])
+    return error_set(error, error_size, "tls_client_ca needs tls_cert and tls_key");
+  return true;
+}
+
+static bool check(const struct options *options, char *error, size_t error_size) {
+  struct device_list devices;
+  if (!device_list_read(options->devices, &devices))
+    return error_set(error, error_size,
+                     "devices is '%.80s'; allowed: all, or numbers below %d with commas between, each once",
+                     options->devices, MAX_DEVICES);
+  if (options->idle_timeout_s <= options->upload_timeout_s)
+    return error_set(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
+                     (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
+  // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a larger
+  // buffer while the smaller is still there. What its job works in depends on its parameters, and is known only then.
+  int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
+  int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
+  int64_t needed = body + (answer > body / 2 ? answer : body / 2);
+  if (options->memory_budget_bytes < needed)
+    return error_set(
+        error, error_size,
+        "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each taking the next power of two, "
+        "need %lld",
+        (long long)options->memory_budget_bytes, (long long)needed);
+  return check_access(options, error, error_size);
+}
+
+bool options_read(int argc, char **argv, char **environment, struct options *options, enum options_action *action,
+                  char *error, size_t error_size) {
+  memset(options, 0, sizeof *options);
+  *action = ACTION_SERVE;
+  if (argc > 1 && strcmp(argv[1], "--new-token") == 0) {
+    *action = ACTION_NEW_TOKEN;
+    options->new_token = argv[2];
+    return argc == 3 || error_set(error, error_size, "expected voxeld --new-token NAME");
+  }
+  for (int i = 1; i < argc; i++)
+    if (action_of(argv[i], action) && !reads_options(*action)) return true;
+  for (size_t i = 0; i < OPTION_COUNT; i++)
+    if (!set_option(options, &options_table[i], options_table[i].initial, "default", error, error_size)) return false;
+  return read_environment(options, environment, true, error, error_size) &&
+         read_arguments(options, argc, argv, true, action, error, error_size) &&
+         (!options->config[0] || read_file(options, error, error_size)) &&
+         read_environment(options, environment, false, error, error_size) &&
+         read_arguments(options, argc, argv, false, action, error, error_size) && check(options, error, error_size);
+}
+
+// ---- renderings -------------------------------------------------------------------------------------------------------
+
+static void flag_name(const struct option *option, char out[64]) {
+  snprintf(out, 64, "--%s", option->name);
+  for (char *c = out; *c; c++)
+    if (*c == '_') *c = '-';
+}
+
+void options_help(struct text *out) {
+  text_put(out, "voxeld: point clouds over HTTP in, voxel tensors out.\n\n"
+                "usage: voxeld [--option VALUE | --option=VALUE]...\n\n"
+                "Each option may also stand in a configuration file or in the environment (listen: VOXELD_LISTEN).\n"
+                "Later sources win: default, file, environment, command line.\n\n");
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    char flag[64], allowed[128];
+    flag_name(option, flag);
+    allowed_text(option, allowed, sizeof allowed);
+    text_printf(out, "  %s\n      %s\n", flag, option->doc);
+    text_printf(out, "      %s; default: %s\n", allowed, option->initial[0] ? option->initial : "none");
+  }
+  text_put(
+      out,
+      "  --help, --version\n"
+      "  --print-config\n      the options in effect, as a configuration file\n"
+      "  --check-config\n      read options, presets, tokens and certificates, open the devices, say whether all is "
+      "good, and exit\n"
+      "  --probe\n      ask the service that runs with these options for /healthz at its first listener; exit with 0 "
+      "if it "
+      "answers, else 1\n"
+      "  --new-token NAME\n      a new token on stdout, and its line for token_file on stderr\n"
+      "  --describe\n      every table of the service as JSON: parameters, options, endpoints, problems, metrics\n");
+}
+
+static void write_value(const struct option *option, const struct options *options, struct text *out) {
+  const void *field = (const char *)options + option->offset;
+  if (option->type == TYPE_INT)
+    text_printf(out, "%lld", (long long)*(const int64_t *)field);
+  else if (option->type == TYPE_WORD)
+    text_printf(out, "\"%s\"", option->words[*(const int32_t *)field]);
+  else
+    text_json_string(out, field, strlen(field));
+}
+
+void options_print_config(const struct options *options, struct text *out) {
+  const char *comma = "{\n";
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    if (strcmp(option->name, "config") == 0) continue;
+    text_printf(out, "%s  \"# %s\": \"%s\",\n  \"%s\": ", comma, option->name, option->doc, option->name);
+    write_value(option, options, out);
+    comma = ",\n";
+  }
+  text_put(out, "\n}\n");
+}
+
+void options_describe(struct text *out) {
+  static const char *const types[] = {"string", "int", "string"};
+  text_put(out, "[");
+  for (size_t i = 0; i < OPTION_COUNT; i++) {
+    const struct option *option = &options_table[i];
+    char environment[64], flag[64], allowed[128];
+    environment_name(option, environment);
+    flag_name(option, flag);
+    allowed_text(option, allowed, sizeof allowed);
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"flag\":\"%s\",\"env\":\"%s\",\"type\":\"%s\"", i ? "," : "",
+                option->name, flag, environment, types[option->type]);
+    text_printf(out, ",\"default\":\"%s\",\"allowed\":\"%s\",\"doc\":\"%s\"}", option->initial, allowed, option->doc);
+  }
+  text_put(out, "\n  ]");
+}

@@ -1,0 +1,68 @@
+// Options of the daemon: one row an option, read by the command line, the environment, the configuration file, --help,
+// --print-config, --describe and the documentation test. Later sources win: default < file < VOXELD_... < command line.
+//
+// Read once by main before any other thread starts; immutable from then on.
+#ifndef VOXELD_OPTIONS_H
+#define VOXELD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "api/base/text.h"
+#include "kernels/kernels.h"
+
+struct options {
+  char listen[1024];        // see listeners_open
+  char unix_mode[8];        // see mode_read
+  int32_t allow_anonymous;  // bool
+  char token_file[1024];
+  char trusted_proxies[1024];  // see proxies_read
+  char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];
+  char config[1024];
+  char presets_dir[1024];
+  int32_t backend;    // row of backend_words
+  char devices[256];  // see device_list_read
+  int64_t streams, sampling_streams, busy_poll_us;
+  int32_t on_device_lost;  // row of lost_words
+  int32_t log_level;       // enum log_level
+  int32_t log_format;      // enum log_format
+  int64_t workers, sampling_workers, io_threads, queue_depth, client_requests;
+  int64_t max_sampling_work;
+  int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
+  int64_t max_connections;
+  int64_t idle_timeout_s, upload_timeout_s, send_timeout_s, upload_min_rate, drain_delay_s, drain_timeout_s,
+      max_timeout_ms;
+  const char *new_token;  // the NAME of --new-token, in argv
+};
+
+enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
+enum { LOST_CPU, LOST_EXIT };
+
+// What the command line asks for instead of serving.
+enum options_action {
+  ACTION_SERVE,
+  ACTION_HELP,
+  ACTION_VERSION,
+  ACTION_PRINT_CONFIG,
+  ACTION_CHECK_CONFIG,
+  ACTION_PROBE,
+  ACTION_DESCRIBE,
+  ACTION_NEW_TOKEN
+};
+
+// The permissions that an octal text of up to 4 digits stands for, such as 0660.
+VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
+
+// Fills options from all sources. False with a reason in `error`.
+VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
+                                 enum options_action *action, char *error, size_t error_size);
+
+// The first variable from `environment` on that begins like an option's but is none; NULL if there is none.
+char **options_stray_variable(char **environment);
+
+void options_help(struct text *out);
+void options_print_config(const struct options *options, struct text *out);  // a configuration file with these values
+void options_describe(struct text *out);                                     // the table as a JSON array
+
+#endif

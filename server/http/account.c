@@ -1,0 +1,84 @@
+// What is left of a request once it is over: its counts and its one line in the log. Runs on the IO thread that closes it.
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/daemon/server.h"
+#include "server/http/request.h"
+
+// Where the client left. One that reset its connection while its job waited or ran is noticed there; the job is then dropped
+// as one past its deadline is, and nobody reads the answer.
+static enum abort_stage abort_stage(const struct request *request) {
+  if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
+  if (request->problem.kind != PROBLEM_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
+  return request->begun ? ABORT_RUN : ABORT_QUEUE;
+}
+
+// What probes and Prometheus ask again and again.
+static bool is_routine(const struct request *request) {
+  return request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ ||
+         request->endpoint == ENDPOINT_METRICS;
+}
+
+static enum log_level level_of(const struct request *request, bool aborted) {
+  int status = problem_info(request->problem.kind)->status;
+  if (aborted) return LOG_INFO;
+  if (status == 500) return LOG_ERROR;  // a defect
+  if (status > 500) return LOG_WARNING;
+  return status == 200 && is_routine(request) ? LOG_DEBUG : LOG_INFO;
+}
+
+static void log_outcome(struct log_line *line, const struct request *request, bool aborted) {
+  const struct problem_info *info = problem_info(request->problem.kind);
+  if (aborted) {
+    log_string(line, "aborted", metrics_abort_name(abort_stage(request)));
+    return;
+  }
+  log_integer(line, "status", info->status);
+  if (!request->problem.kind) return;
+  log_string(line, "reason", info->name);
+  log_string(line, "detail", request->problem.detail);
+}
+
+static void log_stages(struct log_line *line, const struct request *request, int64_t now_ns) {
+  const struct answer *answer = &request->answer;
+  log_string(line, "backend", answer->backend);
+  log_milliseconds(line, "receive_ms", answer->receive_ns);
+  log_milliseconds(line, "queue_ms", answer->queue_ns);
+  log_milliseconds(line, "run_ms", answer->total_ns - answer->receive_ns - answer->queue_ns);
+  log_milliseconds(line, "send_ms", now_ns - request->reply_ns);
+}
+
+static void log_request(const struct request *request, bool aborted, int64_t now_ns) {
+  struct log_line line;
+  log_begin(&line, level_of(request, aborted), "request");
+  if (!line.wanted) return;
+  log_string(&line, "id", request->id);
+  log_string(&line, "client", request->address);
+  if (strcmp(request->address, request->peer->address) != 0) log_string(&line, "proxy", request->peer->address);
+  if (request->user[0]) log_string(&line, "user", request->user);
+  log_string(&line, "method", request->method);
+  log_string(&line, "endpoint", route_of(request->endpoint)->path);
+  if (strcmp(request->path, route_of(request->endpoint)->path) != 0) log_string(&line, "path", request->path);
+  log_outcome(&line, request, aborted);
+  log_integer(&line, "received_bytes", request->received_bytes);
+  log_integer(&line, "sent_bytes", request->sent_bytes);
+  log_milliseconds(&line, "ms", now_ns - request->started_ns);
+  if (request->output_ready && request->reply_ns) log_stages(&line, request, now_ns);
+  log_string(&line, "trace_id", request->trace.trace_id);
+  log_string(&line, "span_id", request->trace.span_id);
+  if (trace_is_clients(&request->trace)) log_string(&line, "parent_id", request->trace.parent_id);
+  log_end(&line);
+}
+
+void request_account(struct request *request, bool aborted) {
+  struct metrics *metrics = &request->server->metrics;
+  int64_t now_ns = clock_ns();
+  if (aborted)
+    metrics_abort(metrics, abort_stage(request));
+  else
+    metrics_request(metrics, request->endpoint, request->problem.kind, now_ns - request->started_ns);
+  if (!aborted && request->output_ready) metrics_sent(metrics, now_ns - request->reply_ns);
+  metrics_bytes(metrics, request->received_bytes, request->sent_bytes);
+  log_request(request, aborted, now_ns);
+}

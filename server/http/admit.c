@@ -1,0 +1,278 @@
+// What the headers decide: path, who may enter, method, framing, media type, parameters, length, memory. Runs on an IO thread, reads the
+// library's values and takes the input buffer; answers nothing itself.
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "api/base/accept.h"
+#include "api/query.h"
+#include "server/base/log.h"
+#include "server/daemon/server.h"
+#include "server/http/request.h"
+
+// ---- headers ----------------------------------------------------------------------------------------------------------
+
+static const char *header(const struct request *request, const char *name) {
+  return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
+}
+
+enum { FORWARDED_MAX = 8 };
+
+// What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they come.
+struct heads {
+  const struct library *library;
+  int lengths, codings;
+  const char *length, *coding;
+  const char *encoding;  // a Content-Encoding other than identity
+  int traces;
+  const char *traceparent;
+  int authorizations;
+  const char *authorization;
+  int forwards;
+  const char *forwarded[FORWARDED_MAX];  // X-Forwarded-For, the last of its lines
+  bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
+};
+
+static void add_forwarded(struct heads *heads, const char *line) {
+  if (heads->forwards == FORWARDED_MAX)
+    memmove(heads->forwarded, heads->forwarded + 1, sizeof *heads->forwarded * --heads->forwards);
+  heads->forwarded[heads->forwards++] = line;
+}
+
+static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                     const char *value, size_t value_size) {
+  static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  struct heads *heads = cls;
+  (void)kind;
+  if (name_size == 0 || strspn(name, token) != name_size) heads->odd = true;
+  bool length = strcasecmp(name, "Content-Length") == 0, coding = strcasecmp(name, "Transfer-Encoding") == 0;
+  bool authorization = strcasecmp(name, "Authorization") == 0, forwarded = strcasecmp(name, "X-Forwarded-For") == 0;
+  if ((length || coding || authorization || forwarded) && library_value_has_nul(heads->library, value, value_size))
+    heads->odd = true;
+  if (heads->odd) return MHD_NO;  // seen enough
+  if (length) {
+    heads->lengths++;
+    heads->length = value;
+  } else if (coding) {
+    heads->codings++;
+    heads->coding = value;
+  } else if (authorization) {
+    heads->authorizations++;
+    heads->authorization = value;
+  } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
+    heads->encoding = value;
+  } else if (forwarded) {
+    add_forwarded(heads, value);
+  } else if (strcasecmp(name, "traceparent") == 0) {
+    heads->traces++;
+    heads->traceparent = value;
+  }
+  return MHD_YES;
+}
+
+// The library takes the first of several lengths and prefers chunked to a length, where another server in front may do
+// otherwise: two would then disagree about where a request ends. Such requests are refused, and the connection with them.
+static bool read_framing(struct request *request, const struct heads *heads) {
+  if (heads->odd)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "a header's name has a space or another odd byte, or the value of the length, Authorization or "
+                       "X-Forwarded-For a NUL or no CR LF");
+  if (heads->lengths + heads->codings > 1)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
+  if (heads->codings && strcasecmp(heads->coding, "chunked") != 0)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
+                       heads->coding);
+  request->body_bytes = heads->codings ? -1 : 0;
+  // The library has refused what is not a number of 64 bits; past 63 it is too large for anything here.
+  if (heads->lengths) {
+    unsigned long long length = strtoull(heads->length, NULL, 10);
+    request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
+  }
+  return true;
+}
+
+static bool id_is_sound(const char *id) {
+  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-";
+  size_t length = strspn(id, allowed);
+  return length > 0 && length <= 128 && id[length] == '\0';
+}
+
+// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of others.
+static void take_id(struct request *request) {
+  static atomic_uint_fast64_t counter;
+  const char *own = header(request, "X-Request-Id");
+  if (own && id_is_sound(own)) {
+    snprintf(request->id, sizeof request->id, "%s", own);
+    return;
+  }
+  uint64_t start = (uint64_t)request->server->started_ns ^ (uint64_t)getpid() << 48;
+  snprintf(request->id, sizeof request->id, "%016llx-%llx", (unsigned long long)start,
+           (unsigned long long)atomic_fetch_add(&counter, 1));
+}
+
+// The media type without its parameters is `type`.
+static bool is_media_type(const char *value, const char *type) {
+  size_t length = strlen(type);
+  return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
+}
+
+static bool check_media(struct request *request, const char *encoding) {
+  // The second is what curl --data-binary says of any body.
+  static const char *const types[] = {"application/octet-stream", "application/x-www-form-urlencoded"};
+  const char *type = header(request, "Content-Type");
+  bool known = !type;
+  for (size_t i = 0; !known && i < sizeof types / sizeof *types; i++) known = is_media_type(type, types[i]);
+  if (!known)
+    return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
+                       "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
+  if (encoding)
+    return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL, "Content-Encoding is '%.80s'; allowed: none",
+                       encoding);
+  return true;
+}
+
+// JSON alone is sent to who would rather have that than the tensors.
+static bool wants_metadata_only(const struct request *request) {
+  const char *accept = header(request, "Accept");
+  if (!accept) return false;
+  int json = accept_quality(accept, "application/json");
+  return json > accept_quality(accept, SAFETENSORS_MEDIA_TYPE) &&
+         json > accept_quality(accept, "application/octet-stream");
+}
+
+// ---- query ------------------------------------------------------------------------------------------------------------
+
+static enum MHD_Result collect_query(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
+                                     const char *value, size_t value_size) {
+  struct query *query = cls;
+  (void)kind;
+  if (query->count++ >= QUERY_MAX_ITEMS) return MHD_NO;
+  query->items[query->count - 1] = (struct query_item){name, value, name_size, value_size};
+  return MHD_YES;
+}
+
+static bool read_query(struct request *request) {
+  struct query query = {.count = 0};
+  MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, collect_query, &query);
+  if (query.count > QUERY_MAX_ITEMS)
+    return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL, "the query has more than %d parameters",
+                       QUERY_MAX_ITEMS);
+  struct server *server = request->server;
+  pthread_rwlock_rdlock(&server->presets_lock);
+  bool good =
+      job_request_from_query(&request->asked, route_job(request->endpoint), &query, server->presets, &request->problem);
+  pthread_rwlock_unlock(&server->presets_lock);
+  if (!good) return false;
+  request->asked.job.sampling.max_work = server->options.max_sampling_work;
+  return true;
+}
+
+// ---- body -------------------------------------------------------------------------------------------------------------
+
+static bool check_length(struct request *request, bool declared, bool *early) {
+  int64_t limit = request->server->options.max_body_bytes;
+  if (!declared)
+    return problem_set(&request->problem, PROBLEM_LENGTH_REQUIRED, NULL,
+                       "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
+  if (request->body_bytes <= limit) return true;
+  *early = true;  // too much to swallow
+  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body has %lld bytes; allowed: up to %lld",
+                     (long long)request->body_bytes, (long long)limit);
+}
+
+static bool check_rows(struct request *request) {
+  if (request->body_bytes < 0) return true;
+  int64_t row = (int64_t)job_request_row_bytes(&request->asked);
+  if (request->body_bytes % row)
+    return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
+                       "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
+                       (long long)request->body_bytes, (long long)row, request->asked.job.num_features);
+  return job_request_split(&request->asked, request->body_bytes / row, &request->problem);
+}
+
+static bool reserve(struct request *request) {
+  struct server *server = request->server;
+  request->client = clients_join(&server->clients, request->user, request->address);
+  if (!request->client)
+    return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  if (!request_take_place(request)) return false;
+  // Of a chunked body the size is not known yet.
+  if (request->body_bytes <= 0 || request_take_input(request, (size_t)request->body_bytes)) return true;
+  request_leave_place(request);  // its body may take long to be swallowed
+  return false;
+}
+
+// ---- who asks, and may enter -----------------------------------------------------------------------------------------------------
+
+// Of what a trusted proxy asks it says the client's address; where it does not, its own counts.
+static void name_client(struct request *request, const struct heads *heads) {
+  const struct peer *peer = request->peer;
+  if (peer->proxy && heads->forwards > 0 &&
+      !proxies_client(&request->server->proxies, heads->forwarded, heads->forwards, request->address))
+    log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
+}
+
+// Whoever asks may know whether the service lives and is ready.
+static bool check_access(struct request *request, const struct heads *heads) {
+  if (request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ) return true;
+  struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
+  return access_check(&request->server->access, &credential, request->user, &request->problem);
+}
+
+// ---- all together -----------------------------------------------------------------------------------------------------
+
+// The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
+static const char *path_of_target(const char *target) {
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    size_t length = strlen(schemes[i]);
+    if (strncasecmp(target, schemes[i], length) != 0) continue;
+    const char *path = strchr(target + length, '/');
+    return path ? path : "/";
+  }
+  return target;
+}
+
+static bool decide(struct request *request, const char *method, const char *path, bool *early) {
+  struct heads heads = {.library = &request->server->library};
+  MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
+  trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
+  name_client(request, &heads);
+  if (!read_framing(request, &heads)) {
+    *early = true;  // nobody can say where this request ends
+    return false;
+  }
+  if (!request->uri_sound)
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "the path or query has a malformed percent-encoding, or a NUL");
+  request->endpoint = route_find(path, &request->page_name);
+  if (!check_access(request, &heads)) return false;
+  if (request->endpoint == ENDPOINT_UNKNOWN)
+    return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
+                       path);
+  if (!route_takes(request->endpoint, method, &request->problem)) return false;
+  if (route_job(request->endpoint) == JOB_KINDS) return true;
+  if (atomic_load(&request->server->phase) == PHASE_DRAINING)
+    return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  request->metadata_only = wants_metadata_only(request);
+  return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request, heads.encoding) &&
+         read_query(request) && check_rows(request) && reserve(request);
+}
+
+bool request_admit(struct request *request, const char *method, const char *path, bool *early) {
+  take_id(request);
+  snprintf(request->method, sizeof request->method, "%s", method);
+  path = path_of_target(path);
+  if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
+  if (decide(request, method, path, early)) return true;
+  // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
+  const char *expect = header(request, "Expect");
+  if ((expect && strcasecmp(expect, "100-continue") == 0) ||
+      request->body_bytes > request->server->options.max_body_bytes)
+    *early = true;
+  return false;
+}

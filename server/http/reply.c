@@ -1,0 +1,117 @@
+// The answer of a request: tensors or metadata from the job's output buffer, a page, or a problem. Runs on the IO thread that
+// owns the connection; from the queueing on the response owns the output buffer and its free callback gives it back.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/daemon/server.h"
+#include "server/http/library.h"
+#include "server/http/request.h"
+#include "server/pages/pages.h"
+
+static void give_output(void *cls) { buffer_give(cls); }
+
+static struct MHD_Response *response_of_output(struct request *request) {
+  struct buffer *output = request->output;
+  struct MHD_Response *response = library_response(output->data, request->output_length, give_output, output);
+  if (!response) return NULL;
+  request->output = NULL;
+  request->sent_bytes = (int64_t)request->output_length;
+  return response;
+}
+
+// A page may grow between measuring and writing (a counter gains a digit): it gets some room. Where that is not enough (a reload
+// has added presets) it is measured again.
+static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
+  enum { GROWTH = 4096 };
+  struct text text;
+  char *memory = NULL;
+  bool written;
+  do {
+    free(memory);
+    text = text_over(NULL, 0);
+    if (!page->write(request->server, request->page_name, &text, &request->problem)) return NULL;
+    size_t size = text.length + GROWTH;
+    memory = malloc(size);
+    if (!memory) {
+      problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a page of %zu bytes", size);
+      return NULL;
+    }
+    text = text_over(memory, size);
+    written = page->write(request->server, request->page_name, &text, &request->problem);
+  } while (written && !text_complete(&text));
+  struct MHD_Response *response =
+      written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
+  if (!response) free(memory);
+  request->sent_bytes = response ? (int64_t)text.length : 0;
+  return response;
+}
+
+static struct MHD_Response *response_of_problem(struct request *request) {
+  char memory[2048];
+  struct text text = text_over(memory, sizeof memory);
+  if (!request->problem.kind) problem_set(&request->problem, PROBLEM_DEFECT, NULL, "an answer could not be made");
+  problem_render(&request->problem, request->id, &text);
+  request->sent_bytes = (int64_t)text.length;
+  return MHD_create_response_from_buffer(text_complete(&text) ? text.length : sizeof memory - 1, memory,
+                                         MHD_RESPMEM_MUST_COPY);
+}
+
+static bool add_header(struct MHD_Response *response, const char *name, const char *value) {
+  return MHD_add_response_header(response, name, value) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct request *request, const char *media_type) {
+  const struct problem_info *info = problem_info(request->problem.kind);
+  char traceparent[TRACEPARENT_LENGTH + 1];
+  trace_write(&request->trace, traceparent);
+  bool good = add_header(response, "Content-Type", media_type) && add_header(response, "X-Request-Id", request->id) &&
+              add_header(response, "traceparent", traceparent);
+  if (request->output_ready) {
+    char timing[512];
+    struct text text = text_over(timing, sizeof timing);
+    answer_server_timing(&request->answer, &text);
+    good = good && add_header(response, "Server-Timing", timing);
+  }
+  if (info->retry_after) {
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%d", info->retry_after);
+    good = good && add_header(response, "Retry-After", seconds);
+  }
+  const char *challenge = access_challenge(request->problem.kind);
+  if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
+  if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
+    good = good && add_header(response, "Allow", route_allow(request->endpoint));
+  // From the signal on, so that kept connections move to other servers while this one still takes their requests.
+  if (atomic_load(&request->server->phase) >= PHASE_LEAVING) good = good && add_header(response, "Connection", "close");
+  return good;
+}
+
+enum MHD_Result request_reply(struct request *request) {
+  const struct page *page = page_of(request->endpoint);
+  const char *media_type = PROBLEM_MEDIA_TYPE;
+  struct MHD_Response *response = NULL;
+  if (request->output_ready) {
+    media_type = request->metadata_only ? "application/json" : SAFETENSORS_MEDIA_TYPE;
+    response = response_of_output(request);
+  } else if (!request->problem.kind && page) {
+    media_type = page->media_type;
+    response = response_of_page(request, page);
+  }
+  if (!response) {
+    media_type = PROBLEM_MEDIA_TYPE;
+    response = response_of_problem(request);
+  }
+  if (!response) return MHD_NO;
+  enum MHD_Result result = MHD_NO;
+  if (add_headers(response, request, media_type)) {
+    unsigned status = (unsigned)problem_info(request->problem.kind)->status;
+    request_to(request, REQUEST_REPLY);
+    request->reply_ns = clock_ns();
+    peer_reply_begin(request->peer, request->reply_ns);
+    result = MHD_queue_response(request->connection, status, response);
+  }
+  MHD_destroy_response(response);
+  return result;
+}

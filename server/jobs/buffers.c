@@ -1,0 +1,156 @@
+// The buffer pool; see buffers.h.
+#include "server/jobs/buffers.h"
+
+#include <stdlib.h>
+
+void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients) {
+  *buffers = (struct buffers){.devices = devices, .budget = budget, .clients = clients};
+  pthread_mutex_init(&buffers->lock, NULL);
+}
+
+static size_t capacity_of(int tier) { return (size_t)1 << (tier + BUFFER_SMALLEST); }
+
+static int tier_of(size_t size) {
+  int tier = 0;
+  while (tier < BUFFER_TIERS && capacity_of(tier) < size) tier++;
+  return tier;
+}
+
+size_t buffer_capacity(size_t size) { return tier_of(size) == BUFFER_TIERS ? 0 : capacity_of(tier_of(size)); }
+
+static void release(struct buffer *list) {
+  while (list) {
+    struct buffer *next = list->next;
+    list->device->backend->host_free(list->device->handle, list->data, list->capacity);
+    free(list);
+    list = next;
+  }
+}
+
+void buffers_destroy(struct buffers *buffers) {
+  for (int tier = 0; tier < BUFFER_TIERS; tier++) release(buffers->free[tier]);
+  pthread_mutex_destroy(&buffers->lock);
+}
+
+// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. With the lock held; the
+// caller releases what it gets, without the lock.
+static struct buffer *evict(struct buffers *buffers, size_t size) {
+  struct buffer *evicted = NULL;
+  for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
+    while (buffers->free[tier] && buffers->budget - buffers->allocated < size) {
+      struct buffer *buffer = buffers->free[tier];
+      buffers->free[tier] = buffer->next;
+      buffers->allocated -= buffer->capacity;
+      buffer->next = evicted;
+      evicted = buffer;
+    }
+  }
+  return evicted;
+}
+
+static struct buffer *allocate(struct buffers *buffers, int tier) {
+  struct buffer *buffer = malloc(sizeof *buffer);
+  if (!buffer) return NULL;
+  const struct device *device = devices_main(buffers->devices);
+  *buffer = (struct buffer){.pool = buffers, .device = device, .tier = tier, .capacity = capacity_of(tier)};
+  buffer->data = device->backend->host_alloc(device->handle, buffer->capacity);
+  if (buffer->data) return buffer;
+  free(buffer);
+  return NULL;
+}
+
+bool buffers_charge(struct buffers *buffers, size_t bytes) {
+  struct buffer *evicted = NULL;
+  pthread_mutex_lock(&buffers->lock);
+  bool fits = bytes <= buffers->budget - buffers->in_use;  // evicting is worth it only where it makes the room
+  if (fits) {
+    evicted = evict(buffers, bytes);
+    buffers->allocated += bytes;
+    buffers->in_use += bytes;
+  }
+  pthread_mutex_unlock(&buffers->lock);
+  release(evicted);
+  return fits;
+}
+
+void buffers_discharge(struct buffers *buffers, size_t bytes) {
+  pthread_mutex_lock(&buffers->lock);
+  buffers->allocated -= bytes;
+  buffers->in_use -= bytes;
+  pthread_mutex_unlock(&buffers->lock);
+}
+
+static struct buffer *reuse(struct buffers *buffers, int tier) {
+  pthread_mutex_lock(&buffers->lock);
+  struct buffer *buffer = buffers->free[tier];
+  if (buffer) {
+    buffers->free[tier] = buffer->next;
+    buffers->in_use += buffer->capacity;
+  }
+  pthread_mutex_unlock(&buffers->lock);
+  return buffer;
+}
+
+// Of the pool or, where that has none, of the system.
+static struct buffer *obtain(struct buffers *buffers, int tier) {
+  struct buffer *buffer = reuse(buffers, tier);
+  if (buffer || !buffers_charge(buffers, capacity_of(tier))) return buffer;
+  buffer = allocate(buffers, tier);
+  if (!buffer) buffers_discharge(buffers, capacity_of(tier));
+  return buffer;
+}
+
+// ---- the clients' shares ----------------------------------------------------------------------------------------------
+
+static enum grant take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
+                              int64_t mine) {
+  enum grant grant = client_take(buffers->clients, client, SHARE_BYTES, bytes, mine);
+  if (grant != GRANTED || share == SHARE_BYTES) return grant;
+  grant = client_take(buffers->clients, client, share, bytes, mine);
+  if (grant != GRANTED) client_give(buffers->clients, client, SHARE_BYTES, bytes);
+  return grant;
+}
+
+static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
+  if (share != SHARE_BYTES) client_give(buffers->clients, client, share, bytes);
+  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // the client may end here
+}
+
+struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
+                           enum grant *grant) {
+  int tier = tier_of(size);
+  *grant = OVER_SERVER_LIMIT;
+  if (tier == BUFFER_TIERS) return NULL;
+  int64_t capacity = (int64_t)capacity_of(tier);
+  *grant = take_shares(buffers, client, share, capacity, (int64_t)mine);
+  if (*grant != GRANTED) return NULL;
+  struct buffer *buffer = obtain(buffers, tier);
+  if (buffer) {
+    buffer->client = client;
+    buffer->share = share;
+  } else {
+    give_shares(buffers, client, share, capacity);
+    *grant = OVER_SERVER_LIMIT;
+  }
+  return buffer;
+}
+
+void buffer_give(struct buffer *buffer) {
+  struct buffers *buffers = buffer->pool;
+  struct client *client = buffer->client;
+  enum share share = buffer->share;
+  int64_t capacity = (int64_t)buffer->capacity;
+  pthread_mutex_lock(&buffers->lock);
+  buffer->next = buffers->free[buffer->tier];
+  buffers->free[buffer->tier] = buffer;
+  buffers->in_use -= buffer->capacity;
+  pthread_mutex_unlock(&buffers->lock);
+  give_shares(buffers, client, share, capacity);  // last: who is granted a share must find the room
+}
+
+struct buffers_use buffers_use(struct buffers *buffers) {
+  pthread_mutex_lock(&buffers->lock);
+  struct buffers_use use = {buffers->budget, buffers->allocated, buffers->in_use};
+  pthread_mutex_unlock(&buffers->lock);
+  return use;
+}

@@ -1,0 +1,239 @@
+// The job queue; see queue.h.
+#include "server/jobs/queue.h"
+
+#include <sched.h>
+
+#include "server/base/clock.h"
+#include "server/http/request.h"
+
+void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
+  *queue = (struct queue){.use = use, .awake_ns = awake_ns, .most = 1};
+  pthread_mutex_init(&queue->lock, NULL);
+}
+
+void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
+
+void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load) {
+  *waiter = (struct queue_waiter){.device = device, .load = load};
+  pthread_cond_init(&waiter->wake, NULL);
+}
+
+void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
+
+// ---- turns; with the lock held ----------------------------------------------------------------------------------------
+
+static void append_client(struct queue *queue, struct client *client) {
+  client->jobs[queue->use].next = NULL;
+  if (queue->last)
+    queue->last->jobs[queue->use].next = client;
+  else
+    queue->first = client;
+  queue->last = client;
+}
+
+static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) {
+  return client->jobs[queue->use].running < queue->most || queue->closed ||
+         !recency_others(&queue->served, client, now_ns);
+}
+
+// The first client that may run a job leaves the ring; NULL if there is none.
+static struct client *take_client(struct queue *queue, int64_t now_ns) {
+  struct client *before = NULL, *client = queue->first;
+  while (client && !may_run(queue, client, now_ns)) {
+    before = client;
+    client = client->jobs[queue->use].next;
+  }
+  if (!client) return NULL;
+  struct client *after = client->jobs[queue->use].next;
+  *(before ? &before->jobs[queue->use].next : &queue->first) = after;
+  if (!after) queue->last = before;
+  return client;
+}
+
+static void append(struct queue *queue, struct request *request) {
+  struct client_jobs *jobs = &request->client->jobs[queue->use];
+  request->next = NULL;
+  if (jobs->head)
+    jobs->tail->next = request;
+  else {
+    jobs->head = request;
+    append_client(queue, request->client);
+  }
+  jobs->tail = request;
+  queue->depth++;
+}
+
+// The next job of the client whose turn it is, or NULL; its next turn comes after all others'.
+static struct request *take_first(struct queue *queue, int64_t now_ns) {
+  struct client *client = take_client(queue, now_ns);
+  if (!client) return NULL;
+  struct client_jobs *jobs = &client->jobs[queue->use];
+  struct request *request = jobs->head;
+  jobs->head = request->next;
+  if (jobs->head) append_client(queue, client);
+  jobs->running++;
+  queue->depth--;
+  return request;
+}
+
+// Who of those that wait is to have the next job; NULL if nobody does.
+static struct queue_waiter *choose(const struct queue *queue) {
+  struct queue_waiter *best = queue->awake;
+  for (int device = 0; device < QUEUE_DEVICES; device++) {
+    struct queue_waiter *idle = queue->idle[device];
+    if (idle && (!best || atomic_load(idle->load) < atomic_load(best->load))) best = idle;
+  }
+  return best;
+}
+
+static void give(struct queue_waiter *waiter, struct request *request) {
+  if (request) atomic_fetch_add(waiter->load, 1);
+  atomic_store(&waiter->request, request);
+}
+
+// Gives what may run to those who wait.
+static void hand_over(struct queue *queue, int64_t now_ns) {
+  struct queue_waiter *waiter;
+  while ((waiter = choose(queue))) {
+    struct request *request = take_first(queue, now_ns);
+    if (!request) return;
+    give(waiter, request);
+    if (waiter == queue->awake) {
+      queue->awake = NULL;
+    } else {
+      queue->idle[waiter->device] = waiter->next;
+      pthread_cond_signal(&waiter->wake);
+    }
+  }
+}
+
+// ---- in and out -------------------------------------------------------------------------------------------------------
+
+bool queue_push(struct queue *queue, struct request *request) {
+  int64_t now_ns = clock_ns();
+  pthread_mutex_lock(&queue->lock);
+  bool taken = !queue->closed;
+  if (taken) {
+    append(queue, request);
+    recency_note(&queue->served, request->client, now_ns);
+    hand_over(queue, now_ns);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return taken;
+}
+
+void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client) {
+  atomic_fetch_sub(waiter->load, 1);
+  pthread_mutex_lock(&queue->lock);
+  client->jobs[queue->use].running--;
+  pthread_mutex_unlock(&queue->lock);
+}
+
+bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct request *request) {
+  pthread_mutex_lock(&queue->lock);
+  bool taken = !queue->closed;
+  if (taken) {
+    atomic_fetch_sub(waiter->load, 1);
+    request->client->jobs[queue->use].running--;
+    append(queue, request);
+    hand_over(queue, clock_ns());
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return taken;
+}
+
+void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
+  pthread_mutex_lock(&queue->lock);
+  queue->most = workers > 2 ? workers - 1 : 1;
+  hand_over(queue, now_ns);
+  pthread_mutex_unlock(&queue->lock);
+}
+
+// Without the lock, which is taken again at the end.
+static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
+  enum { LOOKS = 64 };
+  queue->awake = waiter;
+  pthread_mutex_unlock(&queue->lock);
+  int64_t until_ns = clock_ns() + queue->awake_ns;
+  do {
+    for (int i = 0; i < LOOKS && !atomic_load(&waiter->request); i++) clock_pause();
+    sched_yield();  // whoever has work goes first
+  } while (!atomic_load(&waiter->request) && clock_ns() < until_ns);
+  pthread_mutex_lock(&queue->lock);
+  if (queue->awake == waiter) queue->awake = NULL;
+}
+
+static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
+  waiter->next = queue->idle[waiter->device];
+  queue->idle[waiter->device] = waiter;
+  while (!atomic_load(&waiter->request) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
+}
+
+struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
+  pthread_mutex_lock(&queue->lock);
+  give(waiter, take_first(queue, clock_ns()));
+  if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
+    wait_awake(queue, waiter);
+  if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);
+  struct request *request = atomic_load(&waiter->request);
+  pthread_mutex_unlock(&queue->lock);
+  return request;
+}
+
+// Moves a client's stale jobs to the end of a list; returns that end.
+static struct request **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct request **end) {
+  struct request **link = &jobs->head;
+  while (*link) {
+    struct request *request = *link;
+    if (request_is_stale(request, now_ns)) {
+      *link = request->next;
+      request->next = NULL;
+      *end = request;
+      end = &request->next;
+      queue->depth--;
+    } else {
+      jobs->tail = request;
+      link = &request->next;
+    }
+  }
+  return end;
+}
+
+// Takes out those that are stale at that time, all where it is INT64_MAX; the turns of those that stay are kept.
+static struct request *take(struct queue *queue, int64_t now_ns) {
+  struct request *taken = NULL, **end = &taken;
+  pthread_mutex_lock(&queue->lock);
+  struct client *client = queue->first, *next;
+  queue->first = queue->last = NULL;
+  for (; client; client = next) {
+    struct client_jobs *jobs = &client->jobs[queue->use];
+    next = jobs->next;
+    end = take_of(queue, jobs, now_ns, end);
+    if (jobs->head) append_client(queue, client);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return taken;
+}
+
+struct request *queue_take_stale(struct queue *queue, int64_t now_ns) {
+  return take(queue, now_ns);
+}
+struct request *queue_take_all(struct queue *queue) {
+  return take(queue, INT64_MAX);
+}
+
+void queue_close(struct queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  queue->closed = true;
+  for (int device = 0; device < QUEUE_DEVICES; device++)
+    for (struct queue_waiter *waiter = queue->idle[device]; waiter; waiter = waiter->next)
+      pthread_cond_signal(&waiter->wake);
+  pthread_mutex_unlock(&queue->lock);
+}
+
+int64_t queue_depth(struct queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  int64_t depth = queue->depth;
+  pthread_mutex_unlock(&queue->lock);
+  return depth;
+}

@@ -1,0 +1,176 @@
+// Worker threads; see workers.h.
+#include "server/jobs/workers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/limits.h"
+#include "server/base/log.h"
+#include "server/daemon/server.h"
+
+// ---- standing by ------------------------------------------------------------------------------------------------------
+
+static bool is_needed(const struct worker *worker, const struct devices *devices) {
+  if (worker->gpu && !device_is_lost(worker->gpu)) return true;
+  return worker->on_cpu && atomic_load(&devices->working) == 0;
+}
+
+// Returns when there is work for this one. False: the service stops.
+static bool stand_by(struct worker *worker, struct workers *workers) {
+  if (is_needed(worker, workers->devices)) return true;
+  pthread_mutex_lock(&workers->lock);
+  while (!workers->stopping && !is_needed(worker, workers->devices))
+    pthread_cond_wait(&workers->needed, &workers->lock);
+  bool stopping = workers->stopping;
+  pthread_mutex_unlock(&workers->lock);
+  return !stopping;
+}
+
+void workers_wake(struct workers *workers) {
+  pthread_mutex_lock(&workers->lock);
+  pthread_cond_broadcast(&workers->needed);
+  pthread_mutex_unlock(&workers->lock);
+}
+
+int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
+  int64_t at_work = 0;
+  for (int64_t i = 0; i < workers->count; i++)
+    at_work += workers->worker[i].use == use && is_needed(&workers->worker[i], workers->devices);
+  return at_work;
+}
+
+// ---- threads ----------------------------------------------------------------------------------------------------------
+
+static void *worker_main(void *argument) {
+  struct worker *worker = argument;
+  struct server *server = worker->server;
+  struct workers *workers = &server->workers;
+  struct queue *queue = &server->queues[worker->use];
+  struct request *request;
+  while (stand_by(worker, workers) && (request = queue_pop(queue, &worker->waiter))) {
+    // Its GPU may have been lost while it waited: then others do better.
+    if (!is_needed(worker, &server->devices) && queue_return(queue, &worker->waiter, request)) continue;
+    atomic_fetch_add(&workers->running[worker->use], 1);
+    request_run(request, worker);
+    atomic_fetch_sub(&workers->running[worker->use], 1);
+    queue_done(queue, &worker->waiter, request->client);
+    request_resume(request);
+  }
+  return NULL;
+}
+
+static bool open_lane(const struct device *device, enum vx_lane_use use, struct vx_lane **lane, char *error,
+                      size_t error_size) {
+  struct vx_error reason = {""};
+  if (device->backend->lane_open(device->handle, use, lane, &reason) == VX_OK) return true;
+  snprintf(error, error_size, "worker on %s: %s", device->description.name, reason.text);
+  *lane = NULL;
+  return false;
+}
+
+static void close_lanes(struct worker *worker) {
+  if (worker->gpu_lane) worker->gpu->backend->lane_close(worker->gpu_lane);
+  if (worker->cpu_lane) vx_cpu_backend.lane_close(worker->cpu_lane);
+}
+
+// A GPU on which no lane can be opened, for want of memory say, is as good as lost; unless it must be a GPU that computes.
+static bool open_gpu_lane(struct worker *worker, char *error, size_t error_size) {
+  struct server *server = worker->server;
+  if (!worker->gpu || device_is_lost(worker->gpu)) return true;
+  if (open_lane(worker->gpu, worker->use, &worker->gpu_lane, error, error_size)) return true;
+  if (server->options.backend == BACKEND_CUDA) return false;
+  log_event(LOG_WARNING, "a GPU is left out", "reason", error);
+  (void)device_lose(&server->devices, worker->gpu, error);
+  return true;
+}
+
+static bool start_worker(struct worker *worker, char *error, size_t error_size) {
+  if (!open_gpu_lane(worker, error, error_size) ||
+      !open_lane(&worker->server->devices.cpu, worker->use, &worker->cpu_lane, error, error_size)) {
+    close_lanes(worker);
+    return false;
+  }
+  struct devices *devices = &worker->server->devices;
+  if (worker->gpu)
+    queue_waiter_init(&worker->waiter, (int)(worker->gpu - devices->gpu), &worker->gpu->load);
+  else
+    queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
+  int code = pthread_create(&worker->thread, NULL, worker_main, worker);
+  if (code == 0) return true;
+  snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));
+  close_lanes(worker);
+  return false;
+}
+
+// How many of one use there are: on each GPU, and on the CPU where no GPU works.
+struct crew {
+  int64_t streams, on_cpu;
+};
+
+static struct crew crew_of(const struct options *options, int64_t processors, enum vx_lane_use use) {
+  struct crew voxelize = {options->streams, options->workers ? options->workers : processors};
+  struct crew sample = {options->sampling_streams,
+                        options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};
+  return use == VX_LANE_SAMPLE ? sample : voxelize;
+}
+
+static int64_t crew_size(const struct crew *crew, int64_t gpus) {
+  int64_t on_gpus = gpus * crew->streams;
+  return on_gpus > crew->on_cpu ? on_gpus : crew->on_cpu;
+}
+
+static bool start_crew(struct server *server, enum vx_lane_use use, const struct crew *crew, char *error,
+                       size_t error_size) {
+  struct workers *workers = &server->workers;
+  struct devices *devices = &server->devices;
+  for (int64_t i = 0; i < crew_size(crew, devices->count); i++) {
+    struct worker *worker = &workers->worker[workers->count];
+    worker->server = server;
+    worker->use = use;
+    worker->on_cpu = i < crew->on_cpu;
+    worker->gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
+    if (!start_worker(worker, error, error_size)) return false;
+    workers->count++;
+  }
+  return true;
+}
+
+bool workers_start(struct server *server, char *error, size_t error_size) {
+  struct workers *workers = &server->workers;
+  struct crew crews[VX_LANE_USES];
+  int64_t wanted = 0, processors = limits_processors("");
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    crews[use] = crew_of(&server->options, processors, use);
+    wanted += crew_size(&crews[use], server->devices.count);
+  }
+  pthread_mutex_init(&workers->lock, NULL);
+  pthread_cond_init(&workers->needed, NULL);
+  workers->devices = &server->devices;
+  workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
+  if (!workers->worker) {
+    snprintf(error, error_size, "workers: out of memory");
+    return false;
+  }
+  for (int use = 0; use < VX_LANE_USES; use++)
+    if (!start_crew(server, use, &crews[use], error, error_size)) return false;
+  return true;
+}
+
+void workers_join(struct workers *workers) {
+  pthread_mutex_lock(&workers->lock);
+  workers->stopping = true;
+  pthread_cond_broadcast(&workers->needed);
+  pthread_mutex_unlock(&workers->lock);
+  for (int64_t i = 0; i < workers->count; i++) {
+    pthread_join(workers->worker[i].thread, NULL);
+    close_lanes(&workers->worker[i]);
+    queue_waiter_destroy(&workers->worker[i].waiter);
+  }
+}
+
+void workers_destroy(struct workers *workers) {
+  free(workers->worker);
+  pthread_cond_destroy(&workers->needed);
+  pthread_mutex_destroy(&workers->lock);
+}

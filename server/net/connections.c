@@ -1,0 +1,211 @@
+// Connections come and go: they are let in by their clients' shares, and linger after an early answer. IO threads, under the
+// watcher's lock; see watcher.h.
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/net/watcher.h"
+
+static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
+static const int64_t look_again_ns = 100 * NS_PER_MS;
+static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
+static const int64_t shut_linger_ns = 1 * NS_PER_S;  // and that of a connection whose reading side was shut
+
+// ---- in ---------------------------------------------------------------------------------------------------------------
+
+static void uncount(struct watcher *watcher, struct peer *peer) {
+  if (peer->counted) client_give(watcher->clients, peer->client, SHARE_CONNECTIONS, 1);
+  peer->counted = false;
+}
+
+// Among those of all clients it is one of the client that has the most.
+static struct peer *longest_idle(struct watcher *watcher, const struct client *client) {
+  // A younger one may have a request on its way.
+  int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
+  struct peer *longest = NULL;
+  for (size_t fd = 0; fd < watcher->peers_used; fd++) {
+    struct peer *peer = &watcher->peers[fd];
+    if (!peer->open || !peer->counted || (client && peer->client != client)) continue;
+    int64_t since_ns = atomic_load(&peer->since_ns);
+    if (atomic_load(&peer->phase) != PEER_IDLE || since_ns > youngest_ns) continue;
+    int64_t held = client_held(watcher->clients, peer->client, SHARE_CONNECTIONS);
+    if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
+    longest = peer;
+    longest_ns = since_ns;
+    most = held;
+  }
+  return longest;
+}
+
+// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. False if none has been
+// for a while; that takes a look at all, which is not repeated at once.
+static bool end_longest_idle(struct watcher *watcher, struct client *client) {
+  struct peer *peer;
+  int64_t *none_until_ns = client ? &client->none_idle_until_ns : &watcher->none_idle_until_ns;
+  if (clock_ns() < *none_until_ns) return false;
+  do {
+    peer = longest_idle(watcher, client);
+  } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request of it may begin just now
+  if (!peer) *none_until_ns = clock_ns() + look_again_ns;
+  if (!peer) return false;
+  uncount(watcher, peer);
+  (void)shutdown(peer->fd, SHUT_RDWR);
+  return true;
+}
+
+// Those of a trusted proxy are many clients'.
+static enum grant count_in(struct watcher *watcher, struct peer *peer) {
+  return peer->proxy ? client_take_for_many(watcher->clients, peer->client, SHARE_CONNECTIONS, 1)
+                     : client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+}
+
+// With the lock held: the new peer counts to its client's connections. False with what stands against it.
+static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
+  enum grant grant = count_in(watcher, peer);
+  if (grant != GRANTED && end_longest_idle(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
+    grant = count_in(watcher, peer);
+  *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
+  peer->counted = grant == GRANTED;
+  return peer->counted;
+}
+
+// With the lock held. The library closes it once it comes with a request, which keeps the client able to read the answer.
+static void refuse_connection(struct watcher *watcher, struct peer *peer, enum problem_kind kind) {
+  atomic_store(&peer->phase, PEER_FAILED);
+  peer_write_failure(peer, kind,
+                     kind == PROBLEM_CLIENT_OVER_SHARE ? "this client has as many connections as are left to others"
+                                                       : "all connections are in use");
+  log_event(LOG_DEBUG, "a connection is refused", "client", peer->address);
+  peer->refused = !peer->tls && watcher->refused_count < REFUSED_PEERS;
+  watcher->refused_count += peer->refused;
+  if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
+}
+
+// With the lock held, whatever it does.
+static void end(struct peer *peer) {
+  atomic_store(&peer->phase, PEER_FAILED);
+  (void)shutdown(peer->fd, SHUT_RDWR);
+}
+
+void watcher_end_all(struct watcher *watcher) {
+  pthread_mutex_lock(&watcher->lock);
+  atomic_store(&watcher->ending, true);
+  for (size_t fd = 0; fd < watcher->peers_used; fd++)
+    if (watcher->peers[fd].open) end(&watcher->peers[fd]);
+  pthread_mutex_unlock(&watcher->lock);
+}
+
+static bool watch(struct watcher *watcher, struct peer *peer) {
+  struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET,
+                              .data.u64 = watcher_event_key(peer->generation, peer->fd)};
+  return epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) == 0;
+}
+
+static struct peer *turn_away(struct watcher *watcher) {
+  atomic_fetch_add(&watcher->ended[PEER_END_NO_ROOM], 1);
+  return NULL;
+}
+
+struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, bool proxy, struct tls_session *tls) {
+  if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
+  struct client *client = clients_join(watcher->clients, "", address);
+  if (!client) return turn_away(watcher);
+  struct peer *peer = &watcher->peers[fd];
+  enum problem_kind refusal;
+  pthread_mutex_lock(&watcher->lock);
+  *peer = (struct peer){.fd = fd,
+                        .generation = peer->generation + 1,
+                        .since_ns = clock_ns(),
+                        .client = client,
+                        .proxy = proxy,
+                        .tls = tls};
+  snprintf(peer->address, sizeof peer->address, "%s", address);
+  if ((size_t)fd >= watcher->peers_used) watcher->peers_used = (size_t)fd + 1;
+  peer->open = watch(watcher, peer);
+  if (peer->open && atomic_load(&watcher->ending))
+    end(peer);
+  else if (peer->open && !let_in(watcher, peer, &refusal))
+    refuse_connection(watcher, peer, refusal);
+  pthread_mutex_unlock(&watcher->lock);
+  if (!peer->open) clients_leave(watcher->clients, client);
+  if (!peer->open) return turn_away(watcher);
+  atomic_fetch_add(&watcher->connections, 1);
+  return peer;
+}
+
+// ---- out --------------------------------------------------------------------------------------------------------------
+
+// Keeps a second descriptor of the socket so that the library's close does not end the connection yet.
+static void start_lingering(struct watcher *watcher, const struct peer *peer) {
+  if (client_take(watcher->clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
+  int fd = dup(peer->fd);
+  if (fd < 0) client_give(watcher->clients, peer->client, SHARE_LINGERING, 1);
+  if (fd < 0) return;
+  (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
+  // Where the reading side was shut from here an end of file says nothing about the client.
+  bool shut = peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
+  watcher->lingering[watcher->lingering_count++] =
+      (struct lingering){fd, peer->client, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
+}
+
+// With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.
+static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
+  int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
+  if (peer->turned_away) return PEER_END_NO_ROOM;
+  if (peer->failure == PROBLEM_CLIENT_OVER_SHARE) return PEER_END_OVER_SHARE;
+  if (peer->failure == PROBLEM_CONNECTIONS_FULL) return PEER_END_FULL;
+  if (peer->failure) return PEER_END_UPLOAD;
+  if (peer_is_failed(peer)) return PEER_END_MADE_ROOM;
+  if (peer->cut_off) return PEER_END_SEND_TIMEOUT;
+  if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
+  if (peer->head_open) return PEER_END_HEAD;
+  return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;
+}
+
+void watcher_closed(struct watcher *watcher, struct peer *peer) {
+  pthread_mutex_lock(&watcher->lock);
+  atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
+  (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
+  // In a head: the library may have refused it, with bytes unread that would reset the connection and with it the answer.
+  if (peer->linger || peer->head_open) start_lingering(watcher, peer);
+  peer->open = false;
+  watcher->refused_count -= peer->refused;
+  uncount(watcher, peer);
+  pthread_mutex_unlock(&watcher->lock);
+  clients_leave(watcher->clients, peer->client);
+  atomic_fetch_sub(&watcher->connections, 1);
+}
+
+// ---- ended from here --------------------------------------------------------------------------------------------------
+
+void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
+  if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;
+  pthread_mutex_lock(&watcher->lock);
+  peer_write_failure(peer, kind, detail);
+  pthread_mutex_unlock(&watcher->lock);
+}
+
+void watcher_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail) {
+  pthread_mutex_lock(&watcher->lock);
+  for (size_t fd = 0; fd < watcher->peers_used; fd++)
+    if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
+      peer_write_failure(&watcher->peers[fd], kind, detail);  // the next tick ends it
+  pthread_mutex_unlock(&watcher->lock);
+}
+
+enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer) {
+  if (!peer_is_failed(peer)) return PROBLEM_NONE;
+  pthread_mutex_lock(&watcher->lock);
+  enum problem_kind failure = peer->failure;
+  pthread_mutex_unlock(&watcher->lock);
+  return failure;
+}
+
+void peer_linger(struct watcher *watcher, struct peer *peer) {
+  pthread_mutex_lock(&watcher->lock);
+  peer->linger = true;
+  pthread_mutex_unlock(&watcher->lock);
+}

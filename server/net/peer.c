@@ -1,0 +1,86 @@
+// One connection's phases; see peer.h.
+#include "server/net/peer.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "server/base/clock.h"
+
+bool peer_move(struct peer *peer, int from, int to) { return atomic_compare_exchange_strong(&peer->phase, &from, to); }
+
+bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
+
+bool peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace, bool takes_interim,
+                       int64_t now_ns) {
+  // Seen by the watcher only in the phases after IDLE.
+  peer->trace = *trace;
+  snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
+  peer->takes_interim = takes_interim;
+  peer->probed = false;
+  atomic_store(&peer->received, 0);
+  atomic_store(&peer->since_ns, now_ns);
+  return peer_move(peer, PEER_IDLE, PEER_UPLOAD);
+}
+
+void peer_upload_hold(struct peer *peer) { (void)peer_move(peer, PEER_UPLOAD, PEER_HELD); }
+
+bool peer_upload_go_on(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  return peer_move(peer, PEER_HELD, PEER_UPLOAD);
+}
+
+void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&peer->received, (long long)bytes); }
+
+bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
+
+void peer_reply_begin(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  // A probe is one system call: nothing else may be written in the meantime.
+  while (!peer_move(peer, PEER_JOB, PEER_REPLY) && atomic_load(&peer->phase) == PEER_PROBED) clock_pause();
+}
+
+void peer_reply_end(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  if (!peer_move(peer, PEER_REPLY, PEER_IDLE)) (void)peer_move(peer, PEER_JOB, PEER_IDLE);
+}
+
+// ---- written past the library -----------------------------------------------------------------------------------------
+
+void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
+  struct problem problem;
+  char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
+  (void)problem_set(&problem, kind, NULL, "%s", detail);
+  peer->failure = kind;
+  if (peer->tls) return;  // its records are the IO thread's to write, and the library lets it write none now
+  peer->linger = true;
+  struct text text = text_over(body, sizeof body);
+  problem_render(&problem, peer->request_id, &text);
+  const struct problem_info *info = problem_info(kind);
+  char retry[32] = "", names[256] = "";
+  if (info->retry_after) snprintf(retry, sizeof retry, "Retry-After: %d\r\n", info->retry_after);
+  trace_write(&peer->trace, traceparent);
+  if (peer->request_id[0])  // not where a connection is refused before any request
+    snprintf(names, sizeof names, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
+  int length =
+      snprintf(message, sizeof message,
+               "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
+               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+               info->status, MHD_get_reason_phrase_for((unsigned)info->status), names, retry, text.length, body);
+  (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void peer_probe(struct peer *peer) {
+  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  if (peer->tls || peer->probed || !peer->takes_interim || !peer_move(peer, PEER_JOB, PEER_PROBED)) return;
+  (void)send(peer->fd, interim, sizeof interim - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  peer->probed = true;
+  (void)peer_move(peer, PEER_PROBED, PEER_JOB);
+}
+
+const char *peer_end_name(enum peer_end end) {
+  static const char *const names[PEER_ENDS] = {
+      "usual",      "idle_timeout", "upload_failed", "send_timeout",      "head",
+      "no_request", "no_room",      "made_room",     "client_over_share", "connections_full"};
+  return names[end];
+}

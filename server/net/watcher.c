@@ -1,0 +1,153 @@
+// The watcher thread; see watcher.h.
+#include "server/net/watcher.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+
+enum { EVENTS = 64 };
+static const int64_t grace_ns = 5 * NS_PER_S;    // before the minimum rate holds
+static const int64_t refused_ns = 1 * NS_PER_S;  // for a refused connection to come with its request
+static const uint64_t stop_event = UINT64_MAX;   // no descriptor's event has this key
+
+// Why an upload must end now, or NULL.
+static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int64_t now_ns) {
+  int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
+  if (elapsed > watcher->limits.upload_timeout_ns) return "the body did not come within upload_timeout_s";
+  double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
+  if (elapsed > grace_ns && (double)atomic_load(&peer->received) < due) return "the body came below upload_min_rate";
+  return NULL;
+}
+
+// With the lock held: the descriptor of an open peer stays the connection's own, since its close waits for the lock.
+static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
+  int phase = atomic_load(&peer->phase);
+  const char *fault = phase == PEER_UPLOAD ? upload_fault(watcher, peer, now_ns) : NULL;
+  if (fault && peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
+    peer_write_failure(peer, PROBLEM_BODY_STALLED, fault);
+    phase = PEER_FAILED;
+  }
+  // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request is
+  // whole: the library would take the end of file for the end of a client that waits for its answer.
+  bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
+              (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
+  // The library closes a silent connection by itself, but not one that sends a byte now and then.
+  if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
+  if (over) (void)shutdown(peer->fd, SHUT_RD);
+  if (peer->half_closed && phase == PEER_JOB) peer_probe(peer);
+  // Nor one whose client takes a little of its answer now and then, which all the while holds the answer's memory.
+  if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns)
+    peer->cut_off = shutdown(peer->fd, SHUT_RDWR) == 0;
+}
+
+static void end_lingering(struct watcher *watcher, int index) {
+  close(watcher->lingering[index].fd);
+  client_give(watcher->clients, watcher->lingering[index].client, SHARE_LINGERING, 1);
+  watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
+}
+
+// Reads and forgets. True once there is nothing more to wait for.
+static bool drain_socket(struct lingering *lingering) {
+  static char scrap[65536];           // only the watcher's thread comes here
+  int64_t share = LINGER_BYTES / 64;  // of one sweep: others wait for the lock
+  ssize_t got;
+  do {
+    got = recv(lingering->fd, scrap, sizeof scrap, MSG_DONTWAIT);
+    if (got > 0) lingering->bytes_left -= got, share -= got;
+  } while (got > 0 && share > 0 && lingering->bytes_left > 0);
+  if (got < 0) return errno != EAGAIN && errno != EINTR;
+  return lingering->bytes_left <= 0 || (got == 0 && !lingering->shut);
+}
+
+static void on_event(struct watcher *watcher, const struct epoll_event *event) {
+  int fd = (int)(event->data.u64 & UINT32_MAX);
+  uint32_t generation = (uint32_t)(event->data.u64 >> 32);
+  struct peer *peer = &watcher->peers[fd];
+  if (!peer->open || peer->generation != generation) return;
+  if (event->events & EPOLLRDHUP) peer->half_closed = true;
+  // A half-closed client may well wait for its answer; one that has reset the connection cannot.
+  if (event->events & (EPOLLERR | EPOLLHUP)) atomic_store(&peer->gone, true);
+}
+
+static void sweep(struct watcher *watcher, int64_t now_ns) {
+  for (size_t fd = 0; fd < watcher->peers_used; fd++)
+    if (watcher->peers[fd].open) check_peer(watcher, &watcher->peers[fd], now_ns);
+  for (int i = watcher->lingering_count - 1; i >= 0; i--)
+    if (drain_socket(&watcher->lingering[i]) || now_ns > watcher->lingering[i].until_ns) end_lingering(watcher, i);
+}
+
+static void *watcher_main(void *argument) {
+  struct watcher *watcher = argument;
+  struct epoll_event events[EVENTS];
+  int64_t last_ns = clock_ns();
+  for (;;) {
+    int count = epoll_wait(watcher->epoll_fd, events, EVENTS, WATCHER_TICK_MS);
+    int64_t now_ns = clock_ns();
+    bool tick = now_ns - last_ns >= WATCHER_TICK_MS * NS_PER_MS;
+    pthread_mutex_lock(&watcher->lock);
+    for (int i = 0; i < count; i++) {
+      if (events[i].data.u64 == stop_event) {
+        pthread_mutex_unlock(&watcher->lock);
+        return NULL;
+      }
+      on_event(watcher, &events[i]);
+    }
+    if (tick) sweep(watcher, now_ns);
+    pthread_mutex_unlock(&watcher->lock);
+    if (!tick) continue;
+    watcher->tick(watcher->tick_cls, now_ns);
+    last_ns = now_ns;
+  }
+}
+
+static bool fail(struct watcher *watcher, char *error, size_t error_size, const char *what) {
+  snprintf(error, error_size, "watcher: %s: %s", what, strerror(errno));
+  if (watcher->epoll_fd >= 0) close(watcher->epoll_fd);
+  if (watcher->stop_fd >= 0) close(watcher->stop_fd);
+  free(watcher->peers);
+  return false;
+}
+
+bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
+                   void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error, size_t error_size) {
+  enum { MOST_PEERS = 1 << 20 };
+  *watcher = (struct watcher){
+      .limits = *limits, .clients = clients, .tick = tick, .tick_cls = tick_cls, .epoll_fd = -1, .stop_fd = -1};
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, error_size, "getrlimit");
+  watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;
+  watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // touched only as far as descriptors reach
+  watcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
+  if (!watcher->peers || watcher->epoll_fd < 0 || watcher->stop_fd < 0)
+    return fail(watcher, error, error_size, "start");
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = stop_event};
+  if (epoll_ctl(watcher->epoll_fd, EPOLL_CTL_ADD, watcher->stop_fd, &event) != 0)
+    return fail(watcher, error, error_size, "epoll_ctl");
+  pthread_mutex_init(&watcher->lock, NULL);
+  errno = pthread_create(&watcher->thread, NULL, watcher_main, watcher);
+  if (errno) return fail(watcher, error, error_size, "pthread_create");
+  return true;
+}
+
+void watcher_halt(struct watcher *watcher) {
+  ssize_t written = write(watcher->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
+  (void)written;  // an eventfd takes one
+  pthread_join(watcher->thread, NULL);
+}
+
+void watcher_destroy(struct watcher *watcher) {
+  while (watcher->lingering_count) end_lingering(watcher, 0);
+  close(watcher->epoll_fd);
+  close(watcher->stop_fd);
+  pthread_mutex_destroy(&watcher->lock);
+  free(watcher->peers);
+}

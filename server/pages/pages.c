@@ -1,0 +1,214 @@
+// The pages; see pages.h.
+#include "server/pages/pages.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/resources.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/daemon/server.h"
+
+#ifdef __clang__
+#define BUILD_COMPILER "clang " __clang_version__
+#else
+#define BUILD_COMPILER "gcc " __VERSION__
+#endif
+
+static bool write_presets(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  pthread_rwlock_rdlock(&server->presets_lock);
+  presets_write(server->presets, out);
+  pthread_rwlock_unlock(&server->presets_lock);
+  return true;
+}
+
+static bool write_preset(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  pthread_rwlock_rdlock(&server->presets_lock);
+  const struct preset *preset = presets_find(server->presets, name);
+  if (preset) preset_write(preset, out);
+  pthread_rwlock_unlock(&server->presets_lock);
+  if (!preset)
+    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", name);
+  text_put(out, "\n");
+  return true;
+}
+
+static const char *phase_name(const struct server *server) {
+  static const char *const names[] = {"starting", "ready", "leaving", "draining"};
+  int phase = atomic_load(&server->phase);
+  bool degraded = atomic_load(&server->devices.working) < server->devices.count;
+  return phase == PHASE_READY && degraded ? "degraded" : names[phase];
+}
+
+static void write_device(const struct device *device, struct text *out) {
+  const struct vx_description *description = &device->description;
+  bool lost = device_is_lost(device);
+  text_printf(out, "{\"index\":%d,\"name\":", device->index);
+  text_json_string(out, description->name, strlen(description->name));
+  text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"integrated\":%s,\"state\":\"%s\"",
+              (long long)description->memory_bytes, description->compute_capability,
+              description->integrated ? "true" : "false", lost ? "lost" : "working");
+  text_printf(out, ",\"running\":%lld,\"answered\":%lld", (long long)atomic_load(&device->running),
+              (long long)atomic_load(&device->answered));
+  if (lost) {
+    text_put(out, ",\"reason\":");
+    text_json_string(out, device->reason, strlen(device->reason));
+  }
+  text_put(out, "}");
+}
+
+static void write_backend(const struct devices *devices, struct text *out) {
+  text_printf(out, ",\"backend\":{\"name\":\"%s\",\"devices\":[", devices_main(devices)->backend->name);
+  for (int i = 0; i < devices->count; i++) {
+    text_put(out, i ? "," : "");
+    write_device(&devices->gpu[i], out);
+  }
+  if (devices->count == 0) write_device(&devices->cpu, out);
+  text_put(out, "]}");
+}
+
+static void write_build(struct text *out) {
+  text_put(out, ",\"build\":{\"compiler\":");
+  text_json_string(out, BUILD_COMPILER, strlen(BUILD_COMPILER));
+  text_printf(out, ",\"libmicrohttpd\":\"%s\",\"cuda\":%s}", MHD_get_version(),
+              vx_backend_find("cuda") ? "true" : "false");
+}
+
+static void write_start(const struct server *server, struct text *out) {
+  time_t started = (time_t)server->started_unix_s;
+  struct tm utc;
+  gmtime_r(&started, &utc);
+  text_printf(out, ",\"started\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"uptime_s\":%.3f", utc.tm_year + 1900,
+              utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+              (double)(clock_ns() - server->started_ns) / 1e9);
+}
+
+static void write_requests(struct server *server, struct text *out) {
+  struct metrics_outcomes outcomes = metrics_outcomes(&server->metrics);
+  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld", (long long)atomic_load(&server->requests.active),
+              (long long)atomic_load(&server->requests.open));
+  text_printf(out, ",\"answered\":%llu,\"refused\":%llu,\"aborted\":%llu}", outcomes.answered, outcomes.refused,
+              outcomes.aborted);
+}
+
+static void write_lanes(struct server *server, struct text *out) {
+  static const char *const lanes[VX_LANE_USES][2] = {{"workers", "queue"}, {"sampling_workers", "sampling_queue"}};
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lanes[use][0],
+                (long long)workers_at_work(&server->workers, use),
+                (long long)atomic_load(&server->workers.running[use]));
+    text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lanes[use][1],
+                (long long)queue_depth(&server->queues[use]), (long long)server->options.queue_depth);
+  }
+}
+
+static void write_limits(const struct options *options, struct text *out) {
+  text_printf(
+      out,
+      ",\"limits\":{\"max_body_bytes\":%lld,\"max_response_bytes\":%lld,\"max_clouds\":%d,\"max_timeout_ms\":%lld,"
+      "\"max_sampling_work\":%lld}",
+      (long long)options->max_body_bytes, (long long)options->max_response_bytes, VX_MAX_CLOUDS,
+      (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
+}
+
+static bool write_status(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  const struct options *options = &server->options;
+  struct buffers_use use = buffers_use(&server->buffers);
+  text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
+  write_build(out);
+  text_printf(out, ",\"state\":\"%s\"", phase_name(server));
+  write_start(server, out);
+  text_put(out, ",\"address\":");
+  text_json_string(out, server->address, strlen(server->address));
+  write_backend(&server->devices, out);
+  write_lanes(server, out);
+  write_requests(server, out);
+  text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
+              use.allocated, use.in_use);
+  text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
+              (long long)atomic_load(&server->watcher.connections), (long long)options->max_connections);
+  write_limits(options, out);
+  text_printf(out, ",\"log\":{\"lines_dropped\":%llu}}\n", (unsigned long long)log_lines_dropped());
+  return true;
+}
+
+static bool write_health(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)server, (void)name, (void)problem;
+  text_put(out, "ok\n");
+  return true;
+}
+
+static bool write_ready(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name;
+  switch (atomic_load(&server->phase)) {
+    case PHASE_READY: text_printf(out, "%s\n", phase_name(server)); return true;
+    case PHASE_LEAVING:
+    case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
+    default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
+  }
+}
+
+static bool write_metrics(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)name, (void)problem;
+  metrics_write(server, out);
+  return true;
+}
+
+static bool write_openapi(struct server *server, const char *name, struct text *out, struct problem *problem) {
+  (void)server, (void)name, (void)problem;
+  text_append(out, resource_openapi.text, resource_openapi.size);
+  return true;
+}
+
+static const struct page pages[ENDPOINT_COUNT] = {
+    [ENDPOINT_PRESETS] = {"application/json", write_presets},
+    [ENDPOINT_PRESET] = {"application/json", write_preset},
+    [ENDPOINT_STATUS] = {"application/json", write_status},
+    [ENDPOINT_HEALTHZ] = {"text/plain; charset=utf-8", write_health},
+    [ENDPOINT_READYZ] = {"text/plain; charset=utf-8", write_ready},
+    [ENDPOINT_METRICS] = {"text/plain; version=0.0.4; charset=utf-8", write_metrics},
+    [ENDPOINT_OPENAPI] = {"application/yaml", write_openapi},
+};
+
+const struct page *page_of(enum endpoint endpoint) { return pages[endpoint].write ? &pages[endpoint] : NULL; }
+
+// ---- --describe -------------------------------------------------------------------------------------------------------
+
+static void describe_problems(struct text *out) {
+  text_put(out, "[");
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
+    const struct problem_info *info = problem_info((enum problem_kind)kind);
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"status\":%d,\"retry_after\":%d,\"title\":", kind > 1 ? "," : "",
+                info->name, info->status, info->retry_after);
+    text_json_string(out, info->title, strlen(info->title));
+    text_put(out, "}");
+  }
+  text_put(out, "\n  ]");
+}
+
+static void describe_tensors(struct text *out) {
+  text_put(out, "[");
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    text_printf(out, "%s\"%s\"", tensor ? "," : "", vx_tensor_name((enum vx_tensor)tensor));
+  text_put(out, "]");
+}
+
+static void describe_voxelize(struct text *out) { params_describe(JOB_VOXELIZE, out); }
+static void describe_fps(struct text *out) { params_describe(JOB_FPS, out); }
+
+void describe_write(struct text *out) {
+  static const struct {
+    const char *name;
+    void (*write)(struct text *out);
+  } tables[] = {{"parameters", describe_voxelize}, {"fps_parameters", describe_fps}, {"options", options_describe},
+                {"endpoints", routes_describe},    {"problems", describe_problems},  {"metrics", metrics_describe},
+                {"tensors", describe_tensors}};
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    text_printf(out, "%s\n  \"%s\": ", i ? "," : "{", tables[i].name);
+    tables[i].write(out);
+  }
+  text_put(out, "\n}\n");
+}

@@ -1,0 +1,144 @@
+// voxel-scan: writes one simulated lidar scan as raw little-endian float32 rows, the body of a voxelize request.
+//
+// One thread. With --points it writes exactly that many: a turn thinned evenly, or as many turns as it takes with the last one
+// thinned, so a cloud of any size keeps the density pattern of a scan. Memory stays that of one turn.
+#include "tests/support/scan/scan.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+  const struct scan_sensor *sensor;
+  uint64_t seed;
+  int columns;
+  int64_t points;  // -1: one turn
+  const char *output;
+};
+
+static void usage(FILE *to) {
+  fputs("usage: voxel-scan [--sensor NAME] [--seed N] [--columns N] [--points N] [--output FILE]\n"
+        "Writes a simulated lidar scan as raw float32 rows: x y z intensity ring time, then meaningless features.\n"
+        "  --sensor NAME   one of (the first is the default)\n",
+        to);
+  for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++) {
+    fprintf(to, "                    %-9s %s\n", sensor->name, sensor->description);
+  }
+  fprintf(to,
+          "  --seed N        the street and its noise; the same seed gives the same bytes (default 1)\n"
+          "  --columns N     floats of a row, %d to %d (default 4)\n"
+          "  --points N      exactly N points: a thinned turn, or several turns (default: one whole turn)\n"
+          "  --output FILE   default: standard output\n",
+          SCAN_MIN_COLUMNS, SCAN_MAX_COLUMNS);
+}
+
+static bool parse_integer(const char *option, const char *text, int64_t low, int64_t high, int64_t *value) {
+  char *end;
+  errno = 0;
+  long long parsed = strtoll(text, &end, 10);
+  if (errno || end == text || *end || parsed < low || parsed > high) {
+    fprintf(stderr, "voxel-scan: %s is '%s', but must be an integer from %" PRId64 " to %" PRId64 "\n", option, text,
+            low, high);
+    return false;
+  }
+  *value = parsed;
+  return true;
+}
+
+static bool parse_sensor(const char *text, const struct scan_sensor **sensor) {
+  *sensor = scan_sensor_named(text);
+  if (!*sensor) fprintf(stderr, "voxel-scan: unknown --sensor '%s'; see --help\n", text);
+  return *sensor != NULL;
+}
+
+// Returns -1 to go on, or the exit status.
+static int parse_options(int argc, char **argv, struct options *options) {
+  enum { SENSOR = 1, SEED, COLUMNS, POINTS, OUTPUT, HELP };
+  static const struct option table[] = {
+      {"sensor", required_argument, NULL, SENSOR},
+      {"seed", required_argument, NULL, SEED},
+      {"columns", required_argument, NULL, COLUMNS},
+      {"points", required_argument, NULL, POINTS},
+      {"output", required_argument, NULL, OUTPUT},
+      {"help", no_argument, NULL, HELP},
+      {NULL, 0, NULL, 0},
+  };
+  for (int option; (option = getopt_long(argc, argv, "", table, NULL)) != -1;) {
+    int64_t value = 0;
+    bool ok = true;
+    switch (option) {
+      case SENSOR: ok = parse_sensor(optarg, &options->sensor); break;
+      case SEED:
+        ok = parse_integer("--seed", optarg, 0, INT64_MAX, &value);
+        options->seed = (uint64_t)value;
+        break;
+      case COLUMNS:
+        ok = parse_integer("--columns", optarg, SCAN_MIN_COLUMNS, SCAN_MAX_COLUMNS, &value);
+        options->columns = (int)value;
+        break;
+      case POINTS: ok = parse_integer("--points", optarg, 0, INT64_MAX, &options->points); break;
+      case OUTPUT: options->output = optarg; break;
+      case HELP: usage(stdout); return EXIT_SUCCESS;
+      default: ok = false; break;
+    }
+    if (!ok) return 2;
+  }
+  if (optind == argc) return -1;
+  fprintf(stderr, "voxel-scan: unexpected argument '%s'; see --help\n", argv[optind]);
+  return 2;
+}
+
+// Writes `wanted` of the `count` points, evenly spread and in order.
+static bool write_rows(FILE *file, const struct scan_point *points, size_t count, size_t wanted, int columns) {
+  float row[SCAN_MAX_COLUMNS];
+  for (size_t i = 0; i < count; i++) {
+    if ((i + 1) * wanted / count == i * wanted / count) continue;
+    scan_row(&points[i], columns, row);
+    if (fwrite(row, sizeof row[0], (size_t)columns, file) != (size_t)columns) return false;
+  }
+  return true;
+}
+
+static bool write_scan(const struct options *options, FILE *file) {
+  const struct scan_sensor *sensor = options->sensor;
+  struct scan_scene *scene = malloc(sizeof *scene);
+  struct scan_point *points = calloc((size_t)sensor->beams * (size_t)sensor->steps, sizeof *points);
+  bool ok = scene && points;
+  if (ok) scan_scene_make(sensor, options->seed, scene);
+  int64_t left = options->points;
+  for (int64_t turn = 0; ok && (turn == 0 || left > 0); turn++) {
+    size_t count = scan_turn(sensor, scene, turn, points);
+    if (count == 0) {  // no street is empty, but a loop that waits for points must not rest on that
+      errno = ENODATA;
+      ok = false;
+      break;
+    }
+    size_t wanted = options->points < 0 || (uint64_t)left > count ? count : (size_t)left;
+    ok = write_rows(file, points, count, wanted, options->columns);
+    left -= (int64_t)wanted;
+  }
+  free(points);
+  free(scene);
+  return ok;
+}
+
+int main(int argc, char **argv) {
+  struct options options = {.sensor = &scan_sensors[0], .seed = 1, .columns = 4, .points = -1};
+  int status = parse_options(argc, argv, &options);
+  if (status >= 0) return status;
+
+  FILE *file = options.output ? fopen(options.output, "wb") : stdout;
+  bool ok = file && write_scan(&options, file);
+  int error = errno;
+  if (file && fclose(file) != 0 && ok) {  // the last bytes are written here
+    error = errno;
+    ok = false;
+  }
+  if (ok) return EXIT_SUCCESS;
+  fprintf(stderr, "voxel-scan: cannot write %s: %s\n", options.output ? options.output : "standard output",
+          strerror(error));
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,219 @@
+// The answer's file: the header fits what was reserved, whatever the times and the request id are.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/presets.h"
+#include "api/wire/answer.h"
+
+static struct presets *presets;
+
+static int load(void **state) {
+  (void)state;
+  char error[256];
+  presets = presets_load("", error, sizeof error);
+  return presets ? 0 : -1;
+}
+
+static int unload(void **state) {
+  (void)state;
+  presets_free(presets);
+  return 0;
+}
+
+// Behind the header the tensors are not touched and everything between them is zero.
+static void check_behind(const struct vx_layout *layout, const char *tensors) {
+  for (size_t at = 0; at <= layout->bytes; at++) {
+    bool inside = at == layout->bytes;
+    for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+      if (layout->tensors & VX_TENSOR_BIT(tensor))
+        inside = inside || (at >= layout->offset[tensor] && at - layout->offset[tensor] < layout->shape[tensor].bytes);
+    assert_int_equal(tensors[at], inside ? '#' : 0);
+  }
+}
+
+// The parsed header of an answer to this request, of these sizes; checks the frame around it.
+static json_t *header_of_request(const struct job_request *request, const char *id, const struct vx_sizes *sizes,
+                                 int64_t ns) {
+  int32_t points[2] = {(int32_t)sizes->points, 0}, rows[2] = {(int32_t)sizes->voxels, 0};
+  struct vx_job job = {.params = request->job,
+                       .num_clouds = (int32_t)sizes->clouds,
+                       .point_counts = points,
+                       .voxel_counts = rows,
+                       .sample_counts = request->sample_counts,
+                       .counts = {.received = sizes->points, .sampled = sizes->samples}};
+  for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
+  struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0, NULL};
+  struct vx_layout layout;
+  struct vx_error error;
+  assert_int_equal(vx_layout_of(&request->job, sizes, &layout, &error), VX_OK);
+
+  size_t reserve = answer_header_reserve(&answer, &layout);
+  assert_int_equal(reserve % VX_TENSOR_ALIGNMENT, 0);
+  answer.receive_ns = answer.queue_ns = answer.total_ns = ns;
+  char *block = malloc(reserve + layout.bytes + 1);
+  assert_non_null(block);
+  memset(block, '#', reserve + layout.bytes + 1);
+  answer_frame_write(&answer, &layout, block, reserve);
+  check_behind(&layout, block + reserve);
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)block[i];
+  assert_int_equal(length + 8, reserve);
+  json_error_t where;
+  json_t *header = json_loadb(block + 8, length, JSON_REJECT_DUPLICATES, &where);
+  if (!header) fail_msg("%s: %s", where.text, block + 8);
+  free(block);
+  return header;
+}
+
+static json_t *header_of(const char *preset, const char *id, int64_t voxels, int64_t ns) {
+  struct vx_sizes sizes = {.points = 1000, .voxels = voxels, .clouds = 1};
+  return header_of_request(presets_request(presets_find(presets, preset)), id, &sizes, ns);
+}
+
+// The metadata in a header; the caller's.
+static json_t *metadata_in(const json_t *header) {
+  const char *text = json_string_value(json_object_get(json_object_get(header, "__metadata__"), "voxeld"));
+  json_error_t where;
+  json_t *metadata = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+  if (!metadata) fail_msg("%s: %s", where.text, text);
+  return metadata;
+}
+
+// A request for samples of two clouds, the second of them empty. `voxels`: of their voxels.
+static struct job_request sampling_request(bool voxels, bool stacked) {
+  static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
+  struct job_request request;
+  struct problem problem;
+  job_request_init(&request, voxels ? JOB_VOXELIZE : JOB_FPS);
+  for (size_t i = 0; voxels && i < 2; i++)
+    assert_true(
+        job_request_set(&request, values[i][0], strlen(values[i][0]), values[i][1], strlen(values[i][1]), &problem));
+  const char *name = voxels ? "fps" : "num_samples", *number = stacked ? "6,0" : "0";
+  assert_true(job_request_set(&request, "point_counts", 12, "50,0", 4, &problem));
+  assert_true(job_request_set(&request, name, strlen(name), number, strlen(number), &problem));
+  assert_true(job_request_finish(&request, &problem) && job_request_split(&request, 50, &problem));
+  return request;
+}
+
+static void samples_are_told(void **state) {
+  (void)state;
+  for (int kind = 0; kind < 4; kind++) {
+    bool voxels = kind & 1, stacked = kind & 2;
+    struct job_request request = sampling_request(voxels, stacked);
+    struct vx_sizes sizes = {.points = 50, .voxels = voxels ? 20 : 0, .clouds = 2, .samples = stacked ? 6 : 0};
+    json_t *header = header_of_request(&request, "id", &sizes, 1000), *metadata = metadata_in(header);
+    const json_t *batch = json_object_get(metadata, "batch"), *samples = json_object_get(batch, "samples");
+    assert_int_equal(json_array_size(samples), 2);
+    assert_int_equal(json_integer_value(json_array_get(samples, 0)), sizes.samples);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(metadata, "samples"), "chosen")),
+                     sizes.samples);
+    assert_int_equal(json_object_get(metadata, "voxels") != NULL, voxels);
+    assert_int_equal(json_object_get(metadata, "grid_size") != NULL, voxels);
+    assert_int_equal(json_object_get(batch, "voxels") != NULL, voxels);
+    assert_int_equal(json_object_size(json_object_get(metadata, "points")), voxels ? 7 : 3);
+    const json_t *shape = json_object_get(json_object_get(header, "sampled_points"), "shape");
+    assert_int_equal(json_array_size(shape), stacked ? 2 : 3);
+    assert_int_equal(json_integer_value(json_array_get(shape, 0)), stacked ? 6 : 2);
+    json_decref(metadata);
+    json_decref(header);
+  }
+}
+
+static void nothing_is_told_of_samples_without_any(void **state) {
+  (void)state;
+  json_t *header = header_of("kitti_second", "id", 5, 1000), *metadata = metadata_in(header);
+  assert_null(json_object_get(metadata, "samples"));
+  assert_null(json_object_get(json_object_get(metadata, "batch"), "samples"));
+  json_decref(metadata);
+  json_decref(header);
+}
+
+// A grid that ends beyond the largest float32: JSON has no infinity.
+static void effective_range_is_finite(void **state) {
+  (void)state;
+  struct job_request request = *presets_request(presets_find(presets, "kitti_second"));
+  for (int a = 0; a < 3; a++) {
+    request.job.range_min[a] = 0;
+    request.job.range_max[a] = 3.4e38f;
+    request.job.voxel_size[a] = 0.5e38f;
+  }
+  struct vx_sizes sizes = {.points = 9, .voxels = 1, .clouds = 1};
+  json_t *header = header_of_request(&request, "id", &sizes, 1000), *metadata = metadata_in(header);
+  assert_true(json_real_value(json_array_get(json_object_get(metadata, "effective_range"), 5)) > 3.4e38);
+  json_decref(metadata);
+  json_decref(header);
+}
+
+static void header_fits_at_any_time(void **state) {
+  (void)state;
+  static const int64_t times[] = {0, 1, 999, 123456789, INT64_MAX};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) json_decref(header_of("kitti_second", "id", 5, times[i]));
+}
+
+static void tensors_follow_without_holes_on_64_bytes(void **state) {
+  (void)state;
+  for (int64_t voxels = 0; voxels < 40; voxels++) {
+    json_t *header = header_of("nuscenes_dynamic_pillar", "id", voxels, 5), *value;
+    const char *name;
+    json_int_t end = 0, total = 0, most = 0;
+    json_object_foreach(header, name, value) {
+      if (strcmp(name, "__metadata__") == 0) continue;
+      json_t *offsets = json_object_get(value, "data_offsets");
+      json_int_t from = json_integer_value(json_array_get(offsets, 0)),
+                 to = json_integer_value(json_array_get(offsets, 1));
+      if (strncmp(name, "_padding_", 9) != 0) assert_int_equal(from % VX_TENSOR_ALIGNMENT, 0);
+      assert_true(from <= to);
+      total += to - from;
+      most = to > most ? to : most;
+      end = to;
+    }
+    assert_int_equal(total, most);  // no holes and no overlap
+    assert_int_equal(end, most);
+    json_decref(header);
+  }
+}
+
+static void metadata_is_one_json_string(void **state) {
+  (void)state;
+  json_t *header = header_of("kitti_pointpillar", "my-id", 7, 1500);
+  json_t *metadata = metadata_in(header);
+  assert_string_equal(json_string_value(json_object_get(metadata, "request_id")), "my-id");
+  assert_string_equal(json_string_value(json_object_get(metadata, "device")), "a \"device\"");
+  assert_true(json_real_value(json_object_get(json_object_get(metadata, "timing_us"), "voxelize")) == 1.5);
+  json_t *grid = json_object_get(metadata, "grid_size");
+  assert_int_equal(json_integer_value(json_array_get(grid, 0)), 432);
+  assert_int_equal(json_integer_value(json_array_get(grid, 1)), 496);
+  assert_int_equal(json_integer_value(json_array_get(grid, 2)), 1);
+  json_decref(metadata);
+  json_decref(header);
+}
+
+static void server_timing_is_in_milliseconds(void **state) {
+  (void)state;
+  struct vx_job job = {.stage_ns = {0}};
+  struct answer answer = {.job = &job, .receive_ns = 1500000, .total_ns = 2000};
+  char memory[512];
+  struct text text = text_over(memory, sizeof memory);
+  answer_server_timing(&answer, &text);
+  assert_non_null(strstr(memory, "receive;dur=1.5000, queue;dur=0.0000, copy_in;dur="));
+  assert_non_null(strstr(memory, ", total;dur=0.0020"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(header_fits_at_any_time),
+      cmocka_unit_test(tensors_follow_without_holes_on_64_bytes),
+      cmocka_unit_test(metadata_is_one_json_string),
+      cmocka_unit_test(server_timing_is_in_milliseconds),
+      cmocka_unit_test(samples_are_told),
+      cmocka_unit_test(nothing_is_told_of_samples_without_any),
+      cmocka_unit_test(effective_range_is_finite),
+  };
+  return cmocka_run_group_tests(tests, load, unload);
+}

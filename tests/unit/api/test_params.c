@@ -1,0 +1,379 @@
+// The parameter table: what is taken, what is refused and with which words.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/params/params.h"
+#include "api/presets.h"
+#include "api/query.h"
+
+static struct presets *presets;
+
+static int load(void **state) {
+  (void)state;
+  char error[256];
+  presets = presets_load("", error, sizeof error);
+  return presets ? 0 : -1;
+}
+
+static int unload(void **state) {
+  (void)state;
+  presets_free(presets);
+  return 0;
+}
+
+// Parses "a=1&b=2"; a NUL in a value is written as \1.
+static bool parse_for(enum job_kind kind, const char *text, struct job_request *request, struct problem *problem) {
+  static char memory[20000];
+  struct query query = {.count = 0};
+  snprintf(memory, sizeof memory, "%s", text);
+  for (char *item = strtok(memory, "&"); item; item = strtok(NULL, "&")) {
+    char *equals = strchr(item, '=');
+    size_t name_length = equals ? (size_t)(equals - item) : strlen(item);
+    char *value = equals ? equals + 1 : NULL;
+    size_t value_length = value ? strlen(value) : 0;
+    for (size_t i = 0; i < value_length; i++)
+      if (value[i] == '\1') value[i] = '\0';
+    query.items[query.count++] = (struct query_item){item, value, name_length, value_length};
+  }
+  *problem = (struct problem){.kind = PROBLEM_NONE};
+  return job_request_from_query(request, kind, &query, presets, problem);
+}
+
+static bool parse(const char *text, struct job_request *request, struct problem *problem) {
+  return parse_for(JOB_VOXELIZE, text, request, problem);
+}
+
+#define GRID "point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1"
+
+static void defaults_hold(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse(GRID, &request, &problem));
+  assert_int_equal(request.job.num_features, 4);
+  assert_int_equal(request.job.max_points_per_voxel, 32);
+  assert_int_equal(request.job.max_voxels, 40000);
+  assert_int_equal(request.job.input_dtype, VX_FLOAT32);
+  assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
+                                            VX_TENSOR_BIT(VX_VOXEL_FEATURES));
+  assert_int_equal(request.num_clouds, 0);
+}
+
+static void every_value_is_read(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse(
+      GRID
+      "&num_features=5&dtype=float16&max_points_per_voxel=7&max_voxels=9&feature=points,pillar&feature_dtype=float16"
+      "&order=key&fill=mean&block_filter=2,3,0.5,4&outputs=voxels,voxel_point_mask&point_counts=3,0,4&timeout_ms=12",
+      &request, &problem));
+  assert_int_equal(request.job.num_features, 5);
+  assert_int_equal(request.job.input_dtype, VX_FLOAT16);
+  assert_int_equal(request.job.feature_dtype, VX_FLOAT16);
+  assert_int_equal(request.job.max_points_per_voxel, 7);
+  assert_int_equal(request.job.max_voxels, 9);
+  assert_int_equal(request.job.order, VX_ORDER_KEY);
+  assert_int_equal(request.job.fill, VX_FILL_MEAN);
+  assert_true(request.job.block_filter.enabled);
+  assert_int_equal(request.job.block_filter.factor, 2);
+  assert_int_equal(request.job.block_filter.size, 3);
+  assert_true(request.job.block_filter.low == 0.5f && request.job.block_filter.high == 4.0f);
+  assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK));
+  assert_int_equal(request.num_clouds, 3);
+  assert_int_equal(request.point_counts[2], 4);
+  assert_int_equal(request.timeout_ms, 12);
+}
+
+struct refusal {
+  const char *query, *parameter;
+  enum problem_kind kind;
+};
+
+static void check_refusal(enum job_kind kind, const struct refusal *expected) {
+  struct job_request request;
+  struct problem problem;
+  if (parse_for(kind, expected->query, &request, &problem)) fail_msg("%s was taken", expected->query);
+  if (problem.kind != expected->kind || strcmp(problem.parameter, expected->parameter) != 0)
+    fail_msg("%s: problem %d at '%s': %s", expected->query, (int)problem.kind, problem.parameter, problem.detail);
+  assert_true(strlen(problem.detail) > 10);
+}
+
+static void refusals_name_the_parameter(void **state) {
+  (void)state;
+  static const struct refusal cases[] = {
+      {"", "point_cloud_range", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=2", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=65", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=4.0", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=+4", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features= 4", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=4,4", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_features=4\1", "num_features", PROBLEM_BAD_PARAMETER},
+      {GRID "&max_voxels=0", "max_voxels", PROBLEM_BAD_PARAMETER},
+      {GRID "&max_voxels=16777217", "max_voxels", PROBLEM_BAD_PARAMETER},
+      {GRID "&max_voxels=99999999999999999999", "max_voxels", PROBLEM_BAD_PARAMETER},
+      {GRID "&max_points_per_voxel=1025", "max_points_per_voxel", PROBLEM_BAD_PARAMETER},
+      {GRID "&max_points_per_voxel=-1", "max_points_per_voxel", PROBLEM_BAD_PARAMETER},
+      {GRID "&feature=mean,mean", "feature", PROBLEM_BAD_PARAMETER},
+      {GRID "&feature=voxels", "feature", PROBLEM_BAD_PARAMETER},
+      {GRID "&feature=mean,", "feature", PROBLEM_BAD_PARAMETER},
+      {GRID "&order=random", "order", PROBLEM_BAD_PARAMETER},
+      {GRID "&dtype=float64", "dtype", PROBLEM_BAD_PARAMETER},
+      {GRID "&outputs=voxels", "outputs", PROBLEM_BAD_PARAMETER},
+      {GRID "&outputs=sampled_points", "outputs", PROBLEM_BAD_PARAMETER},
+      {GRID "&block_filter=on", "block_filter", PROBLEM_BAD_PARAMETER},
+      {GRID "&block_filter=0,1,1,1", "block_filter", PROBLEM_BAD_PARAMETER},
+      {GRID "&block_filter=1,33,1,1", "block_filter", PROBLEM_BAD_PARAMETER},
+      {GRID "&block_filter=1,1,1", "block_filter", PROBLEM_BAD_PARAMETER},
+      {GRID "&point_counts=1,-1", "point_counts", PROBLEM_BAD_PARAMETER},
+      {GRID "&point_counts=1,,1", "point_counts", PROBLEM_BAD_PARAMETER},
+      {GRID "&point_counts=4294967297", "point_counts", PROBLEM_BAD_PARAMETER},
+      {GRID "&preset=nobody", "preset", PROBLEM_BAD_PARAMETER},
+      {GRID "&order=key&order=key", "order", PROBLEM_BAD_PARAMETER},
+      {"preset=kitti_second&preset=kitti_second", "preset", PROBLEM_BAD_PARAMETER},
+      {GRID "&voxel_sise=1,1,1", "voxel_sise", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=0,1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,-1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1e-60,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,nan,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,0x1p0,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1,1", "voxel_size", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,-10,10&voxel_size=1,1,1", "point_cloud_range", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,10,0,10&voxel_size=1,1,1", "point_cloud_range", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,1e39,10,10&voxel_size=1,1,1", "point_cloud_range", PROBLEM_BAD_PARAMETER},
+      {"point_cloud_range=0,0,0,1e10,10,10&voxel_size=1,1,1", "voxel_size", PROBLEM_IMPOSSIBLE},
+      {"point_cloud_range=-3e38,0,0,3e38,10,10&voxel_size=1,1,1", "voxel_size", PROBLEM_IMPOSSIBLE},
+      {"point_cloud_range=0,0,0,2e9,2e9,10&voxel_size=1,1,1", "voxel_size", PROBLEM_IMPOSSIBLE},
+      {"point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,100", "voxel_size", PROBLEM_IMPOSSIBLE},
+      {GRID "&max_points_per_voxel=0&feature=points", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
+      {GRID "&max_points_per_voxel=0&feature=pillar", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
+      {GRID "&max_points_per_voxel=0&outputs=voxel_point_mask", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(JOB_VOXELIZE, &cases[i]);
+}
+
+static void refusals_of_samples(void **state) {
+  (void)state;
+  static const struct refusal voxels[] = {
+      {GRID "&fps=", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=-1", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=1,", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=1\1", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=2147483648", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=1&fps=1", "fps", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=1&start=-1", "start", PROBLEM_BAD_PARAMETER},
+      {GRID "&fps=1&start=1,1", "start", PROBLEM_BAD_PARAMETER},
+      {GRID "&start=0", "start", PROBLEM_BAD_PARAMETER},
+      {GRID "&num_samples=1", "num_samples", PROBLEM_BAD_PARAMETER},
+      {"preset=kitti_second&outputs=sampled_indices", "outputs", PROBLEM_BAD_PARAMETER},
+  };
+  static const struct refusal points[] = {
+      {"", "num_samples", PROBLEM_BAD_PARAMETER},
+      {"start=0", "num_samples", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1.5", "num_samples", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1,,1", "num_samples", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&num_samples=1", "num_samples", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&start=2147483648", "start", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&preset=kitti_second", "preset", PROBLEM_BAD_PARAMETER},
+      {"preset=nobody&num_samples=1", "preset", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&feature=mean", "feature", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&fps=1", "fps", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&outputs=voxels", "outputs", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&outputs=sampled_points,voxel_coords", "outputs", PROBLEM_BAD_PARAMETER},
+      {"num_samples=1&outputs=", "outputs", PROBLEM_BAD_PARAMETER},
+  };
+  for (size_t i = 0; i < sizeof voxels / sizeof *voxels; i++) check_refusal(JOB_VOXELIZE, &voxels[i]);
+  for (size_t i = 0; i < sizeof points / sizeof *points; i++) check_refusal(JOB_FPS, &points[i]);
+}
+
+#define SAMPLES (VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS))
+
+static void samples_of_points(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse_for(JOB_FPS, "num_samples=7", &request, &problem));
+  assert_int_equal(request.kind, JOB_FPS);
+  assert_int_equal(request.job.sampling.from, VX_SAMPLE_POINTS);
+  assert_int_equal(request.job.sampling.start, 0);
+  assert_false(request.job.sampling.stacked);
+  assert_int_equal(request.job.num_features, 4);
+  assert_int_equal(request.job.tensors, SAMPLES);
+  assert_true(parse_for(JOB_FPS,
+                        "num_features=6&dtype=float16&point_counts=9,0,8&num_samples=7,0,3&start=5"
+                        "&outputs=sampled_distances&timeout_ms=12",
+                        &request, &problem));
+  assert_int_equal(request.job.num_features, 6);
+  assert_int_equal(request.job.input_dtype, VX_FLOAT16);
+  assert_int_equal(request.job.sampling.start, 5);
+  assert_true(request.job.sampling.stacked);
+  assert_int_equal(request.num_sample_counts, 3);
+  assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
+  assert_int_equal(request.timeout_ms, 12);
+}
+
+static void samples_of_voxels(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse(GRID, &request, &problem));
+  assert_int_equal(request.job.sampling.from, VX_SAMPLE_NONE);
+  assert_true(parse(GRID "&fps=9&start=2", &request, &problem));
+  assert_int_equal(request.job.sampling.from, VX_SAMPLE_VOXELS);
+  assert_int_equal(request.job.sampling.start, 2);
+  assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
+                                            VX_TENSOR_BIT(VX_VOXEL_FEATURES));
+  assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &problem));
+  assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
+  // The means are there to be sampled, whether they are returned or not, and without a cap.
+  assert_true(parse("preset=kitti_pointpillar&fps=5&max_points_per_voxel=0&feature=mean", &request, &problem));
+  assert_true(parse("preset=nuscenes_dynamic_pillar&fps=5", &request, &problem));
+  assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
+                                            VX_TENSOR_BIT(VX_VOXEL_FEATURES));
+}
+
+static void numbers_of_samples_follow_the_clouds(void **state) {
+  (void)state;
+  static const struct {
+    const char *query;
+    int64_t rows, max_work;
+    const char *parameter;  // of the refusal; NULL: taken
+    int32_t last;           // samples of the last cloud
+  } cases[] = {
+      {"num_samples=3", 10, 30, NULL, 3},
+      {"num_samples=3", 10, 29, "num_samples", 0},
+      {"num_samples=3&point_counts=4,3,3", 10, 30, NULL, 3},
+      {"num_samples=3,2,1&point_counts=4,3,3", 10, 21, NULL, 1},
+      {"num_samples=3,2,1&point_counts=4,3,3", 10, 20, "num_samples", 0},
+      {"num_samples=3&point_counts=4,2,4", 10, 99, "num_samples", 0},
+      {"num_samples=3,2&point_counts=4,3,3", 10, 99, "num_samples", 0},
+      {"num_samples=3,2", 10, 99, "num_samples", 0},
+      {"num_samples=11", 10, 999, "num_samples", 0},
+      {"num_samples=1&start=10", 10, 99, "start", 0},
+      {"num_samples=1&start=9", 10, 99, NULL, 1},
+      {"num_samples=9,5&point_counts=5,10&start=10", 15, 999, "num_samples", 0},
+      {"num_samples=0&start=9", 0, 1, NULL, 0},
+      {"num_samples=1&point_counts=4", 10, 99, "point_counts", 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct job_request request;
+    struct problem problem;
+    assert_true(parse_for(JOB_FPS, cases[i].query, &request, &problem));
+    request.job.sampling.max_work = cases[i].max_work;
+    bool taken = job_request_split(&request, cases[i].rows, &problem);
+    if (taken != !cases[i].parameter) fail_msg("%s: %s", cases[i].query, problem.detail);
+    if (taken) assert_int_equal(request.sample_counts[request.num_clouds - 1], cases[i].last);
+    if (!taken) assert_string_equal(problem.parameter, cases[i].parameter);
+  }
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse(GRID "&fps=5&point_counts=1,0", &request, &problem));  // voxels are counted later
+  assert_true(job_request_split(&request, 1, &problem));
+  assert_int_equal(request.sample_counts[1], 5);
+  assert_true(parse(GRID "&fps=5,5,5&point_counts=1,0", &request, &problem));
+  assert_false(job_request_split(&request, 1, &problem));
+  assert_string_equal(problem.parameter, "fps");
+}
+
+static void samples_are_shown(void **state) {
+  (void)state;
+  static const struct {
+    enum job_kind kind;
+    const char *query, *shown;
+  } cases[] = {
+      {JOB_FPS, "num_samples=5",
+       "{\"num_features\":4,\"dtype\":\"float32\",\"num_samples\":5,\"start\":0,"
+       "\"outputs\":[\"sampled_indices\",\"sampled_points\"],\"timeout_ms\":0}"},
+      {JOB_FPS, "num_samples=5,0&point_counts=6,7", "\"point_counts\":[6,7],\"num_samples\":[5,0],"},
+      {JOB_VOXELIZE, GRID "&fps=5&start=3", "\"fps\":5,\"start\":3,"},
+      {JOB_VOXELIZE, GRID "&fps=5,6&point_counts=1,2", "\"fps\":[5,6],\"start\":0,"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct job_request request;
+    struct problem problem;
+    char memory[2048];
+    struct text text = text_over(memory, sizeof memory);
+    assert_true(parse_for(cases[i].kind, cases[i].query, &request, &problem));
+    job_request_write(&request, &text);
+    if (!strstr(memory, cases[i].shown)) fail_msg("%s: %s", cases[i].query, memory);
+  }
+}
+
+static void a_query_overrides_its_preset(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse("max_voxels=7&preset=kitti_pointpillar", &request, &problem));
+  assert_int_equal(request.job.max_voxels, 7);
+  assert_int_equal(request.job.max_points_per_voxel, 32);
+  assert_string_equal(request.preset, "kitti_pointpillar");
+  assert_int_equal(request.features, 1u << FEATURE_PILLAR);
+}
+
+static void other_features_than_the_presets_bring_their_tensors(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &problem));
+  assert_true(request.job.tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS));
+  assert_true(parse("preset=nuscenes_dynamic_pillar&feature=points&max_points_per_voxel=4", &request, &problem));
+  assert_int_equal(request.job.tensors,
+                   VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXELS));
+}
+
+static void clouds_must_add_up(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse(GRID "&point_counts=2147483647,2147483647", &request, &problem));
+  assert_false(job_request_split(&request, -2, &problem));
+  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+  assert_true(parse(GRID "&point_counts=1,2", &request, &problem));
+  assert_true(job_request_split(&request, 3, &problem));
+  assert_true(parse(GRID, &request, &problem));
+  assert_true(job_request_split(&request, 3, &problem));
+  assert_int_equal(request.num_clouds, 1);
+  assert_int_equal(request.point_counts[0], 3);
+}
+
+static void as_many_clouds_as_allowed(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  char query[8192] = GRID "&point_counts=1";
+  for (int i = 1; i < VX_MAX_CLOUDS; i++) strcat(query, ",1");
+  assert_true(parse(query, &request, &problem));
+  assert_int_equal(request.num_clouds, VX_MAX_CLOUDS);
+  strcat(query, ",1");
+  assert_false(parse(query, &request, &problem));
+  assert_string_equal(problem.parameter, "point_counts");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(defaults_hold),
+      cmocka_unit_test(every_value_is_read),
+      cmocka_unit_test(refusals_name_the_parameter),
+      cmocka_unit_test(refusals_of_samples),
+      cmocka_unit_test(samples_of_points),
+      cmocka_unit_test(samples_of_voxels),
+      cmocka_unit_test(numbers_of_samples_follow_the_clouds),
+      cmocka_unit_test(samples_are_shown),
+      cmocka_unit_test(a_query_overrides_its_preset),
+      cmocka_unit_test(other_features_than_the_presets_bring_their_tensors),
+      cmocka_unit_test(clouds_must_add_up),
+      cmocka_unit_test(as_many_clouds_as_allowed),
+  };
+  return cmocka_run_group_tests(tests, load, unload);
+}

@@ -1,0 +1,86 @@
+// The bounded text builder: measuring, escaping, numbers.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/base/text.h"
+
+static void measuring_and_writing_agree(void **state) {
+  (void)state;
+  struct text measure = text_over(NULL, 0);
+  text_put(&measure, "abc");
+  text_json_string(&measure, "a\"b\n", 4);
+  char memory[64];
+  struct text text = text_over(memory, sizeof memory);
+  text_put(&text, "abc");
+  text_json_string(&text, "a\"b\n", 4);
+  assert_int_equal(measure.length, text.length);
+  assert_string_equal(memory, "abc\"a\\\"b\\u000a\"");
+}
+
+static void overflow_is_seen_and_bounded(void **state) {
+  (void)state;
+  char memory[8];
+  memset(memory, '#', sizeof memory);
+  struct text text = text_over(memory, 5);
+  text_put(&text, "123456789");
+  assert_false(text_complete(&text));
+  assert_int_equal(text.length, 9);
+  assert_string_equal(memory, "1234");
+  assert_int_equal(memory[5], '#');
+}
+
+static void quoted_text_is_escaped_twice(void **state) {
+  (void)state;
+  char memory[64];
+  struct text text = text_over(memory, sizeof memory);
+  text.quoted = true;
+  text_json_string(&text, "a\"", 2);
+  assert_string_equal(memory, "\\\"a\\\\\\\"\\\"");
+}
+
+static void bytes_that_are_not_utf8_are_replaced(void **state) {
+  (void)state;
+  static const struct {
+    const char *bytes, *json;
+  } cases[] = {{"\xc3\xa9", "\"\xc3\xa9\""},
+               {"\xff", "\"\xef\xbf\xbd\""},
+               {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
+               {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // surrogate
+               {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}};                 // cut off
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char memory[64];
+    struct text text = text_over(memory, sizeof memory);
+    text_json_string(&text, cases[i].bytes, strlen(cases[i].bytes));
+    assert_string_equal(memory, cases[i].json);
+  }
+}
+
+static void floats_read_back_in_few_digits(void **state) {
+  (void)state;
+  static const struct {
+    float value;
+    const char *digits;
+  } cases[] = {{0.05f, "0.05"},   {-39.68f, "-39.68"}, {70.4f, "70.4"},
+               {0.075f, "0.075"}, {1e30f, "1e+30"},    {16777217.0f, "16777216"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char memory[64];
+    struct text text = text_over(memory, sizeof memory);
+    text_float(&text, cases[i].value);
+    assert_true((float)strtod(memory, NULL) == cases[i].value);
+    assert_string_equal(memory, cases[i].digits);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(measuring_and_writing_agree),    cmocka_unit_test(overflow_is_seen_and_bounded),
+      cmocka_unit_test(quoted_text_is_escaped_twice),   cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
+      cmocka_unit_test(floats_read_back_in_few_digits),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

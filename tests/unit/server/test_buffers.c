@@ -1,0 +1,118 @@
+// The buffer pool: reuse, budget, eviction, and many threads.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "server/jobs/buffers.h"
+
+enum { SMALLEST = 1 << BUFFER_SMALLEST };
+static struct devices devices = {.cpu = {.backend = &vx_cpu_backend}};
+static struct buffers pool;
+static struct clients clients;
+static struct client *client;
+
+static struct buffer *take(size_t size) {
+  enum grant grant;
+  return buffer_take(&pool, client, SHARE_BYTES, size, 0, &grant);
+}
+
+static int open_pool(void **state) {
+  (void)state;
+  struct vx_error error;
+  if (vx_cpu_backend.open(0, &devices.cpu.handle, &error) != VX_OK) return -1;
+  const int64_t limits[SHARES] = {[SHARE_BYTES] = 100 * SMALLEST, [SHARE_SAMPLING_BYTES] = 4 * SMALLEST};
+  if (!clients_init(&clients, 2, limits)) return -1;
+  client = clients_join(&clients, "", "192.0.2.1");
+  buffers_init(&pool, &devices, 8 * (size_t)SMALLEST, &clients);
+  return 0;
+}
+
+static int close_pool(void **state) {
+  (void)state;
+  buffers_destroy(&pool);
+  clients_leave(&clients, client);
+  clients_destroy(&clients);
+  vx_cpu_backend.close(devices.cpu.handle);
+  return 0;
+}
+
+static void last_given_is_first_taken(void **state) {
+  (void)state;
+  struct buffer *a = take(1), *b = take(SMALLEST);
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_int_equal(a->capacity, SMALLEST);
+  assert_int_equal(b->capacity, SMALLEST);
+  buffer_give(a);
+  buffer_give(b);
+  assert_ptr_equal(take(5), b);
+  assert_int_equal(buffers_use(&pool).in_use, SMALLEST);
+  assert_int_equal(buffers_use(&pool).allocated, 2 * SMALLEST);
+  buffer_give(b);
+}
+
+static void budget_bounds_what_is_in_use(void **state) {
+  (void)state;
+  struct buffer *large = take(4 * SMALLEST), *half = take(3 * SMALLEST);
+  assert_non_null(large);
+  assert_non_null(half);
+  assert_int_equal(half->capacity, 4 * SMALLEST);
+  assert_null(take(1));
+  buffer_give(half);
+  struct buffer *small = take(1);
+  assert_non_null(small);  // the free large one makes room
+  assert_true(buffers_use(&pool).allocated <= buffers_use(&pool).budget);
+  buffer_give(small);
+  buffer_give(large);
+}
+
+static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
+  (void)state;
+  struct buffer *a = take(1);
+  buffer_give(a);
+  assert_null(take(9 * SMALLEST));
+  assert_null(take(SIZE_MAX));
+  assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
+}
+
+static void *churn(void *argument) {
+  uint32_t random = (uint32_t)(uintptr_t)argument;
+  for (int i = 0; i < 2000; i++) {
+    random = random * 1664525u + 1013904223u;
+    struct buffer *buffer = take((random >> 8) % (5 * SMALLEST));
+    if (!buffer) continue;
+    memset(buffer->data, (int)random, 64);
+    for (int k = 0; k < 64; k++)
+      if (buffer->data[k] != (char)random) return argument;
+    buffer_give(buffer);
+  }
+  return NULL;
+}
+
+static void threads_never_share_a_buffer(void **state) {
+  (void)state;
+  pthread_t threads[4];
+  for (uintptr_t i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
+  for (int i = 0; i < 4; i++) {
+    void *fault;
+    pthread_join(threads[i], &fault);
+    assert_null(fault);
+  }
+  assert_int_equal(buffers_use(&pool).in_use, 0);
+  assert_true(buffers_use(&pool).allocated <= buffers_use(&pool).budget);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(last_given_is_first_taken, open_pool, close_pool),
+      cmocka_unit_test_setup_teardown(budget_bounds_what_is_in_use, open_pool, close_pool),
+      cmocka_unit_test_setup_teardown(larger_than_the_budget_is_refused_and_evicts_nothing, open_pool, close_pool),
+      cmocka_unit_test_setup_teardown(threads_never_share_a_buffer, open_pool, close_pool),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

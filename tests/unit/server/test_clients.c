@@ -1,0 +1,315 @@
+// Clients: who is one, the rule of shares, turns in the queue.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "server/clients/clients.h"
+#include "server/http/request.h"
+#include "server/jobs/queue.h"
+
+enum { LIMIT = 100, CONNECTIONS = 8 };
+static struct clients clients;
+
+static int open_clients(void **state) {
+  (void)state;
+  const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = LIMIT, [SHARE_JOBS] = LIMIT, [SHARE_BYTES] = LIMIT};
+  return clients_init(&clients, CONNECTIONS, limits) ? 0 : -1;
+}
+
+static int close_clients(void **state) {
+  (void)state;
+  int64_t present = clients_use(&clients).present;
+  clients_destroy(&clients);
+  return present == 0 ? 0 : -1;
+}
+
+static struct client *join(const char *address) { return clients_join(&clients, "", address); }
+
+static bool take(struct client *client, int64_t amount) {
+  return client_take(&clients, client, SHARE_BYTES, amount, 0) == GRANTED;
+}
+
+// Takes one by one as much as it can; returns that.
+static int64_t take_all(struct client *client) {
+  int64_t taken = 0;
+  while (take(client, 1)) taken++;
+  return taken;
+}
+
+static void give_all(struct client *client) {
+  client_give(&clients, client, SHARE_BYTES, client->held[SHARE_BYTES]);
+  clients_leave(&clients, client);
+}
+
+// ---- who --------------------------------------------------------------------------------------------------------------
+
+static void addresses_and_users(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *user = clients_join(&clients, "lidar-7", "192.0.2.1");
+  assert_ptr_not_equal(a, b);
+  assert_ptr_not_equal(a, user);
+  assert_ptr_equal(a, join("192.0.2.1"));
+  assert_ptr_equal(user, clients_join(&clients, "lidar-7", "192.0.2.2"));
+  assert_int_equal(clients_use(&clients).present, 3);
+  struct client *joined[] = {a, a, b, user, user};
+  for (size_t i = 0; i < sizeof joined / sizeof *joined; i++) clients_leave(&clients, joined[i]);
+}
+
+static void hosts_of_ipv6_have_64_bits(void **state) {
+  (void)state;
+  struct client *a = join("2001:db8:0:1::1"), *b = join("2001:db8:0:1:ffff::9"), *c = join("2001:db8:0:2::1");
+  assert_ptr_equal(a, b);
+  assert_ptr_not_equal(a, c);
+  clients_leave(&clients, a);
+  clients_leave(&clients, b);
+  clients_leave(&clients, c);
+}
+
+static void no_name_is_anothers(void **state) {
+  (void)state;
+  struct client *address = join("192.0.2.1"), *user = clients_join(&clients, "192.0.2.1", "192.0.2.9");
+  assert_ptr_not_equal(address, user);
+  clients_leave(&clients, address);
+  clients_leave(&clients, user);
+}
+
+static void no_more_than_there_is_room_for(void **state) {
+  (void)state;
+  struct client *all[2 * CONNECTIONS];
+  char address[32];
+  for (int i = 0; i < 2 * CONNECTIONS; i++) {
+    snprintf(address, sizeof address, "192.0.2.%d", i);
+    assert_non_null(all[i] = join(address));
+  }
+  assert_null(join("192.0.2.200"));
+  clients_leave(&clients, all[3]);
+  assert_non_null(all[3] = join("192.0.2.200"));
+  for (int i = 0; i < 2 * CONNECTIONS; i++) clients_leave(&clients, all[i]);
+}
+
+static void lives_as_long_as_it_holds_something(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1");
+  assert_true(take(a, 10));
+  clients_leave(&clients, a);
+  assert_ptr_equal(join("192.0.2.1"), a);
+  assert_int_equal(a->held[SHARE_BYTES], 10);
+  clients_leave(&clients, a);
+  client_give(&clients, a, SHARE_BYTES, 10);
+  assert_int_equal(clients_use(&clients).present, 0);
+}
+
+// ---- shares -----------------------------------------------------------------------------------------------------------
+
+static void one_gets_half_two_a_third_each(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
+  assert_int_equal(take_all(a), 50);
+  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(take_all(b), 25);  // as much as is left then
+  client_give(&clients, a, SHARE_BYTES, 20);
+  assert_int_equal(take_all(b), 10);  // of 45 that are free
+  assert_int_equal(b->held[SHARE_BYTES], 35);
+  give_all(a);
+  give_all(b);
+  assert_int_equal(clients_use(&clients).held[SHARE_BYTES], 0);
+}
+
+static void whoever_holds_nothing_may_take_what_is_left(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
+  assert_true(take(a, 60));
+  assert_int_equal(client_take(&clients, b, SHARE_BYTES, 41, 0), OVER_SERVER_LIMIT);
+  assert_true(take(b, 40));
+  assert_int_equal(client_take(&clients, c, SHARE_BYTES, 1, 0), OVER_SERVER_LIMIT);
+  give_all(a);
+  give_all(b);
+  clients_leave(&clients, c);
+}
+
+static void request_is_not_refused_for_its_own_sake(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1");
+  assert_true(take(a, 30));
+  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 60, 0), OVER_CLIENT_SHARE);
+  assert_int_equal(client_take(&clients, a, SHARE_BYTES, 60, 30), GRANTED);
+  give_all(a);
+}
+
+static void shares_are_apart(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1");
+  assert_int_equal(take_all(a), 50);
+  assert_int_equal(client_take(&clients, a, SHARE_JOBS, 1, 0), GRANTED);
+  client_give(&clients, a, SHARE_JOBS, 1);
+  give_all(a);
+}
+
+// ---- turns ------------------------------------------------------------------------------------------------------------
+
+static struct queue queue;
+static struct queue_waiter waiter;
+static atomic_llong load;
+static struct peer peer;
+
+static struct request request_of(struct client *client, int64_t deadline_ns) {
+  return (struct request){.client = client, .peer = &peer, .deadline_ns = deadline_ns};
+}
+
+static void expect(const struct request *request) { assert_ptr_equal(queue_pop(&queue, &waiter), request); }
+
+static int open_queue(void **state) {
+  queue_init(&queue, VX_LANE_VOXELIZE, 0);
+  queue_tick(&queue, 100, 0);
+  atomic_store(&load, 0);
+  queue_waiter_init(&waiter, 0, &load);
+  return open_clients(state);
+}
+
+static int close_queue(void **state) {
+  queue_waiter_destroy(&waiter);
+  queue_destroy(&queue);
+  return close_clients(state);
+}
+
+static void clients_take_turns(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
+  struct request ofa[4], ofb[2], ofc = request_of(c, INT64_MAX);
+  for (int i = 0; i < 4; i++) assert_true((ofa[i] = request_of(a, INT64_MAX), queue_push(&queue, &ofa[i])));
+  for (int i = 0; i < 2; i++) assert_true((ofb[i] = request_of(b, INT64_MAX), queue_push(&queue, &ofb[i])));
+  expect(&ofa[0]);
+  assert_true(queue_push(&queue, &ofc));
+  expect(&ofb[0]);
+  expect(&ofa[1]);
+  expect(&ofc);
+  expect(&ofb[1]);
+  expect(&ofa[2]);
+  expect(&ofa[3]);
+  assert_int_equal(queue_depth(&queue), 0);
+  clients_leave(&clients, a);
+  clients_leave(&clients, b);
+  clients_leave(&clients, c);
+}
+
+static void late_jobs_leave_the_others_their_turns(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
+  struct request all[] = {request_of(a, 5), request_of(a, 9), request_of(a, 5), request_of(b, 5),
+                          request_of(c, 9), request_of(c, 5), request_of(c, 9)};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) assert_true(queue_push(&queue, &all[i]));
+  int late = 0;
+  for (struct request *request = queue_take_stale(&queue, 7); request; request = request->next) {
+    assert_int_equal(request->deadline_ns, 5);
+    late++;
+  }
+  assert_int_equal(late, 4);
+  assert_int_equal(queue_depth(&queue), 3);
+  expect(&all[1]);
+  expect(&all[4]);
+  struct request more = request_of(b, 9);
+  assert_true(queue_push(&queue, &more));
+  expect(&all[6]);
+  expect(&more);
+  clients_leave(&clients, a);
+  clients_leave(&clients, b);
+  clients_leave(&clients, c);
+}
+
+// A worker of one of two devices, and what it was given.
+struct popper {
+  pthread_t thread;
+  struct queue_waiter waiter;
+  struct request *request;
+};
+
+static void *pop(void *argument) {
+  struct popper *popper = argument;
+  popper->request = queue_pop(&queue, &popper->waiter);
+  return NULL;
+}
+
+static bool is_asleep(struct popper *popper) {
+  bool asleep = false;
+  pthread_mutex_lock(&queue.lock);
+  for (struct queue_waiter *idle = queue.idle[popper->waiter.device]; idle; idle = idle->next)
+    asleep |= idle == &popper->waiter;
+  pthread_mutex_unlock(&queue.lock);
+  return asleep;
+}
+
+static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
+  (void)state;
+  enum { POPPERS = 4, DEVICES = 2 };
+  static const long long after[POPPERS][DEVICES] = {{6, 5}, {6, 6}, {7, 6}, {7, 7}};
+  struct client *a = join("192.0.2.1");
+  atomic_llong loads[DEVICES] = {5, 5};
+  struct popper poppers[POPPERS];
+  for (int i = 0; i < POPPERS; i++) {  // first both of the one device, then both of the other
+    queue_waiter_init(&poppers[i].waiter, i / 2, &loads[i / 2]);
+    assert_int_equal(pthread_create(&poppers[i].thread, NULL, pop, &poppers[i]), 0);
+    while (!is_asleep(&poppers[i])) sched_yield();
+  }
+  struct request requests[POPPERS];
+  for (int i = 0; i < POPPERS; i++) {
+    requests[i] = request_of(a, INT64_MAX);
+    assert_true(queue_push(&queue, &requests[i]));
+    for (int device = 0; device < DEVICES; device++) assert_int_equal(atomic_load(&loads[device]), after[i][device]);
+  }
+  for (int i = 0; i < POPPERS; i++) pthread_join(poppers[i].thread, NULL);
+  queue_done(&queue, &poppers[0].waiter, a);
+  assert_int_equal(atomic_load(&loads[0]), 6);
+  for (int i = 0; i < POPPERS; i++) queue_waiter_destroy(&poppers[i].waiter);
+  clients_leave(&clients, a);
+}
+
+static void while_others_are_served_one_worker_is_left_to_them(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
+  struct request ofa[5], ofb = request_of(b, INT64_MAX), late = request_of(b, INT64_MAX);
+  queue_tick(&queue, 3, 0);  // of three workers a client gets two
+  for (int i = 0; i < 5; i++) ofa[i] = request_of(a, INT64_MAX);
+  assert_true(queue_push(&queue, &ofa[0]) && queue_push(&queue, &ofa[1]) && queue_push(&queue, &ofa[2]));
+  expect(&ofa[0]);
+  expect(&ofa[1]);
+  expect(&ofa[2]);  // alone it gets all
+  assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
+  expect(&ofb);
+  expect(&late);
+  queue_done(&queue, &waiter, a);
+  assert_true(queue_return(&queue, &waiter, &late));
+  expect(&late);  // two of the other's still run
+  queue_done(&queue, &waiter, a);
+  expect(&ofa[3]);
+  assert_true(queue_push(&queue, &ofa[4]));
+  queue_close(&queue);
+  expect(&ofa[4]);  // nobody else will come
+  expect(NULL);
+  clients_leave(&clients, a);
+  clients_leave(&clients, b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(addresses_and_users, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(hosts_of_ipv6_have_64_bits, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(no_name_is_anothers, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(no_more_than_there_is_room_for, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(lives_as_long_as_it_holds_something, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(one_gets_half_two_a_third_each, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(whoever_holds_nothing_may_take_what_is_left, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(request_is_not_refused_for_its_own_sake, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(shares_are_apart, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(clients_take_turns, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(the_device_with_the_fewest_jobs_gets_the_next, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(while_others_are_served_one_worker_is_left_to_them, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(late_jobs_leave_the_others_their_turns, open_queue, close_queue),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

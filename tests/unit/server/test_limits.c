@@ -1,0 +1,136 @@
+// Limits of control groups, from files as the kernel writes them.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/base/limits.h"
+
+static char root[32];
+
+static int make_root(void **state) {
+  (void)state;
+  strcpy(root, "/tmp/voxeld-limits-XXXXXX");
+  return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
+  (void)status, (void)kind, (void)walk;
+  return remove(path);
+}
+
+static int remove_root(void **state) {
+  (void)state;
+  return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+// Makes the directories of the path too.
+static void put(const char *name, const char *text) {
+  char path[256];
+  snprintf(path, sizeof path, "%s%s", root, name);
+  for (char *slash = path + strlen(root); (slash = strchr(slash + 1, '/'));) {
+    *slash = '\0';
+    (void)mkdir(path, 0700);
+    *slash = '/';
+  }
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_true(fputs(text, file) >= 0);
+  assert_int_equal(fclose(file), 0);
+}
+
+// Those that the test itself may use: no quota gives more.
+static int64_t processors_here(void) { return limits_processors("/nonexistent"); }
+
+static void without_files_there_is_no_limit(void **state) {
+  (void)state;
+  assert_true(processors_here() >= 1);
+  assert_int_equal(limits_processors(root), processors_here());
+  assert_int_equal(limits_memory_bytes(root), INT64_MAX);
+}
+
+static void no_limit_is_max(void **state) {
+  (void)state;
+  put("/proc/self/cgroup", "0::/\n");
+  put("/sys/fs/cgroup/cpu.max", "max 100000\n");
+  put("/sys/fs/cgroup/memory.max", "max\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  assert_int_equal(limits_processors(root), processors_here());
+  assert_int_equal(limits_memory_bytes(root), INT64_MAX);
+}
+
+static void version_2_of_a_container(void **state) {
+  (void)state;
+  put("/proc/self/cgroup", "0::/\n");
+  put("/sys/fs/cgroup/cpu.max", "50000 100000\n");
+  put("/sys/fs/cgroup/memory.max", "536870912\n");
+  assert_int_equal(limits_processors(root), 1);
+  assert_int_equal(limits_memory_bytes(root), 536870912);
+}
+
+// As with `docker run --cpus 2` on version 1: the path is the host's, and what is mounted is the container's group.
+static void version_1_of_a_container(void **state) {
+  (void)state;
+  put("/proc/self/cgroup", "4:memory:/docker/0123\n3:cpu,cpuacct:/docker/0123\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+  assert_int_equal(limits_processors(root), 1);
+  assert_int_equal(limits_memory_bytes(root), 1073741824);
+}
+
+static void the_least_of_a_group_and_those_above_counts(void **state) {
+  (void)state;
+  put("/proc/self/cgroup", "0::/system.slice/voxeld.service\n");
+  put("/sys/fs/cgroup/system.slice/memory.max", "2000\n");
+  put("/sys/fs/cgroup/system.slice/voxeld.service/memory.max", "3000\n");
+  assert_int_equal(limits_memory_bytes(root), 2000);
+  put("/sys/fs/cgroup/system.slice/voxeld.service/memory.max", "1000\n");
+  assert_int_equal(limits_memory_bytes(root), 1000);
+  put("/sys/fs/cgroup/user.slice/memory.max", "1\n");  // of others
+  assert_int_equal(limits_memory_bytes(root), 1000);
+}
+
+static void a_part_of_a_processor_counts_as_one(void **state) {
+  (void)state;
+  if (processors_here() < 2) skip();
+  put("/sys/fs/cgroup/cpu.max", "110000 100000\n");
+  assert_int_equal(limits_processors(root), 2);
+  put("/sys/fs/cgroup/cpu.max", "100000 100000\n");
+  assert_int_equal(limits_processors(root), 1);
+  put("/sys/fs/cgroup/cpu.max", "100000000 100000\n");
+  assert_int_equal(limits_processors(root), processors_here());
+}
+
+static void rubbish_is_no_limit(void **state) {
+  (void)state;
+  put("/proc/self/cgroup", "\n:\n0\n0:\n0:x\n::::\n");
+  put("/sys/fs/cgroup/cpu.max", "");
+  put("/sys/fs/cgroup/memory.max", "\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n");
+  put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "0\n");
+  assert_int_equal(limits_processors(root), processors_here());
+  assert_int_equal(limits_memory_bytes(root), INT64_MAX);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(without_files_there_is_no_limit, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(no_limit_is_max, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(version_2_of_a_container, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(version_1_of_a_container, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(the_least_of_a_group_and_those_above_counts, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(a_part_of_a_processor_counts_as_one, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(rubbish_is_no_limit, make_root, remove_root),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+// Options: the order of their sources, and refusals that name source, option and what is allowed.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/config/options.h"
+#include "server/jobs/devices.h"
+
+static char path[] = "/tmp/voxeld-options-XXXXXX";
+static char config_argument[64];
+
+static int write_file(const char *json) {
+  FILE *file = fopen(path, "w");
+  return file && fputs(json, file) >= 0 ? fclose(file) : -1;
+}
+
+static int make_file(void **state) {
+  (void)state;
+  int fd = mkstemp(path);
+  snprintf(config_argument, sizeof config_argument, "--config=%s", path);
+  return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state) {
+  (void)state;
+  return unlink(path);
+}
+
+static bool read_options(char **arguments, char **environment, struct options *options, char error[256]) {
+  enum options_action action;
+  char *none[] = {NULL}, *argv[16] = {"voxeld"};
+  int argc = 1;
+  while (arguments && arguments[argc - 1]) {
+    argv[argc] = arguments[argc - 1];
+    argc++;
+  }
+  return options_read(argc, argv, environment ? environment : none, options, &action, error, 256);
+}
+
+static void later_sources_win(void **state) {
+  (void)state;
+  struct options options;
+  char error[256] = "";
+  assert_int_equal(
+      write_file("{\"# workers\":\"x\",\"workers\":1,\"io_threads\":3,\"queue_depth\":5,\"backend\":\"cpu\"}"), 0);
+  char *arguments[] = {config_argument, "--queue-depth", "7", NULL},
+       *environment[] = {"VOXELD_IO_THREADS=4", "VOXELD_QUEUE_DEPTH=6", NULL};
+  if (!read_options(arguments, environment, &options, error)) fail_msg("%s", error);
+  assert_int_equal(options.workers, 1);
+  assert_int_equal(options.io_threads, 4);
+  assert_int_equal(options.queue_depth, 7);
+  assert_int_equal(options.backend, BACKEND_CPU);
+  assert_string_equal(options.listen, "127.0.0.1:8080");
+}
+
+static void options_of_sampling(void **state) {
+  (void)state;
+  struct options options;
+  char error[256] = "", *arguments[] = {"--sampling-streams=3", "--max-sampling-work", "1000000000000000", NULL},
+       *environment[] = {"VOXELD_SAMPLING_WORKERS=5", NULL};
+  assert_true(read_options(NULL, NULL, &options, error));
+  assert_int_equal(options.sampling_workers, 0);
+  assert_int_equal(options.sampling_streams, 2);
+  assert_int_equal(options.max_sampling_work, INT64_C(10000000000));
+  if (!read_options(arguments, environment, &options, error)) fail_msg("%s", error);
+  assert_int_equal(options.sampling_workers, 5);
+  assert_int_equal(options.sampling_streams, 3);
+  assert_int_equal(options.max_sampling_work, INT64_C(1000000000000000));
+}
+
+static void print_config_reads_back(void **state) {
+  (void)state;
+  struct options options, again;
+  char error[256] = "", memory[8192];
+  char *arguments[] = {"--listen=unix:/tmp/a b\"c", "--workers=9", "--upload-min-rate", "0", NULL},
+       *reread[] = {config_argument, NULL};
+  assert_true(read_options(arguments, NULL, &options, error));
+  struct text text = text_over(memory, sizeof memory);
+  options_print_config(&options, &text);
+  assert_true(text_complete(&text));
+  assert_int_equal(write_file(memory), 0);
+  if (!read_options(reread, NULL, &again, error)) fail_msg("%s", error);
+  snprintf(options.config, sizeof options.config, "%s", path);
+  assert_memory_equal(&options, &again, sizeof options);
+}
+
+static void refusals_say_what_is_allowed(void **state) {
+  (void)state;
+  static const struct {
+    char *argument, *value, *reason;
+  } cases[] = {{"--workers", "-1", "whole number from 0 to 1024"},
+               {"--workers", "1.5", "whole number"},
+               {"--workers", NULL, "needs a value"},
+               {"--worker", "1", "no option '--worker'"},
+               {"workers", "1", "no option"},
+               {"--", "1", "no option"},
+               {"--backend", "gpu", "auto or cpu or cuda"},
+               {"--queue-depth", "99999999999999999999", "whole number"},
+               {"--sampling-workers", "1025", "whole number from 0 to 1024"},
+               {"--sampling-streams", "0", "whole number from 1 to 64"},
+               {"--max-sampling-work", "0", "whole number from 1 to 1000000000000000"},
+               {"--max-sampling-work", "1e10", "whole number"},
+               {"--idle-timeout-s", "5", "more than upload_timeout_s"},
+               {"--memory-budget-bytes", "1048576", "each taking the next power of two"},
+               {"--config", "/nowhere/at/all.json", "/nowhere/at/all.json"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct options options;
+    char error[256] = "", *arguments[] = {cases[i].argument, cases[i].value, NULL};
+    if (read_options(arguments, NULL, &options, error) || !strstr(error, cases[i].reason))
+      fail_msg("%s %s: '%s'", cases[i].argument, cases[i].value ? cases[i].value : "", error);
+  }
+}
+
+static void bad_files_say_where(void **state) {
+  (void)state;
+  static const struct {
+    const char *json, *reason;
+  } cases[] = {{"{\n\"workers\": }", "line 2"},          {"[1]", "one JSON object"},
+               {"{\"worker\":1}", "no option 'worker'"}, {"{\"workers\":1.5}", "whole number"},
+               {"{\"workers\":true}", "whole number"},   {"{\"config\":\"x\"}", "no option 'config'"},
+               {"{\"workers\":1,\"workers\":2}", "line"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct options options;
+    char error[256] = "", *arguments[] = {config_argument, NULL};
+    assert_int_equal(write_file(cases[i].json), 0);
+    if (read_options(arguments, NULL, &options, error) || !strstr(error, cases[i].reason))
+      fail_msg("%s: '%s'", cases[i].json, error);
+  }
+}
+
+static void bad_environment_names_its_variable(void **state) {
+  (void)state;
+  struct options options;
+  char error[256] = "", *environment[] = {"VOXELD_WORKERS=many", NULL};
+  assert_false(read_options(NULL, environment, &options, error));
+  assert_non_null(strstr(error, "VOXELD_WORKERS"));
+}
+
+static void device_lists(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool good, all;
+    int count, last;
+  } lists[] = {{"all", true, true, 0, 0},          {"0", true, false, 1, 0},    {"3,1,0", true, false, 3, 0},
+               {"0,63", true, false, 2, 63},       {"", false, false, 0, 0},    {",", false, false, 0, 0},
+               {"0,", false, false, 0, 0},         {"0,0", false, false, 0, 0}, {"64", false, false, 0, 0},
+               {"-1", false, false, 0, 0},         {"0 1", false, false, 0, 0}, {"all,0", false, false, 0, 0},
+               {"00000000000", false, false, 0, 0}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    struct device_list list;
+    assert_int_equal(device_list_read(lists[i].text, &list), lists[i].good);
+    if (!lists[i].good) continue;
+    assert_int_equal(list.all, lists[i].all);
+    assert_int_equal(list.count, lists[i].count);
+    if (list.count) assert_int_equal(list.index[list.count - 1], lists[i].last);
+  }
+  struct options options;
+  char error[256] = "", *arguments[] = {"--devices", "1,1", NULL};
+  assert_false(read_options(arguments, NULL, &options, error));
+  assert_non_null(strstr(error, "devices is '1,1'; allowed: all"));
+}
+
+static void modes(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool good;
+    unsigned mode;
+  } modes[] = {{"0660", true, 0660}, {"660", true, 0660}, {"0", true, 0},     {"0777", true, 0777}, {"", false, 0},
+               {"1777", false, 0},   {"0o660", false, 0}, {"0680", false, 0}, {"00660", false, 0},  {"-1", false, 0}};
+  for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    unsigned mode;
+    assert_int_equal(mode_read(modes[i].text, &mode), modes[i].good);
+    if (modes[i].good) assert_int_equal(mode, modes[i].mode);
+  }
+  struct options options;
+  char error[256] = "", *arguments[] = {"--unix-mode", "rw", NULL};
+  assert_false(read_options(arguments, NULL, &options, error));
+  assert_non_null(strstr(error, "unix_mode is 'rw'; allowed: octal"));
+}
+
+// A flag takes the argument behind it only where that is its value.
+static void flags(void **state) {
+  (void)state;
+  static const struct {
+    char *arguments[4];
+    bool good, anonymous;
+  } cases[] = {{{"--workers", "1"}, true, false},
+               {{"--allow-anonymous"}, true, true},
+               {{"--allow-anonymous", "yes"}, true, true},
+               {{"--allow-anonymous", "no"}, true, false},
+               {{"--allow-anonymous=no"}, true, false},
+               {{"--allow-anonymous", "--workers", "3"}, true, true},
+               {{"--workers", "3", "--allow-anonymous"}, true, true},
+               {{"--allow-anonymous="}, false, false},
+               {{"--allow-anonymous", "maybe"}, false, false},
+               {{"--token-file"}, false, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct options options;
+    char error[256] = "", *arguments[5] = {NULL};
+    memcpy(arguments, cases[i].arguments, sizeof cases[i].arguments);
+    assert_int_equal(read_options(arguments, NULL, &options, error), cases[i].good);
+    if (cases[i].good) assert_int_equal(options.allow_anonymous, cases[i].anonymous);
+  }
+}
+
+static void parts_of_tls_need_each_other(void **state) {
+  (void)state;
+  struct options options;
+  char error[256] = "", *alone[] = {"--tls-key=k", NULL}, *authority[] = {"--tls-client-ca=c", NULL},
+       *both[] = {"--tls-key=k", "--tls-cert=c", "--tls-client-ca=a", NULL};
+  assert_false(read_options(alone, NULL, &options, error));
+  assert_non_null(strstr(error, "tls_cert and tls_key"));
+  assert_false(read_options(authority, NULL, &options, error));
+  assert_non_null(strstr(error, "tls_client_ca needs"));
+  assert_true(read_options(both, NULL, &options, error));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(later_sources_win),
+      cmocka_unit_test(options_of_sampling),
+      cmocka_unit_test(print_config_reads_back),
+      cmocka_unit_test(refusals_say_what_is_allowed),
+      cmocka_unit_test(bad_files_say_where),
+      cmocka_unit_test(bad_environment_names_its_variable),
+      cmocka_unit_test(device_lists),
+      cmocka_unit_test(modes),
+      cmocka_unit_test(flags),
+      cmocka_unit_test(parts_of_tls_need_each_other),
+  };
+  return cmocka_run_group_tests(tests, make_file, remove_file);
+}
