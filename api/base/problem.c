@@ -13,6 +13,30 @@ static const struct problem_info problems[PROBLEM_COUNT] = {{200, "none", 0, "OK
 
 const struct problem_info *problem_info(enum problem_kind kind) { return &problems[kind]; }
 
+const char *problem_phrase(enum problem_kind kind) {
+  static const struct {
+    int status;
+    const char *words;
+  } phrases[] = {{200, "OK"},
+                 {400, "Bad Request"},
+                 {401, "Unauthorized"},
+                 {403, "Forbidden"},
+                 {404, "Not Found"},
+                 {405, "Method Not Allowed"},
+                 {408, "Request Timeout"},
+                 {411, "Length Required"},
+                 {413, "Content Too Large"},
+                 {415, "Unsupported Media Type"},
+                 {422, "Unprocessable Content"},
+                 {429, "Too Many Requests"},
+                 {500, "Internal Server Error"},
+                 {503, "Service Unavailable"},
+                 {504, "Gateway Timeout"}};
+  for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+    if (phrases[i].status == problem_info(kind)->status) return phrases[i].words;
+  return "";
+}
+
 bool problem_set(struct problem *problem, enum problem_kind kind, const char *parameter, const char *format, ...) {
   problem->kind = kind;
   snprintf(problem->parameter, sizeof problem->parameter, "%s", parameter ? parameter : "");

@@ -58,6 +58,8 @@ struct problem_info {
 };
 
 const struct problem_info *problem_info(enum problem_kind kind);
+// The words behind the status in a status line.
+const char *problem_phrase(enum problem_kind kind);
 
 // Fills the problem and returns false, so that a refusal is one statement. `parameter` may be NULL.
 __attribute__((format(printf, 4, 5))) bool problem_set(struct problem *problem, enum problem_kind kind,

@@ -18,7 +18,8 @@
 
 #include "kernels/kernels.h"
 
-struct request;
+struct job;
+struct gate_entry;
 
 enum share {
   SHARE_CONNECTIONS,
@@ -34,16 +35,16 @@ enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
 // The jobs of one client that wait in one queue; the queue's.
 struct client_jobs {
-  struct request *head, *tail;
+  struct job *head, *tail;
   struct client *next;  // in the queue's ring
   int64_t running;
 };
 
 // The requests of one client that are in hand; the gate's.
 struct client_requests {
-  int64_t count;                // that went in
-  struct request *head, *tail;  // that wait
-  struct client *next;          // whose requests wait too
+  int64_t count;                   // that went in
+  struct gate_entry *head, *tail;  // that wait
+  struct client *next;             // whose requests wait too
 };
 
 struct client {

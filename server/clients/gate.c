@@ -1,11 +1,9 @@
 // The gate; see gate.h.
 #include "server/clients/gate.h"
 
-#include "server/base/clock.h"
-#include "server/http/request.h"
-
-void gate_init(struct gate *gate, int64_t each) {
-  *gate = (struct gate){.each = each, .open = each == 0};
+void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *entry),
+               void (*let_go)(struct gate_entry *entry)) {
+  *gate = (struct gate){.each = each, .open = each == 0, .hold = hold, .let_go = let_go};
   pthread_mutex_init(&gate->lock, NULL);
 }
 
@@ -13,25 +11,25 @@ void gate_destroy(struct gate *gate) { pthread_mutex_destroy(&gate->lock); }
 
 // ---- with the lock held -----------------------------------------------------------------------------------------------
 
-static void append(struct gate *gate, struct client *client, struct request *request) {
+static void append(struct gate *gate, struct client *client, struct gate_entry *entry) {
   struct client_requests *requests = &client->requests;
-  request->next = NULL;
+  entry->next = NULL;
   if (requests->head) {
-    requests->tail->next = request;
+    requests->tail->next = entry;
   } else {
-    requests->head = request;
+    requests->head = entry;
     requests->next = gate->first;
     gate->first = client;
   }
-  requests->tail = request;
+  requests->tail = entry;
   gate->waiting++;
 }
 
-// The client's next request goes in: it is put in front of `list`.
-static struct request *take(struct gate *gate, struct client *client, struct request *list) {
+// The client's next entry goes in: it is put in front of `list`.
+static struct gate_entry *take(struct gate *gate, struct client *client, struct gate_entry *list) {
   struct client_requests *requests = &client->requests;
-  struct request *request = requests->head;
-  requests->head = request->next;
+  struct gate_entry *entry = requests->head;
+  requests->head = entry->next;
   requests->count++;
   gate->waiting--;
   if (!requests->head) {
@@ -39,13 +37,13 @@ static struct request *take(struct gate *gate, struct client *client, struct req
     while (*link != client) link = &(*link)->requests.next;
     *link = requests->next;
   }
-  request->next = list;
-  return request;
+  entry->next = list;
+  return entry;
 }
 
 // Of every client so many at most go in.
-static struct request *take_all(struct gate *gate, int64_t most) {
-  struct request *list = NULL;
+static struct gate_entry *take_all(struct gate *gate, int64_t most) {
+  struct gate_entry *list = NULL;
   for (struct client *client = gate->first, *next; client; client = next) {
     next = client->requests.next;
     for (int64_t i = 0; i < most && client->requests.head; i++) list = take(gate, client, list);
@@ -55,10 +53,10 @@ static struct request *take_all(struct gate *gate, int64_t most) {
 
 // ---- without it -------------------------------------------------------------------------------------------------------
 
-static void resume(struct request *list) {
+static void resume(const struct gate *gate, struct gate_entry *list) {
   while (list) {
-    struct request *next = list->next;
-    MHD_resume_connection(list->connection);
+    struct gate_entry *next = list->next;
+    gate->let_go(list);
     list = next;
   }
 }
@@ -69,14 +67,13 @@ void gate_note(struct gate *gate, const struct client *client, int64_t now_ns) {
   pthread_mutex_unlock(&gate->lock);
 }
 
-bool gate_enter(struct gate *gate, struct request *request, int64_t now_ns) {
-  struct client *client = request_client(request);
+bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, int64_t now_ns) {
   pthread_mutex_lock(&gate->lock);
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
-  request->gated = client;
+  entry->client = client;
   if (waits) {
-    MHD_suspend_connection(request->connection);  // first: from the append on it may be resumed
-    append(gate, client, request);
+    gate->hold(entry);  // first: from the append on it may be let go
+    append(gate, client, entry);
   } else {
     client->requests.count++;
   }
@@ -84,23 +81,23 @@ bool gate_enter(struct gate *gate, struct request *request, int64_t now_ns) {
   return !waits;
 }
 
-void gate_leave(struct gate *gate, struct request *request) {
-  struct client *client = request->gated;
+void gate_leave(struct gate *gate, struct gate_entry *entry) {
+  struct client *client = entry->client;
   if (!client) return;
-  request->gated = NULL;
+  entry->client = NULL;
   pthread_mutex_lock(&gate->lock);
   client->requests.count--;
   bool room = client->requests.head && client->requests.count < gate->each;
-  struct request *next = room ? take(gate, client, NULL) : NULL;
+  struct gate_entry *next = room ? take(gate, client, NULL) : NULL;
   pthread_mutex_unlock(&gate->lock);
-  resume(next);
+  resume(gate, next);
 }
 
 void gate_tick(struct gate *gate) {
   pthread_mutex_lock(&gate->lock);
-  struct request *list = take_all(gate, gate->each);
+  struct gate_entry *list = take_all(gate, gate->each);
   pthread_mutex_unlock(&gate->lock);
-  resume(list);
+  resume(gate, list);
 }
 
 int64_t gate_waiting(struct gate *gate) {
@@ -113,7 +110,7 @@ int64_t gate_waiting(struct gate *gate) {
 void gate_open(struct gate *gate) {
   pthread_mutex_lock(&gate->lock);
   gate->open = true;
-  struct request *list = take_all(gate, INT64_MAX);
+  struct gate_entry *list = take_all(gate, INT64_MAX);
   pthread_mutex_unlock(&gate->lock);
-  resume(list);
+  resume(gate, list);
 }

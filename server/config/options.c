@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "api/base/json.h"
-#include "server/clients/proxies.h"
-#include "server/jobs/buffers.h"
-#include "server/jobs/devices.h"
+#include "server/config/buffer_size.h"
+#include "server/config/device_list.h"
+#include "server/config/proxies.h"
 
 enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
 

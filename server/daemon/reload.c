@@ -7,14 +7,7 @@
 #include "server/daemon/server.h"
 
 static bool reload_presets(struct server *server, char *error, size_t error_size) {
-  struct presets *presets = presets_load(server->options.presets_dir, error, error_size);
-  if (!presets) return false;
-  pthread_rwlock_wrlock(&server->presets_lock);
-  struct presets *old = server->presets;
-  server->presets = presets;
-  pthread_rwlock_unlock(&server->presets_lock);
-  presets_free(old);
-  return true;
+  return shelf_reload(&server->shelf, server->options.presets_dir, error, error_size);
 }
 
 static bool reload_tokens(struct server *server, char *error, size_t error_size) {

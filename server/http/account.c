@@ -1,17 +1,17 @@
-// What is left of a request once it is over: its counts and its one line in the log. Runs on the IO thread that closes it.
+// What is left of a request; see account.h.
+#include "server/http/account.h"
+
 #include <string.h>
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/daemon/server.h"
-#include "server/http/request.h"
 
 // Where the client left. One that reset its connection while its job waited or ran is noticed there; the job is then dropped
 // as one past its deadline is, and nobody reads the answer.
 static enum abort_stage abort_stage(const struct request *request) {
   if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
   if (request->problem.kind != PROBLEM_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
-  return request->begun ? ABORT_RUN : ABORT_QUEUE;
+  return request->job.begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
 // What probes and Prometheus ask again and again.
@@ -31,7 +31,7 @@ static enum log_level level_of(const struct request *request, bool aborted) {
 static void log_outcome(struct log_line *line, const struct request *request, bool aborted) {
   const struct problem_info *info = problem_info(request->problem.kind);
   if (aborted) {
-    log_string(line, "aborted", metrics_abort_name(abort_stage(request)));
+    log_string(line, "aborted", abort_name(abort_stage(request)));
     return;
   }
   log_integer(line, "status", info->status);
@@ -41,7 +41,7 @@ static void log_outcome(struct log_line *line, const struct request *request, bo
 }
 
 static void log_stages(struct log_line *line, const struct request *request, int64_t now_ns) {
-  const struct answer *answer = &request->answer;
+  const struct answer *answer = &request->job.answer;
   log_string(line, "backend", answer->backend);
   log_milliseconds(line, "receive_ms", answer->receive_ns);
   log_milliseconds(line, "queue_ms", answer->queue_ns);
@@ -64,7 +64,7 @@ static void log_request(const struct request *request, bool aborted, int64_t now
   log_integer(&line, "received_bytes", request->received_bytes);
   log_integer(&line, "sent_bytes", request->sent_bytes);
   log_milliseconds(&line, "ms", now_ns - request->started_ns);
-  if (request->output_ready && request->reply_ns) log_stages(&line, request, now_ns);
+  if (request->job.answered && request->reply_ns) log_stages(&line, request, now_ns);
   log_string(&line, "trace_id", request->trace.trace_id);
   log_string(&line, "span_id", request->trace.span_id);
   if (trace_is_clients(&request->trace)) log_string(&line, "parent_id", request->trace.parent_id);
@@ -72,13 +72,13 @@ static void log_request(const struct request *request, bool aborted, int64_t now
 }
 
 void request_account(struct request *request, bool aborted) {
-  struct metrics *metrics = &request->server->metrics;
+  struct counters *counters = request->service->counters;
   int64_t now_ns = clock_ns();
   if (aborted)
-    metrics_abort(metrics, abort_stage(request));
+    counters_abort(counters, abort_stage(request));
   else
-    metrics_request(metrics, request->endpoint, request->problem.kind, now_ns - request->started_ns);
-  if (!aborted && request->output_ready) metrics_sent(metrics, now_ns - request->reply_ns);
-  metrics_bytes(metrics, request->received_bytes, request->sent_bytes);
+    counters_request(counters, request->endpoint, request->problem.kind, now_ns - request->started_ns);
+  if (!aborted && request->job.answered) counters_sent(counters, now_ns - request->reply_ns);
+  counters_bytes(counters, request->received_bytes, request->sent_bytes);
   log_request(request, aborted, now_ns);
 }

@@ -1,5 +1,6 @@
-// What the headers decide: path, who may enter, method, framing, media type, parameters, length, memory. Runs on an IO thread, reads the
-// library's values and takes the input buffer; answers nothing itself.
+// What the headers decide; see admit.h. Reads the library's values; answers nothing itself.
+#include "server/http/admit.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +11,8 @@
 #include "api/base/accept.h"
 #include "api/query.h"
 #include "server/base/log.h"
-#include "server/daemon/server.h"
-#include "server/http/request.h"
+#include "server/base/phase.h"
+#include "server/http/body.h"
 
 // ---- headers ----------------------------------------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ static void take_id(struct request *request) {
     snprintf(request->id, sizeof request->id, "%s", own);
     return;
   }
-  uint64_t start = (uint64_t)request->server->started_ns ^ (uint64_t)getpid() << 48;
+  uint64_t start = (uint64_t)request->service->started_ns ^ (uint64_t)getpid() << 48;
   snprintf(request->id, sizeof request->id, "%016llx-%llx", (unsigned long long)start,
            (unsigned long long)atomic_fetch_add(&counter, 1));
 }
@@ -161,20 +162,20 @@ static bool read_query(struct request *request) {
   if (query.count > QUERY_MAX_ITEMS)
     return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL, "the query has more than %d parameters",
                        QUERY_MAX_ITEMS);
-  struct server *server = request->server;
-  pthread_rwlock_rdlock(&server->presets_lock);
-  bool good =
-      job_request_from_query(&request->asked, route_job(request->endpoint), &query, server->presets, &request->problem);
-  pthread_rwlock_unlock(&server->presets_lock);
+  struct service *service = request->service;
+  struct job_request *asked = &request->job.asked;
+  const struct presets *presets = shelf_look(service->shelf);
+  bool good = job_request_from_query(asked, request_kind(request), &query, presets, &request->problem);
+  shelf_leave(service->shelf);
   if (!good) return false;
-  request->asked.job.sampling.max_work = server->options.max_sampling_work;
+  asked->job.sampling.max_work = service->options->max_sampling_work;
   return true;
 }
 
 // ---- body -------------------------------------------------------------------------------------------------------------
 
 static bool check_length(struct request *request, bool declared, bool *early) {
-  int64_t limit = request->server->options.max_body_bytes;
+  int64_t limit = request->service->options->max_body_bytes;
   if (!declared)
     return problem_set(&request->problem, PROBLEM_LENGTH_REQUIRED, NULL,
                        "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
@@ -184,25 +185,19 @@ static bool check_length(struct request *request, bool declared, bool *early) {
                      (long long)request->body_bytes, (long long)limit);
 }
 
+// The length of a chunked body is not known yet.
 static bool check_rows(struct request *request) {
-  if (request->body_bytes < 0) return true;
-  int64_t row = (int64_t)job_request_row_bytes(&request->asked);
-  if (request->body_bytes % row)
-    return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
-                       "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
-                       (long long)request->body_bytes, (long long)row, request->asked.job.num_features);
-  return job_request_split(&request->asked, request->body_bytes / row, &request->problem);
+  return request->body_bytes < 0 || body_check(request, request->body_bytes);
 }
 
 static bool reserve(struct request *request) {
-  struct server *server = request->server;
-  request->client = clients_join(&server->clients, request->user, request->address);
-  if (!request->client)
+  struct job *job = &request->job;
+  job->client = clients_join(request->service->clients, request->user, request->address);
+  if (!job->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
-  if (!request_take_place(request)) return false;
-  // Of a chunked body the size is not known yet.
-  if (request->body_bytes <= 0 || request_take_input(request, (size_t)request->body_bytes)) return true;
-  request_leave_place(request);  // its body may take long to be swallowed
+  if (!job_take_place(job, &request->problem)) return false;
+  if (request->body_bytes <= 0 || job_take_input(job, (size_t)request->body_bytes, &request->problem)) return true;
+  job_leave_place(job);  // its body may take long to be swallowed
   return false;
 }
 
@@ -212,7 +207,7 @@ static bool reserve(struct request *request) {
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   if (peer->proxy && heads->forwards > 0 &&
-      !proxies_client(&request->server->proxies, heads->forwarded, heads->forwards, request->address))
+      !proxies_client(request->service->proxies, heads->forwarded, heads->forwards, request->address))
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
@@ -220,7 +215,7 @@ static void name_client(struct request *request, const struct heads *heads) {
 static bool check_access(struct request *request, const struct heads *heads) {
   if (request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
-  return access_check(&request->server->access, &credential, request->user, &request->problem);
+  return access_check(request->service->access, &credential, request->user, &request->problem);
 }
 
 // ---- all together -----------------------------------------------------------------------------------------------------
@@ -238,7 +233,7 @@ static const char *path_of_target(const char *target) {
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads = {.library = &request->server->library};
+  struct heads heads = {.library = &request->service->library};
   MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);
@@ -255,10 +250,10 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
                        path);
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (route_job(request->endpoint) == JOB_KINDS) return true;
-  if (atomic_load(&request->server->phase) == PHASE_DRAINING)
+  if (request_kind(request) == JOB_KINDS) return true;
+  if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
-  request->metadata_only = wants_metadata_only(request);
+  request->job.metadata_only = wants_metadata_only(request);
   return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request, heads.encoding) &&
          read_query(request) && check_rows(request) && reserve(request);
 }
@@ -272,7 +267,7 @@ bool request_admit(struct request *request, const char *method, const char *path
   // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
   const char *expect = header(request, "Expect");
   if ((expect && strcasecmp(expect, "100-continue") == 0) ||
-      request->body_bytes > request->server->options.max_body_bytes)
+      request->body_bytes > request->service->options->max_body_bytes)
     *early = true;
   return false;
 }

@@ -4,6 +4,7 @@
 // collapses under idle clients. 256 KiB of memory a connection: with less, bodies of megabytes come several times slower.
 // The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
 #include "server/http/http.h"
+#include "server/net/connections.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,8 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/daemon/server.h"
-#include "server/net/listener.h"
+#include "server/http/exchange.h"
+#include "server/http/learn.h"
 
 // The library may give a request up after its first line without a word to on_completed, so nothing is allocated here: what
 // the line tells goes on in the address of one of these.
@@ -34,7 +35,7 @@ static struct peer *peer_of(struct MHD_Connection *connection) {
 // Every % must begin two hexadecimal digits other than 00: the library passes other ones through, or cuts the path there.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF";
-  const struct server *server = cls;
+  const struct service *service = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
   if (!uri) return &unsound_line;  // 0.9.72, if the line has no target
@@ -42,17 +43,17 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))
       return &unsound_line;
-  return library_target_has_nul(&server->library, uri) ? &unsound_line : &sound_line;
+  return library_target_has_nul(&service->library, uri) ? &unsound_line : &sound_line;
 }
 
-static struct request *open_request(struct server *server, struct MHD_Connection *connection, bool uri_sound,
+static struct request *open_request(struct service *service, struct MHD_Connection *connection, bool uri_sound,
                                     const char *version) {
   struct peer *peer = peer_of(connection);
   if (!peer || peer_is_failed(peer)) return NULL;  // without a peer it cannot be watched
   peer->head_open = false;
   peer->asked = true;
   bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
-  struct request *request = request_open(server, connection, peer, uri_sound, takes_interim);
+  struct request *request = exchange_open(service, connection, peer, uri_sound, takes_interim);
   peer->turned_away = !request;
   peer->request = request;
   return request;
@@ -62,12 +63,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   if (is_line_mark(*request_cls)) *request_cls = open_request(cls, connection, *request_cls == &sound_line, version);
   struct request *request = *request_cls;
-  return request ? request_advance(request, method, path, data, size) : MHD_NO;
+  return request ? exchange_advance(request, method, path, data, size) : MHD_NO;
 }
 
 static void end_request(struct request *request, enum MHD_RequestTerminationCode code) {
   request->peer->request = NULL;
-  request_close(request, code);
+  exchange_close(request, code);
 }
 
 static void on_completed(void *cls, struct MHD_Connection *connection, void **request_cls,
@@ -90,27 +91,27 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
 }
 
 // NULL if the connection cannot be watched or given its credentials: nothing on it is answered.
-static struct peer *open_peer(struct server *server, struct MHD_Connection *connection) {
+static struct peer *open_peer(struct service *service, struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
   void *secure = gnutls_session_of(connection);
-  struct tls_session *tls = secure ? tls_session_open(&server->access.tls, secure) : NULL;
+  struct tls_session *tls = secure ? tls_session_open(&service->access->tls, secure) : NULL;
   char address[ADDRESS_SIZE];
   if (fd < 0 || (secure && !tls)) {
     tls_session_refuse(tls);
     return NULL;
   }
   listener_peer(fd, address);
-  bool proxy = proxies_have(&server->proxies, address);
-  struct peer *peer = watcher_opened(&server->watcher, fd, address, proxy, tls);
+  bool proxy = proxies_have(service->proxies, address);
+  struct peer *peer = connection_opened(service->watcher, fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }
 
 // The library may close a connection without a word to on_completed: 1.0.1 does so if a chunk's first line is too long.
-static void close_peer(struct server *server, struct peer *peer) {
+static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   if (peer->request) end_request(peer->request, MHD_REQUEST_TERMINATED_WITH_ERROR);
-  watcher_closed(&server->watcher, peer);
+  connection_closed(service->watcher, peer);
   tls_session_close(tls);
 }
 
@@ -126,15 +127,15 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
 
 // What the library cannot parse it answers itself, and tells of it only here.
 static void on_library_message(void *cls, const char *format, va_list arguments) {
-  struct server *server = cls;
+  struct service *service = cls;
   char text[512];
-  if (atomic_load(&server->watcher.ending)) return;  // a listening socket that was shut is no news
+  if (atomic_load(&service->watcher->ending)) return;  // a listening socket that was shut is no news
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
   int status = library_own_status(text);
   if (status) {
     struct log_line line;
-    metrics_unparsed(&server->metrics, status);
+    counters_unparsed(service->counters, status);
     log_begin(&line, LOG_INFO, "answered by libmicrohttpd");
     log_integer(&line, "status", status);
     log_end(&line);
@@ -153,49 +154,62 @@ static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuer
   return -1;
 }
 
-static bool start_one(struct server *server, int index) {
-  const struct options *options = &server->options;
-  struct listener *listener = &server->listeners.at[index];
+static bool start_one(struct http *http, int index) {
+  struct service *service = &http->service;
+  const struct options *options = service->options;
+  struct listener *listener = &http->listeners.at[index];
   bool tls = listener->tcp && options->tls_cert[0];
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-  server->http[index] = MHD_start_daemon(
-      flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, server, MHD_OPTION_EXTERNAL_LOGGER,
-      on_library_message, server,  // first, so that it hears of the others
+  http->daemon[index] = MHD_start_daemon(
+      flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
+      on_library_message, service,  // first, so that it hears of the others
       MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
       // The watcher lets connections in; the library, which leaves clients unanswered at its limit, must not come to it. It divides
       // the limit among its threads.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
-      (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, server, MHD_OPTION_NOTIFY_COMPLETED,
-      on_completed, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_STRICT_FOR_CLIENT,
-      (int)server->library.strict,
+      (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
+      on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, on_connection, service, MHD_OPTION_STRICT_FOR_CLIENT,
+      (int)service->library.strict,
       tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // the last without TLS
       options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
-  listener->fd = server->http[index] ? -1 : listener->fd;  // the library's, which closes it
-  return server->http[index];
+  listener->fd = http->daemon[index] ? -1 : listener->fd;  // the library's, which closes it
+  return http->daemon[index];
 }
 
-static struct listen_rules rules_of(const struct server *server) {
-  struct listen_rules rules = {.may_expose = access_may_expose(&server->access)};
-  (void)!mode_read(server->options.unix_mode, &rules.unix_mode);  // checked with the options
+static struct listen_rules rules_of(const struct service *service) {
+  struct listen_rules rules = {.may_expose = access_may_expose(service->access)};
+  (void)!mode_read(service->options->unix_mode, &rules.unix_mode);  // checked with the options
   return rules;
 }
 
-bool http_check(struct server *server, char *error, size_t error_size) {
-  struct listen_rules rules = rules_of(server);
-  return library_learn(&server->library, error, error_size) &&
-         listeners_check(server->options.listen, &rules, error, error_size);
+size_t http_request_size(void) { return sizeof(struct request); }
+
+const char *http_library_version(void) { return MHD_get_version(); }
+
+void http_init(struct http *http) {
+  struct service *service = &http->service;
+  requests_init(&service->requests);
+  gate_init(&service->gate, service->options->client_requests, exchange_hold, exchange_let_go);
 }
 
-bool http_start(struct server *server, char *error, size_t error_size) {
-  struct listen_rules rules = rules_of(server);
-  struct listeners *listeners = &server->listeners;
-  if (!library_learn(&server->library, error, error_size)) return false;
-  if (!listeners_open(listeners, server->options.listen, &rules, error, error_size)) return false;
-  struct text address = text_over(server->address, sizeof server->address);
+bool http_check(struct http *http, char *error, size_t error_size) {
+  struct service *service = &http->service;
+  struct listen_rules rules = rules_of(service);
+  return library_learn(&service->library, error, error_size) &&
+         listeners_check(service->options->listen, &rules, error, error_size);
+}
+
+bool http_start(struct http *http, char *error, size_t error_size) {
+  struct service *service = &http->service;
+  struct listen_rules rules = rules_of(service);
+  struct listeners *listeners = &http->listeners;
+  if (!library_learn(&service->library, error, error_size)) return false;
+  if (!listeners_open(listeners, service->options->listen, &rules, error, error_size)) return false;
+  struct text address = text_over(http->address, sizeof http->address);
   for (int i = 0; i < listeners->count; i++) text_printf(&address, "%s%s", i ? "," : "", listeners->at[i].address);
   for (int i = 0; i < listeners->count; i++) {
-    if (start_one(server, i)) continue;
+    if (start_one(http, i)) continue;
     snprintf(error, error_size, "libmicrohttpd did not start on %s", listeners->at[i].address);
     listeners_close(listeners);
     return false;
@@ -214,23 +228,28 @@ static void leave_to_systemd(int fd) {
 
 // The library dies of a request that it refuses by itself while it is being stopped: it then has no response to send. So nobody
 // may be there any more, nor come.
-static void send_all_away(struct server *server) {
+static void send_all_away(struct http *http) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};
-  watcher_end_all(&server->watcher);
-  for (int i = 0; i < server->listeners.count; i++) {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(server->http[i], MHD_DAEMON_INFO_LISTEN_FD);
-    if (info && server->listeners.at[i].handed_over)
+  connections_end_all(http->service.watcher);
+  for (int i = 0; i < http->listeners.count; i++) {
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon[i], MHD_DAEMON_INFO_LISTEN_FD);
+    if (info && http->listeners.at[i].handed_over)
       leave_to_systemd(info->listen_fd);
     else if (info)
       (void)shutdown(info->listen_fd, SHUT_RDWR);
   }
-  for (int waited = 0; atomic_load(&server->watcher.connections) > 0 && waited < 1000; waited++)
+  for (int waited = 0; atomic_load(&http->service.watcher->connections) > 0 && waited < 1000; waited++)
     nanosleep(&pause, NULL);
 }
 
-void http_stop(struct server *server) {
-  int count = server->listeners.count;
-  send_all_away(server);
-  listeners_close(&server->listeners);  // while the sockets are open: see remove_path
-  for (int i = 0; i < count; i++) MHD_stop_daemon(server->http[i]);
+void http_stop(struct http *http) {
+  int count = http->listeners.count;
+  send_all_away(http);
+  listeners_close(&http->listeners);  // while the sockets are open: see remove_path
+  for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemon[i]);
+}
+
+void http_destroy(struct http *http) {
+  requests_destroy(&http->service.requests);
+  gate_destroy(&http->service.gate);
 }

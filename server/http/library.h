@@ -24,9 +24,6 @@ struct library {
   enum library_nul value, target;
 };
 
-// Tries the library. False with a reason if the daemon cannot serve with it; logs a warning for what it serves with less surely.
-VX_WARN_UNUSED bool library_learn(struct library *library, char *error, size_t error_size);
-
 // Whether a header's value has a NUL. `value` is the library's, of `size` bytes.
 bool library_value_has_nul(const struct library *library, const char *value, size_t size);
 // Whether a request's target has a NUL. `target` is what MHD_OPTION_URI_LOG_CALLBACK gives.

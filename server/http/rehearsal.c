@@ -61,7 +61,7 @@ static enum MHD_Result suspend(struct stage *stage, struct MHD_Connection *conne
   return MHD_YES;
 }
 
-// Takes the steps that request_advance takes: gate, body, whole body, job, answer. Without `held` those of a page.
+// Takes the steps that exchange_advance takes: gate, body, whole body, job, answer. Without `held` those of a page.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   struct stage *stage = cls;

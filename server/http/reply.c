@@ -1,23 +1,22 @@
-// The answer of a request: tensors or metadata from the job's output buffer, a page, or a problem. Runs on the IO thread that
-// owns the connection; from the queueing on the response owns the output buffer and its free callback gives it back.
+// Answers; see reply.h.
+#include "server/http/reply.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "server/daemon/server.h"
+#include "server/base/phase.h"
 #include "server/http/library.h"
-#include "server/http/request.h"
-#include "server/pages/pages.h"
 
 static void give_output(void *cls) { buffer_give(cls); }
 
 static struct MHD_Response *response_of_output(struct request *request) {
-  struct buffer *output = request->output;
-  struct MHD_Response *response = library_response(output->data, request->output_length, give_output, output);
+  struct job *job = &request->job;
+  struct MHD_Response *response = library_response(job->output->data, job->output_length, give_output, job->output);
   if (!response) return NULL;
-  request->output = NULL;
-  request->sent_bytes = (int64_t)request->output_length;
+  job->output = NULL;
+  request->sent_bytes = (int64_t)job->output_length;
   return response;
 }
 
@@ -31,7 +30,7 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
   do {
     free(memory);
     text = text_over(NULL, 0);
-    if (!page->write(request->server, request->page_name, &text, &request->problem)) return NULL;
+    if (!page->write(request->service->view, request->page_name, &text, &request->problem)) return NULL;
     size_t size = text.length + GROWTH;
     memory = malloc(size);
     if (!memory) {
@@ -39,7 +38,7 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
       return NULL;
     }
     text = text_over(memory, size);
-    written = page->write(request->server, request->page_name, &text, &request->problem);
+    written = page->write(request->service->view, request->page_name, &text, &request->problem);
   } while (written && !text_complete(&text));
   struct MHD_Response *response =
       written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -68,10 +67,10 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   trace_write(&request->trace, traceparent);
   bool good = add_header(response, "Content-Type", media_type) && add_header(response, "X-Request-Id", request->id) &&
               add_header(response, "traceparent", traceparent);
-  if (request->output_ready) {
+  if (request->job.answered) {
     char timing[512];
     struct text text = text_over(timing, sizeof timing);
-    answer_server_timing(&request->answer, &text);
+    answer_server_timing(&request->job.answer, &text);
     good = good && add_header(response, "Server-Timing", timing);
   }
   if (info->retry_after) {
@@ -84,18 +83,18 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
     good = good && add_header(response, "Allow", route_allow(request->endpoint));
   // From the signal on, so that kept connections move to other servers while this one still takes their requests.
-  if (atomic_load(&request->server->phase) >= PHASE_LEAVING) good = good && add_header(response, "Connection", "close");
+  if (atomic_load(request->service->phase) >= PHASE_LEAVING) good = good && add_header(response, "Connection", "close");
   return good;
 }
 
 enum MHD_Result request_reply(struct request *request) {
-  const struct page *page = page_of(request->endpoint);
+  const struct page *page = &request->service->pages[request->endpoint];
   const char *media_type = PROBLEM_MEDIA_TYPE;
   struct MHD_Response *response = NULL;
-  if (request->output_ready) {
-    media_type = request->metadata_only ? "application/json" : SAFETENSORS_MEDIA_TYPE;
+  if (request->job.answered) {
+    media_type = request->job.metadata_only ? "application/json" : SAFETENSORS_MEDIA_TYPE;
     response = response_of_output(request);
-  } else if (!request->problem.kind && page) {
+  } else if (!request->problem.kind && page->write) {
     media_type = page->media_type;
     response = response_of_page(request, page);
   }

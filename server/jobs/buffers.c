@@ -8,16 +8,6 @@ void buffers_init(struct buffers *buffers, const struct devices *devices, size_t
   pthread_mutex_init(&buffers->lock, NULL);
 }
 
-static size_t capacity_of(int tier) { return (size_t)1 << (tier + BUFFER_SMALLEST); }
-
-static int tier_of(size_t size) {
-  int tier = 0;
-  while (tier < BUFFER_TIERS && capacity_of(tier) < size) tier++;
-  return tier;
-}
-
-size_t buffer_capacity(size_t size) { return tier_of(size) == BUFFER_TIERS ? 0 : capacity_of(tier_of(size)); }
-
 static void release(struct buffer *list) {
   while (list) {
     struct buffer *next = list->next;
@@ -52,7 +42,7 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
   struct buffer *buffer = malloc(sizeof *buffer);
   if (!buffer) return NULL;
   const struct device *device = devices_main(buffers->devices);
-  *buffer = (struct buffer){.pool = buffers, .device = device, .tier = tier, .capacity = capacity_of(tier)};
+  *buffer = (struct buffer){.pool = buffers, .device = device, .tier = tier, .capacity = buffer_tier_size(tier)};
   buffer->data = device->backend->host_alloc(device->handle, buffer->capacity);
   if (buffer->data) return buffer;
   free(buffer);
@@ -94,9 +84,9 @@ static struct buffer *reuse(struct buffers *buffers, int tier) {
 // Of the pool or, where that has none, of the system.
 static struct buffer *obtain(struct buffers *buffers, int tier) {
   struct buffer *buffer = reuse(buffers, tier);
-  if (buffer || !buffers_charge(buffers, capacity_of(tier))) return buffer;
+  if (buffer || !buffers_charge(buffers, buffer_tier_size(tier))) return buffer;
   buffer = allocate(buffers, tier);
-  if (!buffer) buffers_discharge(buffers, capacity_of(tier));
+  if (!buffer) buffers_discharge(buffers, buffer_tier_size(tier));
   return buffer;
 }
 
@@ -118,10 +108,10 @@ static void give_shares(struct buffers *buffers, struct client *client, enum sha
 
 struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                            enum grant *grant) {
-  int tier = tier_of(size);
+  int tier = buffer_tier_of(size);
   *grant = OVER_SERVER_LIMIT;
   if (tier == BUFFER_TIERS) return NULL;
-  int64_t capacity = (int64_t)capacity_of(tier);
+  int64_t capacity = (int64_t)buffer_tier_size(tier);
   *grant = take_shares(buffers, client, share, capacity, (int64_t)mine);
   if (*grant != GRANTED) return NULL;
   struct buffer *buffer = obtain(buffers, tier);

@@ -13,9 +13,8 @@
 
 #include "kernels/kernels.h"
 #include "server/clients/clients.h"
+#include "server/config/buffer_size.h"
 #include "server/jobs/devices.h"
-
-enum { BUFFER_SMALLEST = 16, BUFFER_TIERS = 22 };  // tiers of 2^16 .. 2^37 bytes
 
 struct buffers;
 
@@ -42,9 +41,6 @@ struct buffers {
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
-
-// What a buffer of `size` bytes takes from the budget; 0 where there is none so large.
-size_t buffer_capacity(size_t size);
 
 // A buffer of at least `size` bytes for the client, who holds it as SHARE_BYTES, and as SHARE_SAMPLING_BYTES too where that is
 // asked. `mine` of what it holds is the same request's. NULL with OVER_CLIENT_SHARE, or with OVER_SERVER_LIMIT where

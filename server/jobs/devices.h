@@ -10,18 +10,9 @@
 #include <stdbool.h>
 
 #include "kernels/kernels.h"
-
-enum { MAX_DEVICES = 64 };
+#include "server/config/device_list.h"
 
 struct options;
-
-// The GPUs that an option's text names: "all", or numbers with commas between, each once.
-struct device_list {
-  bool all;
-  int count;
-  int index[MAX_DEVICES];
-};
-VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
 
 struct device {
   const struct vx_backend *backend;

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "server/base/clock.h"
-#include "server/http/request.h"
+#include "server/jobs/job.h"
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns) {
   *queue = (struct queue){.use = use, .awake_ns = awake_ns, .most = 1};
@@ -50,30 +50,30 @@ static struct client *take_client(struct queue *queue, int64_t now_ns) {
   return client;
 }
 
-static void append(struct queue *queue, struct request *request) {
-  struct client_jobs *jobs = &request->client->jobs[queue->use];
-  request->next = NULL;
+static void append(struct queue *queue, struct job *job) {
+  struct client_jobs *jobs = &job->client->jobs[queue->use];
+  job->next = NULL;
   if (jobs->head)
-    jobs->tail->next = request;
+    jobs->tail->next = job;
   else {
-    jobs->head = request;
-    append_client(queue, request->client);
+    jobs->head = job;
+    append_client(queue, job->client);
   }
-  jobs->tail = request;
+  jobs->tail = job;
   queue->depth++;
 }
 
 // The next job of the client whose turn it is, or NULL; its next turn comes after all others'.
-static struct request *take_first(struct queue *queue, int64_t now_ns) {
+static struct job *take_first(struct queue *queue, int64_t now_ns) {
   struct client *client = take_client(queue, now_ns);
   if (!client) return NULL;
   struct client_jobs *jobs = &client->jobs[queue->use];
-  struct request *request = jobs->head;
-  jobs->head = request->next;
+  struct job *job = jobs->head;
+  jobs->head = job->next;
   if (jobs->head) append_client(queue, client);
   jobs->running++;
   queue->depth--;
-  return request;
+  return job;
 }
 
 // Who of those that wait is to have the next job; NULL if nobody does.
@@ -86,18 +86,18 @@ static struct queue_waiter *choose(const struct queue *queue) {
   return best;
 }
 
-static void give(struct queue_waiter *waiter, struct request *request) {
-  if (request) atomic_fetch_add(waiter->load, 1);
-  atomic_store(&waiter->request, request);
+static void give(struct queue_waiter *waiter, struct job *job) {
+  if (job) atomic_fetch_add(waiter->load, 1);
+  atomic_store(&waiter->job, job);
 }
 
 // Gives what may run to those who wait.
 static void hand_over(struct queue *queue, int64_t now_ns) {
   struct queue_waiter *waiter;
   while ((waiter = choose(queue))) {
-    struct request *request = take_first(queue, now_ns);
-    if (!request) return;
-    give(waiter, request);
+    struct job *job = take_first(queue, now_ns);
+    if (!job) return;
+    give(waiter, job);
     if (waiter == queue->awake) {
       queue->awake = NULL;
     } else {
@@ -109,13 +109,13 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
 
 // ---- in and out -------------------------------------------------------------------------------------------------------
 
-bool queue_push(struct queue *queue, struct request *request) {
+bool queue_push(struct queue *queue, struct job *job) {
   int64_t now_ns = clock_ns();
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
-    append(queue, request);
-    recency_note(&queue->served, request->client, now_ns);
+    append(queue, job);
+    recency_note(&queue->served, job->client, now_ns);
     hand_over(queue, now_ns);
   }
   pthread_mutex_unlock(&queue->lock);
@@ -129,13 +129,13 @@ void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client 
   pthread_mutex_unlock(&queue->lock);
 }
 
-bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct request *request) {
+bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job) {
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
     atomic_fetch_sub(waiter->load, 1);
-    request->client->jobs[queue->use].running--;
-    append(queue, request);
+    job->client->jobs[queue->use].running--;
+    append(queue, job);
     hand_over(queue, clock_ns());
   }
   pthread_mutex_unlock(&queue->lock);
@@ -156,9 +156,9 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_unlock(&queue->lock);
   int64_t until_ns = clock_ns() + queue->awake_ns;
   do {
-    for (int i = 0; i < LOOKS && !atomic_load(&waiter->request); i++) clock_pause();
+    for (int i = 0; i < LOOKS && !atomic_load(&waiter->job); i++) clock_pause();
     sched_yield();  // whoever has work goes first
-  } while (!atomic_load(&waiter->request) && clock_ns() < until_ns);
+  } while (!atomic_load(&waiter->job) && clock_ns() < until_ns);
   pthread_mutex_lock(&queue->lock);
   if (queue->awake == waiter) queue->awake = NULL;
 }
@@ -166,42 +166,41 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
-  while (!atomic_load(&waiter->request) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
+  while (!atomic_load(&waiter->job) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
 }
 
-struct request *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
+struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
   give(waiter, take_first(queue, clock_ns()));
-  if (!atomic_load(&waiter->request) && !queue->closed && queue->awake_ns > 0 && !queue->awake)
-    wait_awake(queue, waiter);
-  if (!atomic_load(&waiter->request) && !queue->closed) wait_asleep(queue, waiter);
-  struct request *request = atomic_load(&waiter->request);
+  if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
+  if (!atomic_load(&waiter->job) && !queue->closed) wait_asleep(queue, waiter);
+  struct job *job = atomic_load(&waiter->job);
   pthread_mutex_unlock(&queue->lock);
-  return request;
+  return job;
 }
 
 // Moves a client's stale jobs to the end of a list; returns that end.
-static struct request **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct request **end) {
-  struct request **link = &jobs->head;
+static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct job **end) {
+  struct job **link = &jobs->head;
   while (*link) {
-    struct request *request = *link;
-    if (request_is_stale(request, now_ns)) {
-      *link = request->next;
-      request->next = NULL;
-      *end = request;
-      end = &request->next;
+    struct job *job = *link;
+    if (job_is_stale(job, now_ns)) {
+      *link = job->next;
+      job->next = NULL;
+      *end = job;
+      end = &job->next;
       queue->depth--;
     } else {
-      jobs->tail = request;
-      link = &request->next;
+      jobs->tail = job;
+      link = &job->next;
     }
   }
   return end;
 }
 
 // Takes out those that are stale at that time, all where it is INT64_MAX; the turns of those that stay are kept.
-static struct request *take(struct queue *queue, int64_t now_ns) {
-  struct request *taken = NULL, **end = &taken;
+static struct job *take(struct queue *queue, int64_t now_ns) {
+  struct job *taken = NULL, **end = &taken;
   pthread_mutex_lock(&queue->lock);
   struct client *client = queue->first, *next;
   queue->first = queue->last = NULL;
@@ -215,10 +214,10 @@ static struct request *take(struct queue *queue, int64_t now_ns) {
   return taken;
 }
 
-struct request *queue_take_stale(struct queue *queue, int64_t now_ns) {
+struct job *queue_take_stale(struct queue *queue, int64_t now_ns) {
   return take(queue, now_ns);
 }
-struct request *queue_take_all(struct queue *queue) {
+struct job *queue_take_all(struct queue *queue) {
   return take(queue, INT64_MAX);
 }
 

@@ -7,12 +7,11 @@
 
 #include "server/base/limits.h"
 #include "server/base/log.h"
-#include "server/daemon/server.h"
 
 // ---- standing by ------------------------------------------------------------------------------------------------------
 
 static bool is_needed(const struct worker *worker, const struct devices *devices) {
-  if (worker->gpu && !device_is_lost(worker->gpu)) return true;
+  if (worker->lanes.gpu && !device_is_lost(worker->lanes.gpu)) return true;
   return worker->on_cpu && atomic_load(&devices->working) == 0;
 }
 
@@ -44,18 +43,17 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
 
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
-  struct server *server = worker->server;
-  struct workers *workers = &server->workers;
-  struct queue *queue = &server->queues[worker->use];
-  struct request *request;
-  while (stand_by(worker, workers) && (request = queue_pop(queue, &worker->waiter))) {
+  struct workers *workers = worker->workers;
+  struct queue *queue = &workers->queues[worker->use];
+  struct job *job;
+  while (stand_by(worker, workers) && (job = queue_pop(queue, &worker->waiter))) {
     // Its GPU may have been lost while it waited: then others do better.
-    if (!is_needed(worker, &server->devices) && queue_return(queue, &worker->waiter, request)) continue;
+    if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
-    request_run(request, worker);
+    job_run(job, &worker->lanes);
     atomic_fetch_sub(&workers->running[worker->use], 1);
-    queue_done(queue, &worker->waiter, request->client);
-    request_resume(request);
+    queue_done(queue, &worker->waiter, job->client);
+    job->done(job);  // last: it is not ours any more
   }
   return NULL;
 }
@@ -70,30 +68,32 @@ static bool open_lane(const struct device *device, enum vx_lane_use use, struct 
 }
 
 static void close_lanes(struct worker *worker) {
-  if (worker->gpu_lane) worker->gpu->backend->lane_close(worker->gpu_lane);
-  if (worker->cpu_lane) vx_cpu_backend.lane_close(worker->cpu_lane);
+  const struct lanes *lanes = &worker->lanes;
+  if (lanes->on_gpu) lanes->gpu->backend->lane_close(lanes->on_gpu);
+  if (lanes->on_cpu) vx_cpu_backend.lane_close(lanes->on_cpu);
 }
 
 // A GPU on which no lane can be opened, for want of memory say, is as good as lost; unless it must be a GPU that computes.
-static bool open_gpu_lane(struct worker *worker, char *error, size_t error_size) {
-  struct server *server = worker->server;
-  if (!worker->gpu || device_is_lost(worker->gpu)) return true;
-  if (open_lane(worker->gpu, worker->use, &worker->gpu_lane, error, error_size)) return true;
-  if (server->options.backend == BACKEND_CUDA) return false;
+static bool open_gpu_lane(struct worker *worker, bool must, char *error, size_t error_size) {
+  struct lanes *lanes = &worker->lanes;
+  if (!lanes->gpu || device_is_lost(lanes->gpu)) return true;
+  if (open_lane(lanes->gpu, worker->use, &lanes->on_gpu, error, error_size)) return true;
+  if (must) return false;
   log_event(LOG_WARNING, "a GPU is left out", "reason", error);
-  (void)device_lose(&server->devices, worker->gpu, error);
+  (void)device_lose(worker->workers->devices, lanes->gpu, error);
   return true;
 }
 
-static bool start_worker(struct worker *worker, char *error, size_t error_size) {
-  if (!open_gpu_lane(worker, error, error_size) ||
-      !open_lane(&worker->server->devices.cpu, worker->use, &worker->cpu_lane, error, error_size)) {
+static bool start_worker(struct worker *worker, bool must, char *error, size_t error_size) {
+  struct devices *devices = worker->workers->devices;
+  struct lanes *lanes = &worker->lanes;
+  if (!open_gpu_lane(worker, must, error, error_size) ||
+      !open_lane(&devices->cpu, worker->use, &lanes->on_cpu, error, error_size)) {
     close_lanes(worker);
     return false;
   }
-  struct devices *devices = &worker->server->devices;
-  if (worker->gpu)
-    queue_waiter_init(&worker->waiter, (int)(worker->gpu - devices->gpu), &worker->gpu->load);
+  if (lanes->gpu)
+    queue_waiter_init(&worker->waiter, (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
   else
     queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
@@ -120,40 +120,40 @@ static int64_t crew_size(const struct crew *crew, int64_t gpus) {
   return on_gpus > crew->on_cpu ? on_gpus : crew->on_cpu;
 }
 
-static bool start_crew(struct server *server, enum vx_lane_use use, const struct crew *crew, char *error,
+static bool start_crew(struct workers *workers, enum vx_lane_use use, const struct crew *crew, bool must, char *error,
                        size_t error_size) {
-  struct workers *workers = &server->workers;
-  struct devices *devices = &server->devices;
+  struct devices *devices = workers->devices;
   for (int64_t i = 0; i < crew_size(crew, devices->count); i++) {
     struct worker *worker = &workers->worker[workers->count];
-    worker->server = server;
+    worker->workers = workers;
     worker->use = use;
     worker->on_cpu = i < crew->on_cpu;
-    worker->gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
-    if (!start_worker(worker, error, error_size)) return false;
+    worker->lanes.gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
+    if (!start_worker(worker, must, error, error_size)) return false;
     workers->count++;
   }
   return true;
 }
 
-bool workers_start(struct server *server, char *error, size_t error_size) {
-  struct workers *workers = &server->workers;
+bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
+                   struct queue queues[VX_LANE_USES], char *error, size_t error_size) {
   struct crew crews[VX_LANE_USES];
   int64_t wanted = 0, processors = limits_processors("");
   for (int use = 0; use < VX_LANE_USES; use++) {
-    crews[use] = crew_of(&server->options, processors, use);
-    wanted += crew_size(&crews[use], server->devices.count);
+    crews[use] = crew_of(options, processors, use);
+    wanted += crew_size(&crews[use], devices->count);
   }
   pthread_mutex_init(&workers->lock, NULL);
   pthread_cond_init(&workers->needed, NULL);
-  workers->devices = &server->devices;
+  workers->devices = devices;
+  workers->queues = queues;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
     snprintf(error, error_size, "workers: out of memory");
     return false;
   }
   for (int use = 0; use < VX_LANE_USES; use++)
-    if (!start_crew(server, use, &crews[use], error, error_size)) return false;
+    if (!start_crew(workers, use, &crews[use], options->backend == BACKEND_CUDA, error, error_size)) return false;
   return true;
 }
 

@@ -13,18 +13,18 @@
 #include <stdint.h>
 
 #include "kernels/kernels.h"
+#include "server/config/options.h"
 #include "server/jobs/queue.h"
+#include "server/jobs/run.h"
 
-struct device;
-struct server;
+struct workers;
 
 struct worker {
   pthread_t thread;
-  struct server *server;
+  struct workers *workers;
   enum vx_lane_use use;  // whose queue it takes jobs from
-  struct device *gpu;    // NULL: the CPU only
-  bool on_cpu;           // takes jobs where no GPU works
-  struct vx_lane *gpu_lane, *cpu_lane;
+  bool on_cpu;           // takes jobs if no GPU works
+  struct lanes lanes;
   struct queue_waiter waiter;
 };
 
@@ -32,6 +32,7 @@ struct workers {
   int64_t count;
   struct worker *worker;  // [count]
   struct devices *devices;
+  struct queue *queues;                // [VX_LANE_USES]
   atomic_llong running[VX_LANE_USES];  // jobs on a lane now, by what it is for
   pthread_mutex_t lock;                // of standing by
   pthread_cond_t needed;
@@ -39,7 +40,8 @@ struct workers {
 };
 
 // Opens the lanes and starts the threads. False with a reason.
-VX_WARN_UNUSED bool workers_start(struct server *server, char *error, size_t error_size);
+VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
+                                  struct queue queues[VX_LANE_USES], char *error, size_t error_size);
 // Waits for the threads after the queue was closed, and closes the lanes; /v1/status may still look at the workers.
 void workers_join(struct workers *workers);
 void workers_destroy(struct workers *workers);

@@ -1,5 +1,6 @@
-// Connections come and go: they are let in by their clients' shares, and linger after an early answer. IO threads, under the
-// watcher's lock; see watcher.h.
+// Connections come and go; see connections.h.
+#include "server/net/connections.h"
+
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -7,7 +8,6 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/net/watcher.h"
 
 static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
 static const int64_t look_again_ns = 100 * NS_PER_MS;
@@ -90,7 +90,7 @@ static void end(struct peer *peer) {
   (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
-void watcher_end_all(struct watcher *watcher) {
+void connections_end_all(struct watcher *watcher) {
   pthread_mutex_lock(&watcher->lock);
   atomic_store(&watcher->ending, true);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
@@ -109,7 +109,8 @@ static struct peer *turn_away(struct watcher *watcher) {
   return NULL;
 }
 
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, bool proxy, struct tls_session *tls) {
+struct peer *connection_opened(struct watcher *watcher, int fd, const char *address, bool proxy,
+                               struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
   struct client *client = clients_join(watcher->clients, "", address);
   if (!client) return turn_away(watcher);
@@ -165,7 +166,7 @@ static enum peer_end end_of(const struct watcher *watcher, const struct peer *pe
   return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;
 }
 
-void watcher_closed(struct watcher *watcher, struct peer *peer) {
+void connection_closed(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
@@ -181,14 +182,14 @@ void watcher_closed(struct watcher *watcher, struct peer *peer) {
 
 // ---- ended from here --------------------------------------------------------------------------------------------------
 
-void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
+void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
   if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;
   pthread_mutex_lock(&watcher->lock);
   peer_write_failure(peer, kind, detail);
   pthread_mutex_unlock(&watcher->lock);
 }
 
-void watcher_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail) {
+void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail) {
   pthread_mutex_lock(&watcher->lock);
   for (size_t fd = 0; fd < watcher->peers_used; fd++)
     if (watcher->peers[fd].open && peer_move(&watcher->peers[fd], PEER_UPLOAD, PEER_FAILED))
@@ -196,7 +197,7 @@ void watcher_fail_uploads(struct watcher *watcher, enum problem_kind kind, const
   pthread_mutex_unlock(&watcher->lock);
 }
 
-enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer) {
+enum problem_kind connection_failure(struct watcher *watcher, const struct peer *peer) {
   if (!peer_is_failed(peer)) return PROBLEM_NONE;
   pthread_mutex_lock(&watcher->lock);
   enum problem_kind failure = peer->failure;
@@ -204,7 +205,7 @@ enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer)
   return failure;
 }
 
-void peer_linger(struct watcher *watcher, struct peer *peer) {
+void connection_linger(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
   peer->linger = true;
   pthread_mutex_unlock(&watcher->lock);

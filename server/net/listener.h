@@ -9,8 +9,9 @@
 #include <sys/types.h>
 
 #include "kernels/kernels.h"
+#include "server/base/address.h"
 
-enum { LISTENERS_MAX = 8, ADDRESS_SIZE = 64 };  // the latter of a peer's address, its NUL included
+enum { LISTENERS_MAX = 8 };
 
 struct listener {
   int fd;  // -1 once another owns it

@@ -1,7 +1,6 @@
 // One connection's phases; see peer.h.
 #include "server/net/peer.h"
 
-#include <microhttpd.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -62,11 +61,10 @@ void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *d
   trace_write(&peer->trace, traceparent);
   if (peer->request_id[0])  // not where a connection is refused before any request
     snprintf(names, sizeof names, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
-  int length =
-      snprintf(message, sizeof message,
-               "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
-               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-               info->status, MHD_get_reason_phrase_for((unsigned)info->status), names, retry, text.length, body);
+  int length = snprintf(message, sizeof message,
+                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
+                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+                        info->status, problem_phrase(kind), names, retry, text.length, body);
   (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -11,8 +11,7 @@
 //     run any more,
 //   - lets connections in by their clients' shares: where there are too many, the longest idle one goes.
 //
-// A peer's slot is found by file descriptor and its event checked by generation. What comes and goes is in connections.c, the
-// thread in watcher.c.
+// A peer's slot is found by file descriptor and its event checked by generation. What comes and goes is in connections.h.
 #ifndef VOXELD_WATCHER_H
 #define VOXELD_WATCHER_H
 
@@ -70,23 +69,5 @@ VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_
                                   size_t error_size);
 void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
 void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
-
-// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has its share of
-// connections the peer may be in phase FAILED already.
-struct peer *watcher_opened(struct watcher *watcher, int fd, const char *address, bool proxy, struct tls_session *tls);
-// Ends all connections, and every one that still comes.
-void watcher_end_all(struct watcher *watcher);
-// Before the library closes the descriptor.
-void watcher_closed(struct watcher *watcher, struct peer *peer);
-
-// Ends the upload in the middle: writes the problem straight to the socket, but not into a TLS stream, which just ends. The caller
-// then lets the library close the connection.
-void peer_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
-// Why peer_fail or the watcher has ended the upload; PROBLEM_NONE where nothing failed.
-enum problem_kind peer_failure(struct watcher *watcher, const struct peer *peer);
-// The same to all uploads that are under way.
-void watcher_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail);
-// After an early answer: read on for a while once the library closes.
-void peer_linger(struct watcher *watcher, struct peer *peer);
 
 #endif

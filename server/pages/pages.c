@@ -8,7 +8,10 @@
 #include "api/resources.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
-#include "server/daemon/server.h"
+#include "server/base/phase.h"
+#include "server/pages/lanes.h"
+#include "server/pages/metrics.h"
+#include "server/pages/view.h"
 
 #ifdef __clang__
 #define BUILD_COMPILER "clang " __clang_version__
@@ -16,29 +19,27 @@
 #define BUILD_COMPILER "gcc " __VERSION__
 #endif
 
-static bool write_presets(struct server *server, const char *name, struct text *out, struct problem *problem) {
+static bool write_presets(const struct view *view, const char *name, struct text *out, struct problem *problem) {
   (void)name, (void)problem;
-  pthread_rwlock_rdlock(&server->presets_lock);
-  presets_write(server->presets, out);
-  pthread_rwlock_unlock(&server->presets_lock);
+  presets_write(shelf_look(view->shelf), out);
+  shelf_leave(view->shelf);
   return true;
 }
 
-static bool write_preset(struct server *server, const char *name, struct text *out, struct problem *problem) {
-  pthread_rwlock_rdlock(&server->presets_lock);
-  const struct preset *preset = presets_find(server->presets, name);
+static bool write_preset(const struct view *view, const char *name, struct text *out, struct problem *problem) {
+  const struct preset *preset = presets_find(shelf_look(view->shelf), name);
   if (preset) preset_write(preset, out);
-  pthread_rwlock_unlock(&server->presets_lock);
+  shelf_leave(view->shelf);
   if (!preset)
     return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", name);
   text_put(out, "\n");
   return true;
 }
 
-static const char *phase_name(const struct server *server) {
+static const char *phase_name(const struct view *view) {
   static const char *const names[] = {"starting", "ready", "leaving", "draining"};
-  int phase = atomic_load(&server->phase);
-  bool degraded = atomic_load(&server->devices.working) < server->devices.count;
+  int phase = atomic_load(view->phase);
+  bool degraded = atomic_load(&view->jobs->devices.working) < view->jobs->devices.count;
   return phase == PHASE_READY && degraded ? "degraded" : names[phase];
 }
 
@@ -72,35 +73,35 @@ static void write_backend(const struct devices *devices, struct text *out) {
 static void write_build(struct text *out) {
   text_put(out, ",\"build\":{\"compiler\":");
   text_json_string(out, BUILD_COMPILER, strlen(BUILD_COMPILER));
-  text_printf(out, ",\"libmicrohttpd\":\"%s\",\"cuda\":%s}", MHD_get_version(),
+  text_printf(out, ",\"libmicrohttpd\":\"%s\",\"cuda\":%s}", http_library_version(),
               vx_backend_find("cuda") ? "true" : "false");
 }
 
-static void write_start(const struct server *server, struct text *out) {
-  time_t started = (time_t)server->started_unix_s;
+static void write_start(const struct view *view, struct text *out) {
+  time_t started = (time_t)*view->started_unix_s;
   struct tm utc;
   gmtime_r(&started, &utc);
   text_printf(out, ",\"started\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"uptime_s\":%.3f", utc.tm_year + 1900,
               utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-              (double)(clock_ns() - server->started_ns) / 1e9);
+              (double)(clock_ns() - *view->started_ns) / 1e9);
 }
 
-static void write_requests(struct server *server, struct text *out) {
-  struct metrics_outcomes outcomes = metrics_outcomes(&server->metrics);
-  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld", (long long)atomic_load(&server->requests.active),
-              (long long)atomic_load(&server->requests.open));
+static void write_requests(const struct view *view, struct text *out) {
+  struct outcomes outcomes = counters_outcomes(view->counters);
+  text_printf(out, ",\"requests\":{\"active\":%lld,\"open\":%lld",
+              (long long)atomic_load(&view->http->service.requests.active),
+              (long long)atomic_load(&view->http->service.requests.open));
   text_printf(out, ",\"answered\":%llu,\"refused\":%llu,\"aborted\":%llu}", outcomes.answered, outcomes.refused,
               outcomes.aborted);
 }
 
-static void write_lanes(struct server *server, struct text *out) {
-  static const char *const lanes[VX_LANE_USES][2] = {{"workers", "queue"}, {"sampling_workers", "sampling_queue"}};
+static void write_lanes(const struct view *view, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++) {
-    text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lanes[use][0],
-                (long long)workers_at_work(&server->workers, use),
-                (long long)atomic_load(&server->workers.running[use]));
-    text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lanes[use][1],
-                (long long)queue_depth(&server->queues[use]), (long long)server->options.queue_depth);
+    text_printf(out, ",\"%s\":{\"count\":%lld,\"running\":%lld}", lane_names[use].workers,
+                (long long)workers_at_work(&view->jobs->workers, use),
+                (long long)atomic_load(&view->jobs->workers.running[use]));
+    text_printf(out, ",\"%s\":{\"depth\":%lld,\"limit\":%lld}", lane_names[use].queue,
+                (long long)queue_depth(&view->jobs->queues[use]), (long long)view->options->queue_depth);
   }
 }
 
@@ -113,57 +114,57 @@ static void write_limits(const struct options *options, struct text *out) {
       (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
 }
 
-static bool write_status(struct server *server, const char *name, struct text *out, struct problem *problem) {
+static bool write_status(const struct view *view, const char *name, struct text *out, struct problem *problem) {
   (void)name, (void)problem;
-  const struct options *options = &server->options;
-  struct buffers_use use = buffers_use(&server->buffers);
+  const struct options *options = view->options;
+  struct buffers_use use = buffers_use(&view->jobs->buffers);
   text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
   write_build(out);
-  text_printf(out, ",\"state\":\"%s\"", phase_name(server));
-  write_start(server, out);
+  text_printf(out, ",\"state\":\"%s\"", phase_name(view));
+  write_start(view, out);
   text_put(out, ",\"address\":");
-  text_json_string(out, server->address, strlen(server->address));
-  write_backend(&server->devices, out);
-  write_lanes(server, out);
-  write_requests(server, out);
+  text_json_string(out, view->http->address, strlen(view->http->address));
+  write_backend(&view->jobs->devices, out);
+  write_lanes(view, out);
+  write_requests(view, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
-              (long long)atomic_load(&server->watcher.connections), (long long)options->max_connections);
+              (long long)atomic_load(&view->watcher->connections), (long long)options->max_connections);
   write_limits(options, out);
   text_printf(out, ",\"log\":{\"lines_dropped\":%llu}}\n", (unsigned long long)log_lines_dropped());
   return true;
 }
 
-static bool write_health(struct server *server, const char *name, struct text *out, struct problem *problem) {
-  (void)server, (void)name, (void)problem;
+static bool write_health(const struct view *view, const char *name, struct text *out, struct problem *problem) {
+  (void)view, (void)name, (void)problem;
   text_put(out, "ok\n");
   return true;
 }
 
-static bool write_ready(struct server *server, const char *name, struct text *out, struct problem *problem) {
+static bool write_ready(const struct view *view, const char *name, struct text *out, struct problem *problem) {
   (void)name;
-  switch (atomic_load(&server->phase)) {
-    case PHASE_READY: text_printf(out, "%s\n", phase_name(server)); return true;
+  switch (atomic_load(view->phase)) {
+    case PHASE_READY: text_printf(out, "%s\n", phase_name(view)); return true;
     case PHASE_LEAVING:
     case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
     default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
   }
 }
 
-static bool write_metrics(struct server *server, const char *name, struct text *out, struct problem *problem) {
+static bool write_metrics(const struct view *view, const char *name, struct text *out, struct problem *problem) {
   (void)name, (void)problem;
-  metrics_write(server, out);
+  metrics_write(view, out);
   return true;
 }
 
-static bool write_openapi(struct server *server, const char *name, struct text *out, struct problem *problem) {
-  (void)server, (void)name, (void)problem;
+static bool write_openapi(const struct view *view, const char *name, struct text *out, struct problem *problem) {
+  (void)view, (void)name, (void)problem;
   text_append(out, resource_openapi.text, resource_openapi.size);
   return true;
 }
 
-static const struct page pages[ENDPOINT_COUNT] = {
+const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_PRESETS] = {"application/json", write_presets},
     [ENDPOINT_PRESET] = {"application/json", write_preset},
     [ENDPOINT_STATUS] = {"application/json", write_status},
@@ -172,43 +173,3 @@ static const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_METRICS] = {"text/plain; version=0.0.4; charset=utf-8", write_metrics},
     [ENDPOINT_OPENAPI] = {"application/yaml", write_openapi},
 };
-
-const struct page *page_of(enum endpoint endpoint) { return pages[endpoint].write ? &pages[endpoint] : NULL; }
-
-// ---- --describe -------------------------------------------------------------------------------------------------------
-
-static void describe_problems(struct text *out) {
-  text_put(out, "[");
-  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
-    const struct problem_info *info = problem_info((enum problem_kind)kind);
-    text_printf(out, "%s\n    {\"name\":\"%s\",\"status\":%d,\"retry_after\":%d,\"title\":", kind > 1 ? "," : "",
-                info->name, info->status, info->retry_after);
-    text_json_string(out, info->title, strlen(info->title));
-    text_put(out, "}");
-  }
-  text_put(out, "\n  ]");
-}
-
-static void describe_tensors(struct text *out) {
-  text_put(out, "[");
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
-    text_printf(out, "%s\"%s\"", tensor ? "," : "", vx_tensor_name((enum vx_tensor)tensor));
-  text_put(out, "]");
-}
-
-static void describe_voxelize(struct text *out) { params_describe(JOB_VOXELIZE, out); }
-static void describe_fps(struct text *out) { params_describe(JOB_FPS, out); }
-
-void describe_write(struct text *out) {
-  static const struct {
-    const char *name;
-    void (*write)(struct text *out);
-  } tables[] = {{"parameters", describe_voxelize}, {"fps_parameters", describe_fps}, {"options", options_describe},
-                {"endpoints", routes_describe},    {"problems", describe_problems},  {"metrics", metrics_describe},
-                {"tensors", describe_tensors}};
-  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-    text_printf(out, "%s\n  \"%s\": ", i ? "," : "{", tables[i].name);
-    tables[i].write(out);
-  }
-  text_put(out, "\n}\n");
-}

@@ -1,21 +1,13 @@
-// The GET endpoints: each renders its page from the server's state. IO threads.
+// The room of pages: what GET answers. Each page shows the rooms below as they are now.
+//
+// In: a view of the rooms. Out: text. IO threads, which the HTTP room lends; nothing is kept here. The room may include all
+// below it: http/, jobs/, net/, clients/, config/ and base/.
 #ifndef VOXELD_PAGES_H
 #define VOXELD_PAGES_H
 
-#include "api/base/problem.h"
-#include "api/base/text.h"
 #include "api/routes.h"
+#include "server/http/page.h"
 
-struct server;
-
-struct page {
-  const char *media_type;
-  // Writes the page; false with a problem. `name` is the part of the path that stands for the route's *.
-  bool (*write)(struct server *server, const char *name, struct text *out, struct problem *problem);
-};
-
-const struct page *page_of(enum endpoint endpoint);  // NULL for an endpoint that is no page
-
-void describe_write(struct text *out);  // every table of the service as JSON: voxeld --describe
+extern const struct page pages[ENDPOINT_COUNT];
 
 #endif

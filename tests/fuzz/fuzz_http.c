@@ -5,18 +5,26 @@
 // The input is what is sent, with three words for what a client may do besides: <cut> waits until the server has taken what came
 // before, <fin> finishes sending and <rst> goes away without reading. Every client finishes sending at the end.
 //
-// This thread is the client; the daemon's threads are its own. Main is taken along for its start and stop.
-#define main voxeld_main
-#include "server/main.c"
-#undef main
-
+// This thread is the client; the daemon's threads are its own.
 #include <assert.h>
+#include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/daemon/drain.h"
+#include "server/daemon/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,13 +33,16 @@ static const int64_t patience_ns = 20 * NS_PER_S;
 
 // ---- the daemon -------------------------------------------------------------------------------------------------------
 
+static struct server server;
 static char directory[] = "/tmp/voxeld-fuzz-XXXXXX";
+
+static void on_gpu_lost(void *cls) { (void)cls; }
 
 // The leak check of the process comes after this.
 static void stop_daemon(void) {
   atomic_store(&server.phase, PHASE_DRAINING);
-  assert(drain());
-  stop();
+  assert(drain(&server));
+  server_stop(&server);
   log_stop();
   assert(rmdir(directory) == 0);
 }
@@ -56,7 +67,8 @@ static void start_daemon(void) {
   log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   signal(SIGPIPE, SIG_IGN);
   server.started_ns = clock_ns();
-  if (!prepare(error, sizeof error) || !log_start(error, sizeof error) || !start(error, sizeof error)) {
+  if (!server_prepare(&server, error, sizeof error) || !log_start(error, sizeof error) ||
+      !server_start(&server, on_gpu_lost, NULL, error, sizeof error)) {
     fprintf(stderr, "%s\n", error);
     abort();
   }
@@ -64,11 +76,12 @@ static void start_daemon(void) {
 }
 
 static bool is_quiet(void) {
+  const struct request_pool *requests = &server.http.service.requests;
   struct clients_use clients = clients_use(&server.clients);
   int64_t held = clients.present;
   for (int share = 0; share < SHARES; share++) held += clients.held[share];
-  return held == 0 && atomic_load(&server.requests.open) == 0 && atomic_load(&server.requests.active) == 0 &&
-         atomic_load(&server.watcher.connections) == 0 && buffers_use(&server.buffers).in_use == 0;
+  return held == 0 && atomic_load(&requests->open) == 0 && atomic_load(&requests->active) == 0 &&
+         atomic_load(&server.watcher.connections) == 0 && buffers_use(&server.jobs.buffers).in_use == 0;
 }
 
 static void await_quiet(void) {
@@ -195,7 +208,7 @@ static const char *find_word(const char *cursor, const char *end, const char **w
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (!server.http[0]) start_daemon();
+  if (!server.http.daemon[0]) start_daemon();
   if (size > MOST_REQUESTS) return -1;
   const char *cursor = (const char *)data, *end = cursor + size, *word = NULL;
   struct caller caller;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "server/clients/clients.h"
-#include "server/http/request.h"
+#include "server/jobs/job.h"
 #include "server/jobs/queue.h"
 
 enum { LIMIT = 100, CONNECTIONS = 8 };
@@ -156,13 +156,13 @@ static void shares_are_apart(void **state) {
 static struct queue queue;
 static struct queue_waiter waiter;
 static atomic_llong load;
-static struct peer peer;
+static atomic_bool gone;
 
-static struct request request_of(struct client *client, int64_t deadline_ns) {
-  return (struct request){.client = client, .peer = &peer, .deadline_ns = deadline_ns};
+static struct job job_of(struct client *client, int64_t deadline_ns) {
+  return (struct job){.client = client, .gone = &gone, .deadline_ns = deadline_ns};
 }
 
-static void expect(const struct request *request) { assert_ptr_equal(queue_pop(&queue, &waiter), request); }
+static void expect(const struct job *job) { assert_ptr_equal(queue_pop(&queue, &waiter), job); }
 
 static int open_queue(void **state) {
   queue_init(&queue, VX_LANE_VOXELIZE, 0);
@@ -181,9 +181,9 @@ static int close_queue(void **state) {
 static void clients_take_turns(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
-  struct request ofa[4], ofb[2], ofc = request_of(c, INT64_MAX);
-  for (int i = 0; i < 4; i++) assert_true((ofa[i] = request_of(a, INT64_MAX), queue_push(&queue, &ofa[i])));
-  for (int i = 0; i < 2; i++) assert_true((ofb[i] = request_of(b, INT64_MAX), queue_push(&queue, &ofb[i])));
+  struct job ofa[4], ofb[2], ofc = job_of(c, INT64_MAX);
+  for (int i = 0; i < 4; i++) assert_true((ofa[i] = job_of(a, INT64_MAX), queue_push(&queue, &ofa[i])));
+  for (int i = 0; i < 2; i++) assert_true((ofb[i] = job_of(b, INT64_MAX), queue_push(&queue, &ofb[i])));
   expect(&ofa[0]);
   assert_true(queue_push(&queue, &ofc));
   expect(&ofb[0]);
@@ -201,19 +201,19 @@ static void clients_take_turns(void **state) {
 static void late_jobs_leave_the_others_their_turns(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
-  struct request all[] = {request_of(a, 5), request_of(a, 9), request_of(a, 5), request_of(b, 5),
-                          request_of(c, 9), request_of(c, 5), request_of(c, 9)};
+  struct job all[] = {job_of(a, 5), job_of(a, 9), job_of(a, 5), job_of(b, 5),
+                          job_of(c, 9), job_of(c, 5), job_of(c, 9)};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) assert_true(queue_push(&queue, &all[i]));
   int late = 0;
-  for (struct request *request = queue_take_stale(&queue, 7); request; request = request->next) {
-    assert_int_equal(request->deadline_ns, 5);
+  for (struct job *job = queue_take_stale(&queue, 7); job; job = job->next) {
+    assert_int_equal(job->deadline_ns, 5);
     late++;
   }
   assert_int_equal(late, 4);
   assert_int_equal(queue_depth(&queue), 3);
   expect(&all[1]);
   expect(&all[4]);
-  struct request more = request_of(b, 9);
+  struct job more = job_of(b, 9);
   assert_true(queue_push(&queue, &more));
   expect(&all[6]);
   expect(&more);
@@ -226,12 +226,12 @@ static void late_jobs_leave_the_others_their_turns(void **state) {
 struct popper {
   pthread_t thread;
   struct queue_waiter waiter;
-  struct request *request;
+  struct job *job;
 };
 
 static void *pop(void *argument) {
   struct popper *popper = argument;
-  popper->request = queue_pop(&queue, &popper->waiter);
+  popper->job = queue_pop(&queue, &popper->waiter);
   return NULL;
 }
 
@@ -256,10 +256,10 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
     assert_int_equal(pthread_create(&poppers[i].thread, NULL, pop, &poppers[i]), 0);
     while (!is_asleep(&poppers[i])) sched_yield();
   }
-  struct request requests[POPPERS];
+  struct job jobs[POPPERS];
   for (int i = 0; i < POPPERS; i++) {
-    requests[i] = request_of(a, INT64_MAX);
-    assert_true(queue_push(&queue, &requests[i]));
+    jobs[i] = job_of(a, INT64_MAX);
+    assert_true(queue_push(&queue, &jobs[i]));
     for (int device = 0; device < DEVICES; device++) assert_int_equal(atomic_load(&loads[device]), after[i][device]);
   }
   for (int i = 0; i < POPPERS; i++) pthread_join(poppers[i].thread, NULL);
@@ -272,9 +272,9 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
 static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
-  struct request ofa[5], ofb = request_of(b, INT64_MAX), late = request_of(b, INT64_MAX);
+  struct job ofa[5], ofb = job_of(b, INT64_MAX), late = job_of(b, INT64_MAX);
   queue_tick(&queue, 3, 0);  // of three workers a client gets two
-  for (int i = 0; i < 5; i++) ofa[i] = request_of(a, INT64_MAX);
+  for (int i = 0; i < 5; i++) ofa[i] = job_of(a, INT64_MAX);
   assert_true(queue_push(&queue, &ofa[0]) && queue_push(&queue, &ofa[1]) && queue_push(&queue, &ofa[2]));
   expect(&ofa[0]);
   expect(&ofa[1]);

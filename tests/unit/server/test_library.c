@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/http/library.h"
+#include "server/http/learn.h"
 #include "server/http/rehearsal.h"
 
 static bool is_0_9(void) { return strncmp(MHD_get_version(), "0.", 2) == 0; }

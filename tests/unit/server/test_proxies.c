@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/clients/proxies.h"
+#include "server/config/proxies.h"
 
 static void lists_are_read_or_refused(void **state) {
   (void)state;

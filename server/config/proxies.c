@@ -1,5 +1,5 @@
 // Trusted proxies; see proxies.h.
-#include "server/clients/proxies.h"
+#include "server/config/proxies.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

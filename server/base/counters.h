@@ -1,34 +1,35 @@
-// What the service counts. Counters only grow and are updated with relaxed atomics by any thread; /metrics renders them in
-// Prometheus text format from one table.
-#ifndef VOXELD_METRICS_H
-#define VOXELD_METRICS_H
+// What the service counts. Counters only grow; any thread updates them, with relaxed atomics. pages/metrics.c shows them.
+#ifndef VOXELD_COUNTERS_H
+#define VOXELD_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "api/base/problem.h"
-#include "api/base/text.h"
 #include "api/routes.h"
 #include "api/wire/answer.h"
 #include "kernels/kernels.h"
 
 // The stages of an answer and, after its end, the sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
-enum { METRIC_BUCKETS = 19 };
+enum { HISTOGRAM_BUCKETS = 19 };
 
 // Where a request was when its client left.
 enum abort_stage { ABORT_UPLOAD, ABORT_QUEUE, ABORT_RUN, ABORT_SEND, ABORT_STAGES };
 
 // Status codes of answers that the HTTP library makes; the last stands for others.
 enum { UNPARSED_CODES = 6 };
+extern const int unparsed_codes[UNPARSED_CODES];
+
+extern const double histogram_bounds[HISTOGRAM_BUCKETS];  // seconds
 
 struct histogram {
-  atomic_uint_fast64_t bucket[METRIC_BUCKETS + 1];  // the last: longer than every bound
+  atomic_uint_fast64_t bucket[HISTOGRAM_BUCKETS + 1];  // the last: longer than every bound
   atomic_uint_fast64_t sum_ns;
 };
 
-struct metrics {
+struct counters {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][PROBLEM_COUNT];  // PROBLEM_NONE: answered well
   struct histogram durations[ENDPOINT_COUNT];                    // of the same requests
   atomic_uint_fast64_t aborted[ABORT_STAGES];                    // the client left before its answer was sent
@@ -42,28 +43,27 @@ struct metrics {
 };
 
 // A request was answered.
-void metrics_request(struct metrics *metrics, enum endpoint endpoint, enum problem_kind outcome, int64_t ns);
-void metrics_abort(struct metrics *metrics, enum abort_stage stage);
-const char *metrics_abort_name(enum abort_stage stage);
+void counters_request(struct counters *counters, enum endpoint endpoint, enum problem_kind outcome, int64_t ns);
+void counters_abort(struct counters *counters, enum abort_stage stage);
+const char *abort_name(enum abort_stage stage);
 // The HTTP library answered by itself.
-void metrics_unparsed(struct metrics *metrics, int status);
-void metrics_bytes(struct metrics *metrics, int64_t received, int64_t sent);
+void counters_unparsed(struct counters *counters, int status);
+void counters_bytes(struct counters *counters, int64_t received, int64_t sent);
 // A job has run well; `answer` has its times.
-void metrics_job(struct metrics *metrics, const struct vx_counts *counts, const struct answer *answer);
+void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
 // Its answer was sent whole.
-void metrics_sent(struct metrics *metrics, int64_t ns);
+void counters_sent(struct counters *counters, int64_t ns);
 // A GPU failed a job with this status, and the CPU ran it instead.
-void metrics_rerun(struct metrics *metrics, enum vx_status status);
-const char *metrics_failure_name(enum vx_status status);
-
-struct server;
-void metrics_write(struct server *server, struct text *out);
-void metrics_describe(struct text *out);  // the table as a JSON array
+void counters_rerun(struct counters *counters, enum vx_status status);
+const char *failure_name(enum vx_status status);
 
 // Answered requests, for /v1/status: those answered well, those refused, those whose client left.
-struct metrics_outcomes {
+struct outcomes {
   unsigned long long answered, refused, aborted;
 };
-struct metrics_outcomes metrics_outcomes(struct metrics *metrics);
+struct outcomes counters_outcomes(const struct counters *counters);
+// Requests to all endpoints with that outcome.
+unsigned long long counters_of_outcome(const struct counters *counters, enum problem_kind outcome);
+unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 
 #endif

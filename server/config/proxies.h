@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "kernels/kernels.h"
-#include "server/net/listener.h"
+#include "server/base/address.h"
 
 enum { PROXIES_MAX = 64 };
 

@@ -1,0 +1,81 @@
+// Counting; see counters.h.
+#include "server/base/counters.h"
+
+// From a stage on a GPU to a sampling that takes its whole time.
+const double histogram_bounds[HISTOGRAM_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                                    0.005,   0.01,    0.025,  0.05,    0.1,    0.25,  0.5,
+                                                    1,       2.5,     5,      10,      30};
+static const char *const abort_names[ABORT_STAGES] = {"upload", "queue", "run", "send"};
+const int unparsed_codes[UNPARSED_CODES] = {400, 413, 414, 431, 505, 0};  // 0: others
+
+// ---- counting ---------------------------------------------------------------------------------------------------------
+
+static void add(atomic_uint_fast64_t *counter, int64_t amount) {
+  atomic_fetch_add_explicit(counter, (uint64_t)amount, memory_order_relaxed);
+}
+
+unsigned long long counter_value(const atomic_uint_fast64_t *counter) {
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void observe(struct histogram *histogram, int64_t ns) {
+  int bucket = 0;
+  while (bucket < HISTOGRAM_BUCKETS && (double)ns > histogram_bounds[bucket] * 1e9) bucket++;
+  add(&histogram->bucket[bucket], 1);
+  add(&histogram->sum_ns, ns);
+}
+
+void counters_request(struct counters *counters, enum endpoint endpoint, enum problem_kind outcome, int64_t ns) {
+  add(&counters->requests[endpoint][outcome], 1);
+  observe(&counters->durations[endpoint], ns);
+}
+
+const char *abort_name(enum abort_stage stage) { return abort_names[stage]; }
+
+void counters_abort(struct counters *counters, enum abort_stage stage) { add(&counters->aborted[stage], 1); }
+
+void counters_unparsed(struct counters *counters, int status) {
+  int i = 0;
+  while (unparsed_codes[i] && unparsed_codes[i] != status) i++;
+  add(&counters->unparsed[i], 1);
+}
+
+void counters_bytes(struct counters *counters, int64_t received, int64_t sent) {
+  add(&counters->received_bytes, received);
+  add(&counters->sent_bytes, sent);
+}
+
+const char *failure_name(enum vx_status status) {
+  static const char *const names[VX_STATUS_COUNT] = {[VX_OK] = "none",
+                                                     [VX_REFUSED] = "refused",
+                                                     [VX_OUT_OF_MEMORY] = "out_of_memory",
+                                                     [VX_DEVICE_LOST] = "device_lost",
+                                                     [VX_STOPPED] = "stopped"};
+  return names[status];
+}
+
+void counters_rerun(struct counters *counters, enum vx_status status) { add(&counters->reruns[status], 1); }
+
+void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer) {
+  add(&counters->samples, counts->sampled);
+  for (int i = 0; i < POINT_FATES; i++) add(&counters->points[i], fate_count(&point_fates[i], counts));
+  for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], fate_count(&voxel_fates[i], counts));
+  for (int i = 0; i < TIMING_COUNT; i++) observe(&counters->stages[i], answer_timing_ns(answer, i));
+}
+
+void counters_sent(struct counters *counters, int64_t ns) { observe(&counters->stages[STAGE_SEND], ns); }
+
+unsigned long long counters_of_outcome(const struct counters *counters, enum problem_kind outcome) {
+  unsigned long long sum = 0;
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
+    sum += counter_value(&counters->requests[endpoint][outcome]);
+  return sum;
+}
+
+struct outcomes counters_outcomes(const struct counters *counters) {
+  struct outcomes outcomes = {.answered = counters_of_outcome(counters, PROBLEM_NONE)};
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
+    outcomes.refused += counters_of_outcome(counters, (enum problem_kind)kind);
+  for (int stage = 0; stage < ABORT_STAGES; stage++) outcomes.aborted += counter_value(&counters->aborted[stage]);
+  return outcomes;
+}

@@ -1,0 +1,24 @@
+// What a buffer takes of the memory budget: the options are held against it, and the pool of buffers goes by it.
+#ifndef VOXELD_BUFFER_SIZE_H
+#define VOXELD_BUFFER_SIZE_H
+
+#include <stddef.h>
+
+enum { BUFFER_SMALLEST = 16, BUFFER_TIERS = 22 };  // tiers of 2^16 .. 2^37 bytes
+
+static inline size_t buffer_tier_size(int tier) { return (size_t)1 << (tier + BUFFER_SMALLEST); }
+
+// The tier whose buffers have `size` bytes or more; BUFFER_TIERS if there is none.
+static inline int buffer_tier_of(size_t size) {
+  int tier = 0;
+  while (tier < BUFFER_TIERS && buffer_tier_size(tier) < size) tier++;
+  return tier;
+}
+
+// What a buffer of `size` bytes takes; 0 if there is none so large.
+static inline size_t buffer_capacity(size_t size) {
+  int tier = buffer_tier_of(size);
+  return tier == BUFFER_TIERS ? 0 : buffer_tier_size(tier);
+}
+
+#endif

@@ -1,0 +1,26 @@
+// The presets that are served. A reload replaces them while IO threads look into them.
+#ifndef VOXELD_SHELF_H
+#define VOXELD_SHELF_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/presets.h"
+
+struct shelf {
+  pthread_rwlock_t lock;  // over `presets`
+  struct presets *presets;
+};
+
+// Loads those of the binary and of a folder ("": none). False with a reason, and nothing is held then.
+VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+// Loads them again. False with a reason: then nothing has changed.
+VX_WARN_UNUSED bool shelf_reload(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+void shelf_close(struct shelf *shelf);
+
+// The presets, which stay as they are until shelf_leave.
+const struct presets *shelf_look(struct shelf *shelf);
+void shelf_leave(struct shelf *shelf);
+
+#endif

@@ -1,0 +1,56 @@
+// Draining; see drain.h.
+#include "server/daemon/drain.h"
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/daemon/signals.h"
+#include "server/net/connections.h"
+
+static const int64_t after_drain_ns = 5 * NS_PER_S;  // for what runs and cannot be stopped
+
+static bool wait_until_none(const atomic_llong *count, int64_t until_ns) {
+  while (atomic_load(count) > 0) {
+    if (clock_ns() > until_ns) return false;
+    signals_rest();
+  }
+  return true;
+}
+
+static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
+  while (jobs_running(jobs) > 0) {
+    if (clock_ns() > until_ns) return false;
+    signals_rest();
+  }
+  return true;
+}
+
+// Requests that were sent before their clients could know are still in the sockets: while any come, they get their 503.
+static void wait_until_quiet(const struct request_pool *requests) {
+  int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
+  for (long long begun = -1; begun != atomic_load(&requests->begun) && clock_ns() < end_ns;) {
+    begun = atomic_load(&requests->begun);
+    (void)wait_until_none(&requests->open, end_ns);
+    signals_rest_until(clock_ns() + quiet_ns);
+  }
+}
+
+bool drain(struct server *server) {
+  const struct options *options = &server->options;
+  const struct request_pool *requests = &server->http.service.requests;
+  struct jobs *jobs = &server->jobs;
+  atomic_store(&server->phase, PHASE_LEAVING);
+  signals_rest_until(clock_ns() + options->drain_delay_s * NS_PER_S);
+  atomic_store(&server->phase, PHASE_DRAINING);
+  gate_open(&server->http.service.gate);
+  if (!wait_until_none(&requests->active, clock_ns() + options->drain_timeout_s * NS_PER_S)) {
+    log_event(LOG_WARNING, "drain timeout", "effect", "uploads and waiting jobs are refused");
+    connections_fail_uploads(&server->watcher, PROBLEM_DRAINING, DRAIN_IS_OVER);
+    jobs_hurry(jobs);
+  }
+  wait_until_quiet(requests);  // a client that goes on trickling a refused body is not waited for
+  jobs_close(jobs);
+  if (!wait_for_jobs(jobs, clock_ns() + after_drain_ns)) return false;
+  // The answers of jobs that ended only now.
+  (void)wait_until_none(&requests->active, clock_ns() + NS_PER_S);
+  return true;
+}

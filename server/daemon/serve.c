@@ -1,0 +1,58 @@
+// Serving; see serve.h.
+#include "server/daemon/serve.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "server/base/log.h"
+#include "server/base/notify.h"
+#include "server/daemon/drain.h"
+#include "server/daemon/reload.h"
+#include "server/daemon/signals.h"
+
+enum { EXIT_DEVICE_LOST = 3 };
+
+static atomic_bool must_restart;  // a GPU is lost, and on_device_lost says exit
+
+// Any worker's thread.
+static void on_gpu_lost(void *cls) {
+  const struct server *server = cls;
+  bool restart = server->options.on_device_lost == LOST_EXIT;
+  log_event(LOG_ERROR, "a GPU is lost", "effect", restart ? "drain and exit" : "its jobs go to other devices");
+  if (restart && !atomic_exchange(&must_restart, true)) signals_device_lost();
+}
+
+static const char *reason_of(int number) {
+  return number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "a GPU is lost";
+}
+
+static void log_stopped(int status) {
+  struct log_line line;
+  log_begin(&line, LOG_NOTICE, "stopped");
+  log_integer(&line, "exit", status);
+  log_end(&line);
+}
+
+int serve(struct server *server, char *error, size_t error_size) {
+  if (!log_start(error, error_size) || !server_start(server, on_gpu_lost, server, error, error_size)) {
+    log_stop();  // what led to it comes first
+    return -1;
+  }
+  notify_supervisor("READY=1\nSTATUS=listening on %s", server->http.address);
+  int number;
+  while ((number = signals_wait()) == SIGHUP) reload(server);
+  signals_drain(number);
+  notify_supervisor("STOPPING=1\nSTATUS=draining");
+  log_event(LOG_INFO, "draining", "reason", reason_of(number));
+  if (!drain(server)) {
+    log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
+    log_stop();
+    _exit(EXIT_FAILURE);
+  }
+  signals_let_end();
+  server_stop(server);
+  int status = atomic_load(&must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
+  log_stopped(status);
+  log_stop();
+  return status;
+}

@@ -1,0 +1,161 @@
+// Starting and stopping the rooms; see server.h.
+#include "server/daemon/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "server/base/clock.h"
+#include "server/base/limits.h"
+#include "server/base/log.h"
+#include "server/pages/pages.h"
+
+bool server_prepare(struct server *server, char *error, size_t error_size) {
+  const struct options *options = &server->options;
+  if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has seen to it
+  return shelf_open(&server->shelf, options->presets_dir, error, error_size) &&
+         access_open(&server->access, options, error, error_size);
+}
+
+static void hand_to_http(struct server *server) {
+  server->http.service = (struct service){.options = &server->options,
+                                          .phase = &server->phase,
+                                          .started_ns = server->started_ns,
+                                          .counters = &server->counters,
+                                          .shelf = &server->shelf,
+                                          .access = &server->access,
+                                          .proxies = &server->proxies,
+                                          .clients = &server->clients,
+                                          .watcher = &server->watcher,
+                                          .jobs = &server->jobs,
+                                          .pages = pages,
+                                          .view = &server->view};
+  server->view = (struct view){.options = &server->options,
+                               .phase = &server->phase,
+                               .started_ns = &server->started_ns,
+                               .started_unix_s = &server->started_unix_s,
+                               .counters = &server->counters,
+                               .watcher = &server->watcher,
+                               .shelf = &server->shelf,
+                               .clients = &server->clients,
+                               .jobs = &server->jobs,
+                               .http = &server->http};
+}
+
+bool server_check(struct server *server, char *error, size_t error_size) {
+  hand_to_http(server);
+  if (!http_check(&server->http, error, error_size)) return false;
+  if (!devices_open(&server->jobs.devices, &server->options, error, error_size)) return false;
+  devices_close(&server->jobs.devices);
+  return true;
+}
+
+// ---- serving ----------------------------------------------------------------------------------------------------------
+
+// Every connection needs a descriptor: a limit that the system does not grant is an error now, not a refusal later.
+static bool raise_file_limit(const struct options *options, char *error, size_t error_size) {
+  enum { OWN_FILES = 64 };
+  struct rlimit files;
+  rlim_t wanted = (rlim_t)options->max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES +
+                  2 * (rlim_t)options->io_threads * LISTENERS_MAX;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
+  if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
+    snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
+             (unsigned long long)wanted, (unsigned long long)files.rlim_max);
+    return false;
+  }
+  files.rlim_cur = wanted;
+  if (setrlimit(RLIMIT_NOFILE, &files) == 0) return true;
+  snprintf(error, error_size, "setrlimit: %s", strerror(errno));
+  return false;
+}
+
+static bool start_clients(struct server *server, char *error, size_t error_size) {
+  const struct options *options = &server->options;
+  const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = options->max_connections,
+                                  [SHARE_LINGERING] = LINGER_SLOTS,
+                                  [SHARE_JOBS] = options->queue_depth,
+                                  [SHARE_SAMPLING_JOBS] = options->queue_depth,
+                                  [SHARE_BYTES] = options->memory_budget_bytes,
+                                  [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2};
+  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS, limits)) return true;
+  snprintf(error, error_size, "clients: out of memory");
+  return false;
+}
+
+static void on_tick(void *cls, int64_t now_ns) {
+  struct server *server = cls;
+  jobs_tick(&server->jobs, now_ns);
+  gate_tick(&server->http.service.gate);
+}
+
+static bool start_watcher(struct server *server, char *error, size_t error_size) {
+  const struct options *options = &server->options;
+  struct watcher_limits limits = {.idle_timeout_ns = options->idle_timeout_s * NS_PER_S,
+                                  .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
+                                  .send_timeout_ns = options->send_timeout_s * NS_PER_S,
+                                  .upload_min_rate = options->upload_min_rate};
+  return watcher_start(&server->watcher, &limits, &server->clients, on_tick, server, error, error_size);
+}
+
+// With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at once.
+static void warn_of_memory(const struct server *server) {
+  const struct options *options = &server->options;
+  int64_t limit = limits_memory_bytes("");
+  // As docs/operation.md adds it up; of requests there are no more than connections.
+  int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
+  int64_t most = options->memory_budget_bytes + options->max_connections * of_a_connection +
+                 server->jobs.workers.count * (int64_t)VX_SCRATCH_KEPT;
+  if (limit >= most) return;
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");
+  log_integer(&line, "memory_limit_bytes", limit);
+  log_integer(&line, "may_need_bytes", most);
+  log_integer(&line, "memory_budget_bytes", options->memory_budget_bytes);
+  log_end(&line);
+}
+
+static void log_listening(const struct server *server) {
+  const struct devices *devices = &server->jobs.devices;
+  const struct device *device = devices_main(devices);
+  struct log_line line;
+  log_begin(&line, LOG_NOTICE, "listening");
+  log_string(&line, "address", server->http.address);
+  log_string(&line, "version", VOXELD_VERSION);
+  log_string(&line, "backend", device->backend->name);
+  log_string(&line, "device", device->description.name);
+  log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
+  log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_VOXELIZE));
+  log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
+  log_end(&line);
+}
+
+bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
+                  size_t error_size) {
+  const struct options *options = &server->options;
+  hand_to_http(server);
+  http_init(&server->http);
+  if (!raise_file_limit(options, error, error_size) || !start_clients(server, error, error_size) ||
+      !jobs_start(&server->jobs, options, &server->clients, &server->counters, gpu_lost, gpu_lost_cls, error,
+                  error_size) ||
+      !start_watcher(server, error, error_size) || !http_start(&server->http, error, error_size))
+    return false;
+  warn_of_memory(server);
+  atomic_store(&server->phase, PHASE_READY);
+  log_listening(server);
+  return true;
+}
+
+void server_stop(struct server *server) {
+  jobs_join(&server->jobs);
+  // What its tick took from the queue is resumed by now: the library ends only without jobs.
+  watcher_halt(&server->watcher);
+  http_stop(&server->http);
+  watcher_destroy(&server->watcher);
+  http_destroy(&server->http);
+  jobs_destroy(&server->jobs);
+  clients_destroy(&server->clients);
+  access_close(&server->access);
+  shelf_close(&server->shelf);
+}

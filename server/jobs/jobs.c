@@ -1,0 +1,77 @@
+// The room of jobs; see jobs.h.
+#include "server/jobs/jobs.h"
+
+#include "server/base/clock.h"
+#include "server/base/phase.h"
+
+// Others take over at once.
+static void on_gpu_lost(void *cls) {
+  struct jobs *jobs = cls;
+  jobs->gpu_lost(jobs->gpu_lost_cls);
+  workers_wake(&jobs->workers);
+}
+
+bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients, struct counters *counters,
+                void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error, size_t error_size) {
+  if (!devices_open(&jobs->devices, options, error, error_size)) return false;
+  jobs->gpu_lost = gpu_lost;
+  jobs->gpu_lost_cls = gpu_lost_cls;
+  jobs->means = (struct job_means){.devices = &jobs->devices,
+                                   .buffers = &jobs->buffers,
+                                   .clients = clients,
+                                   .counters = counters,
+                                   .max_response_bytes = (size_t)options->max_response_bytes,
+                                   .gpu_lost = on_gpu_lost,
+                                   .gpu_lost_cls = jobs};
+  buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
+  // Samples take longer than waking up.
+  int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
+  queue_init(&jobs->queues[VX_LANE_VOXELIZE], VX_LANE_VOXELIZE, awake_ns);
+  queue_init(&jobs->queues[VX_LANE_SAMPLE], VX_LANE_SAMPLE, 0);
+  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, error, error_size);
+}
+
+bool jobs_submit(struct jobs *jobs, struct job *job) { return queue_push(&jobs->queues[job_lane_use(job)], job); }
+
+// A list that was taken out of a queue, and so is ours.
+static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
+  while (list) {
+    struct job *next = list->next;
+    (void)problem_set(&list->problem, kind, NULL, "%s", detail);
+    list->done(list);
+    list = next;
+  }
+}
+
+void jobs_tick(struct jobs *jobs, int64_t now_ns) {
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    struct queue *queue = &jobs->queues[use];
+    refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the job waited to its deadline and had not begun");
+    queue_tick(queue, workers_at_work(&jobs->workers, (enum vx_lane_use)use), now_ns);
+  }
+}
+
+void jobs_hurry(struct jobs *jobs) {
+  for (int use = 0; use < VX_LANE_USES; use++)
+    refuse(queue_take_all(&jobs->queues[use]), PROBLEM_DRAINING, DRAIN_IS_OVER);
+  atomic_store(&jobs->means.hurry, true);
+}
+
+void jobs_close(struct jobs *jobs) {
+  for (int use = 0; use < VX_LANE_USES; use++) queue_close(&jobs->queues[use]);
+}
+
+int64_t jobs_running(const struct jobs *jobs) {
+  int64_t running = 0;
+  for (int use = 0; use < VX_LANE_USES; use++) running += atomic_load(&jobs->workers.running[use]);
+  return running;
+}
+
+void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
+
+void jobs_destroy(struct jobs *jobs) {
+  workers_destroy(&jobs->workers);
+  for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
+  buffers_destroy(&jobs->buffers);
+  devices_close(&jobs->devices);
+}

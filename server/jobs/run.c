@@ -1,0 +1,187 @@
+// One job on its lanes; see run.h.
+#include "server/jobs/run.h"
+
+#include <stdio.h>
+
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/base/phase.h"
+
+// ---- what the backend asks --------------------------------------------------------------------------------------------
+
+// Called once the tensors' sizes are known: one buffer holds the file's header and the tensors behind it.
+static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  struct job *job = cls;
+  job->layout = *layout;
+  job->header_reserve = answer_header_reserve(&job->answer, layout);
+  job->output_refused = true;
+  size_t most = job->means->max_response_bytes;
+  if (layout->bytes > most || job->header_reserve > most - layout->bytes) {
+    snprintf(error->text, sizeof error->text, "the answer would have %zu bytes; allowed: up to %zu", layout->bytes,
+             most);
+    return VX_REFUSED;
+  }
+  job->output_length = job->header_reserve + layout->bytes;
+  if (!job_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
+  job->output_refused = false;
+  *block = job->output->data + job->header_reserve;
+  return VX_OK;
+}
+
+static bool allow_scratch(void *cls, size_t bytes) {
+  struct job *job = cls;
+  if (!job_take_scratch(job, bytes, &job->problem)) return false;
+  job->problem.kind = PROBLEM_NONE;  // it was asked for more before
+  return true;
+}
+
+// Called now and then while samples are chosen.
+static bool is_stopped(void *cls) {
+  const struct job *job = cls;
+  return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);
+}
+
+static void prepare(struct job *job, int64_t now_ns) {
+  static _Alignas(VX_TENSOR_ALIGNMENT) const char no_points[VX_TENSOR_ALIGNMENT];
+  job->work = (struct vx_job){
+      .params = job->asked.job,
+      .points = job->input ? job->input->data : no_points,
+      .num_clouds = job->asked.num_clouds,
+      .point_counts = job->asked.point_counts,
+      .sample_counts = job->asked.sample_counts,
+      .output = provide_output,
+      .output_cls = job,
+      .scratch = allow_scratch,
+      .scratch_cls = job,
+      .stopped = is_stopped,
+      .stopped_cls = job,
+      .voxel_counts = job->voxel_counts,
+  };
+  if (job->metadata_only) job->work.params.tensors = 0;
+  job->answer = (struct answer){
+      .request_id = job->id,
+      .request = &job->asked,
+      .job = &job->work,
+      .receive_ns = job->queued_ns - job->started_ns,
+      .queue_ns = now_ns - job->queued_ns,
+      .trace_id = job->trace_id,
+  };
+  job->begun = true;
+  job->output_refused = false;
+}
+
+// ---- the lanes --------------------------------------------------------------------------------------------------------
+
+static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct vx_error *error) {
+  job->device = device;
+  job->answer.backend = device->backend->name;
+  job->answer.device = device->description.name;
+  atomic_fetch_add(&device->running, 1);
+  enum vx_status status = device->backend->run(lane, &job->work, error);
+  atomic_fetch_sub(&device->running, 1);
+  return status;
+}
+
+// A GPU did not do its job. If it never will again, that is told once, and the others take over.
+static void report(struct job *job, struct device *gpu, enum vx_status status, const char *reason) {
+  struct job_means *means = job->means;
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, "a GPU failed a job");
+  log_string(&line, "id", job->id);
+  log_string(&line, "device", gpu->description.name);
+  log_integer(&line, "index", gpu->index);
+  log_string(&line, "failure", failure_name(status));
+  log_string(&line, "error", reason);
+  log_end(&line);
+  counters_rerun(means->counters, status);
+  if (status == VX_DEVICE_LOST && device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_lost_cls);
+}
+
+// What the GPU fails to do, the CPU does, and writes the same bytes.
+static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct vx_error *error) {
+  struct device *gpu = lanes->gpu;
+  enum vx_status gpu_status = VX_OK;
+  struct vx_error gpu_error = {""};
+  if (gpu && !device_is_lost(gpu)) {
+    gpu_status = run_on(job, gpu, lanes->on_gpu, error);
+    if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) return gpu_status;
+    job_give_output(job);
+    gpu_error = *error;
+    if (gpu_status != VX_REFUSED) report(job, gpu, gpu_status, gpu_error.text);
+  }
+  enum vx_status status = run_on(job, &job->means->devices->cpu, lanes->on_cpu, error);
+  // What both refuse is the request's fault.
+  if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(job, gpu, gpu_status, gpu_error.text);
+  return status;
+}
+
+// ---- the result -------------------------------------------------------------------------------------------------------
+
+// What a backend refuses of a sampling is how much of it was asked for.
+static const char *parameter_at_fault(const struct job *job, enum vx_status status) {
+  bool sampled = job_lane_use(job) == VX_LANE_SAMPLE;
+  return status == VX_REFUSED && !job->output_refused && sampled ? job_request_samples_name(&job->asked) : NULL;
+}
+
+static bool ended_early(struct job *job, const struct vx_error *error) {
+  if (atomic_load(&job->means->hurry)) return problem_set(&job->problem, PROBLEM_DRAINING, NULL, DRAIN_IS_OVER);
+  return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", error->text,
+                     (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
+}
+
+static bool failed(struct job *job, enum vx_status status, const struct vx_error *error) {
+  static const enum problem_kind kinds[] = {
+      [VX_REFUSED] = PROBLEM_IMPOSSIBLE, [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL, [VX_DEVICE_LOST] = PROBLEM_DEFECT};
+  if (status == VX_STOPPED) return ended_early(job, error);
+  if (job->problem.kind) return false;  // there was no room for the answer
+  return problem_set(&job->problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
+}
+
+static bool write_metadata(struct job *job) {
+  struct text text = text_over(NULL, 0);
+  answer_metadata(&job->answer, &text);
+  size_t size = text.length + 2;  // a newline and the builder's NUL
+  if (!job_take_output(job, size, &job->problem)) return false;
+  text = text_over(job->output->data, size);
+  answer_metadata(&job->answer, &text);
+  text_put(&text, "\n");
+  job->output_length = text.length;
+  return true;
+}
+
+static bool write_answer(struct job *job) {
+  job->answer.total_ns = clock_ns() - job->started_ns;
+  if (job->metadata_only) return write_metadata(job);
+  answer_frame_write(&job->answer, &job->layout, job->output->data, job->header_reserve);
+  return true;
+}
+
+static void count(struct job *job) {
+  struct vx_counts counts = job->work.counts;
+  if (job->metadata_only) counts.sampled = 0;  // they were not chosen
+  atomic_fetch_add(&job->device->answered, 1);
+  counters_job(job->means->counters, &counts, &job->answer);
+}
+
+static bool run(struct job *job, const struct lanes *lanes) {
+  struct vx_error error = {""};
+  int64_t now_ns = clock_ns();
+  if (job_is_stale(job, now_ns))
+    return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the job waited %lld ms and had not begun",
+                       (long long)((now_ns - job->queued_ns) / NS_PER_MS));
+  prepare(job, now_ns);
+  enum vx_status status = run_lanes(job, lanes, &error);
+  job_give_scratch(job);
+  if (status != VX_OK) return failed(job, status, &error);
+  if (!write_answer(job)) return false;
+  count(job);
+  return true;
+}
+
+void job_run(struct job *job, const struct lanes *lanes) {
+  job_leave_place(job);
+  job->answered = run(job, lanes);
+  // Memory goes back as early as it can: the answer may take long to send.
+  job_give_input(job);
+  if (!job->answered) job_give_output(job);
+}

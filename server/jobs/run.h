@@ -1,0 +1,18 @@
+// Runs one job on a worker's lanes: on its GPU, and on the CPU if there is none or it fails.
+//
+// The worker's thread, which owns the job meanwhile.
+#ifndef VOXELD_RUN_H
+#define VOXELD_RUN_H
+
+#include "kernels/kernels.h"
+#include "server/jobs/job.h"
+
+struct lanes {
+  struct device *gpu;  // NULL: the CPU only
+  struct vx_lane *on_gpu, *on_cpu;
+};
+
+// Leaves the answer or the problem in the job. Gives back the job's place, its input and its scratch.
+void job_run(struct job *job, const struct lanes *lanes);
+
+#endif

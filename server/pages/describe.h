@@ -1,0 +1,9 @@
+// Every table of the service as JSON: voxeld --describe. Any thread.
+#ifndef VOXELD_DESCRIBE_H
+#define VOXELD_DESCRIBE_H
+
+#include "api/base/text.h"
+
+void describe_write(struct text *out);
+
+#endif

@@ -1,0 +1,15 @@
+// What lanes are called, by what they are for. Constant.
+#ifndef VOXELD_LANES_H
+#define VOXELD_LANES_H
+
+#include "kernels/kernels.h"
+
+static const struct lane_names {
+  const char *label;            // in metrics
+  const char *workers, *queue;  // in /v1/status
+} lane_names[VX_LANE_USES] = {
+    [VX_LANE_VOXELIZE] = {"voxelize", "workers", "queue"},
+    [VX_LANE_SAMPLE] = {"sample", "sampling_workers", "sampling_queue"},
+};
+
+#endif

@@ -1,0 +1,272 @@
+// The Prometheus text format (prometheus.io/docs/instrumenting/exposition_formats), from one table; see metrics.h.
+#include "server/pages/metrics.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/base/log.h"
+#include "server/base/phase.h"
+#include "server/base/process.h"
+#include "server/pages/lanes.h"
+
+// ---- families of several samples ----------------------------------------------------------------------------------------
+
+static void write_labelled(struct text *out, const char *name, const char *label, const char *value,
+                           unsigned long long number) {
+  text_printf(out, "%s{%s=\"%s\"} %llu\n", name, label, value, number);
+}
+
+static void write_histogram(struct text *out, const char *name, const char *label, const char *value,
+                            const struct histogram *histogram) {
+  unsigned long long sum = 0;
+  for (int bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+    sum += counter_value(&histogram->bucket[bucket]);
+    text_printf(out, "%s_bucket{%s=\"%s\",le=\"%g\"} %llu\n", name, label, value, histogram_bounds[bucket], sum);
+  }
+  sum += counter_value(&histogram->bucket[HISTOGRAM_BUCKETS]);
+  text_printf(out, "%s_bucket{%s=\"%s\",le=\"+Inf\"} %llu\n", name, label, value, sum);
+  text_printf(out, "%s_sum{%s=\"%s\"} %.9g\n", name, label, value, (double)counter_value(&histogram->sum_ns) / 1e9);
+  text_printf(out, "%s_count{%s=\"%s\"} %llu\n", name, label, value, sum);
+}
+
+// One endpoint's answers of one status may have several reasons: they are one sample.
+static void write_requests(const struct view *view, const char *name, struct text *out) {
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
+    const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
+    for (int kind = 0; kind < PROBLEM_COUNT; kind++) {
+      int status = problem_info((enum problem_kind)kind)->status;
+      unsigned long long sum = 0;
+      bool first = true;
+      for (int other = 0; other < PROBLEM_COUNT; other++) {
+        if (problem_info((enum problem_kind)other)->status != status) continue;
+        if (other < kind) first = false;
+        sum += counter_value(&outcomes[other]);
+      }
+      if (first && sum)
+        text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, route_of((enum endpoint)endpoint)->path,
+                    status, sum);
+    }
+  }
+}
+
+static void write_durations(const struct view *view, const char *name, struct text *out) {
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
+    write_histogram(out, name, "endpoint", route_of((enum endpoint)endpoint)->path,
+                    &view->counters->durations[endpoint]);
+}
+
+static void write_refusals(const struct view *view, const char *name, struct text *out) {
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
+    write_labelled(out, name, "reason", problem_info((enum problem_kind)kind)->name,
+                   counters_of_outcome(view->counters, (enum problem_kind)kind));
+}
+
+static void write_unparsed(const struct view *view, const char *name, struct text *out) {
+  for (int i = 0; i < UNPARSED_CODES; i++) {
+    char code[16] = "other";
+    if (unparsed_codes[i]) snprintf(code, sizeof code, "%d", unparsed_codes[i]);
+    write_labelled(out, name, "code", code, counter_value(&view->counters->unparsed[i]));
+  }
+}
+
+static void write_aborted(const struct view *view, const char *name, struct text *out) {
+  for (int i = 0; i < ABORT_STAGES; i++)
+    write_labelled(out, name, "stage", abort_name((enum abort_stage)i), counter_value(&view->counters->aborted[i]));
+}
+
+static void write_ended(const struct view *view, const char *name, struct text *out) {
+  for (int i = 0; i < PEER_ENDS; i++)
+    write_labelled(out, name, "reason", peer_end_name((enum peer_end)i),
+                   (unsigned long long)atomic_load(&view->watcher->ended[i]));
+}
+
+static void write_points(const struct view *view, const char *name, struct text *out) {
+  for (int i = 0; i < POINT_FATES; i++)
+    write_labelled(out, name, "fate", point_fates[i].name, counter_value(&view->counters->points[i]));
+}
+
+static void write_voxels(const struct view *view, const char *name, struct text *out) {
+  for (int i = 0; i < VOXEL_FATES; i++)
+    write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
+}
+
+static void write_stages(const struct view *view, const char *name, struct text *out) {
+  for (int i = 0; i < STAGE_COUNT; i++)
+    write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i), &view->counters->stages[i]);
+}
+
+static void write_build(const struct view *view, const char *name, struct text *out) {
+  const struct device *device = devices_main(&view->jobs->devices);
+  text_printf(out, "%s{version=\"%s\",backend=\"%s\",device=", name, VOXELD_VERSION, device->backend->name);
+  text_json_string(out, device->description.name, strlen(device->description.name));
+  text_put(out, "} 1\n");
+}
+
+static void write_gpus(const struct view *view, const char *name, struct text *out) {
+  int working = atomic_load(&view->jobs->devices.working);
+  write_labelled(out, name, "state", "working", (unsigned long long)working);
+  write_labelled(out, name, "state", "lost", (unsigned long long)(view->jobs->devices.count - working));
+}
+
+// A family with a sample for each GPU.
+static void write_each_gpu(const struct view *view, const char *name, struct text *out,
+                           long long (*value)(const struct device *gpu)) {
+  for (int i = 0; i < view->jobs->devices.count; i++) {
+    const struct device *gpu = &view->jobs->devices.gpu[i];
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, gpu->index, value(gpu));
+  }
+}
+
+static long long memory_of(const struct device *gpu) { return gpu->description.memory_bytes; }
+static long long running_of(const struct device *gpu) { return atomic_load(&gpu->running); }
+static long long answered_of(const struct device *gpu) { return atomic_load(&gpu->answered); }
+
+static void write_gpu_memory(const struct view *view, const char *name, struct text *out) {
+  write_each_gpu(view, name, out, memory_of);
+}
+static void write_gpu_running(const struct view *view, const char *name, struct text *out) {
+  write_each_gpu(view, name, out, running_of);
+}
+static void write_gpu_jobs(const struct view *view, const char *name, struct text *out) {
+  write_each_gpu(view, name, out, answered_of);
+}
+
+static void write_jobs(const struct view *view, const char *name, struct text *out) {
+  const struct devices *devices = &view->jobs->devices;
+  unsigned long long on_gpus = 0;
+  for (int i = 0; i < devices->count; i++) on_gpus += (unsigned long long)atomic_load(&devices->gpu[i].answered);
+  write_labelled(out, name, "backend", "cpu", (unsigned long long)atomic_load(&devices->cpu.answered));
+  write_labelled(out, name, "backend", "cuda", on_gpus);
+}
+
+static void write_reruns(const struct view *view, const char *name, struct text *out) {
+  for (int status = VX_OK + 1; status <= VX_DEVICE_LOST; status++)
+    write_labelled(out, name, "failure", failure_name((enum vx_status)status),
+                   counter_value(&view->counters->reruns[status]));
+}
+
+static void write_depth(const struct view *view, const char *name, struct text *out) {
+  for (int use = 0; use < VX_LANE_USES; use++)
+    write_labelled(out, name, "lanes", lane_names[use].label,
+                   (unsigned long long)queue_depth(&view->jobs->queues[use]));
+}
+
+static void write_running(const struct view *view, const char *name, struct text *out) {
+  for (int use = 0; use < VX_LANE_USES; use++)
+    write_labelled(out, name, "lanes", lane_names[use].label,
+                   (unsigned long long)atomic_load(&view->jobs->workers.running[use]));
+}
+
+static void write_workers(const struct view *view, const char *name, struct text *out) {
+  for (int use = 0; use < VX_LANE_USES; use++)
+    write_labelled(out, name, "lanes", lane_names[use].label,
+                   (unsigned long long)workers_at_work(&view->jobs->workers, (enum vx_lane_use)use));
+}
+
+static void write_buffers(const struct view *view, const char *name, struct text *out) {
+  struct buffers_use use = buffers_use(&view->jobs->buffers);
+  write_labelled(out, name, "state", "in_use", use.in_use);
+  write_labelled(out, name, "state", "free", use.allocated - use.in_use);
+}
+
+// ---- families of one sample ---------------------------------------------------------------------------------------------
+
+static double ready(const struct view *view) { return atomic_load(view->phase) == PHASE_READY; }
+static double received(const struct view *view) { return (double)counter_value(&view->counters->received_bytes); }
+static double sent(const struct view *view) { return (double)counter_value(&view->counters->sent_bytes); }
+static double samples(const struct view *view) { return (double)counter_value(&view->counters->samples); }
+static double clients_present(const struct view *view) { return (double)clients_use(view->clients).present; }
+static double gate_depth(const struct view *view) { return (double)gate_waiting(&view->http->service.gate); }
+static void write_places(const struct view *view, const char *name, struct text *out) {
+  struct clients_use use = clients_use(view->clients);
+  for (int lanes = 0; lanes < VX_LANE_USES; lanes++)
+    write_labelled(out, name, "lanes", lane_names[lanes].label, (unsigned long long)use.held[SHARE_JOBS + lanes]);
+}
+static double queue_limit(const struct view *view) { return (double)view->options->queue_depth; }
+static double active(const struct view *view) { return (double)atomic_load(&view->http->service.requests.active); }
+static double connections(const struct view *view) { return (double)atomic_load(&view->watcher->connections); }
+static double connection_limit(const struct view *view) { return (double)view->options->max_connections; }
+static double budget(const struct view *view) { return (double)view->options->memory_budget_bytes; }
+static double dropped(const struct view *view) { return (void)view, (double)log_lines_dropped(); }
+static double cpu(const struct view *view) { return (void)view, process_cpu_seconds(); }
+static double resident(const struct view *view) { return (void)view, process_resident_bytes(); }
+static double virtual(const struct view *view) { return (void)view, process_virtual_bytes(); }
+static double open_files(const struct view *view) { return (void)view, process_open_files(); }
+static double max_files(const struct view *view) { return (void)view, process_max_files(); }
+static double start_time(const struct view *view) { return (double)*view->started_unix_s; }
+
+// ---- the table ----------------------------------------------------------------------------------------------------------
+
+// One of `write`, for samples with labels, and `value`.
+static const struct family {
+  const char *name, *type, *help;
+  void (*write)(const struct view *view, const char *name, struct text *out);
+  double (*value)(const struct view *view);
+} families[] = {
+    {"voxeld_build_info", "gauge", "Version, backend and device; always 1.", write_build, NULL},
+    {"voxeld_ready", "gauge", "1 while ready, 0 while starting or draining.", NULL, ready},
+    {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", write_requests, NULL},
+    {"voxeld_request_duration_seconds", "histogram",
+     "From a request's headers to the end of its answer, of the same requests, by endpoint.", write_durations, NULL},
+    {"voxeld_refusals_total", "counter", "Requests answered with a problem, by its reason.", write_refusals, NULL},
+    {"voxeld_requests_unparsed_total", "counter",
+     "Requests that the HTTP library could not parse and answered by itself, by status code.", write_unparsed, NULL},
+    {"voxeld_requests_aborted_total", "counter",
+     "Requests whose client left before the answer was sent, by how far they had come.", write_aborted, NULL},
+    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", NULL, received},
+    {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
+    {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus, NULL},
+    {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has; 0 if it is the host's.", write_gpu_memory, NULL},
+    {"voxeld_gpu_jobs_running", "gauge", "Jobs on each GPU now.", write_gpu_running, NULL},
+    {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
+    {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
+    {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns,
+     NULL},
+    {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
+    {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
+    {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
+    {"voxeld_stage_duration_seconds", "histogram",
+     "Where the time of answered jobs went; send is beyond the total, and of those that were sent.", write_stages,
+     NULL},
+    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by the lanes they are for.", write_depth, NULL},
+    {"voxeld_queue_places", "gauge", "Places taken: requests that come in or wait for a worker.", write_places, NULL},
+    {"voxeld_queue_limit", "gauge", "Places that there are, for each kind of lanes.", NULL, queue_limit},
+    {"voxeld_gate_waiting", "gauge", "Requests that wait for others of their own client.", NULL, gate_depth},
+    {"voxeld_clients", "gauge", "Clients that have a connection or a request.", NULL, clients_present},
+    {"voxeld_workers", "gauge", "Workers that take jobs, by what their lanes are for.", write_workers, NULL},
+    {"voxeld_jobs_running", "gauge", "Jobs on a lane now, by what the lane is for.", write_running, NULL},
+    {"voxeld_requests_active", "gauge", "Requests with a body under way, a job, or its answer.", NULL, active},
+    {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
+    {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
+    {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
+    {"voxeld_buffer_bytes", "gauge", "Memory of bodies, answers and large jobs, in use and kept for reuse.",
+     write_buffers, NULL},
+    {"voxeld_buffer_budget_bytes", "gauge", "What that memory may become.", NULL, budget},
+    {"voxeld_log_lines_dropped_total", "counter", "Lines of the log that its reader was too slow for.", NULL, dropped},
+    {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},
+    {"process_resident_memory_bytes", "gauge", "Memory that is resident.", NULL, resident},
+    {"process_virtual_memory_bytes", "gauge", "Memory that is mapped.", NULL, virtual},
+    {"process_open_fds", "gauge", "Open file descriptors.", NULL, open_files},
+    {"process_max_fds", "gauge", "File descriptors that may be open.", NULL, max_files},
+    {"process_start_time_seconds", "gauge", "When the process began, since 1970.", NULL, start_time},
+};
+enum { FAMILY_COUNT = sizeof families / sizeof *families };
+
+void metrics_write(const struct view *view, struct text *out) {
+  for (size_t i = 0; i < FAMILY_COUNT; i++) {
+    const struct family *family = &families[i];
+    text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help, family->name, family->type);
+    if (family->write)
+      family->write(view, family->name, out);
+    else
+      text_printf(out, "%s %.15g\n", family->name, family->value(view));
+  }
+}
+
+void metrics_describe(struct text *out) {
+  text_put(out, "[");
+  for (size_t i = 0; i < FAMILY_COUNT; i++)
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"type\":\"%s\",\"doc\":\"%s\"}", i ? "," : "", families[i].name,
+                families[i].type, families[i].help);
+  text_put(out, "\n  ]");
+}

@@ -1,0 +1,30 @@
+// What pages show: the rooms below, to be looked at.
+//
+// Filled by the daemon before the first request. Any thread; the rooms lock themselves.
+#ifndef VOXELD_VIEW_H
+#define VOXELD_VIEW_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "server/base/counters.h"
+#include "server/clients/clients.h"
+#include "server/config/options.h"
+#include "server/config/shelf.h"
+#include "server/http/http.h"
+#include "server/jobs/jobs.h"
+#include "server/net/watcher.h"
+
+struct view {
+  const struct options *options;
+  const atomic_int *phase;  // enum phase
+  const int64_t *started_ns, *started_unix_s;
+  const struct counters *counters;
+  const struct watcher *watcher;
+  struct shelf *shelf;
+  struct clients *clients;
+  struct jobs *jobs;
+  struct http *http;
+};
+
+#endif

@@ -1,0 +1,224 @@
+// Jobs through queue, worker and lane without a socket: answered, refused, stopped; what they hold is given back before `done`.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/jobs/jobs.h"
+
+enum { POINTS = 1000, COLUMNS = 4, POINT_BYTES = POINTS * COLUMNS * 4 };
+
+static struct options options = {.backend = BACKEND_CPU,
+                                 .devices = "all",
+                                 .workers = 2,
+                                 .sampling_workers = 1,
+                                 .queue_depth = 64,
+                                 .max_response_bytes = 1 << 20,
+                                 .memory_budget_bytes = 16 << 20};
+static struct jobs jobs;
+static struct clients clients;
+static struct client *client;
+static struct counters counters;
+static atomic_bool gone;
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+// ---- who waits for `done` ---------------------------------------------------------------------------------------------
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int finished;
+static pthread_t finisher;
+
+static void on_done(struct job *job) {
+  assert_null(job->input);
+  assert_false(job->has_place);
+  assert_int_equal(job->scratch_bytes, 0);
+  pthread_mutex_lock(&lock);
+  finished++;
+  finisher = pthread_self();
+  pthread_cond_signal(&changed);
+  pthread_mutex_unlock(&lock);
+}
+
+static void await(int count) {
+  pthread_mutex_lock(&lock);
+  while (finished < count) pthread_cond_wait(&changed, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+// ---- the room ---------------------------------------------------------------------------------------------------------
+
+static int open_room(void **state) {
+  (void)state;
+  char error[256];
+  const int64_t limits[SHARES] = {
+      [SHARE_JOBS] = 64, [SHARE_SAMPLING_JOBS] = 64, [SHARE_BYTES] = 16 << 20, [SHARE_SAMPLING_BYTES] = 8 << 20};
+  memset(&jobs, 0, sizeof jobs);
+  atomic_store(&gone, false);
+  finished = 0;
+  if (!clients_init(&clients, 4, limits)) return -1;
+  client = clients_join(&clients, "", "192.0.2.1");
+  return jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error) ? 0 : -1;
+}
+
+static int close_room(void **state) {
+  (void)state;
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  int64_t left = (int64_t)buffers_use(&jobs.buffers).in_use;
+  for (int share = 0; share < SHARES; share++) left += clients_use(&clients).held[share];
+  clients_leave(&clients, client);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+  return left == 0 ? 0 : -1;
+}
+
+// One that voxelizes POINTS points, or samples as many of them.
+static void make(struct job *job, enum job_kind kind, const char *samples) {
+  struct problem problem;
+  job_init(job, &jobs.means);
+  job->client = client;
+  job->id = "test";
+  job->gone = &gone;
+  job->done = on_done;
+  job->started_ns = job->queued_ns = clock_ns();
+  job->deadline_ns = INT64_MAX;
+  job_request_init(&job->asked, kind);
+  if (kind == JOB_VOXELIZE) {
+    static const char range[] = "0,0,0,10,10,10", size[] = "1,1,1";
+    assert_true(job_request_set(&job->asked, "point_cloud_range", 17, range, strlen(range), &problem));
+    assert_true(job_request_set(&job->asked, "voxel_size", 10, size, strlen(size), &problem));
+  } else {
+    assert_true(job_request_set(&job->asked, "num_samples", 11, samples, strlen(samples), &problem));
+  }
+  assert_true(job_request_finish(&job->asked, &problem));
+  assert_true(job_request_split(&job->asked, POINTS, &problem));
+  assert_true(job_take_place(job, &problem));
+  assert_true(job_take_input(job, POINT_BYTES, &problem));
+  for (int i = 0; i < POINTS * COLUMNS; i++) ((float *)(void *)job->input->data)[i] = (float)(i * 7 % 101) / 10.0f;
+}
+
+static void run(struct job *job) {
+  int before = finished;
+  assert_true(jobs_submit(&jobs, job));
+  await(before + 1);
+}
+
+// ---- tests ------------------------------------------------------------------------------------------------------------
+
+static struct job job, other;
+
+static void answer_is_whole_and_the_workers_last_act_is_done(void **state) {
+  (void)state;
+  make(&job, JOB_VOXELIZE, NULL);
+  run(&job);
+  assert_true(job.answered);
+  assert_int_equal(job.work.counts.received, POINTS);
+  assert_int_equal(job.output_length, job.header_reserve + job.layout.bytes);
+  assert_memory_equal(job.output->data + 8, "{\"__metadata__\"", 15);
+  assert_false(pthread_equal(finisher, pthread_self()));
+  job_give_output(&job);
+}
+
+static void the_same_points_give_the_same_tensors(void **state) {
+  (void)state;
+  make(&job, JOB_VOXELIZE, NULL);
+  make(&other, JOB_VOXELIZE, NULL);
+  run(&job);
+  run(&other);
+  assert_int_equal(job.layout.bytes, other.layout.bytes);
+  assert_memory_equal(job.output->data + job.header_reserve, other.output->data + other.header_reserve,
+                      job.layout.bytes);
+  job_give_output(&job);
+  job_give_output(&other);
+}
+
+static void metadata_alone(void **state) {
+  (void)state;
+  make(&job, JOB_FPS, "10");
+  job.metadata_only = true;
+  run(&job);
+  assert_true(job.answered);
+  assert_int_equal(job.output->data[0], '{');
+  assert_int_equal(job.output->data[job.output_length - 1], '\n');
+  job_give_output(&job);
+}
+
+static void past_its_deadline_it_is_not_begun(void **state) {
+  (void)state;
+  make(&job, JOB_VOXELIZE, NULL);
+  job.deadline_ns = clock_ns() - 1;
+  run(&job);
+  assert_false(job.answered || job.begun);
+  assert_int_equal(job.problem.kind, PROBLEM_DEADLINE);
+  assert_null(job.output);
+}
+
+static void nobody_is_there_to_read_it(void **state) {
+  (void)state;
+  make(&job, JOB_VOXELIZE, NULL);
+  atomic_store(&gone, true);
+  run(&job);
+  assert_false(job.answered || job.begun);
+}
+
+static void what_waits_is_refused_in_a_hurry(void **state) {
+  (void)state;
+  make(&job, JOB_FPS, "1000");
+  jobs_hurry(&jobs);
+  run(&job);
+  assert_false(job.answered);
+  assert_int_equal(job.problem.kind, PROBLEM_DRAINING);
+}
+
+static void too_large_an_answer(void **state) {
+  (void)state;
+  make(&job, JOB_VOXELIZE, NULL);
+  jobs.means.max_response_bytes = 100;
+  run(&job);
+  assert_false(job.answered);
+  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_null(job.output);
+}
+
+static void closed_room_takes_nothing(void **state) {
+  (void)state;
+  make(&job, JOB_VOXELIZE, NULL);
+  jobs_close(&jobs);
+  assert_false(jobs_submit(&jobs, &job));
+  job_leave_place(&job);
+  job_give_input(&job);
+}
+
+static void many_at_once(void **state) {
+  (void)state;
+  static struct job all[16];
+  for (int i = 0; i < 16; i++) make(&all[i], i % 2 ? JOB_FPS : JOB_VOXELIZE, "100");
+  for (int i = 0; i < 16; i++) assert_true(jobs_submit(&jobs, &all[i]));
+  await(16);
+  for (int i = 0; i < 16; i++) {
+    assert_true(all[i].answered);
+    job_give_output(&all[i]);
+  }
+  assert_int_equal(jobs_running(&jobs), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(answer_is_whole_and_the_workers_last_act_is_done, open_room, close_room),
+      cmocka_unit_test_setup_teardown(the_same_points_give_the_same_tensors, open_room, close_room),
+      cmocka_unit_test_setup_teardown(metadata_alone, open_room, close_room),
+      cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_room),
+      cmocka_unit_test_setup_teardown(nobody_is_there_to_read_it, open_room, close_room),
+      cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_room),
+      cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_room),
+      cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),
+      cmocka_unit_test_setup_teardown(many_at_once, open_room, close_room),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
