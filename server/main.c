@@ -1,6 +1,7 @@
 // voxeld: reads its options and does what they ask for: prints, checks, or serves until a signal, drains, and exits.
 //
-// Only main exits: with 0 after a clean stop, 1 if a job would not end, 2 if it could not start, 3 after the loss of a GPU.
+// Only main exits: with 0 after a clean stop, 1 if a job would not end, 2 if it could not start, 3 after the loss of a
+// GPU.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 static struct server server;
 static enum options_action action;
 
-// ---- printing instead of serving ----------------------------------------------------------------------------------------
+// ---- printing instead of serving ------------------------------------------------------------------------------------
 
 static void write_version(struct text *out) { text_put(out, "voxeld " VOXELD_VERSION "\n"); }
 
@@ -55,7 +56,8 @@ static int unwell(const char *error) {
   return EXIT_FAILURE;
 }
 
-// A descriptor that the process was started without would be taken by its next file or connection, and the log written to that.
+// A descriptor that the process was started without would be taken by its next file or connection, and the log written
+// to that.
 static void fill_standard_files(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // takes the lowest that is free

@@ -1,4 +1,5 @@
-// The one clock of the daemon, monotonic nanoseconds, and what a thread does that waits for less than it takes to sleep.
+// The one clock of the daemon, monotonic nanoseconds, and what a thread does that waits for less than it takes to
+// sleep.
 #ifndef VOXELD_CLOCK_H
 #define VOXELD_CLOCK_H
 

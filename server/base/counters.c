@@ -8,7 +8,7 @@ const double histogram_bounds[HISTOGRAM_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.
 static const char *const abort_names[ABORT_STAGES] = {"upload", "queue", "run", "send"};
 const int unparsed_codes[UNPARSED_CODES] = {400, 413, 414, 431, 505, 0};  // 0: others
 
-// ---- counting ---------------------------------------------------------------------------------------------------------
+// ---- counting -------------------------------------------------------------------------------------------------------
 
 static void add(atomic_uint_fast64_t *counter, int64_t amount) {
   atomic_fetch_add_explicit(counter, (uint64_t)amount, memory_order_relaxed);

@@ -1,4 +1,5 @@
-// What the service counts. Counters only grow; any thread updates them, with relaxed atomics. pages/metrics.c shows them.
+// What the service counts. Counters only grow; any thread updates them, with relaxed atomics. pages/metrics.c shows
+// them.
 #ifndef VOXELD_COUNTERS_H
 #define VOXELD_COUNTERS_H
 

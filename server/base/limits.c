@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// The number at the beginning of a file, and one behind it where there is a second; false where it begins otherwise, such as with "max".
+// The number at the beginning of a file, and one behind it where there is a second; false where it begins otherwise,
+// such as with "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -23,7 +24,7 @@ static bool read_numbers(const char *directory, const char *name, double *first,
   return end > line;
 }
 
-// ---- what one group has: a limit, or INFINITY -------------------------------------------------------------------------
+// ---- what one group has: a limit, or INFINITY -----------------------------------------------------------------------
 
 static double processors(double quota, double period) { return quota > 0 && period > 0 ? quota / period : INFINITY; }
 
@@ -50,7 +51,8 @@ static double memory_v1(const char *directory) {
   return read_numbers(directory, "memory.limit_in_bytes", &bytes, NULL) ? bytes : INFINITY;
 }
 
-// Where a limit is to be found in both versions; the machine may use either for each controller. Version 2 lists no controllers.
+// Where a limit is to be found in both versions; the machine may use either for each controller. Version 2 lists no
+// controllers.
 struct source {
   const char *controller, *mount;
   double (*read)(const char *directory);
@@ -60,7 +62,7 @@ static const struct source processor_sources[] = {{"", "/sys/fs/cgroup", process
 static const struct source memory_sources[] = {{"", "/sys/fs/cgroup", memory_v2},
                                                {"memory", "/sys/fs/cgroup/memory", memory_v1}};
 
-// ---- this process's group and those above -----------------------------------------------------------------------------
+// ---- this process's group and those above ---------------------------------------------------------------------------
 
 static bool is_listed(const char *controllers, const char *controller) {
   size_t length = strlen(controller);
@@ -88,8 +90,8 @@ static void find_group(const char *root, const char *controller, char group[PATH
   if (file) (void)fclose(file);
 }
 
-// The least limit of the group and of those above it. In a container its own group may be mounted as if it were the topmost, while the
-// path is still the one outside: what is not there is passed over.
+// The least limit of the group and of those above it. In a container its own group may be mounted as if it were the
+// topmost, while the path is still the one outside: what is not there is passed over.
 static double least_limit(const char *root, const struct source *source) {
   char group[PATH_MAX], directory[2 * PATH_MAX];
   find_group(root, source->controller, group);

@@ -24,7 +24,7 @@ void log_configure(enum log_level least, enum log_format format) {
   line_format = format;
 }
 
-// ---- writing ----------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 static atomic_llong give_up_ns = INT64_MAX;  // after this nobody waits for a reader any more
 
@@ -51,7 +51,7 @@ static bool write_out(const char *bytes, size_t length) {
   return true;
 }
 
-// ---- the ring ---------------------------------------------------------------------------------------------------------
+// ---- the ring -------------------------------------------------------------------------------------------------------
 
 static struct {
   pthread_mutex_t lock;
@@ -120,8 +120,8 @@ static void write_dropped(uint64_t lines) {
   if (line.wanted) (void)write_out(line.memory, finish(&line));  // once more is no use: the count stands in the metrics
 }
 
-// With the lock held: a moment without it in which further lines gather. A line that finds the thread asleep has to wake it, which costs
-// as much as writing it would; so under load one that rests serves many.
+// With the lock held: a moment without it in which further lines gather. A line that finds the thread asleep has to
+// wake it, which costs as much as writing it would; so under load one that rests serves many.
 static void rest(void) {
   static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
   pthread_mutex_unlock(&ring.lock);
@@ -176,7 +176,7 @@ void log_stop(void) {
   (void)pthread_timedjoin_np(ring.thread, NULL, &until);
 }
 
-// ---- lines ------------------------------------------------------------------------------------------------------------
+// ---- lines ----------------------------------------------------------------------------------------------------------
 
 // Of what a line holds at most, kept for its end: the mark of a cut, a brace and the newline.
 static const char cut_logfmt[] = " cut=true\n", cut_json[] = ",\"cut\":true}\n";

@@ -1,9 +1,9 @@
 // The log: one line an event on stderr, as logfmt or as JSON with the same keys.
 //
-// A line is built by its thread on its stack: log_begin, a field a call, log_end. From log_start to log_stop finished lines go into a
-// ring of a fixed size that one thread writes out, so that a reader who does not read stops nobody: where the ring is full a line is
-// dropped and counted, and a line tells how many were once there is room again. Before and after, lines are written at once. Lines
-// come out whole, those of one thread in their order. Any thread.
+// A line is built by its thread on its stack: log_begin, a field a call, log_end. From log_start to log_stop finished
+// lines go into a ring of a fixed size that one thread writes out, so that a reader who does not read stops nobody:
+// where the ring is full a line is dropped and counted, and a line tells how many were once there is room again. Before
+// and after, lines are written at once. Lines come out whole, those of one thread in their order. Any thread.
 #ifndef VOXELD_LOG_H
 #define VOXELD_LOG_H
 

@@ -2,7 +2,8 @@
 #ifndef VOXELD_NOTIFY_H
 #define VOXELD_NOTIFY_H
 
-// Sends the message, lines of NAME=VALUE, to the socket that $NOTIFY_SOCKET names; where there is none, nothing. Main only.
+// Sends the message, lines of NAME=VALUE, to the socket that $NOTIFY_SOCKET names; where there is none, nothing. Main
+// only.
 __attribute__((format(printf, 1, 2))) void notify_supervisor(const char *format, ...);
 
 #endif

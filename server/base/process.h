@@ -1,4 +1,5 @@
-// What the operating system says of this process, for the metrics that Prometheus has the same names for everywhere. Any thread.
+// What the operating system says of this process, for the metrics that Prometheus has the same names for everywhere.
+// Any thread.
 #ifndef VOXELD_PROCESS_H
 #define VOXELD_PROCESS_H
 

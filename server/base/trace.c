@@ -9,7 +9,7 @@
 
 #include "server/base/clock.h"
 
-// ---- random ids -------------------------------------------------------------------------------------------------------
+// ---- random ids -----------------------------------------------------------------------------------------------------
 
 // xoshiro256** (Blackman and Vigna); a state that is all 0 would stay so.
 static uint64_t next_random(void) {
@@ -34,7 +34,7 @@ static void put_random(char digits[17]) {
   snprintf(digits, 17, "%016llx", (unsigned long long)(value ? value : 1));
 }
 
-// ---- reading ----------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 // `count` lower-case hexadecimal digits and the byte after them; false at the end of a shorter text too.
 static bool is_field(const char *text, size_t count, char after) {

@@ -1,7 +1,7 @@
 // Where a request belongs in its client's trace: W3C Trace Context, the traceparent header (w3.org/TR/trace-context).
 //
-// A client's trace is taken over and our own span put into it; without a sound traceparent a new trace is begun. Ids are random and
-// drawn from a generator of the thread, without a system call a request. Any thread.
+// A client's trace is taken over and our own span put into it; without a sound traceparent a new trace is begun. Ids
+// are random and drawn from a generator of the thread, without a system call a request. Any thread.
 #ifndef VOXELD_TRACE_H
 #define VOXELD_TRACE_H
 

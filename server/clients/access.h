@@ -1,7 +1,8 @@
-// Who may enter: a request needs a token of token_file or a client certificate of tls_client_ca, where the operator gave either.
+// Who may enter: a request needs a token of token_file or a client certificate of tls_client_ca, where the operator
+// gave either.
 //
-// The tokens are reloaded by main while IO threads look into them: a reload reads and parses without the lock and holds it only to
-// put the new table in the old one's place.
+// The tokens are reloaded by main while IO threads look into them: a reload reads and parses without the lock and holds
+// it only to put the new table in the old one's place.
 #ifndef VOXELD_ACCESS_H
 #define VOXELD_ACCESS_H
 
@@ -40,8 +41,8 @@ struct credential {
   const char *value;         // of the last; NULL without one
   struct tls_session *peer;  // its connection's; NULL without TLS
 };
-// Whether it may enter: `user` becomes the token's NAME, "cert:NAME" of the certificate, or "" where nobody has to say. False with a
-// problem. A token counts before a certificate, and a wrong one is not made good by a certificate.
+// Whether it may enter: `user` becomes the token's NAME, "cert:NAME" of the certificate, or "" where nobody has to say.
+// False with a problem. A token counts before a certificate, and a wrong one is not made good by a certificate.
 VX_WARN_UNUSED bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
                                  struct problem *problem);
 

@@ -19,7 +19,7 @@ void clients_destroy(struct clients *clients) {
   pthread_mutex_destroy(&clients->lock);
 }
 
-// ---- names ------------------------------------------------------------------------------------------------------------
+// ---- names ----------------------------------------------------------------------------------------------------------
 
 static void write_name(char *name, size_t size, const char *user, const char *address) {
   unsigned char bytes[16];
@@ -86,7 +86,7 @@ void clients_leave(struct clients *clients, struct client *client) {
   pthread_mutex_unlock(&clients->lock);
 }
 
-// ---- shares -----------------------------------------------------------------------------------------------------------
+// ---- shares ---------------------------------------------------------------------------------------------------------
 
 // With the lock held: so much more or, where it is negative, less.
 static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {

@@ -1,13 +1,14 @@
 // The clients, and what each of them holds: connections, places in the queues, bytes of memory.
 //
-// A client is a user, known by token or certificate, else an address (of IPv6 its first 64 bits, which one host may have whole).
+// A client is a user, known by token or certificate, else an address (of IPv6 its first 64 bits, which one host may
+// have whole).
 //
-// One rule shares everything: a client may take more as long as it would then hold no more than is left to others. So one client
-// alone gets up to half, two get a third each, and whoever comes next always finds as much as the greediest holds. A client that
-// holds nothing may take whatever is left.
+// One rule shares everything: a client may take more as long as it would then hold no more than is left to others. So
+// one client alone gets up to half, two get a third each, and whoever comes next always finds as much as the greediest
+// holds. A client that holds nothing may take whatever is left.
 //
-// All clients are allocated at the start; one exists as long as a connection or a request is its own, or it holds anything. Any
-// thread.
+// All clients are allocated at the start; one exists as long as a connection or a request is its own, or it holds
+// anything. Any thread.
 #ifndef VOXELD_CLIENTS_H
 #define VOXELD_CLIENTS_H
 
@@ -73,7 +74,8 @@ struct clients {
 VX_WARN_UNUSED bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]);
 void clients_destroy(struct clients *clients);
 
-// The client of that user or, where that is "", of that address; NULL where all are taken. To be let go by clients_leave.
+// The client of that user or, where that is "", of that address; NULL where all are taken. To be let go by
+// clients_leave.
 struct client *clients_join(struct clients *clients, const char *user, const char *address);
 void clients_leave(struct clients *clients, struct client *client);
 

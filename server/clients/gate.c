@@ -9,7 +9,7 @@ void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *
 
 void gate_destroy(struct gate *gate) { pthread_mutex_destroy(&gate->lock); }
 
-// ---- with the lock held -----------------------------------------------------------------------------------------------
+// ---- with the lock held ---------------------------------------------------------------------------------------------
 
 static void append(struct gate *gate, struct client *client, struct gate_entry *entry) {
   struct client_requests *requests = &client->requests;
@@ -51,7 +51,7 @@ static struct gate_entry *take_all(struct gate *gate, int64_t most) {
   return list;
 }
 
-// ---- without it -------------------------------------------------------------------------------------------------------
+// ---- without it -----------------------------------------------------------------------------------------------------
 
 static void resume(const struct gate *gate, struct gate_entry *list) {
   while (list) {

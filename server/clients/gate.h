@@ -1,13 +1,13 @@
 // The gate: how many requests of one client are in hand at the same time while other clients are served.
 //
-// The IO threads read from every connection in turn, so a client with hundreds of requests would leave little of them to one with
-// a few. At the gate its further requests wait for each other, suspended: those with a large body after their headers, so that
-// TCP holds their senders back, those with a small one before their job is queued. A lone client does not wait. Nor does one
-// whose requests are slow, which cost the IO threads little: with every tick of the watcher as many more go in, whether or not
-// the others have ended.
+// The IO threads read from every connection in turn, so a client with hundreds of requests would leave little of them
+// to one with a few. At the gate its further requests wait for each other, suspended: those with a large body after
+// their headers, so that TCP holds their senders back, those with a small one before their job is queued. A lone client
+// does not wait. Nor does one whose requests are slow, which cost the IO threads little: with every tick of the watcher
+// as many more go in, whether or not the others have ended.
 //
-// The gate knows of a request only its entry; how a request is held and let go is its owner's. One that waits belongs to the
-// gate. Any thread.
+// The gate knows of a request only its entry; how a request is held and let go is its owner's. One that waits belongs
+// to the gate. Any thread.
 #ifndef VOXELD_GATE_H
 #define VOXELD_GATE_H
 

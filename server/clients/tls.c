@@ -28,7 +28,7 @@ struct tls_session {
   char text[192];
 };
 
-// ---- credentials ------------------------------------------------------------------------------------------------------
+// ---- credentials ----------------------------------------------------------------------------------------------------
 
 static void let_go(struct credentials *credentials) {
   if (!credentials || atomic_fetch_sub(&credentials->references, 1) > 1) return;
@@ -113,7 +113,7 @@ void tls_destroy(struct tls *tls) {
   pthread_mutex_destroy(&tls->lock);
 }
 
-// ---- sessions ---------------------------------------------------------------------------------------------------------
+// ---- sessions -------------------------------------------------------------------------------------------------------
 
 struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
   struct tls_session *session = malloc(sizeof *session);
@@ -151,9 +151,10 @@ static bool refresh(struct tls_session *session) {
   return true;
 }
 
-// ---- clients ----------------------------------------------------------------------------------------------------------
+// ---- clients --------------------------------------------------------------------------------------------------------
 
-// Without blanks and control bytes, and short enough to be a user's name whole: two certificates never share a name cut short.
+// Without blanks and control bytes, and short enough to be a user's name whole: two certificates never share a name cut
+// short.
 static bool is_name(const char *text, size_t length) {
   if (length == 0 || length > LONGEST_NAME) return false;
   for (size_t i = 0; i < length; i++)

@@ -30,7 +30,7 @@ static bool sum_of(const char *token, unsigned char sum[SUM]) {
   return gnutls_hash_fast(GNUTLS_DIG_SHA256, token, strlen(token), sum) == 0;
 }
 
-// ---- the file ---------------------------------------------------------------------------------------------------------
+// ---- the file -------------------------------------------------------------------------------------------------------
 
 // A piece of the text that ends before `end`.
 struct piece {
@@ -128,7 +128,7 @@ void tokens_free(struct tokens *tokens) { free(tokens); }
 
 size_t tokens_count(const struct tokens *tokens) { return tokens->count; }
 
-// ---- the search -------------------------------------------------------------------------------------------------------
+// ---- the search -----------------------------------------------------------------------------------------------------
 
 const char *tokens_find(const struct tokens *tokens, const char *token) {
   unsigned char sum[SUM];
@@ -142,7 +142,7 @@ const char *tokens_find(const struct tokens *tokens, const char *token) {
   return found ? tokens->rows[found - 1].name : NULL;
 }
 
-// ---- new tokens -------------------------------------------------------------------------------------------------------
+// ---- new tokens -----------------------------------------------------------------------------------------------------
 
 // The alphabet of URLs, without padding: such a token needs no quotes anywhere.
 static bool write_token(const unsigned char random[RANDOM], char token[TOKEN_SIZE]) {

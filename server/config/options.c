@@ -160,7 +160,7 @@ static bool set_option(struct options *options, const struct option *option, con
   return error_set(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
 }
 
-// ---- sources ----------------------------------------------------------------------------------------------------------
+// ---- sources --------------------------------------------------------------------------------------------------------
 
 // Keys that begin with # are comments.
 static bool read_object(struct options *options, const char *path, json_t *root, char *error, size_t error_size) {
@@ -319,8 +319,9 @@ static bool check(const struct options *options, char *error, size_t error_size)
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return error_set(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                      (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
-  // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a larger
-  // buffer while the smaller is still there. What its job works in depends on its parameters, and is known only then.
+  // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a
+  // larger buffer while the smaller is still there. What its job works in depends on its parameters, and is known only
+  // then.
   int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
   int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);
@@ -353,7 +354,7 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
          read_arguments(options, argc, argv, false, action, error, error_size) && check(options, error, error_size);
 }
 
-// ---- renderings -------------------------------------------------------------------------------------------------------
+// ---- renderings -----------------------------------------------------------------------------------------------------
 
 static void flag_name(const struct option *option, char out[64]) {
   snprintf(out, 64, "--%s", option->name);

@@ -94,7 +94,8 @@ static bool read_hop(const char *text, size_t length, struct network *address) {
   return read_address(hop, address);
 }
 
-// Goes on to the hop before as long as they are proxies of the list. False where one is no address; `client` is the last one seen.
+// Goes on to the hop before as long as they are proxies of the list. False where one is no address; `client` is the
+// last one seen.
 static bool walk_back(const struct proxies *proxies, const char *line, struct network *client, bool *found) {
   const char *end = line + strlen(line), *begin;
   do {

@@ -25,14 +25,16 @@ struct proxies {
   struct network networks[PROXIES_MAX];
 };
 
-// Addresses, networks ADDRESS/BITS and the word unix, with commas between; "" is nobody. False where it is anything else.
+// Addresses, networks ADDRESS/BITS and the word unix, with commas between; "" is nobody. False where it is anything
+// else.
 VX_WARN_UNUSED bool proxies_read(const char *text, struct proxies *proxies);
 
 // `address` as listener_peer writes it.
 bool proxies_have(const struct proxies *proxies, const char *address);
 
-// Of the addresses in X-Forwarded-For, to which each proxy adds the one that it was asked from, the last that is not such a proxy's
-// own; the header's lines are one list. False, and `client` as it was, where there is none or it is no address.
+// Of the addresses in X-Forwarded-For, to which each proxy adds the one that it was asked from, the last that is not
+// such a proxy's own; the header's lines are one list. False, and `client` as it was, where there is none or it is no
+// address.
 VX_WARN_UNUSED bool proxies_client(const struct proxies *proxies, const char *const *lines, int count,
                                    char client[ADDRESS_SIZE]);
 

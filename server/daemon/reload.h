@@ -4,8 +4,8 @@
 
 struct server;
 
-// Each of the three is replaced whole or, where its files are bad, kept as it was; the log says which. Requests are not held up, and
-// those under way keep what they have found.
+// Each of the three is replaced whole or, where its files are bad, kept as it was; the log says which. Requests are not
+// held up, and those under way keep what they have found.
 void reload(struct server *server);
 
 #endif

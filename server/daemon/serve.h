@@ -4,8 +4,8 @@
 
 #include "server/daemon/server.h"
 
-// Serves until a signal or the loss of a GPU, drains and stops. The process's exit status, or -1 with a reason if it could not
-// start. The server is prepared and signals are blocked.
+// Serves until a signal or the loss of a GPU, drains and stops. The process's exit status, or -1 with a reason if it
+// could not start. The server is prepared and signals are blocked.
 int serve(struct server *server, char *error, size_t error_size);
 
 #endif

@@ -51,7 +51,7 @@ bool server_check(struct server *server, char *error, size_t error_size) {
   return true;
 }
 
-// ---- serving ----------------------------------------------------------------------------------------------------------
+// ---- serving --------------------------------------------------------------------------------------------------------
 
 // Every connection needs a descriptor: a limit that the system does not grant is an error now, not a refusal later.
 static bool raise_file_limit(const struct options *options, char *error, size_t error_size) {
@@ -99,7 +99,8 @@ static bool start_watcher(struct server *server, char *error, size_t error_size)
   return watcher_start(&server->watcher, &limits, &server->clients, on_tick, server, error, error_size);
 }
 
-// With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at once.
+// With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at
+// once.
 static void warn_of_memory(const struct server *server) {
   const struct options *options = &server->options;
   int64_t limit = limits_memory_bytes("");

@@ -1,9 +1,6 @@
 // The daemon as one value: it has all rooms, starts them, and ends them.
 //
-// The room of the daemon: options in, an exit status out. Main's thread lives here, and the watcher's tick passes through. It
-// may include every room; only main.c and this room know it.
-//
-// Immutable after start but for the parts that lock themselves and the atomics.
+// Only main.c and this room know it. Immutable after start but for the parts that lock themselves and the atomics.
 #ifndef VOXELD_SERVER_H
 #define VOXELD_SERVER_H
 

@@ -1,7 +1,7 @@
 // The signals that main waits for; all other threads have them blocked too.
 //
-// SIGTERM and SIGINT: the first begins the drain, a second ends the process at once. SIGHUP: a reload. SIGNAL_DEVICE_LOST comes
-// from the process itself. Main's thread alone, but for signals_device_lost.
+// SIGTERM and SIGINT: the first begins the drain, a second ends the process at once. SIGHUP: a reload.
+// SIGNAL_DEVICE_LOST comes from the process itself. Main's thread alone, but for signals_device_lost.
 #ifndef VOXELD_SIGNALS_H
 #define VOXELD_SIGNALS_H
 
@@ -10,7 +10,8 @@
 
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
-// From here on they wait until main takes them: one that comes while the service starts is not lost, not even on process 1.
+// From here on they wait until main takes them: one that comes while the service starts is not lost, not even on
+// process 1.
 void signals_block(void);
 // Any thread: sends SIGNAL_DEVICE_LOST to the process.
 void signals_device_lost(void);

@@ -6,8 +6,8 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
-// Where the client left. One that reset its connection while its job waited or ran is noticed there; the job is then dropped
-// as one past its deadline is, and nobody reads the answer.
+// Where the client left. One that reset its connection while its job waited or ran is noticed there; the job is then
+// dropped as one past its deadline is, and nobody reads the answer.
 static enum abort_stage abort_stage(const struct request *request) {
   if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
   if (request->problem.kind != PROBLEM_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;

@@ -1,4 +1,5 @@
-// What is left of a request once it is over: its counts and its one line in the log. Runs on the IO thread that closes it.
+// What is left of a request once it is over: its counts and its one line in the log. Runs on the IO thread that closes
+// it.
 #ifndef VOXELD_ACCOUNT_H
 #define VOXELD_ACCOUNT_H
 

@@ -14,7 +14,7 @@
 #include "server/base/phase.h"
 #include "server/http/body.h"
 
-// ---- headers ----------------------------------------------------------------------------------------------------------
+// ---- headers --------------------------------------------------------------------------------------------------------
 
 static const char *header(const struct request *request, const char *name) {
   return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
@@ -22,7 +22,8 @@ static const char *header(const struct request *request, const char *name) {
 
 enum { FORWARDED_MAX = 8 };
 
-// What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they come.
+// What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they
+// come.
 struct heads {
   const struct library *library;
   int lengths, codings;
@@ -75,7 +76,8 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
 }
 
 // The library takes the first of several lengths and prefers chunked to a length, where another server in front may do
-// otherwise: two would then disagree about where a request ends. Such requests are refused, and the connection with them.
+// otherwise: two would then disagree about where a request ends. Such requests are refused, and the connection with
+// them.
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
@@ -102,7 +104,8 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of others.
+// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of
+// others.
 static void take_id(struct request *request) {
   static atomic_uint_fast64_t counter;
   const char *own = header(request, "X-Request-Id");
@@ -145,7 +148,7 @@ static bool wants_metadata_only(const struct request *request) {
          json > accept_quality(accept, "application/octet-stream");
 }
 
-// ---- query ------------------------------------------------------------------------------------------------------------
+// ---- query ----------------------------------------------------------------------------------------------------------
 
 static enum MHD_Result collect_query(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
                                      const char *value, size_t value_size) {
@@ -172,7 +175,7 @@ static bool read_query(struct request *request) {
   return true;
 }
 
-// ---- body -------------------------------------------------------------------------------------------------------------
+// ---- body -----------------------------------------------------------------------------------------------------------
 
 static bool check_length(struct request *request, bool declared, bool *early) {
   int64_t limit = request->service->options->max_body_bytes;
@@ -201,7 +204,7 @@ static bool reserve(struct request *request) {
   return false;
 }
 
-// ---- who asks, and may enter -----------------------------------------------------------------------------------------------------
+// ---- who asks, and may enter ----------------------------------------------------------------------------------------
 
 // Of what a trusted proxy asks it says the client's address; where it does not, its own counts.
 static void name_client(struct request *request, const struct heads *heads) {
@@ -218,7 +221,7 @@ static bool check_access(struct request *request, const struct heads *heads) {
   return access_check(request->service->access, &credential, request->user, &request->problem);
 }
 
-// ---- all together -----------------------------------------------------------------------------------------------------
+// ---- all together ---------------------------------------------------------------------------------------------------
 
 // The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
 static const char *path_of_target(const char *target) {
@@ -264,7 +267,8 @@ bool request_admit(struct request *request, const char *method, const char *path
   path = path_of_target(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, method, path, early)) return true;
-  // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not asked for.
+  // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not
+  // asked for.
   const char *expect = header(request, "Expect");
   if ((expect && strcasecmp(expect, "100-continue") == 0) ||
       request->body_bytes > request->service->options->max_body_bytes)

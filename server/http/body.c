@@ -7,7 +7,8 @@
 
 #include "server/base/clock.h"
 
-// Whoever resumes the connection makes the library call again, but on this thread, so what is written here afterwards comes first.
+// Whoever resumes the connection makes the library call again, but on this thread, so what is written here afterwards
+// comes first.
 bool body_pass_gate(struct request *request) {
   peer_upload_hold(request->peer);
   bool passed = gate_enter(&request->service->gate, &request->entry, request_client(request), clock_ns());
@@ -25,8 +26,9 @@ static void begin_discard(struct request *request) {
   request_to(request, REQUEST_DISCARD);
 }
 
-// Some of the body has come. A chunked body meets the gate only once it exceeds GATED_BODY. It waits only while more of it
-// has come than was read: resumed, the library reads first, and a client that had finished sending would lose its answer.
+// Some of the body has come. A chunked body meets the gate only once it exceeds GATED_BODY. It waits only while more of
+// it has come than was read: resumed, the library reads first, and a client that had finished sending would lose its
+// answer.
 static enum MHD_Result took(struct request *request) {
   char next;
   bool large = request->body_bytes < 0 && request->received_bytes > GATED_BODY;

@@ -4,7 +4,8 @@
 
 #include "server/http/request.h"
 
-// Some of the body has come; `*size` becomes 0. body_receive turns to discarding if it must refuse. MHD_NO: the connection ends.
+// Some of the body has come; `*size` becomes 0. body_receive turns to discarding if it must refuse. MHD_NO: the
+// connection ends.
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);
 enum MHD_Result body_discard(struct request *request, size_t *size);
 // Whether a body of `bytes`, all of it, is whole rows that the parameters split. False with a problem.

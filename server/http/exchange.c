@@ -37,7 +37,7 @@ static enum MHD_Result answer(struct request *request) {
   return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
 }
 
-// ---- headers ----------------------------------------------------------------------------------------------------------
+// ---- headers --------------------------------------------------------------------------------------------------------
 
 // The body, if there is one, is to be read from now on.
 static void go_on(struct request *request) {
@@ -60,18 +60,18 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
     connection_linger(service->watcher, request->peer);
     return answer(request);
   }
-  // More of a large body than the library has read by now is still to come, so that it will find that, and no end, once it is
-  // resumed.
+  // More of a large body than the library has read by now is still to come, so that it will find that, and no end, once
+  // it is resumed.
   if (request->body_bytes <= GATED_BODY || body_pass_gate(request)) go_on(request);
   if (job) gate_note(&service->gate, request_client(request), clock_ns());
   return MHD_YES;
 }
 
-// ---- job --------------------------------------------------------------------------------------------------------------
+// ---- job ------------------------------------------------------------------------------------------------------------
 
-// The last call for the body. The library still means to read from the connection, and would do so first thing when it is
-// resumed: from a client that has finished sending it would then take the end of file, and drop its answer. Returning
-// without an answer changes its mind; it calls again at once.
+// The last call for the body. The library still means to read from the connection, and would do so first thing when it
+// is resumed: from a client that has finished sending it would then take the end of file, and drop its answer.
+// Returning without an answer changes its mind; it calls again at once.
 static enum MHD_Result complete(struct request *request) {
   // If the length was known, that was held against the rows when the headers were here.
   if (request->body_bytes < 0 && !body_check(request, request->received_bytes)) return answer(request);
@@ -123,7 +123,7 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
   return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);
 }
 
-// ---- the way of one request -------------------------------------------------------------------------------------------
+// ---- the way of one request -----------------------------------------------------------------------------------------
 
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {

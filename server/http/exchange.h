@@ -1,7 +1,7 @@
 // The way of one request, as the library calls: its headers are here; headers, body, end (many calls); it is over.
 //
-// The library's IO threads, each for its own connections. Decisions are in admit.c, the body in body.c, the answer in reply.c,
-// what is left of it in account.c; the job runs in jobs/.
+// The library's IO threads, each for its own connections. Decisions are in admit.c, the body in body.c, the answer in
+// reply.c, what is left of it in account.c; the job runs in jobs/.
 #ifndef VOXELD_EXCHANGE_H
 #define VOXELD_EXCHANGE_H
 

@@ -1,8 +1,8 @@
 // libmicrohttpd's side of the daemon; see http.h.
 //
 // An epoll thread pool with suspend and resume: a thread per connection loses wake-ups together with suspend, and poll
-// collapses under idle clients. 256 KiB of memory a connection: with less, bodies of megabytes come several times slower.
-// The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
+// collapses under idle clients. 256 KiB of memory a connection: with less, bodies of megabytes come several times
+// slower. The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
 #include "server/http/http.h"
 #include "server/net/connections.h"
 
@@ -21,8 +21,8 @@
 #include "server/http/exchange.h"
 #include "server/http/learn.h"
 
-// The library may give a request up after its first line without a word to on_completed, so nothing is allocated here: what
-// the line tells goes on in the address of one of these.
+// The library may give a request up after its first line without a word to on_completed, so nothing is allocated here:
+// what the line tells goes on in the address of one of these.
 static char sound_line, unsound_line;
 
 static bool is_line_mark(const void *request_cls) { return request_cls == &sound_line || request_cls == &unsound_line; }
@@ -32,7 +32,8 @@ static struct peer *peer_of(struct MHD_Connection *connection) {
   return info ? info->socket_context : NULL;
 }
 
-// Every % must begin two hexadecimal digits other than 00: the library passes other ones through, or cuts the path there.
+// Every % must begin two hexadecimal digits other than 00: the library passes other ones through, or cuts the path
+// there.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF";
   const struct service *service = cls;
@@ -144,7 +145,8 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   log_event(LOG_WARNING, "libmicrohttpd", "text", text);
 }
 
-// Each connection has been given its certificate when it began (tls.h). One that could not be, for want of memory, ends here.
+// Each connection has been given its certificate when it began (tls.h). One that could not be, for want of memory, ends
+// here.
 static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuers, int issuer_count,
                           const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
                           unsigned *certificate_count, gnutls_privkey_t *key) {
@@ -164,8 +166,8 @@ static bool start_one(struct http *http, int index) {
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that it hears of the others
       MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
-      // The watcher lets connections in; the library, which leaves clients unanswered at its limit, must not come to it. It divides
-      // the limit among its threads.
+      // The watcher lets connections in; the library, which leaves clients unanswered at its limit, must not come to
+      // it. It divides the limit among its threads.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
@@ -217,8 +219,8 @@ bool http_start(struct http *http, char *error, size_t error_size) {
   return true;
 }
 
-// When the library stops it shuts its listening socket, and so what systemd holds of it. Under its number it finds another one then:
-// the socket goes on listening, and whoever connects waits for the next process.
+// When the library stops it shuts its listening socket, and so what systemd holds of it. Under its number it finds
+// another one then: the socket goes on listening, and whoever connects waits for the next process.
 static void leave_to_systemd(int fd) {
   int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (other < 0 || dup3(other, fd, O_CLOEXEC) < 0)
@@ -226,8 +228,8 @@ static void leave_to_systemd(int fd) {
   if (other >= 0) close(other);
 }
 
-// The library dies of a request that it refuses by itself while it is being stopped: it then has no response to send. So nobody
-// may be there any more, nor come.
+// The library dies of a request that it refuses by itself while it is being stopped: it then has no response to send.
+// So nobody may be there any more, nor come.
 static void send_all_away(struct http *http) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};
   connections_end_all(http->service.watcher);

@@ -1,8 +1,7 @@
-// Starts one libmicrohttpd daemon per listening socket and forwards its callbacks to the exchange of a request and to the
-// watcher.
+// Starts one libmicrohttpd daemon per listening socket and forwards its callbacks to the exchange of a request and to
+// the watcher.
 //
-// The room of HTTP: bytes of connections in, answers out. The library's IO threads live here. Nothing else in server/ knows the
-// library; the room may include all below it: jobs/, net/, clients/, config/ and base/.
+// Main starts and ends it; the callbacks run on the library's IO threads.
 #ifndef VOXELD_HTTP_H
 #define VOXELD_HTTP_H
 
@@ -30,8 +29,8 @@ const char *http_library_version(void);
 
 // What waits and what is reused. `service` has what is given to it.
 void http_init(struct http *http);
-// Whether the library can be used, and the options' listeners are sound and allowed, as far as can be told without listening.
-// False with a reason.
+// Whether the library can be used, and the options' listeners are sound and allowed, as far as can be told without
+// listening. False with a reason.
 VX_WARN_UNUSED bool http_check(struct http *http, char *error, size_t error_size);
 // The same, and listens and starts the IO threads. False with a reason.
 VX_WARN_UNUSED bool http_start(struct http *http, char *error, size_t error_size);

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- NULs -------------------------------------------------------------------------------------------------------------
+// ---- NULs -----------------------------------------------------------------------------------------------------------
 
-// Up to 0.9.77 the library ends a value or a target at its first NUL, and says nothing. It has put two NULs for the CR LF behind a whole
-// value, and the version's text stands behind the one that ends a whole target; a text that was cut has other bytes there.
-// The interface does not promise these bytes, so they are read only from versions whose sources have them, and only if a rehearsal has shown
-// that whole texts and cut ones are told apart.
+// Up to 0.9.77 the library ends a value or a target at its first NUL, and says nothing. It has put two NULs for the CR
+// LF behind a whole value, and the version's text stands behind the one that ends a whole target; a text that was cut
+// has other bytes there. The interface does not promise these bytes, so they are read only from versions whose sources
+// have them, and only if a rehearsal has shown that whole texts and cut ones are told apart.
 
 bool library_value_has_nul(const struct library *library, const char *value, size_t size) {
   return memchr(value, '\0', size) || (library->value == NUL_MARKED && value[size + 1] != '\0');
@@ -27,7 +27,7 @@ int library_own_status(const char *text) {
   return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
 }
 
-// ---- bodies of responses ----------------------------------------------------------------------------------------------
+// ---- bodies of responses --------------------------------------------------------------------------------------------
 
 #if MHD_VERSION >= 0x00097302
 

@@ -1,8 +1,9 @@
 // What libmicrohttpd does beyond what its interface promises.
 //
-// The daemon meets whatever version the machine has. If the interface says too little, the library is tried at start (rehearsal.h) and what
-// it does decides. Only two facts need a version: which versions the daemon serves with, and where old ones leave a trace of a NUL.
-// docs/libmicrohttpd.md lists every such reliance. Main fills the value before the IO threads start; from then on it is read only.
+// The daemon meets whatever version the machine has. If the interface says too little, the library is tried at start
+// (rehearsal.h) and what it does decides. Only two facts need a version: which versions the daemon serves with, and
+// where old ones leave a trace of a NUL. docs/libmicrohttpd.md lists every such reliance. Main fills the value before
+// the IO threads start; from then on it is read only.
 #ifndef VOXELD_LIBRARY_H
 #define VOXELD_LIBRARY_H
 

@@ -25,7 +25,7 @@ static void note(struct stage *stage, char call) {
   if (length + 1 < sizeof stage->rehearsal->calls) calls[length] = call;
 }
 
-// ---- the library's callbacks ------------------------------------------------------------------------------------------
+// ---- the library's callbacks ----------------------------------------------------------------------------------------
 
 static void *on_target(void *cls, const char *target, struct MHD_Connection *connection) {
   struct stage *stage = cls;
@@ -110,7 +110,7 @@ static void on_message(void *cls, const char *format, va_list arguments) {
   (void)cls, (void)format, (void)arguments;  // refusals are what some rehearsals are for
 }
 
-// ---- the client -------------------------------------------------------------------------------------------------------
+// ---- the client -----------------------------------------------------------------------------------------------------
 
 static void receive(struct rehearsal *rehearsal, int client, size_t *length) {
   size_t room = sizeof rehearsal->answer - 1 - *length;

@@ -20,8 +20,8 @@ static struct MHD_Response *response_of_output(struct request *request) {
   return response;
 }
 
-// A page may grow between measuring and writing (a counter gains a digit): it gets some room. Where that is not enough (a reload
-// has added presets) it is measured again.
+// A page may grow between measuring and writing (a counter gains a digit): it gets some room. Where that is not enough
+// (a reload has added presets) it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
   struct text text;

@@ -7,7 +7,7 @@
 
 #include "server/base/clock.h"
 
-// ---- states -----------------------------------------------------------------------------------------------------------
+// ---- states ---------------------------------------------------------------------------------------------------------
 
 void request_to(struct request *request, enum request_state state) {
   // Row: from; bits: to. Closing is possible from every state that an IO thread owns and from REPLY.
@@ -33,7 +33,7 @@ struct client *request_client(const struct request *request) {
 
 enum job_kind request_kind(const struct request *request) { return route_job(request->endpoint); }
 
-// ---- counts -----------------------------------------------------------------------------------------------------------
+// ---- counts ---------------------------------------------------------------------------------------------------------
 
 void request_count(struct request *request) {
   struct request_pool *pool = &request->service->requests;
@@ -48,7 +48,7 @@ void request_uncount_active(struct request *request) {
   request->counted_active = false;
 }
 
-// ---- memory -----------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 void requests_init(struct request_pool *pool) {
   *pool = (struct request_pool){.free = NULL};

@@ -1,6 +1,7 @@
 // One request, from its first line to its answer's last byte: the HTTP exchange. What it computes is its job.
 //
-// A request has one owner at a time; `state` says which, and changes only through request_to. Its way reads in exchange.c.
+// A request has one owner at a time; `state` says which, and changes only through request_to. Its way reads in
+// exchange.c.
 #ifndef VOXELD_REQUEST_H
 #define VOXELD_REQUEST_H
 

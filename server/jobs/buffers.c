@@ -90,7 +90,7 @@ static struct buffer *obtain(struct buffers *buffers, int tier) {
   return buffer;
 }
 
-// ---- the clients' shares ----------------------------------------------------------------------------------------------
+// ---- the clients' shares --------------------------------------------------------------------------------------------
 
 static enum grant take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
                               int64_t mine) {

@@ -21,7 +21,8 @@ static bool open_one(struct device *device, const struct vx_backend *backend, in
   return true;
 }
 
-// Opens those of the list that can be opened. Where it must be GPUs that compute, each that was named must be among them.
+// Opens those of the list that can be opened. Where it must be GPUs that compute, each that was named must be among
+// them.
 static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, char *error,
                       size_t error_size) {
   const struct vx_backend *backend = vx_backend_find("cuda");

@@ -1,7 +1,8 @@
-// The devices that compute: the GPUs that the options ask for, and always the CPU, for want of a GPU and for what one fails to do.
+// The devices that compute: the GPUs that the options ask for, and always the CPU, for want of a GPU and for what one
+// fails to do.
 //
-// Opened by main before other threads start. From then on only the loss of a GPU changes something here; any thread may report
-// one, and the first report of each counts. A lost GPU is never used again.
+// Opened by main before other threads start. From then on only the loss of a GPU changes something here; any thread may
+// report one, and the first report of each counts. A lost GPU is never used again.
 #ifndef VOXELD_DEVICES_H
 #define VOXELD_DEVICES_H
 
@@ -34,8 +35,8 @@ struct devices {
   pthread_mutex_t lock;  // of the reports of a loss
 };
 
-// Chooses and opens. A GPU that cannot be used is logged and left out; with `--backend cuda` it is an error if its number was
-// given, or if none is left. False with a reason.
+// Chooses and opens. A GPU that cannot be used is logged and left out; with `--backend cuda` it is an error if its
+// number was given, or if none is left. False with a reason.
 VX_WARN_UNUSED bool devices_open(struct devices *devices, const struct options *options, char *error,
                                  size_t error_size);
 void devices_close(struct devices *devices);

@@ -26,7 +26,7 @@ enum vx_lane_use job_lane_use(const struct job *job) {
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 
-// ---- taking -----------------------------------------------------------------------------------------------------------
+// ---- taking ---------------------------------------------------------------------------------------------------------
 
 static bool granted(enum grant grant, enum problem_kind full, const char *what, struct problem *problem) {
   if (grant == GRANTED) return true;
@@ -82,7 +82,7 @@ bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   return true;
 }
 
-// ---- giving back ------------------------------------------------------------------------------------------------------
+// ---- giving back ----------------------------------------------------------------------------------------------------
 
 void job_leave_place(struct job *job) {
   if (job->has_place) client_give(job->means->clients, job->client, SHARE_JOBS + job_lane_use(job), 1);

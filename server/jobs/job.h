@@ -1,8 +1,8 @@
 // A job: what is computed for one answer, and what it holds meanwhile: a place in the queue, memory for its input, its
 // output and its scratch.
 //
-// Its maker fills it and owns it until jobs_submit; then the queue does, then a worker. Both hand it back by `done`, their last
-// act. It knows neither requests nor connections.
+// Its maker fills it and owns it until jobs_submit; then the queue does, then a worker. Both hand it back by `done`,
+// their last act. It knows neither requests nor connections.
 #ifndef VOXELD_JOB_H
 #define VOXELD_JOB_H
 
@@ -65,7 +65,8 @@ struct job {
   int32_t voxel_counts[VX_MAX_CLOUDS];
 };
 
-// A job that holds nothing and has no result. The large arrays are left as they are: they are written before they are read.
+// A job that holds nothing and has no result. The large arrays are left as they are: they are written before they are
+// read.
 void job_init(struct job *job, struct job_means *means);
 
 // Which lanes are for it.

@@ -1,7 +1,6 @@
 // The room of jobs: devices, memory, a queue for each kind of lanes, workers, and the jobs that go through them.
 //
-// In: a job whose input is whole (jobs_submit). Out: the same job, answered or with a problem (its `done`). Workers live here;
-// any thread submits. The room may include net/, clients/, config/ and base/, api/ and kernels/; it knows nothing of HTTP.
+// Main starts and ends it; any thread submits.
 #ifndef VOXELD_JOBS_H
 #define VOXELD_JOBS_H
 
@@ -20,8 +19,8 @@ struct jobs {
   void *gpu_lost_cls;
 };
 
-// Opens devices and lanes and starts the workers. `gpu_lost` is called on a worker's thread for each GPU that is lost. False with a
-// reason.
+// Opens devices and lanes and starts the workers. `gpu_lost` is called on a worker's thread for each GPU that is lost.
+// False with a reason.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
                                struct counters *counters, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
                                size_t error_size);

@@ -20,7 +20,7 @@ void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *lo
 
 void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
 
-// ---- turns; with the lock held ----------------------------------------------------------------------------------------
+// ---- turns; with the lock held --------------------------------------------------------------------------------------
 
 static void append_client(struct queue *queue, struct client *client) {
   client->jobs[queue->use].next = NULL;
@@ -107,7 +107,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
   }
 }
 
-// ---- in and out -------------------------------------------------------------------------------------------------------
+// ---- in and out -----------------------------------------------------------------------------------------------------
 
 bool queue_push(struct queue *queue, struct job *job) {
   int64_t now_ns = clock_ns();

@@ -1,13 +1,13 @@
-// The queue between the IO threads and the workers: the clients in turn, each client's jobs first in, first out. So whoever
-// floods waits behind itself. While others are served a client gets all workers but one, so that not even long jobs stand in
-// their way.
+// The queue between the IO threads and the workers: the clients in turn, each client's jobs first in, first out. So
+// whoever floods waits behind itself. While others are served a client gets all workers but one, so that not even long
+// jobs stand in their way.
 //
-// A job in it belongs to the queue; whoever takes it out owns it. Any thread. It is bounded by the places that clients take
-// (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room.
+// A job in it belongs to the queue; whoever takes it out owns it. Any thread. It is bounded by the places that clients
+// take (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room.
 //
-// Of the workers that wait, one whose device has the fewest jobs gets the next one. Among those it is the last to have begun
-// waiting: it is the quickest to wake, and the others' processors may sleep on. One at a time may wait awake for a moment: beside
-// a GPU's job of 0.1 ms, waking a processor can take longer than the job.
+// Of the workers that wait, one whose device has the fewest jobs gets the next one. Among those it is the last to have
+// begun waiting: it is the quickest to wake, and the others' processors may sleep on. One at a time may wait awake for
+// a moment: beside a GPU's job of 0.1 ms, waking a processor can take longer than the job.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 

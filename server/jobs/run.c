@@ -7,7 +7,7 @@
 #include "server/base/log.h"
 #include "server/base/phase.h"
 
-// ---- what the backend asks --------------------------------------------------------------------------------------------
+// ---- what the backend asks ------------------------------------------------------------------------------------------
 
 // Called once the tensors' sizes are known: one buffer holds the file's header and the tensors behind it.
 static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
@@ -70,7 +70,7 @@ static void prepare(struct job *job, int64_t now_ns) {
   job->output_refused = false;
 }
 
-// ---- the lanes --------------------------------------------------------------------------------------------------------
+// ---- the lanes ------------------------------------------------------------------------------------------------------
 
 static enum vx_status run_on(struct job *job, struct device *device, struct vx_lane *lane, struct vx_error *error) {
   job->device = device;
@@ -115,7 +115,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   return status;
 }
 
-// ---- the result -------------------------------------------------------------------------------------------------------
+// ---- the result -----------------------------------------------------------------------------------------------------
 
 // What a backend refuses of a sampling is how much of it was asked for.
 static const char *parameter_at_fault(const struct job *job, enum vx_status status) {

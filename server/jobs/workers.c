@@ -8,7 +8,7 @@
 #include "server/base/limits.h"
 #include "server/base/log.h"
 
-// ---- standing by ------------------------------------------------------------------------------------------------------
+// ---- standing by ----------------------------------------------------------------------------------------------------
 
 static bool is_needed(const struct worker *worker, const struct devices *devices) {
   if (worker->lanes.gpu && !device_is_lost(worker->lanes.gpu)) return true;
@@ -39,7 +39,7 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
   return at_work;
 }
 
-// ---- threads ----------------------------------------------------------------------------------------------------------
+// ---- threads --------------------------------------------------------------------------------------------------------
 
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
@@ -73,7 +73,8 @@ static void close_lanes(struct worker *worker) {
   if (lanes->on_cpu) vx_cpu_backend.lane_close(lanes->on_cpu);
 }
 
-// A GPU on which no lane can be opened, for want of memory say, is as good as lost; unless it must be a GPU that computes.
+// A GPU on which no lane can be opened, for want of memory say, is as good as lost; unless it must be a GPU that
+// computes.
 static bool open_gpu_lane(struct worker *worker, bool must, char *error, size_t error_size) {
   struct lanes *lanes = &worker->lanes;
   if (!lanes->gpu || device_is_lost(lanes->gpu)) return true;

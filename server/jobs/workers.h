@@ -1,9 +1,9 @@
-// The workers: threads that take jobs from a queue, each with a lane of its own. Some do nothing but sample, so that the others
-// never wait for that.
+// The workers: threads that take jobs from a queue, each with a lane of its own. Some do nothing but sample, so that
+// the others never wait for that.
 //
-// With GPUs there is one for each stream, with a lane there and one on the CPU for what the GPU fails to do. As many more as the CPU
-// alone would have stand by, and so do those of a lost GPU while another works; when the last GPU is lost, as many take jobs as the CPU
-// alone would have.
+// With GPUs there is one for each stream, with a lane there and one on the CPU for what the GPU fails to do. As many
+// more as the CPU alone would have stand by, and so do those of a lost GPU while another works; when the last GPU is
+// lost, as many take jobs as the CPU alone would have.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 

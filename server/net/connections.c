@@ -14,7 +14,7 @@ static const int64_t look_again_ns = 100 * NS_PER_MS;
 static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
 static const int64_t shut_linger_ns = 1 * NS_PER_S;  // and that of a connection whose reading side was shut
 
-// ---- in ---------------------------------------------------------------------------------------------------------------
+// ---- in -------------------------------------------------------------------------------------------------------------
 
 static void uncount(struct watcher *watcher, struct peer *peer) {
   if (peer->counted) client_give(watcher->clients, peer->client, SHARE_CONNECTIONS, 1);
@@ -40,8 +40,8 @@ static struct peer *longest_idle(struct watcher *watcher, const struct client *c
   return longest;
 }
 
-// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. False if none has been
-// for a while; that takes a look at all, which is not repeated at once.
+// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. False if none
+// has been for a while; that takes a look at all, which is not repeated at once.
 static bool end_longest_idle(struct watcher *watcher, struct client *client) {
   struct peer *peer;
   int64_t *none_until_ns = client ? &client->none_idle_until_ns : &watcher->none_idle_until_ns;
@@ -72,7 +72,8 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind
   return peer->counted;
 }
 
-// With the lock held. The library closes it once it comes with a request, which keeps the client able to read the answer.
+// With the lock held. The library closes it once it comes with a request, which keeps the client able to read the
+// answer.
 static void refuse_connection(struct watcher *watcher, struct peer *peer, enum problem_kind kind) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
@@ -137,7 +138,7 @@ struct peer *connection_opened(struct watcher *watcher, int fd, const char *addr
   return peer;
 }
 
-// ---- out --------------------------------------------------------------------------------------------------------------
+// ---- out ------------------------------------------------------------------------------------------------------------
 
 // Keeps a second descriptor of the socket so that the library's close does not end the connection yet.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
@@ -170,7 +171,8 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-  // In a head: the library may have refused it, with bytes unread that would reset the connection and with it the answer.
+  // In a head: the library may have refused it, with bytes unread that would reset the connection and with it the
+  // answer.
   if (peer->linger || peer->head_open) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;
@@ -180,7 +182,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
-// ---- ended from here --------------------------------------------------------------------------------------------------
+// ---- ended from here ------------------------------------------------------------------------------------------------
 
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
   if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;

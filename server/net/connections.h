@@ -6,8 +6,8 @@
 
 #include "server/net/watcher.h"
 
-// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has its share of
-// connections the peer may be in phase FAILED already.
+// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has
+// its share of connections the peer may be in phase FAILED already.
 struct peer *connection_opened(struct watcher *watcher, int fd, const char *address, bool proxy,
                                struct tls_session *tls);
 // Ends all connections, and every one that still comes.
@@ -15,8 +15,8 @@ void connections_end_all(struct watcher *watcher);
 // Before the library closes the descriptor.
 void connection_closed(struct watcher *watcher, struct peer *peer);
 
-// Ends the upload in the middle: writes the problem straight to the socket, but not into a TLS stream, which just ends. The caller
-// then lets the library close the connection.
+// Ends the upload in the middle: writes the problem straight to the socket, but not into a TLS stream, which just ends.
+// The caller then lets the library close the connection.
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
 // Why connection_fail or the watcher has ended the upload; PROBLEM_NONE where nothing failed.
 enum problem_kind connection_failure(struct watcher *watcher, const struct peer *peer);

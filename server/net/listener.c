@@ -54,7 +54,7 @@ static bool add(const struct opening *opening, const struct listener *listener) 
   return true;
 }
 
-// ---- TCP --------------------------------------------------------------------------------------------------------------
+// ---- TCP ------------------------------------------------------------------------------------------------------------
 
 union address {
   struct sockaddr any;
@@ -157,7 +157,7 @@ static bool open_tcp(const struct opening *opening) {
   return !opening->listeners || add(opening, &listener);
 }
 
-// ---- Unix domain ------------------------------------------------------------------------------------------------------
+// ---- Unix domain ----------------------------------------------------------------------------------------------------
 
 // A socket file that nobody listens on is left over from a process that died.
 static void remove_stale(const struct sockaddr_un *name) {
@@ -212,7 +212,7 @@ static void remove_path(const struct listener *listener) {
     unlink(listener->path);
 }
 
-// ---- systemd (sd_listen_fds(3)) ---------------------------------------------------------------------------------------
+// ---- systemd (sd_listen_fds(3)) -------------------------------------------------------------------------------------
 
 static bool take_handed_over(const struct opening *opening, int fd) {
   union address address = {.any = {.sa_family = AF_UNSPEC}};
@@ -248,7 +248,7 @@ static bool open_systemd(const struct opening *opening) {
   return true;
 }
 
-// ---- all of them ------------------------------------------------------------------------------------------------------
+// ---- all of them ----------------------------------------------------------------------------------------------------
 
 static bool is_unix(const struct opening *opening) {
   return strncmp(opening->where, unix_prefix, strlen(unix_prefix)) == 0;
@@ -295,7 +295,7 @@ void listeners_close(struct listeners *listeners) {
   listeners->count = 0;
 }
 
-// ---- a client of them -------------------------------------------------------------------------------------------------
+// ---- a client of them -----------------------------------------------------------------------------------------------
 
 // -1 leaves why in errno.
 static int connect_socket(const struct sockaddr *address, socklen_t length, int timeout_s) {
@@ -311,8 +311,8 @@ static int connect_socket(const struct sockaddr *address, socklen_t length, int 
   return -1;
 }
 
-// Linux takes 0.0.0.0 and [::], all addresses of this machine, for loopback here; that of IPv6 may be off, and its listener be reached by
-// IPv4 all the same.
+// Linux takes 0.0.0.0 and [::], all addresses of this machine, for loopback here; that of IPv6 may be off, and its
+// listener be reached by IPv4 all the same.
 static int connect_one(const struct addrinfo *info, int timeout_s) {
   static const struct in6_addr loopback = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
   union address address;

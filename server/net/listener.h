@@ -33,20 +33,22 @@ struct listen_rules {
   bool may_expose;     // TCP beyond loopback is allowed
 };
 
-// Opens what `list` names, with commas between: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Of a name's several addresses the
-// first that can be bound is taken. False with a reason, and nothing is open then.
+// Opens what `list` names, with commas between: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Of a name's several
+// addresses the first that can be bound is taken. False with a reason, and nothing is open then.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    char *error, size_t error_size);
 // The same as far as it goes without binding or listening.
 VX_WARN_UNUSED bool listeners_check(const char *list, const struct listen_rules *rules, char *error, size_t error_size);
-// Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by now.
+// Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by
+// now.
 void listeners_close(struct listeners *listeners);
 
-// Connects to the first that `list` names, as a client on the same machine does. `*tcp` tells what it is; what takes longer than
-// `timeout_s`, a later read or write too, fails. A blocking descriptor, or -1 with a reason.
+// Connects to the first that `list` names, as a client on the same machine does. `*tcp` tells what it is; what takes
+// longer than `timeout_s`, a later read or write too, fails. A blocking descriptor, or -1 with a reason.
 VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size);
 
-// Who is at the other end of an accepted connection: an IP address (an IPv4 one that IPv6 wraps as itself), or unix:UID.
+// Who is at the other end of an accepted connection: an IP address (an IPv4 one that IPv6 wraps as itself), or
+// unix:UID.
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
 
 #endif

@@ -44,7 +44,7 @@ void peer_reply_end(struct peer *peer, int64_t now_ns) {
   if (!peer_move(peer, PEER_REPLY, PEER_IDLE)) (void)peer_move(peer, PEER_JOB, PEER_IDLE);
 }
 
-// ---- written past the library -----------------------------------------------------------------------------------------
+// ---- written past the library ---------------------------------------------------------------------------------------
 
 void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *detail) {
   struct problem problem;

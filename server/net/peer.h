@@ -94,11 +94,11 @@ void peer_reply_end(struct peer *peer, int64_t now_ns);
 
 // The rest with the watcher's lock held.
 
-// Ends what the peer does with an error that is written straight to its socket, if it is without TLS. Before an answer the send
-// buffer is empty, so the short text goes out whole or not at all.
+// Ends what the peer does with an error that is written straight to its socket, if it is without TLS. Before an answer
+// the send buffer is empty, so the short text goes out whole or not at all.
 void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *detail);
-// A client that has finished sending has left, or waits for its answer; nothing tells which. So it is sent what any client of
-// HTTP/1.1 overlooks, and the host of one that has left answers that with a reset.
+// A client that has finished sending has left, or waits for its answer; nothing tells which. So it is sent what any
+// client of HTTP/1.1 overlooks, and the host of one that has left answers that with a reset.
 void peer_probe(struct peer *peer);
 
 #endif

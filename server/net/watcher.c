@@ -35,8 +35,8 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
     peer_write_failure(peer, PROBLEM_BODY_STALLED, fault);
     phase = PEER_FAILED;
   }
-  // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request is
-  // whole: the library would take the end of file for the end of a client that waits for its answer.
+  // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request
+  // is whole: the library would take the end of file for the end of a client that waits for its answer.
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
               (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.

@@ -1,17 +1,21 @@
 // The watcher: one thread that sees what the HTTP library does not.
 //
-// libmicrohttpd in epoll mode never notices a client that closes in mid-upload (the end of file hides behind the last data and no
-// new edge comes), has only an inactivity timeout (a byte a second keeps a request alive), and closes a connection so abruptly after an
-// early answer that a client still sending loses the answer. The watcher keeps an epoll set of its own over all connections and
+// libmicrohttpd in epoll mode never notices a client that closes in mid-upload (the end of file hides behind the last
+// data and no new edge comes), has only an inactivity timeout (a byte a second keeps a request alive), and closes a
+// connection so abruptly after an early answer that a client still sending loses the answer. The watcher keeps an epoll
+// set of its own over all connections and
 //   - pokes the library (SHUT_RD makes a new edge) while it expects more from a half-closed connection,
-//   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by byte,
+//   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by
+//   byte,
 //   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),
-//   - finds out whether a client that has finished sending is gone or waits for its answer, and lets the queue drop what needs no
+//   - finds out whether a client that has finished sending is gone or waits for its answer, and lets the queue drop
+//   what needs no
 //     run any more,
 //   - lets connections in by their clients' shares: where there are too many, the longest idle one goes.
 //
-// A peer's slot is found by file descriptor and its event checked by generation. What comes and goes is in connections.h.
+// A peer's slot is found by file descriptor and its event checked by generation. What comes and goes is in
+// connections.h.
 #ifndef VOXELD_WATCHER_H
 #define VOXELD_WATCHER_H
 

@@ -9,7 +9,7 @@
 #include "server/base/process.h"
 #include "server/pages/lanes.h"
 
-// ---- families of several samples ----------------------------------------------------------------------------------------
+// ---- families of several samples ------------------------------------------------------------------------------------
 
 static void write_labelled(struct text *out, const char *name, const char *label, const char *value,
                            unsigned long long number) {
@@ -169,7 +169,7 @@ static void write_buffers(const struct view *view, const char *name, struct text
   write_labelled(out, name, "state", "free", use.allocated - use.in_use);
 }
 
-// ---- families of one sample ---------------------------------------------------------------------------------------------
+// ---- families of one sample -----------------------------------------------------------------------------------------
 
 static double ready(const struct view *view) { return atomic_load(view->phase) == PHASE_READY; }
 static double received(const struct view *view) { return (double)counter_value(&view->counters->received_bytes); }
@@ -195,7 +195,7 @@ static double open_files(const struct view *view) { return (void)view, process_o
 static double max_files(const struct view *view) { return (void)view, process_max_files(); }
 static double start_time(const struct view *view) { return (double)*view->started_unix_s; }
 
-// ---- the table ----------------------------------------------------------------------------------------------------------
+// ---- the table ------------------------------------------------------------------------------------------------------
 
 // One of `write`, for samples with labels, and `value`.
 static const struct family {

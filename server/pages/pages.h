@@ -1,7 +1,4 @@
-// The room of pages: what GET answers. Each page shows the rooms below as they are now.
-//
-// In: a view of the rooms. Out: text. IO threads, which the HTTP room lends; nothing is kept here. The room may include all
-// below it: http/, jobs/, net/, clients/, config/ and base/.
+// What GET answers: one row an endpoint. Each page shows the rooms below as they are now. IO threads.
 #ifndef VOXELD_PAGES_H
 #define VOXELD_PAGES_H
 

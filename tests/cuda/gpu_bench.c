@@ -3,11 +3,12 @@
 //   gpu-bench [--repeat N] [DIRECTORY]
 //   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     so many runs and no table, for a profiler to look at
 //
-// Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from the first kernel
-// to the finished tensors on the device, with points that are there already, as the rivals were measured; `floor` the time of a
-// device copy of points and tensors. The rest is of whole requests, both ways over the bus: `in` until the last point has come
-// (most are in their cells by then), then cells and tensors, then `out`, all by the device's clock, and `whole` by the host's.
-// DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU. Asserts no time.
+// Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from
+// the first kernel to the finished tensors on the device, with points that are there already, as the rivals were
+// measured; `floor` the time of a device copy of points and tensors. The rest is of whole requests, both ways over the
+// bus: `in` until the last point has come (most are in their cells by then), then cells and tensors, then `out`, all by
+// the device's clock, and `whole` by the host's. DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data).
+// One thread. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,12 @@
-// gpu-fps-bench: farthest point sampling on a GPU and on one thread of the CPU, beside the targets and the rivals: one table.
+// gpu-fps-bench: farthest point sampling on a GPU and on one thread of the CPU, beside the targets and the rivals: one
+// table.
 //
 //   gpu-fps-bench [--repeat N] [DIRECTORY]
 //
-// Medians of N runs (15; the CPU a third of that) after a warm-up. `device` is by the device's clock, from the points being there to
-// the finished tensors; `whole` by the host's, with both ways over the bus. The clouds are kitti_raw_00 of DIRECTORY (../shared/data),
-// evenly strided to the number of points. Says whether GPU and CPU wrote the same bytes. Exit code 77 without a GPU.
+// Medians of N runs (15; the CPU a third of that) after a warm-up. `device` is by the device's clock, from the points
+// being there to the finished tensors; `whole` by the host's, with both ways over the bus. The clouds are kitti_raw_00
+// of DIRECTORY (../shared/data), evenly strided to the number of points. Says whether GPU and CPU wrote the same bytes.
+// Exit code 77 without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,9 @@
 //
 //   cuda-faults
 //
-// The run must end with the class of that error and a text that names the call, and the next job on the same lane must give the
-// same bytes as the CPU. Built with the flavour whose calls fail on request (tests/support/standin/inject.h); exit code 77 without a GPU.
+// The run must end with the class of that error and a text that names the call, and the next job on the same lane must
+// give the same bytes as the CPU. Built with the flavour whose calls fail on request (tests/support/standin/inject.h);
+// exit code 77 without a GPU.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

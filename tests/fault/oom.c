@@ -1,8 +1,9 @@
-// A library to preload into the daemon (LD_PRELOAD): one call that needs memory, a thread or a descriptor fails when it is asked to.
+// A library to preload into the daemon (LD_PRELOAD): one call that needs memory, a thread or a descriptor fails when it
+// is asked to.
 //
-// $VOXELD_OOM names a file of one struct control, shared with the test. Calls of each kind are counted, of all threads together; the
-// one whose number is `fail_at` fails as if the system had no more, that one alone. They count from main on: what comes before, in the
-// start of libraries such as CUDA's, is not the daemon's.
+// $VOXELD_OOM names a file of one struct control, shared with the test. Calls of each kind are counted, of all threads
+// together; the one whose number is `fail_at` fails as if the system had no more, that one alone. They count from main
+// on: what comes before, in the start of libraries such as CUDA's, is not the daemon's.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ static int fails(enum kind kind, int error) {
   return 1;
 }
 
-// ---- memory: malloc and its kin, and mappings of no file ----------------------------------------------------------------
+// ---- memory: malloc and its kin, and mappings of no file ------------------------------------------------------------
 
 // glibc's own functions by their other names: these need not be looked up, which would ask for memory.
 // NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
@@ -89,7 +90,7 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd, off_
   return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
 }
 
-// ---- threads ------------------------------------------------------------------------------------------------------------
+// ---- threads --------------------------------------------------------------------------------------------------------
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
   int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -97,7 +98,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
   return fails(THREAD, EAGAIN) ? EAGAIN : create(thread, attributes, run, argument);
 }
 
-// ---- descriptors, and what is made of them --------------------------------------------------------------------------------
+// ---- descriptors, and what is made of them --------------------------------------------------------------------------
 
 int socket(int domain, int type, int protocol) {
   return fails(DESCRIPTOR, EMFILE) ? -1 : (int)syscall(SYS_socket, domain, type, protocol);

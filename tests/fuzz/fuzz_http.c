@@ -1,9 +1,10 @@
-// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started once in this process on a Unix socket. Each
-// input is what one client does on one connection. After it the answers must be sound HTTP, and nothing may be left: no
-// connection, no request, no buffer in use, nothing held by a client.
+// Fuzzes the whole daemon: libmicrohttpd, all of server/ and the CPU backend, started once in this process on a Unix
+// socket. Each input is what one client does on one connection. After it the answers must be sound HTTP, and nothing
+// may be left: no connection, no request, no buffer in use, nothing held by a client.
 //
-// The input is what is sent, with three words for what a client may do besides: <cut> waits until the server has taken what came
-// before, <fin> finishes sending and <rst> goes away without reading. Every client finishes sending at the end.
+// The input is what is sent, with three words for what a client may do besides: <cut> waits until the server has taken
+// what came before, <fin> finishes sending and <rst> goes away without reading. Every client finishes sending at the
+// end.
 //
 // This thread is the client; the daemon's threads are its own.
 #include <assert.h>
@@ -31,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { MOST_REQUESTS = 1 << 20, MOST_ANSWERS = 16 << 20 };
 static const int64_t patience_ns = 20 * NS_PER_S;
 
-// ---- the daemon -------------------------------------------------------------------------------------------------------
+// ---- the daemon -----------------------------------------------------------------------------------------------------
 
 static struct server server;
 static char directory[] = "/tmp/voxeld-fuzz-XXXXXX";
@@ -88,7 +89,7 @@ static void await_quiet(void) {
   for (int64_t until_ns = clock_ns() + patience_ns; !is_quiet(); sched_yield()) assert(clock_ns() < until_ns);
 }
 
-// ---- the client -------------------------------------------------------------------------------------------------------
+// ---- the client -----------------------------------------------------------------------------------------------------
 
 struct caller {
   int fd;
@@ -131,8 +132,8 @@ static void send_piece(struct caller *caller, const char *bytes, size_t size) {
   }
 }
 
-// Until the server has taken all of it, or has closed. The library misses an end that comes together with data until the watcher
-// tells it, which takes time that a fuzzer has not.
+// Until the server has taken all of it, or has closed. The library misses an end that comes together with data until
+// the watcher tells it, which takes time that a fuzzer has not.
 static void await_taken(struct caller *caller) {
   int left = 1;
   for (int64_t until_ns = clock_ns() + patience_ns; left && !caller->ended; sched_yield()) {
@@ -141,7 +142,7 @@ static void await_taken(struct caller *caller) {
   }
 }
 
-// ---- its answers ------------------------------------------------------------------------------------------------------
+// ---- its answers ----------------------------------------------------------------------------------------------------
 
 static const char *line_end(const char *cursor, const char *end) {
   const char *stop = memmem(cursor, (size_t)(end - cursor), "\r\n", 2);
@@ -173,8 +174,8 @@ static const char *read_head(const char *cursor, const char *end, struct head *h
   return stop + 2;
 }
 
-// One answer after the other, each whole. A client that asks HEAD gets a length without a body. What the library refuses by itself
-// ends the connection; it may tell the head of that twice, so behind it nothing is looked at.
+// One answer after the other, each whole. A client that asks HEAD gets a length without a body. What the library
+// refuses by itself ends the connection; it may tell the head of that twice, so behind it nothing is looked at.
 static void check_answers(const struct caller *caller) {
   bool heads_asked = memmem(requests, caller->sent, "HEAD ", 5);
   const char *cursor = answers, *end = answers + caller->received;
@@ -193,7 +194,7 @@ static void check_answers(const struct caller *caller) {
   }
 }
 
-// ---- one input --------------------------------------------------------------------------------------------------------
+// ---- one input ------------------------------------------------------------------------------------------------------
 
 // The next word in the input, and where; its end where there is none.
 static const char *find_word(const char *cursor, const char *end, const char **word) {

@@ -1,4 +1,5 @@
-// Fuzzes preset files: any bytes must give either a preset that can be used and rendered, or an error with a reason. One thread.
+// Fuzzes preset files: any bytes must give either a preset that can be used and rendered, or an error with a reason.
+// One thread.
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>

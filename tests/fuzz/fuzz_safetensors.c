@@ -1,5 +1,6 @@
-// Fuzzes the head of an answer's file: whatever was asked, computed and measured, it is a safetensors file that any reader opens,
-// and fits the room that was reserved before the times were known. One thread; the presets are loaded once.
+// Fuzzes the head of an answer's file: whatever was asked, computed and measured, it is a safetensors file that any
+// reader opens, and fits the room that was reserved before the times were known. One thread; the presets are loaded
+// once.
 //
 // The input: a struct figures, `id_length` bytes of a request id, a query string as split_query.h reads it.
 #include <assert.h>
@@ -25,7 +26,7 @@ struct figures {
 
 static const char device[] = "a \"device\" \\ of \x01 \xff bytes";
 
-// ---- the file ---------------------------------------------------------------------------------------------------------
+// ---- the file -------------------------------------------------------------------------------------------------------
 
 static void check_metadata(const json_t *header, const struct answer *answer) {
   const json_t *strings = json_object_get(header, "__metadata__");
@@ -86,7 +87,7 @@ static void check_file(const struct answer *answer, const struct vx_layout *layo
   json_decref(header);
 }
 
-// ---- the answer -------------------------------------------------------------------------------------------------------
+// ---- the answer -----------------------------------------------------------------------------------------------------
 
 static void set_times(struct answer *answer, struct vx_job *job, int64_t ns) {
   answer->receive_ns = answer->queue_ns = answer->total_ns = ns;

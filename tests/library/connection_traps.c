@@ -13,7 +13,7 @@ static bool alive(const struct stage *stage) { return !stage_called(stage, 'e') 
 
 static char last_call(const struct stage *stage) { return stage->calls[atomic_load(&stage->letters) - 1]; }
 
-// ---- the end of a client ----------------------------------------------------------------------------------------------
+// ---- the end of a client --------------------------------------------------------------------------------------------
 
 static enum outcome fin_unnoticed(void) {
   struct stage stage = {.handle = NULL};
@@ -68,7 +68,7 @@ static enum outcome gone_is_told_once(void) {
   return outcome(told && !strchr(told + 1, 'c') && stage.code != MHD_REQUEST_TERMINATED_COMPLETED_OK);
 }
 
-// ---- suspend and resume -----------------------------------------------------------------------------------------------
+// ---- suspend and resume ---------------------------------------------------------------------------------------------
 
 // Answers once four bytes are here, whatever is called before.
 static enum MHD_Result suspend_head_of_4(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
@@ -161,7 +161,7 @@ static enum outcome suspended_untimed(void) {
   return outcome(stage.suspended && alive(&stage));
 }
 
-// ---- time -------------------------------------------------------------------------------------------------------------
+// ---- time -----------------------------------------------------------------------------------------------------------
 
 static enum outcome silence_timed(void) {
   struct stage stage = {.timeout_s = 10};
@@ -185,7 +185,7 @@ static enum outcome drip_untimed(void) {
   return outcome(alive(&stage) && stage.body == 50);
 }
 
-// ---- answers ----------------------------------------------------------------------------------------------------------
+// ---- answers --------------------------------------------------------------------------------------------------------
 
 static enum outcome early_answer_closes(void) {
   struct stage stage = {.handle = handle_at_once};
@@ -281,7 +281,7 @@ static enum outcome info_shared(void) {
   return stage.answers == 1 ? outcome(info_changed) : OUTCOME_UNTRIED;
 }
 
-// ---- the end of a connection ------------------------------------------------------------------------------------------
+// ---- the end of a connection ----------------------------------------------------------------------------------------
 
 static int kept_fd = -1;
 

@@ -1,6 +1,6 @@
-// A library to preload into the daemon: every text of a request that libmicrohttpd gives to it is copied into memory of its
-// own, which ends where the text does. So AddressSanitizer tells of a read behind it, which would stay unseen in the
-// connection's memory, where the next text follows.
+// A library to preload into the daemon: every text of a request that libmicrohttpd gives to it is copied into memory of
+// its own, which ends where the text does. So AddressSanitizer tells of a read behind it, which would stay unseen in
+// the connection's memory, where the next text follows.
 //
 // Copies are kept for a while, as the library keeps its texts until a request is over.
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- copies -----------------------------------------------------------------------------------------------------------
+// ---- copies ---------------------------------------------------------------------------------------------------------
 
 enum { KEPT = 1 << 10, KEPT_BYTES = 1 << 20 };
 static struct {
@@ -48,7 +48,7 @@ static const char *copy_text(const char *text) { return copy(text, text ? strlen
 // The library's own function, in a pointer of any function's type.
 #define OWN(NAME) (*(__typeof__(&(NAME)) *)(void *[]){dlsym(RTLD_NEXT, #NAME)})
 
-// ---- headers and arguments --------------------------------------------------------------------------------------------
+// ---- headers and arguments ------------------------------------------------------------------------------------------
 
 struct iteration {
   MHD_KeyValueIteratorN iterator;
@@ -72,7 +72,7 @@ const char *MHD_lookup_connection_value(struct MHD_Connection *connection, enum 
   return copy_text(OWN(MHD_lookup_connection_value)(connection, kind, name));
 }
 
-// ---- the daemon's callbacks -------------------------------------------------------------------------------------------
+// ---- the daemon's callbacks -----------------------------------------------------------------------------------------
 
 typedef void *on_target(void *cls, const char *target, struct MHD_Connection *connection);
 
@@ -99,9 +99,10 @@ static enum MHD_Result exact_request(void *cls, struct MHD_Connection *connectio
   return result;
 }
 
-// ---- start ------------------------------------------------------------------------------------------------------------
+// ---- start ----------------------------------------------------------------------------------------------------------
 
-// An option with its arguments, as MHD_OPTION_ARRAY takes them. Those that the daemon uses; an unknown one ends the process.
+// An option with its arguments, as MHD_OPTION_ARRAY takes them. Those that the daemon uses; an unknown one ends the
+// process.
 static struct MHD_OptionItem take_option(enum MHD_OPTION option, va_list *arguments, struct callbacks *callbacks) {
   struct MHD_OptionItem item = {.option = option};
   switch (option) {

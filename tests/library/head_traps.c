@@ -4,7 +4,7 @@
 
 #include "tests/library/stage.h"
 
-// ---- what may be seen -------------------------------------------------------------------------------------------------
+// ---- what may be seen -----------------------------------------------------------------------------------------------
 
 static bool taken(const struct stage *stage) { return stage_status(stage) == 200; }
 static bool taken_4(const struct stage *stage) { return taken(stage) && stage->body == 4; }
@@ -34,7 +34,7 @@ static bool status_400(const struct stage *stage) { return stage_status(stage) =
 static bool status_413(const struct stage *stage) { return stage_status(stage) == 413; }
 static bool status_505(const struct stage *stage) { return stage_status(stage) == 505; }
 
-// ---- what is sent -----------------------------------------------------------------------------------------------------
+// ---- what is sent ---------------------------------------------------------------------------------------------------
 
 #define SENT(TEXT) (TEXT), sizeof(TEXT) - 1
 #define GET "GET /a HTTP/1.1\r\n"

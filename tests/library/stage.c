@@ -13,7 +13,7 @@
 enum { ROUNDS = 200 };  // of the library's loop: more than anything here takes
 static const char said[] = "heard";
 
-// ---- time -------------------------------------------------------------------------------------------------------------
+// ---- time -----------------------------------------------------------------------------------------------------------
 
 static atomic_int aged_s;
 
@@ -33,7 +33,7 @@ bool await(const atomic_int *value, int least) {
   return atomic_load(value) >= least;
 }
 
-// ---- the library's side -----------------------------------------------------------------------------------------------
+// ---- the library's side ---------------------------------------------------------------------------------------------
 
 static void note(struct stage *stage, char letter) {
   int at = atomic_fetch_add(&stage->letters, 1);
@@ -140,7 +140,7 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **c
 
 static void on_message(void *cls, const char *format, va_list arguments) { (void)cls, (void)format, (void)arguments; }
 
-// ---- the client's side ------------------------------------------------------------------------------------------------
+// ---- the client's side ----------------------------------------------------------------------------------------------
 
 static void need(bool good, const char *what) {
   if (good) return;

@@ -26,8 +26,8 @@ struct stage {
   size_t memory;       // a connection's; 0: 32 KiB
   void (*on_target)(struct stage *stage, const char *target);
   void (*on_closed)(struct stage *stage, struct MHD_Connection *connection);
-  // The library's side. A letter a call: s started, t target, h head, b body, w another call without a body, d an answer
-  // is queued, D one is refused, c completed, f the answer's body is freed, e the connection ended.
+  // The library's side. A letter a call: s started, t target, h head, b body, w another call without a body, d an
+  // answer is queued, D one is refused, c completed, f the answer's body is freed, e the connection ended.
   char calls[256];
   struct MHD_Daemon *daemon;
   struct MHD_Connection *suspended;

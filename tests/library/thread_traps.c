@@ -9,7 +9,7 @@
 
 #include "tests/library/stage.h"
 
-// ---- stop -------------------------------------------------------------------------------------------------------------
+// ---- stop -----------------------------------------------------------------------------------------------------------
 
 static enum MHD_Result suspend_head(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
   *size = 0;
@@ -79,7 +79,7 @@ static enum outcome quiesce_aborts(void) {
   return OUTCOME_NO;
 }
 
-// ---- threads ----------------------------------------------------------------------------------------------------------
+// ---- threads --------------------------------------------------------------------------------------------------------
 
 enum { MANY = 40 };
 static _Atomic(struct MHD_Connection *) asleep[MANY];  // connections that have been suspended, in turn

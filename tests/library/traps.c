@@ -1,8 +1,8 @@
-// Tries the traps of libmicrohttpd that docs/libmicrohttpd.md lists, on the library of this machine. Prints its version, then
-// a line a trap: its name, whether it holds, what it is, with tabs between them.
+// Tries the traps of libmicrohttpd that docs/libmicrohttpd.md lists, on the library of this machine. Prints its
+// version, then a line a trap: its name, whether it holds, what it is, with tabs between them.
 //
-// Words: "yes", "no"; for a race "seen", "not seen"; "untried" if this machine lets nobody try it; "died" if the try itself
-// went wrong. Every trap is tried in a process of its own, since some end it.
+// Words: "yes", "no"; for a race "seen", "not seen"; "untried" if this machine lets nobody try it; "died" if the try
+// itself went wrong. Every trap is tried in a process of its own, since some end it.
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

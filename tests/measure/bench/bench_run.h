@@ -1,5 +1,5 @@
-// What voxel-bench and fps-bench measure with: scans in memory, a backend run in-process through its table of functions, timings, and the
-// comparison of a backend's rows with the plain voxelizer's.
+// What voxel-bench and fps-bench measure with: scans in memory, a backend run in-process through its table of
+// functions, timings, and the comparison of a backend's rows with the plain voxelizer's.
 //
 // One thread. Every struct belongs to its caller; what fails says why on standard error and returns false.
 #ifndef VOXELD_TESTS_BENCH_RUN_H
@@ -56,8 +56,8 @@ VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struc
 VX_WARN_UNUSED bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up,
                                     int repeat, struct bench_result *result);
 
-// Whether the backend finds what the plain voxelizer found in its last run, of the same scan: the same number of voxels and,
-// where no voxel is over max_voxels, the same rows to the last bit (asked for in the grid's order and float32).
+// Whether the backend finds what the plain voxelizer found in its last run, of the same scan: the same number of voxels
+// and, where no voxel is over max_voxels, the same rows to the last bit (asked for in the grid's order and float32).
 VX_WARN_UNUSED bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain,
                                 const struct bench_scan *scan);
 

@@ -1,7 +1,8 @@
 // fps-bench: how long exact farthest point sampling takes on the CPU, one thread, beside the plain loop.
 //
 // Each case is a number of points, strided evenly from a scan, and a number of samples of them. --worst goes through
-// clouds that are made to be hard instead. Nothing here asserts a time, but with --plain results that disagree end it with 1.
+// clouds that are made to be hard instead. Nothing here asserts a time, but with --plain results that disagree end it
+// with 1.
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,8 @@ static void usage(FILE *to) {
           BENCH_MAX_REPEAT);
 }
 
-// --- Options --------------------------------------------------------------------------------------------------------------
+// --- Options
+// --------------------------------------------------------------------------------------------------------------
 
 static bool add_case(struct options *options, const char *text) {
   char *colon, *end;
@@ -106,7 +108,8 @@ static int parse_options(int argc, char **argv, struct options *options) {
   return ok ? -1 : 2;
 }
 
-// --- Measuring ------------------------------------------------------------------------------------------------------------
+// --- Measuring
+// ------------------------------------------------------------------------------------------------------------
 
 static bool run_ours(struct fps_bench *bench, const struct cpu_sample_task *task, struct bench_timing *timing) {
   static double ms[BENCH_MAX_REPEAT];
@@ -182,7 +185,8 @@ static bool measure(struct fps_bench *bench, const char *name, const float *poin
   return ok;
 }
 
-// --- Clouds ---------------------------------------------------------------------------------------------------------------
+// --- Clouds
+// ---------------------------------------------------------------------------------------------------------------
 
 static bool run_file(struct fps_bench *bench, const char *path) {
   struct bench_scan scan;

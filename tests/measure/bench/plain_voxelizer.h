@@ -1,15 +1,18 @@
 // The plain sequential voxelizer: the baseline of voxel-bench, and a second opinion on its results.
 //
-// It models what the CPU voxelizer of voxelize-cuda, and others like it, does with each scan: make a dense grid with an empty
-// list of points in every cell, push every point onto its cell's list, walk the whole grid and gather each list that is not
-// empty into a row, and let the grid go. Within that it is written well, not as a straw man: C, one allocation for the grid;
-// lists that double and stop growing at max_points_per_voxel; indices in the lists, not copies of the points; no work for a
-// tensor that nobody asked for. It writes float32 only, which spares it the conversion to half precision.
+// It models what the CPU voxelizer of voxelize-cuda, and others like it, does with each scan: make a dense grid with an
+// empty list of points in every cell, push every point onto its cell's list, walk the whole grid and gather each list
+// that is not empty into a row, and let the grid go. Within that it is written well, not as a straw man: C, one
+// allocation for the grid; lists that double and stop growing at max_points_per_voxel; indices in the lists, not copies
+// of the points; no work for a tensor that nobody asked for. It writes float32 only, which spares it the conversion to
+// half precision.
 //
-// Rows come in the grid's order (x, then y, then z ascending: the backends' order=key). Where cells are more than max_voxels it
-// keeps the first in that order, not the first to appear as the backends do; the numbers of voxels are the same.
+// Rows come in the grid's order (x, then y, then z ascending: the backends' order=key). Where cells are more than
+// max_voxels it keeps the first in that order, not the first to appear as the backends do; the numbers of voxels are
+// the same.
 //
-// One thread. The voxelizer belongs to its caller, and so does nothing that it returns: rows live until the next run or close.
+// One thread. The voxelizer belongs to its caller, and so does nothing that it returns: rows live until the next run or
+// close.
 #ifndef VOXELD_TESTS_PLAIN_VOXELIZER_H
 #define VOXELD_TESTS_PLAIN_VOXELIZER_H
 

@@ -1,8 +1,9 @@
 // load-client: one client of the daemon, at one address, that posts the same body over and over on some connections.
 //
-// wrk cannot choose the address it comes from and does not tell statuses apart; tests/measure/load/fairness needs both. It ignores
-// Retry-After unless it is --polite. One thread, which owns everything; sockets do not block, epoll says which can go on. Prints
-// one line of JSON; latencies are those of answers with 200. Answers are read without copying them: a client must cost little.
+// wrk cannot choose the address it comes from and does not tell statuses apart; tests/measure/load/fairness needs both.
+// It ignores Retry-After unless it is --polite. One thread, which owns everything; sockets do not block, epoll says
+// which can go on. Prints one line of JSON; latencies are those of answers with 200. Answers are read without copying
+// them: a client must cost little.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

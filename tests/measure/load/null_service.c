@@ -1,13 +1,13 @@
 // null-service: the floor that the daemon is measured against.
 //
-// An HTTP service on libmicrohttpd that does what every service must and nothing else: it reads a POST body of any size into a
-// reused buffer, hands the request to a worker thread and back, and answers a fixed number of bytes. It is set up as the daemon
-// is (epoll threads, suspend and resume, 256 KB of memory a connection), so requests per second of the one over those of the
-// other, same client and same moment, is what the daemon's own work costs.
+// An HTTP service on libmicrohttpd that does what every service must and nothing else: it reads a POST body of any size
+// into a reused buffer, hands the request to a worker thread and back, and answers a fixed number of bytes. It is set
+// up as the daemon is (epoll threads, suspend and resume, 256 KB of memory a connection), so requests per second of the
+// one over those of the other, same client and same moment, is what the daemon's own work costs.
 //
-// Threads: libmicrohttpd's I/O threads run on_request and on_completed; workers only take a request from the queue and resume its
-// connection, after which it belongs to its I/O thread again. The queue and the free buffers are under one mutex. It ends by a
-// signal, at once: a floor needs no graceful stop.
+// Threads: libmicrohttpd's I/O threads run on_request and on_completed; workers only take a request from the queue and
+// resume its connection, after which it belongs to its I/O thread again. The queue and the free buffers are under one
+// mutex. It ends by a signal, at once: a floor needs no graceful stop.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -30,7 +30,8 @@ enum {
   LISTEN_BACKLOG = 1024,
 };
 
-// Room for one body: address space at first, memory as far as bodies have reached. Never given back, the last freed first used.
+// Room for one body: address space at first, memory as far as bodies have reached. Never given back, the last freed
+// first used.
 struct buffer {
   struct buffer *next;
   char *bytes;
@@ -114,7 +115,8 @@ static void *work(void *unused) {
   return unused;
 }
 
-// Called for the headers, for each piece of the body, at its end, and once more when a worker has resumed the connection.
+// Called for the headers, for each piece of the body, at its end, and once more when a worker has resumed the
+// connection.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *bytes, size_t *size, void **context) {
   (void)cls, (void)url, (void)method, (void)version;

@@ -6,7 +6,8 @@
 
 #define DEGREES (3.14159265358979323846 / 180.0)
 
-// --- Sensors ---------------------------------------------------------------------------------------------------------------
+// --- Sensors
+// ---------------------------------------------------------------------------------------------------------------
 
 // Velodyne HDL-64E: an upper block of 32 lasers a third of a degree apart, a lower block of 32 half a degree apart.
 static double hdl64_elevation(int beam, int beams) {
@@ -85,7 +86,8 @@ const struct scan_sensor *scan_sensor_named(const char *name) {
   return NULL;
 }
 
-// --- Random numbers: SplitMix64 (Steele, Lea and Flood, 2014): one 64-bit word of state, so a ray can have its own ------------
+// --- Random numbers: SplitMix64 (Steele, Lea and Flood, 2014): one 64-bit word of state, so a ray can have its own
+// ------------
 
 static uint64_t next_u64(uint64_t *state) {
   uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
@@ -98,7 +100,8 @@ static double uniform(uint64_t *state, double low, double high) {
   return low + (high - low) * ((double)(next_u64(state) >> 11) * 0x1p-53);
 }
 
-// Nearly normal, by the sum of four uniforms: bounded, and free of log and cos, whose last bit differs between libraries.
+// Nearly normal, by the sum of four uniforms: bounded, and free of log and cos, whose last bit differs between
+// libraries.
 static double normal(uint64_t *state) {
   double sum = 0.0;
   for (int i = 0; i < 4; i++) sum += uniform(state, -0.5, 0.5);
@@ -112,7 +115,8 @@ static uint64_t ray_state(uint64_t seed, int64_t turn, int ring, int step) {
   return next_u64(&state);
 }
 
-// --- The street, along x ----------------------------------------------------------------------------------------------------
+// --- The street, along x
+// ----------------------------------------------------------------------------------------------------
 
 enum { STREET_BEGIN = -140, STREET_END = 260, TRAVEL = 120 };  // metres; the vehicle drives 0..TRAVEL and starts again
 
@@ -209,7 +213,8 @@ void scan_scene_make(const struct scan_sensor *sensor, uint64_t seed, struct sca
   put_car(scene, &random, uniform(&random, -30.0, -15.0), 1.2);
 }
 
-// --- Rays ---------------------------------------------------------------------------------------------------------------------
+// --- Rays
+// ---------------------------------------------------------------------------------------------------------------------
 
 struct ray {
   double origin[3], direction[3];
@@ -279,7 +284,8 @@ static struct hit meet_ground(const struct scan_scene *scene, const struct ray *
   return (struct hit){sink > 0.0 ? above / sink : INFINITY, fmax(sink, 0.0), 0.28};
 }
 
-// The nearest surface that the ray meets among the ground and the listed objects; leaves stop it somewhere inside, or not.
+// The nearest surface that the ray meets among the ground and the listed objects; leaves stop it somewhere inside, or
+// not.
 static struct hit cast(const struct scan_scene *scene, const struct ray *ray, const int *near, int num_near,
                        uint64_t *random) {
   struct hit best = meet_ground(scene, ray);
@@ -352,7 +358,8 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
   return true;
 }
 
-// Moves the points of one turn together, in the sensor's file order. `points` is [beams][steps]; ring < 0 marks an empty place.
+// Moves the points of one turn together, in the sensor's file order. `points` is [beams][steps]; ring < 0 marks an
+// empty place.
 static size_t compact(const struct scan_sensor *sensor, struct scan_point *points) {
   size_t places = (size_t)sensor->beams * (size_t)sensor->steps, count = 0;
   for (size_t i = 0; i < places; i++) {

@@ -1,8 +1,9 @@
 // A simulated spinning lidar: scans like the real ones where real ones may not be shipped.
 //
-// One seed makes one street (sloping ground, houses, hedges, parked cars, poles, trees, people); a sensor turns once in it
-// and gives the points of that turn in the order in which such a sensor's files hold them. The same sensor, seed and turn
-// give the same points every time: each ray draws its noise from a generator seeded by (seed, turn, ring, step) alone.
+// One seed makes one street (sloping ground, houses, hedges, parked cars, poles, trees, people); a sensor turns once in
+// it and gives the points of that turn in the order in which such a sensor's files hold them. The same sensor, seed and
+// turn give the same points every time: each ray draws its noise from a generator seeded by (seed, turn, ring, step)
+// alone.
 //
 // Threads: no shared state; a scene may be read by many threads. The caller owns the scene and the points.
 #ifndef VOXELD_TESTS_SCAN_H
@@ -68,8 +69,9 @@ const struct scan_sensor *scan_sensor_named(const char *name);
 
 void scan_scene_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene);
 
-// Turns the sensor once and returns the number of points. `points` has room for beams * steps. Turn 0 starts at the origin;
-// the vehicle moves on by a metre a turn, and every turn's points are given in the frame of turn 0, as an aggregated cloud is.
+// Turns the sensor once and returns the number of points. `points` has room for beams * steps. Turn 0 starts at the
+// origin; the vehicle moves on by a metre a turn, and every turn's points are given in the frame of turn 0, as an
+// aggregated cloud is.
 size_t scan_turn(const struct scan_sensor *sensor, const struct scan_scene *scene, int64_t turn,
                  struct scan_point *points);
 

@@ -1,7 +1,7 @@
 // voxel-scan: writes one simulated lidar scan as raw little-endian float32 rows, the body of a voxelize request.
 //
-// One thread. With --points it writes exactly that many: a turn thinned evenly, or as many turns as it takes with the last one
-// thinned, so a cloud of any size keeps the density pattern of a scan. Memory stays that of one turn.
+// One thread. With --points it writes exactly that many: a turn thinned evenly, or as many turns as it takes with the
+// last one thinned, so a cloud of any size keeps the density pattern of a scan. Memory stays that of one turn.
 #include "tests/support/scan/scan.h"
 
 #include <errno.h>

@@ -1,11 +1,12 @@
-// Faults on request, for test builds alone: a file, whose path is in VOXELD_INJECT, says which checked CUDA call fails, and how.
+// Faults on request, for test builds alone: a file, whose path is in VOXELD_INJECT, says which checked CUDA call fails,
+// and how.
 //
 //   CLASS@N     the Nth checked call from now on fails, once
 //   CLASS@N+    it and every one after it
 //   CLASS@N%    every Nth
 //
-// CLASS is refused, memory, lost or dead: lost, but on a GPU by a kernel that really faults there. The file is looked for at each
-// call, and removed when it has been read; calls are counted over all threads. Any thread.
+// CLASS is refused, memory, lost or dead: lost, but on a GPU by a kernel that really faults there. The file is looked
+// for at each call, and removed when it has been read; calls are counted over all threads. Any thread.
 #ifndef VOXELD_INJECT_H
 #define VOXELD_INJECT_H
 

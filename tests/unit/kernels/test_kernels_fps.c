@@ -1,5 +1,5 @@
-// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an end before time. How one cloud is sampled is
-// the matter of test_kernels_sample.c; here a model of a few lines is held against small clouds.
+// Farthest point sampling as a job: batches, shapes, refusals, voxel means, an end before time. How one cloud is
+// sampled is the matter of test_kernels_sample.c; here a model of a few lines is held against small clouds.
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { MOST = 3000, COLUMNS = 5 };

@@ -47,7 +47,7 @@ static void give_all(struct client *client) {
   clients_leave(&clients, client);
 }
 
-// ---- who --------------------------------------------------------------------------------------------------------------
+// ---- who ------------------------------------------------------------------------------------------------------------
 
 static void addresses_and_users(void **state) {
   (void)state;
@@ -105,7 +105,7 @@ static void lives_as_long_as_it_holds_something(void **state) {
   assert_int_equal(clients_use(&clients).present, 0);
 }
 
-// ---- shares -----------------------------------------------------------------------------------------------------------
+// ---- shares ---------------------------------------------------------------------------------------------------------
 
 static void one_gets_half_two_a_third_each(void **state) {
   (void)state;
@@ -151,7 +151,7 @@ static void shares_are_apart(void **state) {
   give_all(a);
 }
 
-// ---- turns ------------------------------------------------------------------------------------------------------------
+// ---- turns ----------------------------------------------------------------------------------------------------------
 
 static struct queue queue;
 static struct queue_waiter waiter;
@@ -201,8 +201,7 @@ static void clients_take_turns(void **state) {
 static void late_jobs_leave_the_others_their_turns(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3");
-  struct job all[] = {job_of(a, 5), job_of(a, 9), job_of(a, 5), job_of(b, 5),
-                          job_of(c, 9), job_of(c, 5), job_of(c, 9)};
+  struct job all[] = {job_of(a, 5), job_of(a, 9), job_of(a, 5), job_of(b, 5), job_of(c, 9), job_of(c, 5), job_of(c, 9)};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) assert_true(queue_push(&queue, &all[i]));
   int late = 0;
   for (struct job *job = queue_take_stale(&queue, 7); job; job = job->next) {

@@ -1,4 +1,5 @@
-// Jobs through queue, worker and lane without a socket: answered, refused, stopped; what they hold is given back before `done`.
+// Jobs through queue, worker and lane without a socket: answered, refused, stopped; what they hold is given back before
+// `done`.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +28,7 @@ static atomic_bool gone;
 
 static void on_gpu_lost(void *cls) { (void)cls; }
 
-// ---- who waits for `done` ---------------------------------------------------------------------------------------------
+// ---- who waits for `done` -------------------------------------------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -51,7 +52,7 @@ static void await(int count) {
   pthread_mutex_unlock(&lock);
 }
 
-// ---- the room ---------------------------------------------------------------------------------------------------------
+// ---- the room -------------------------------------------------------------------------------------------------------
 
 static int open_room(void **state) {
   (void)state;
@@ -109,7 +110,7 @@ static void run(struct job *job) {
   await(before + 1);
 }
 
-// ---- tests ------------------------------------------------------------------------------------------------------------
+// ---- tests ----------------------------------------------------------------------------------------------------------
 
 static struct job job, other;
 
