@@ -66,9 +66,10 @@ void metrics_rerun(struct metrics *metrics, enum vx_status status) { add(&metric
 
 void metrics_job(struct metrics *metrics, const struct vx_counts *counts, const struct answer *answer) {
   add(&metrics->samples, counts->sampled);
-  for (int i = 0; i < POINT_FATES; i++) add(&metrics->points[i], fate_count(&point_fates[i], counts));
-  for (int i = 0; i < VOXEL_FATES; i++) add(&metrics->voxels[i], fate_count(&voxel_fates[i], counts));
-  for (int i = 0; i < TIMING_COUNT; i++) observe(&metrics->stages[i], answer_timing_ns(answer, i));
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) add(&metrics->points[fate], vx_fate_count(fate, counts));
+  for (int i = 0; i < VOXEL_FATES; i++) add(&metrics->voxels[i], voxel_fate_count(i, counts));
+  for (int i = 0; i < TIMING_COUNT; i++)
+    if (answer_has_timing(answer, i)) observe(&metrics->stages[i], answer_timing_ns(answer, i));
 }
 
 void metrics_sent(struct metrics *metrics, int64_t ns) { observe(&metrics->stages[STAGE_SEND], ns); }
@@ -158,8 +159,8 @@ static void write_ended(struct server *server, const char *name, struct text *ou
 }
 
 static void write_points(struct server *server, const char *name, struct text *out) {
-  for (int i = 0; i < POINT_FATES; i++)
-    write_labelled(out, name, "fate", point_fates[i].name, get(&server->metrics.points[i]));
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
+    write_labelled(out, name, "fate", vx_fate_name(fate), get(&server->metrics.points[fate]));
 }
 
 static void write_voxels(struct server *server, const char *name, struct text *out) {

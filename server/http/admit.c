@@ -163,11 +163,11 @@ static bool read_query(struct request *request) {
                        QUERY_MAX_ITEMS);
   struct server *server = request->server;
   pthread_rwlock_rdlock(&server->presets_lock);
-  bool good =
-      job_request_from_query(&request->asked, route_job(request->endpoint), &query, server->presets, &request->problem);
+  bool good = job_request_from_query(&request->asked, route_of(request->endpoint)->op, &query, server->presets,
+                                     &request->problem);
   pthread_rwlock_unlock(&server->presets_lock);
   if (!good) return false;
-  request->asked.job.sampling.max_work = server->options.max_sampling_work;
+  request->asked.max_sampling_work = server->options.max_sampling_work;
   return true;
 }
 
@@ -190,7 +190,7 @@ static bool check_rows(struct request *request) {
   if (request->body_bytes % row)
     return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
                        "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
-                       (long long)request->body_bytes, (long long)row, request->asked.job.num_features);
+                       (long long)request->body_bytes, (long long)row, request->asked.num_features);
   return job_request_split(&request->asked, request->body_bytes / row, &request->problem);
 }
 
@@ -255,7 +255,7 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
                        path);
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (route_job(request->endpoint) == JOB_KINDS) return true;
+  if (!route_computes(request->endpoint)) return true;
   if (atomic_load(&request->server->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->metadata_only = wants_metadata_only(request);

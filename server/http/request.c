@@ -35,9 +35,7 @@ struct client *request_client(const struct request *request) {
   return request->client ? request->client : request->peer->client;
 }
 
-enum vx_lane_use request_lane_use(const struct request *request) {
-  return request->asked.job.sampling.from == VX_SAMPLE_NONE ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
-}
+enum vx_lane_use request_lane_use(const struct request *request) { return vx_lane_use_of(&request->asked.job); }
 
 bool request_is_stale(const struct request *request, int64_t now_ns) {
   return now_ns > request->deadline_ns || atomic_load(&request->peer->gone);
@@ -136,9 +134,9 @@ bool request_take_output(struct request *request, size_t bytes) {
 
 // The body, if there is one, is to be read from now on.
 static void go_on(struct request *request) {
-  request_to(request, request->problem.kind                       ? REQUEST_DISCARD
-                      : route_job(request->endpoint) != JOB_KINDS ? REQUEST_BODY
-                                                                  : REQUEST_PAGE);
+  request_to(request, request->problem.kind               ? REQUEST_DISCARD
+                      : route_computes(request->endpoint) ? REQUEST_BODY
+                                                          : REQUEST_PAGE);
 }
 
 // Whether the body is read on now, or waits at the gate. Whoever resumes the connection makes the library call again, but on this
@@ -171,7 +169,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   // Before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
   count(request);
   bool admitted = request_admit(request, method, path, &early);
-  bool job = route_job(request->endpoint) != JOB_KINDS;
+  bool job = route_computes(request->endpoint);
   if (!admitted || !job) uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, &request->trace, request->takes_interim, clock_ns()))
     return MHD_NO;  // idle for too long, it has just made room for another

@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 #include "api/base/problem.h"
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 #include "api/routes.h"
-#include "api/wire/answer.h"
+#include "api/wire/safetensors.h"
 #include "server/base/metrics.h"
 #include "server/base/trace.h"
 #include "server/clients/access.h"
@@ -72,7 +72,7 @@ struct request {
   bool begun;                         // a worker has begun it
   bool output_refused;                // no other lane could do better
   bool counted_open, counted_active;  // in the pool's numbers
-  int32_t voxel_counts[VX_MAX_CLOUDS];
+  int32_t row_counts[VX_MAX_CLOUDS];
   struct vx_job job;
   struct device *device;  // that ran it last
   struct answer answer;

@@ -38,23 +38,15 @@ static bool is_stopped(void *cls) {
   return request_is_stale(request, clock_ns()) || atomic_load(&request->server->hurry);
 }
 
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped};
+
 static void prepare(struct request *request, int64_t now_ns) {
   static _Alignas(VX_TENSOR_ALIGNMENT) const char no_points[VX_TENSOR_ALIGNMENT];
-  request->job = (struct vx_job){
-      .params = request->asked.job,
-      .points = request->input ? request->input->data : no_points,
-      .num_clouds = request->asked.num_clouds,
-      .point_counts = request->asked.point_counts,
-      .sample_counts = request->asked.sample_counts,
-      .output = provide_output,
-      .output_cls = request,
-      .scratch = allow_scratch,
-      .scratch_cls = request,
-      .stopped = is_stopped,
-      .stopped_cls = request,
-      .voxel_counts = request->voxel_counts,
-  };
-  if (request->metadata_only) request->job.params.tensors = 0;
+  request->job = job_request_job(&request->asked, request->input ? request->input->data : no_points);
+  request->job.caller = &caller;
+  request->job.cls = request;
+  request->job.row_counts = request->row_counts;
+  if (request->metadata_only) request->job.tensors = 0;
   request->answer = (struct answer){
       .request_id = request->id,
       .request = &request->asked,
@@ -68,11 +60,11 @@ static void prepare(struct request *request, int64_t now_ns) {
 
 static bool write_metadata(struct request *request) {
   struct text text = text_over(NULL, 0);
-  answer_metadata(&request->answer, &text);
+  answer_metadata(&request->answer, false, &text);
   size_t size = text.length + 2;  // a newline and the builder's NUL
   if (!request_take_output(request, size)) return false;
   text = text_over(request->output->data, size);
-  answer_metadata(&request->answer, &text);
+  answer_metadata(&request->answer, false, &text);
   text_put(&text, "\n");
   request->output_length = text.length;
   return true;
@@ -80,8 +72,8 @@ static bool write_metadata(struct request *request) {
 
 // What a backend refuses of a sampling is how much of it was asked for.
 static const char *parameter_at_fault(const struct request *request, enum vx_status status) {
-  bool sampled = request_lane_use(request) == VX_LANE_SAMPLE;
-  return status == VX_REFUSED && !request->output_refused && sampled ? job_request_samples_name(&request->asked) : NULL;
+  bool sampled = vx_sampling_of(&request->job) != NULL;
+  return status == VX_REFUSED && !request->output_refused && sampled ? operation_of(request->job.op)->samples : NULL;
 }
 
 static bool ended_early(struct request *request, const struct vx_error *error) {
@@ -137,7 +129,7 @@ static enum vx_status run_lanes(struct request *request, struct worker *worker, 
   struct device *gpu = worker->gpu;
   enum vx_status gpu_status = VX_OK;
   struct vx_error gpu_error = {""};
-  if (gpu && !device_is_lost(gpu)) {
+  if (gpu && gpu->backend->runs(request->job.op) && !device_is_lost(gpu)) {
     gpu_status = run_on(request, gpu, worker->gpu_lane, error);
     if (gpu_status == VX_OK || gpu_status == VX_STOPPED || request->output_refused) return gpu_status;
     if (request->output) buffer_give(request->output);
