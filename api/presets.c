@@ -65,14 +65,20 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
 
 static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
-  if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != 2)
-    return error_set(error, error_size, "preset %s: expected an object of \"description\" and \"parameters\"",
+  const json_t *operation = json_object_get(root, "operation");
+  if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != (operation ? 3 : 2))
+    return error_set(error, error_size,
+                     "preset %s: expected an object of \"description\" and \"parameters\", and perhaps \"operation\"",
                      preset->name);
+  enum vx_op op = !operation                  ? VX_VOXELIZE
+                  : json_is_string(operation) ? vx_op_find(json_string_value(operation))
+                                              : VX_OPS;
+  if (op == VX_OPS) return error_set(error, error_size, "preset %s: there is no such operation", preset->name);
   if (json_string_length(description) >= sizeof preset->description)
     return error_set(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
                      sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
-  job_request_init(&preset->request, JOB_VOXELIZE);
+  job_request_init(&preset->request, op);
   return set_parameters(preset, parameters, error, error_size);
 }
 
@@ -200,6 +206,8 @@ void preset_write(const struct preset *preset, struct text *out) {
   text_json_string(out, preset->name, strlen(preset->name));
   text_put(out, ",\"description\":");
   text_json_string(out, preset->description, strlen(preset->description));
+  enum vx_op op = preset->request.job.op;
+  if (op != VX_VOXELIZE) text_printf(out, ",\"operation\":\"%s\"", vx_operation_of(op)->name);
   text_put(out, ",\"parameters\":");
   job_request_write(&preset->request, out);
   text_put(out, "}");

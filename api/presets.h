@@ -1,14 +1,16 @@
-// Named parameter sets: the files of config/presets, built into the binary, and those of a directory that the operator names.
+// Named parameter sets: the files of config/presets, built into the binary, and those of a directory that the operator
+// names.
 //
-// A preset file is one JSON object: "description", a string, and "parameters", an object whose names and values are those of the
-// query (lists as JSON arrays). A set is immutable once loaded and may be read by any thread; presets_free ends it.
+// A preset file is one JSON object: "description", a string; "parameters", an object whose names and values are those
+// of the query (lists as JSON arrays); and "operation", the one whose parameters these are, which is voxelize if it is
+// left out. A set is immutable once loaded and may be read by any thread; presets_free ends it.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 
 struct preset;
 struct presets;

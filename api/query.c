@@ -19,16 +19,28 @@ static bool set_item(struct job_request *request, const struct query_item *item,
 }
 
 // Where the query starts from: the defaults, or its preset.
-static bool start_from(struct job_request *request, enum job_kind kind, const struct query *query,
+static bool start_from(struct job_request *request, enum vx_op op, const struct query *query,
                        const struct presets *presets, struct problem *problem) {
   const struct query_item *item = find_item(query, "preset");
-  job_request_init(request, kind);
-  if (!item || kind != JOB_VOXELIZE) return true;
+  job_request_init(request, op);
+  if (!item) return true;
   if (!set_item(request, item, problem)) return false;
   const struct preset *preset = presets_find(presets, request->preset);
   if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
-  *request = *presets_request(preset);
+  const struct job_request *from = presets_request(preset);
+  if (from->job.op != op)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset", "preset is '%s', a preset of %s; allowed: those of %s",
+                       preset_name(preset), vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
+  job_request_copy(request, from);
   return true;
+}
+
+// Whether the query, rather than a preset, says which tensors there are by something else than `outputs`.
+static bool names_tensors(const struct job_request *request, const struct query *query) {
+  param_rows rows = operation_of(request->job.op)->rows;
+  for (int i = 0; rows[i]; i++)
+    if (rows[i]->names_tensors && find_item(query, rows[i]->name)) return true;
+  return false;
 }
 
 static bool is_repeated(const struct query *query, const char *name) {
@@ -37,10 +49,11 @@ static bool is_repeated(const struct query *query, const char *name) {
   return times > 1;
 }
 
-bool job_request_from_query(struct job_request *request, enum job_kind kind, const struct query *query,
+bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                             const struct presets *presets, struct problem *problem) {
-  if (!start_from(request, kind, query, presets, problem)) return false;
-  bool sampled = request->num_sample_counts > 0;
+  if (!start_from(request, op, query, presets, problem)) return false;
+  const struct operation *operation = operation_of(op);
+  uint32_t tensors = operation->tensors(request);
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!set_item(request, item, problem)) return false;
@@ -51,7 +64,7 @@ bool job_request_from_query(struct job_request *request, enum job_kind kind, con
   }
   // A query that asks for other features than its preset, or for samples where that has none, or for none, means their
   // tensors, not the preset's list.
-  bool other = find_item(query, "feature") || sampled != (request->num_sample_counts > 0);
+  bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !find_item(query, "outputs")) job_request_unset_outputs(request);
   return job_request_finish(request, problem);
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 #include "api/presets.h"
 
 // One name=value, percent-decoded; `value` is NULL where there is no '='. Their lengths count: either may hold a NUL.
@@ -24,7 +24,7 @@ struct query {
 
 // The query's preset, then every other parameter over it, each name once, then all held against each other. False with a
 // problem.
-VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum job_kind kind, const struct query *query,
+VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct presets *presets, struct problem *problem);
 
 #endif

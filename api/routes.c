@@ -4,10 +4,10 @@
 #include <string.h>
 
 static const struct route routes[ENDPOINT_COUNT] = {
-#define X(endpoint, method, path, doc) {method, path, doc},
+#define X(endpoint, method, path, op, doc) {method, path, op, doc},
     ENDPOINTS(X)
 #undef X
-        {"", "unknown", "any other path"},
+        {"", "unknown", VX_OPS, "any other path"},
 };
 
 const struct route *route_of(enum endpoint endpoint) { return &routes[endpoint]; }
@@ -22,10 +22,6 @@ enum endpoint route_find(const char *path, const char **name) {
     return (enum endpoint)i;
   }
   return ENDPOINT_UNKNOWN;
-}
-
-enum job_kind route_job(enum endpoint endpoint) {
-  return endpoint == ENDPOINT_VOXELIZE ? JOB_VOXELIZE : endpoint == ENDPOINT_FPS ? JOB_FPS : JOB_KINDS;
 }
 
 const char *route_allow(enum endpoint endpoint) {

@@ -4,23 +4,23 @@
 
 #include "api/base/problem.h"
 #include "api/base/text.h"
-#include "api/params/params.h"
 #include "kernels/kernels.h"
 
-// X(endpoint, method, path, doc). A path that ends in * stands for any one name there.
+// X(endpoint, method, path, operation, doc). A GET endpoint computes nothing: VX_OPS. A path that ends in * stands for
+// any one name there.
 #define ENDPOINTS(X)                                                                                                   \
-  X(VOXELIZE, "POST", "/v1/voxelize", "points in, voxels out")                                                         \
-  X(FPS, "POST", "/v1/fps", "points in, farthest point samples out")                                                   \
-  X(PRESETS, "GET", "/v1/presets", "the named parameter sets, as JSON")                                                \
-  X(PRESET, "GET", "/v1/presets/*", "one named parameter set, as JSON")                                                \
-  X(STATUS, "GET", "/v1/status", "backend, device, workers, queue, memory, version and uptime, as JSON")               \
-  X(HEALTHZ, "GET", "/healthz", "liveness: 200 while the process serves")                                              \
-  X(READYZ, "GET", "/readyz", "readiness: 503 while starting, draining, or without a working backend")                 \
-  X(METRICS, "GET", "/metrics", "Prometheus text format")                                                              \
-  X(OPENAPI, "GET", "/openapi.yaml", "the description of all of this")
+  X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
+  X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
+  X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \
+  X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
+  X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
+  X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
+  X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting, draining, or without a working backend")         \
+  X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
+  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the description of all of this")
 
 enum endpoint {
-#define X(endpoint, method, path, doc) ENDPOINT_##endpoint,
+#define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,
   ENDPOINTS(X)
 #undef X
       ENDPOINT_UNKNOWN,
@@ -28,7 +28,9 @@ enum endpoint {
 };
 
 struct route {
-  const char *method, *path, *doc;
+  const char *method, *path;
+  enum vx_op op;  // VX_OPS: it computes nothing
+  const char *doc;
 };
 
 const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNOWN, whose path is "unknown"
@@ -39,8 +41,8 @@ enum endpoint route_find(const char *path, const char **name);
 // Whether the endpoint takes the method; a GET endpoint takes HEAD too. Where not, the problem tells what it takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
 
-// What a request to the endpoint is to compute; JOB_KINDS where it is not for that.
-enum job_kind route_job(enum endpoint endpoint);
+// Whether a request to the endpoint is a job.
+static inline bool route_computes(enum endpoint endpoint) { return route_of(endpoint)->op != VX_OPS; }
 
 const char *route_allow(enum endpoint endpoint);  // the value of the Allow header
 

@@ -125,10 +125,12 @@ endif()
 # fuzz_NAME_sources and fuzz_NAME_libraries add. They start from the seeds in tests/fuzz/corpus/NAME, with the words of
 # tests/fuzz/NAME.dict where there is one; what they find on the way is kept in build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
-set(fuzzed_sources ${CMAKE_SOURCE_DIR}/kernels/tensors.c ${api_sources})
+file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # no backend's
+list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)
+set(fuzzed_sources ${shared_kernels_sources} ${api_sources})
 file(GLOB_RECURSE fuzzed_headers CONFIGURE_DEPENDS kernels/*.h api/*.h server/*.h tests/fuzz/*.h)
 set(fuzz_http_sources ${kernels_sources} ${server_sources})
-list(REMOVE_ITEM fuzz_http_sources ${CMAKE_SOURCE_DIR}/kernels/tensors.c)
+list(REMOVE_ITEM fuzz_http_sources ${shared_kernels_sources})
 set(fuzz_http_libraries -L${libmicrohttpd_LIBDIR} -lmicrohttpd -L${gnutls_LIBDIR} -lgnutls -pthread)
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)

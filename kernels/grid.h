@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "kernels/host_device.h"
-#include "kernels/kernels.h"
+#include "kernels/voxelize.h"
 
 // How a cell's coordinates are packed into a 64-bit key, x above y above z, each in as many bits as its axis needs.
 // Ascending keys are ascending (x, y, z), and no division is needed to get the coordinates back. A grid of at most
@@ -53,7 +53,7 @@ VX_SHARED void vx_cell_of_key(struct vx_key_format format, uint64_t key, int32_t
   cell[2] = (int32_t)(key & z_mask);
 }
 
-static inline struct vx_cell_map vx_cell_map_of(const struct vx_params *params, const struct vx_grid *grid) {
+static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params, const struct vx_grid *grid) {
   struct vx_cell_map map;
   for (int axis = 0; axis < 3; axis++) {
     map.min[axis] = params->range_min[axis];

@@ -1,7 +1,8 @@
-// The parameters of POST /v1/voxelize and POST /v1/fps: one row a parameter, read by the query, the presets, the metadata, the
-// error texts, --describe and the documentation test.
+// Tables of parameters: one row a parameter, read by queries, presets, metadata, error texts, --describe and the
+// documentation test. What a row's value is, its type knows (values.h); which rows there are, the operations know
+// (api/ops). The values stand in a record of the caller's, of which only the rows know the fields.
 //
-// The tables are immutable; a request belongs to its caller. Any thread.
+// The tables are immutable; a record belongs to its caller. Any thread.
 #ifndef VOXELD_PARAMS_H
 #define VOXELD_PARAMS_H
 
@@ -9,61 +10,57 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/base/problem.h"
 #include "api/base/text.h"
-#include "kernels/kernels.h"
 
-enum job_kind { JOB_VOXELIZE, JOB_FPS, JOB_KINDS };
-#define JOB_KIND_BIT(kind) (1u << (kind))
+#define PARAM_WARN_UNUSED __attribute__((warn_unused_result))
 
-enum feature { FEATURE_POINTS, FEATURE_MEAN, FEATURE_PILLAR, FEATURE_COUNT };
+struct param;
 
-// A request for voxels or samples, checked: what the query and its preset say, without the points.
-struct job_request {
-  enum job_kind kind;
-  struct vx_params job;  // .tensors = those to return
-  uint32_t features;     // 1 << enum feature of those to compute
-  uint32_t outputs;      // VX_TENSOR_BITs named by `outputs`; 0 = the default of `features`
-  int32_t num_clouds;    // entries of point_counts; 0 = not given: the body is one cloud
-  int32_t point_counts[VX_MAX_CLOUDS];
-  int32_t num_sample_counts;             // as given; 0 = nothing is sampled
-  int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split
-  int32_t timeout_ms;                    // 0 = none
-  char preset[64];                       // "" = none
-  uint32_t given;                        // 1 << row of each parameter set by preset or query
+// A kind of values: how they are read from text, written as JSON, and what of them is allowed.
+struct value_type {
+  const char *name;  // in --describe
+  bool computed;     // has a value to show even if none was given
+  // Reads the text at [value, end) into the record. False if the parameter does not take it.
+  bool (*read)(const struct param *param, const char *value, const char *end, void *record);
+  void (*write)(const struct param *param, const void *record, struct text *out);
+  // What is allowed, in words. NULL: the row says it.
+  void (*allow)(const struct param *param, char *out, size_t size);
 };
 
-// The request that the defaults give.
-void job_request_init(struct job_request *request, enum job_kind kind);
+struct param {
+  const char *name;
+  const struct value_type *type;
+  size_t offset;             // of the value in the record
+  size_t second;             // of what else belongs to it, as its type says
+  int64_t least, most;       // bounds of a number; how many numbers; the bits allowed of a set
+  const char *const *words;  // names of the values in order, then NULL
+  const char *initial;       // the default's text; NULL = none
+  const char *allowed;       // in words; NULL = the type says it
+  const char *doc;
+  bool names_tensors;  // given in a query, it decides anew which tensors are returned: a preset's `outputs` goes
+};
 
-// Sets one parameter from its text. False with a problem that names the parameter, what was given and what is allowed.
-VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,
-                                    const char *value, size_t value_length, struct problem *problem);
+// A table: pointers to rows, a NULL at its end.
+typedef const struct param *const *param_rows;
 
-// Holds the parameters against each other once all are set, and fills job.tensors and job.sampling. False with a problem.
-VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct problem *problem);
+enum { PARAMS_MAX = 64 };  // rows of one table
 
-// As if `outputs` had not been given: the tensors follow from `feature` again.
-void job_request_unset_outputs(struct job_request *request);
+// The number of the row; -1 if there is none of that name.
+int params_find(param_rows rows, const char *name, size_t length);
 
-// The refusal of a value that the parameter does not take: what was given and what is allowed. Returns false.
-bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
-                        struct problem *problem);
+// What values the parameter takes, in words.
+void param_allowed(const struct param *param, char *out, size_t size);
+// Reads a value into the record. False if it is not one that the parameter takes.
+PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
+// Writes the record's value as JSON.
+void param_write(const struct param *param, const void *record, struct text *out);
 
-// Splits `rows` points into clouds: fills point_counts with one entry where the query gave none, and sample_counts. False where
-// they do not add up, or the clouds cannot be sampled so.
-VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem);
-
-// The parameter that says how many samples there are.
-const char *job_request_samples_name(const struct job_request *request);
-
-// Bytes of one row of the body.
-size_t job_request_row_bytes(const struct job_request *request);
-
-// The effective parameters as a JSON object.
-void job_request_write(const struct job_request *request, struct text *out);
-
-// The rows of one kind as a JSON array, for --describe.
-void params_describe(enum job_kind kind, struct text *out);
+// Reads the defaults into the record.
+void params_init(param_rows rows, void *record);
+// The values as a JSON object: those given, and those that have a default or are computed. `given` has a place for each
+// row.
+void params_write(param_rows rows, const bool *given, const void *record, struct text *out);
+// The rows as a JSON array, for --describe.
+void params_describe(param_rows rows, struct text *out);
 
 #endif

@@ -1,4 +1,4 @@
-// Values by the rows of the parameter table; see values.h.
+// Types of values; see values.h.
 #include "api/params/values.h"
 
 #include <math.h>
@@ -6,37 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const feature_words[] = {"points", "mean", "pillar", NULL};
+#include "kernels/tensor.h"
 
-// ---- reading a value --------------------------------------------------------------------------------------------------
+#define FIELD(record, offset) ((void *)((char *)(record) + (offset)))
+#define CONST_FIELD(record, offset) ((const void *)((const char *)(record) + (offset)))
 
-static void list_tensors(uint32_t tensors, char *out, size_t size) {
-  size_t length = (size_t)snprintf(out, size, "a list of ");
-  const char *comma = "";
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT && length < size; tensor++) {
-    if (!(tensors & VX_TENSOR_BIT(tensor))) continue;
-    length += (size_t)snprintf(out + length, size - length, "%s%s", comma, vx_tensor_name((enum vx_tensor)tensor));
-    comma = ", ";
-  }
-}
+// ---- items ----------------------------------------------------------------------------------------------------------
 
-void param_allowed(const struct param *param, char *out, size_t size) {
-  if (param->allowed) {
-    snprintf(out, size, "%s", param->allowed);
-  } else if (param->type == TYPE_INT) {
-    snprintf(out, size, "a whole number from %lld to %lld", (long long)param->least, (long long)param->most);
-  } else if (param->type == TYPE_TENSORS) {
-    list_tensors((uint32_t)param->most, out, size);
-  } else {
-    size_t length = 0;
-    out[0] = '\0';
-    for (const char *const *word = param->words; *word && length < size; word++)
-      length += (size_t)snprintf(out + length, size - length, "%s%s", length ? " or " : "", *word);
-  }
-}
-
-// The next item of a comma list, as a NUL-terminated copy in `item`; false at the end or where an item is empty or too long.
-static bool next_item(const char **cursor, const char *end, char *item, size_t size) {
+bool value_next(const char **cursor, const char *end, char *item, size_t size) {
   if (!*cursor || *cursor > end) return false;
   const char *comma = memchr(*cursor, ',', (size_t)(end - *cursor));
   size_t length = (size_t)((comma ? comma : end) - *cursor);
@@ -47,136 +24,70 @@ static bool next_item(const char **cursor, const char *end, char *item, size_t s
   return true;
 }
 
-// True if the cursor went over the whole list, so that no item was refused.
-static bool list_ended(const char *cursor, const char *end) { return cursor == end + 1; }
+bool value_ended(const char *cursor, const char *end) { return cursor == end + 1; }
 
-static bool parse_int(const char *item, int64_t least, int64_t most, int64_t *out) {
+bool value_is_off(const char *value, const char *end) { return end - value == 3 && memcmp(value, "off", 3) == 0; }
+
+bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out) {
   if (strspn(item, "0123456789") != strlen(item) || strlen(item) > 10) return false;
   *out = strtoll(item, NULL, 10);
   return *out >= least && *out <= most;
 }
 
-// Decimal text to float64 to float32, so that a query and a preset file give the same bits.
-static bool parse_float(const char *item, float *out) {
+bool value_parse_float(const char *item, float *out) {
   char *rest;
   if (strspn(item, "0123456789+-.eE") != strlen(item)) return false;
   *out = (float)strtod(item, &rest);
   return *rest == '\0' && isfinite(*out);
 }
 
-static int word_index(const char *const *words, const char *item) {
-  for (int i = 0; words[i]; i++)
-    if (strcmp(words[i], item) == 0) return i;
-  return -1;
-}
-
-static int tensor_index(const char *item) {
-  for (int i = 0; i < VX_TENSOR_COUNT; i++)
-    if (strcmp(vx_tensor_name((enum vx_tensor)i), item) == 0) return i;
-  return -1;
-}
-
-static bool read_floats(const struct param *param, const char *cursor, const char *end, float *out) {
+bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   char item[64];
-  for (int64_t i = 0; i < param->least; i++)
-    if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out[i])) return false;
-  return list_ended(cursor, end);
+  for (int64_t i = 0; i < count; i++)
+    if (!value_next(cursor, end, item, sizeof item) || !value_parse_float(item, &out[i])) return false;
+  return true;
 }
 
-// A list of words, each once, as a set of bits.
-static bool read_set(const struct param *param, const char *cursor, const char *end, uint32_t *out) {
-  char item[64];
-  *out = 0;
-  while (next_item(&cursor, end, item, sizeof item)) {
-    int index = param->type == TYPE_TENSORS ? tensor_index(item) : word_index(feature_words, item);
-    if (index < 0 || *out & 1u << index) return false;
-    if (param->type == TYPE_TENSORS && !(param->most & VX_TENSOR_BIT(index))) return false;
-    *out |= 1u << index;
-  }
-  return list_ended(cursor, end);
-}
-
-// Up to VX_MAX_CLOUDS whole numbers from 0 to VX_MAX_POINTS.
-static bool read_numbers(const char *cursor, const char *end, int32_t *out, int32_t *length) {
+bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out, int32_t *length) {
   char item[16];
   int64_t number;
   *length = 0;
-  while (*length < VX_MAX_CLOUDS && next_item(&cursor, end, item, sizeof item)) {
-    if (!parse_int(item, 0, VX_MAX_POINTS, &number)) return false;
+  while (*length < most && value_next(&cursor, end, item, sizeof item)) {
+    if (!value_parse_int(item, 0, INT32_MAX, &number)) return false;
     out[(*length)++] = (int32_t)number;
   }
-  return list_ended(cursor, end);
+  return value_ended(cursor, end);
 }
 
-static bool is_off(const char *value, const char *end) { return end - value == 3 && memcmp(value, "off", 3) == 0; }
-
-// Where nothing need be sampled, "off" says so.
-static bool read_samples(const struct param *param, const char *cursor, const char *end, struct job_request *request) {
-  request->num_sample_counts = 0;
-  if (param->initial && is_off(cursor, end)) return true;
-  return read_numbers(cursor, end, request->sample_counts, &request->num_sample_counts);
+// The one item that the text is.
+static bool read_item(const char *cursor, const char *end, char *item, size_t size) {
+  return value_next(&cursor, end, item, size) && value_ended(cursor, end);
 }
 
-static bool read_block_filter(const char *cursor, const char *end, struct vx_block_filter *out) {
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+static bool read_int(const struct param *param, const char *value, const char *end, void *record) {
   char item[64];
-  int64_t factor, size;
-  *out = (struct vx_block_filter){.enabled = false};
-  if (is_off(cursor, end)) return true;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_int(item, 1, INT32_MAX, &factor)) return false;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_int(item, 1, VX_MAX_BLOCK_SIZE, &size)) return false;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out->low)) return false;
-  if (!next_item(&cursor, end, item, sizeof item) || !parse_float(item, &out->high)) return false;
-  out->enabled = true;
-  out->factor = (int32_t)factor;
-  out->size = (int32_t)size;
-  return list_ended(cursor, end);
-}
-
-static bool read_text(const char *cursor, const char *end, char out[64]) {
-  char item[64];
-  if (!next_item(&cursor, end, item, sizeof item) || !list_ended(cursor, end)) return false;
-  memcpy(out, item, sizeof item);
+  int64_t number;
+  if (!read_item(value, end, item, sizeof item) || !value_parse_int(item, param->least, param->most, &number))
+    return false;
+  *(int32_t *)FIELD(record, param->offset) = (int32_t)number;
   return true;
 }
 
-static bool read_scalar(const struct param *param, const char *cursor, const char *end, void *field) {
-  char item[64];
-  int64_t number = -1;
-  if (!next_item(&cursor, end, item, sizeof item) || !list_ended(cursor, end)) return false;
-  if (param->type == TYPE_INT) {
-    if (!parse_int(item, param->least, param->most, &number)) return false;
-  } else {
-    number = word_index(param->words, item);
-    if (number < 0) return false;
-  }
-  *(int32_t *)field = (int32_t)number;
-  return true;
-}
-_Static_assert(sizeof(enum vx_dtype) == sizeof(int32_t) && sizeof(enum vx_order) == sizeof(int32_t) &&
-                   sizeof(enum vx_fill) == sizeof(int32_t),
-               "read_scalar writes words and integers alike");
-
-bool param_read(const struct param *param, const char *value, size_t length, struct job_request *request) {
-  const char *end = value + length;
-  void *field = (char *)request + param->offset;
-  switch (param->type) {
-    case TYPE_INT:
-    case TYPE_WORD: return read_scalar(param, value, end, field);
-    case TYPE_FLOATS: return read_floats(param, value, end, field);
-    case TYPE_FEATURES:
-    case TYPE_TENSORS: return read_set(param, value, end, field);
-    case TYPE_BLOCK_FILTER: return read_block_filter(value, end, field);
-    case TYPE_COUNTS: return read_numbers(value, end, request->point_counts, &request->num_clouds);
-    case TYPE_SAMPLES: return read_samples(param, value, end, request);
-    case TYPE_PRESET: return read_text(value, end, field);
-    case PARAM_TYPES: break;
-  }
-  return false;
+static void write_int(const struct param *param, const void *record, struct text *out) {
+  text_printf(out, "%d", *(const int32_t *)CONST_FIELD(record, param->offset));
 }
 
-// ---- writing ----------------------------------------------------------------------------------------------------------
+static void allow_int(const struct param *param, char *out, size_t size) {
+  snprintf(out, size, "a whole number from %lld to %lld", (long long)param->least, (long long)param->most);
+}
 
-static void write_floats(struct text *out, const float *values, int64_t count) {
+static bool read_floats(const struct param *param, const char *value, const char *end, void *record) {
+  return value_take_floats(&value, end, FIELD(record, param->offset), param->least) && value_ended(value, end);
+}
+
+void value_write_floats(const float *values, int64_t count, struct text *out) {
   text_put(out, "[");
   for (int64_t i = 0; i < count; i++) {
     if (i) text_put(out, ",");
@@ -185,55 +96,142 @@ static void write_floats(struct text *out, const float *values, int64_t count) {
   text_put(out, "]");
 }
 
-static void write_numbers(struct text *out, const int32_t *values, int32_t count) {
+static void write_floats(const struct param *param, const void *record, struct text *out) {
+  value_write_floats(CONST_FIELD(record, param->offset), param->least, out);
+}
+
+static bool read_counts(const struct param *param, const char *value, const char *end, void *record) {
+  return value_read_counts(value, end, param->most, FIELD(record, param->offset), FIELD(record, param->second));
+}
+
+void value_write_counts(const int32_t *values, int32_t count, struct text *out) {
   text_put(out, "[");
   for (int32_t i = 0; i < count; i++) text_printf(out, "%s%d", i ? "," : "", values[i]);
   text_put(out, "]");
 }
 
-static void write_set(struct text *out, const struct param *param, uint32_t set) {
+static void write_counts(const struct param *param, const void *record, struct text *out) {
+  const int32_t *length = CONST_FIELD(record, param->second);
+  value_write_counts(CONST_FIELD(record, param->offset), *length, out);
+}
+
+// ---- words ----------------------------------------------------------------------------------------------------------
+
+static const char *word_of(const struct param *param, int index) { return param->words[index]; }
+
+static const char *tensor_of(const struct param *param, int index) {
+  (void)param;
+  return index < VX_TENSOR_COUNT ? vx_tensor_name((enum vx_tensor)index) : NULL;
+}
+
+// The names that a type's values have, in order, then NULL.
+typedef const char *(*name_of)(const struct param *param, int index);
+
+static int find_name(const struct param *param, name_of name, const char *item) {
+  for (int i = 0; name(param, i); i++)
+    if (strcmp(name(param, i), item) == 0) return i;
+  return -1;
+}
+
+static bool read_word(const struct param *param, const char *value, const char *end, void *record) {
+  char item[64];
+  if (!read_item(value, end, item, sizeof item)) return false;
+  int index = find_name(param, word_of, item);
+  if (index >= 0) *(int32_t *)FIELD(record, param->offset) = index;
+  return index >= 0;
+}
+_Static_assert(sizeof(enum vx_dtype) == sizeof(int32_t), "an enum is written as an int32_t");
+
+static void write_word(const struct param *param, const void *record, struct text *out) {
+  text_printf(out, "\"%s\"", param->words[*(const int32_t *)CONST_FIELD(record, param->offset)]);
+}
+
+static void list_names(const struct param *param, name_of name, uint32_t allowed, const char *separator, char *out,
+                       size_t size) {
+  size_t length = strlen(out);
+  const char *before = "";
+  for (int i = 0; name(param, i) && length < size; i++) {
+    if (!(allowed & 1u << i)) continue;
+    length += (size_t)snprintf(out + length, size - length, "%s%s", before, name(param, i));
+    before = separator;
+  }
+}
+
+static void allow_word(const struct param *param, char *out, size_t size) {
+  out[0] = '\0';
+  list_names(param, word_of, UINT32_MAX, " or ", out, size);
+}
+
+// A list of names, each once, as a set of bits.
+static bool read_set(const struct param *param, name_of name, uint32_t allowed, const char *cursor, const char *end,
+                     uint32_t *out) {
+  char item[64];
+  *out = 0;
+  while (value_next(&cursor, end, item, sizeof item)) {
+    int index = find_name(param, name, item);
+    if (index < 0 || *out & 1u << index || !(allowed & 1u << index)) return false;
+    *out |= 1u << index;
+  }
+  return value_ended(cursor, end);
+}
+
+static void write_set(const struct param *param, name_of name, uint32_t set, struct text *out) {
   const char *comma = "";
   text_put(out, "[");
-  for (int i = 0; i < 32; i++) {
+  for (int i = 0; name(param, i); i++) {
     if (!(set & 1u << i)) continue;
-    text_printf(out, "%s\"%s\"", comma,
-                param->type == TYPE_TENSORS ? vx_tensor_name((enum vx_tensor)i) : feature_words[i]);
+    text_printf(out, "%s\"%s\"", comma, name(param, i));
     comma = ",";
   }
   text_put(out, "]");
 }
 
-static void write_block_filter(struct text *out, const struct vx_block_filter *filter) {
-  if (!filter->enabled) {
-    text_put(out, "\"off\"");
-    return;
-  }
-  text_printf(out, "[%d,%d,", filter->factor, filter->size);
-  text_float(out, filter->low);
-  text_put(out, ",");
-  text_float(out, filter->high);
-  text_put(out, "]");
+static bool read_words(const struct param *param, const char *value, const char *end, void *record) {
+  return read_set(param, word_of, UINT32_MAX, value, end, FIELD(record, param->offset));
 }
 
-void param_write(const struct param *param, const struct job_request *request, struct text *out) {
-  const void *field = (const char *)request + param->offset;
-  switch (param->type) {
-    case TYPE_INT: text_printf(out, "%d", *(const int32_t *)field); break;
-    case TYPE_WORD: text_printf(out, "\"%s\"", param->words[*(const int32_t *)field]); break;
-    case TYPE_FLOATS: write_floats(out, field, param->least); break;
-    case TYPE_FEATURES: write_set(out, param, request->features); break;
-    case TYPE_TENSORS: write_set(out, param, request->job.tensors); break;
-    case TYPE_BLOCK_FILTER: write_block_filter(out, field); break;
-    case TYPE_PRESET: text_json_string(out, field, strlen(field)); break;
-    case TYPE_COUNTS: write_numbers(out, request->point_counts, request->num_clouds); break;
-    case TYPE_SAMPLES:
-      if (request->num_sample_counts == 0)
-        text_put(out, "\"off\"");
-      else if (request->job.sampling.stacked)
-        write_numbers(out, request->sample_counts, request->num_sample_counts);
-      else
-        text_printf(out, "%d", request->sample_counts[0]);
-      break;
-    case PARAM_TYPES: break;
-  }
+static void write_words(const struct param *param, const void *record, struct text *out) {
+  write_set(param, word_of, *(const uint32_t *)CONST_FIELD(record, param->offset), out);
 }
+
+static void allow_words(const struct param *param, char *out, size_t size) {
+  snprintf(out, size, "a list of ");
+  list_names(param, word_of, UINT32_MAX, ", ", out, size);
+}
+
+static bool read_tensors(const struct param *param, const char *value, const char *end, void *record) {
+  return read_set(param, tensor_of, (uint32_t)param->most, value, end, FIELD(record, param->offset));
+}
+
+static void write_tensors(const struct param *param, const void *record, struct text *out) {
+  write_set(param, tensor_of, *(const uint32_t *)CONST_FIELD(record, param->second), out);
+}
+
+static void allow_tensors(const struct param *param, char *out, size_t size) {
+  snprintf(out, size, "a list of ");
+  list_names(param, tensor_of, (uint32_t)param->most, ", ", out, size);
+}
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+static bool read_text(const struct param *param, const char *value, const char *end, void *record) {
+  char item[64];
+  if (!read_item(value, end, item, sizeof item)) return false;
+  memcpy(FIELD(record, param->offset), item, sizeof item);
+  return true;
+}
+
+static void write_text(const struct param *param, const void *record, struct text *out) {
+  const char *text = CONST_FIELD(record, param->offset);
+  text_json_string(out, text, strlen(text));
+}
+
+// ---- the types ------------------------------------------------------------------------------------------------------
+
+const struct value_type value_int = {"int", false, read_int, write_int, allow_int};
+const struct value_type value_word = {"string", false, read_word, write_word, allow_word};
+const struct value_type value_words = {"list", false, read_words, write_words, allow_words};
+const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL};
+const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL};
+const struct value_type value_text = {"string", false, read_text, write_text, NULL};
+const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};

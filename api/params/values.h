@@ -1,51 +1,35 @@
-// The rows of the parameter table, and values read and written by them: from text with what is allowed, to JSON.
-//
-// The tables are immutable; a request belongs to its caller. Any thread.
+// The types of values that parameters of any operation may have, and what other types are made of: items of a list,
+// numbers in text and in JSON.
 #ifndef VOXELD_VALUES_H
 #define VOXELD_VALUES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "api/base/text.h"
 #include "api/params/params.h"
 
-enum param_type {
-  TYPE_INT,
-  TYPE_FLOATS,
-  TYPE_WORD,
-  TYPE_FEATURES,
-  TYPE_TENSORS,
-  TYPE_BLOCK_FILTER,
-  TYPE_COUNTS,
-  TYPE_SAMPLES,
-  TYPE_PRESET,
-  PARAM_TYPES
-};
+extern const struct value_type value_int;     // int32, from least to most
+extern const struct value_type value_word;    // int32: which of `words`
+extern const struct value_type value_words;   // uint32: a set of `words`, each once
+extern const struct value_type value_floats;  // float[least], no more and no fewer
+extern const struct value_type value_counts;  // int32[up to most], each 0 or more; second: int32, how many there are
+extern const struct value_type value_text;    // char[64]
+extern const struct value_type
+    value_tensors;  // uint32: a set of tensors, of those in most; second: uint32, those in effect
 
-struct param {
-  const char *name;
-  uint32_t kinds;  // JOB_KIND_BIT of each kind of job that takes it
-  enum param_type type;
-  size_t offset;             // of the field in struct job_request
-  int64_t least, most;       // TYPE_INT: bounds; TYPE_FLOATS: how many; TYPE_TENSORS: the VX_TENSOR_BITs allowed
-  const char *const *words;  // TYPE_WORD: the values of the enum in order, then NULL
-  const char *initial;       // the default's text; NULL = none
-  const char *allowed;       // in words; NULL = follows from type, bounds or words
-  const char *doc;
-};
+// The next item of the list at *cursor, as a NUL-terminated copy; false at the end, or if an item is empty or too long.
+PARAM_WARN_UNUSED bool value_next(const char **cursor, const char *end, char *item, size_t size);
+// Whether the cursor went over the whole list, so that no item was refused.
+PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
+PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 
-extern const char *const feature_words[];  // enum feature
+PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
+// Decimal text to float64 to float32, so that a query and a preset file give the same bits.
+PARAM_WARN_UNUSED bool value_parse_float(const char *item, float *out);
+// The next `count` items of a list as numbers; the cursor goes behind them.
+PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
+// A list of up to `most` whole numbers, each 0 or more; *length becomes their number.
+PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out,
+                                         int32_t *length);
 
-// What values the parameter takes, in words.
-void param_allowed(const struct param *param, char *out, size_t size);
-
-// Reads a value into the request. False if it is not one that the parameter takes.
-VX_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length,
-                               struct job_request *request);
-
-// Writes the request's value as JSON.
-void param_write(const struct param *param, const struct job_request *request, struct text *out);
+void value_write_floats(const float *values, int64_t count, struct text *out);
+void value_write_counts(const int32_t *values, int32_t count, struct text *out);
 
 #endif

@@ -38,7 +38,8 @@ static size_t whole_pages(size_t bytes, size_t more) {
 }
 
 static bool is_allowed(const struct vx_job *job, size_t bytes) {
-  return bytes <= VX_SCRATCH_KEPT || job->scratch == NULL || job->scratch(job->scratch_cls, bytes);
+  const struct vx_caller *caller = job->caller;
+  return bytes <= VX_SCRATCH_KEPT || caller == NULL || caller->scratch == NULL || caller->scratch(job->cls, bytes);
 }
 
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,

@@ -79,12 +79,18 @@ static void close_lane(struct vx_lane *lane) {
   free(lane);
 }
 
+static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) = {
+    [VX_VOXELIZE] = cpu_voxelize,
+    [VX_FPS] = cpu_sample_points,
+};
+
+static bool runs(enum vx_op op) { return operations[op] != NULL; }
+
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
-  bool samples_alone = job->params.sampling.from == VX_SAMPLE_POINTS;
-  memset(&job->counts, 0, sizeof job->counts);
-  memset(job->stage_ns, 0, sizeof job->stage_ns);
-  memset(job->voxel_counts, 0, (size_t)job->num_clouds * sizeof *job->voxel_counts);
-  enum vx_status status = samples_alone ? cpu_sample_points(lane, job, error) : cpu_voxelize(lane, job, error);
+  enum vx_status status = vx_begin_job(job, error);
+  if (status == VX_OK) {
+    status = operations[job->op](lane, job, error);
+  }
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
   return status;
 }
@@ -113,6 +119,7 @@ const struct vx_backend vx_cpu_backend = {
     .describe = describe,
     .lane_open = open_lane,
     .lane_close = close_lane,
+    .runs = runs,
     .run = run,
     .host_alloc = alloc_host,
     .host_free = free_host,

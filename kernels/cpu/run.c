@@ -12,10 +12,11 @@ int64_t cpu_now_ns(void) {
 }
 
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {
-  if (job->params.input_dtype != VX_FLOAT16) {
-    return job->points;
+  const struct vx_input *points = &job->inputs[VX_POINTS];
+  if (points->dtype != VX_FLOAT16) {
+    return points->data;
   }
-  const uint16_t *halves = job->points;
+  const uint16_t *halves = points->data;
   for (int64_t i = 0; i < count; i++) {
     widened[i] = vx_half_to_float(halves[i]);
   }

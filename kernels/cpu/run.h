@@ -12,6 +12,7 @@
 #include "kernels/cpu/voxelize/cell_index.h"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
+#include "kernels/ops.h"
 
 // What belongs to one worker.
 struct vx_lane {
@@ -46,7 +47,8 @@ struct cpu_heights {
 struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
-  const struct vx_params *params;
+  const struct vx_voxelize *params;
+  const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_cell_map map;
   const float *points;    // [num_points, columns]
   int32_t columns;        // C

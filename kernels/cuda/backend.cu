@@ -189,6 +189,7 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* describe */ describe,
     /* lane_open */ open_lane,
     /* lane_close */ close_lane,
+    /* runs */ cuda_runs,
     /* run */ cuda_run_job,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,

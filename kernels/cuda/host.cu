@@ -19,7 +19,16 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx
 }
 
 size_t cuda_input_bytes(const struct cuda_run *run) {
-  return (size_t)run->num_points * (size_t)run->params->num_features * vx_dtype_size(run->params->input_dtype);
+  return (size_t)run->num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
+}
+
+enum vx_status cuda_copy_source(const struct cuda_run *run, struct vx_error *error) {
+  if (run->source == run->source_copy) {
+    CUDA_CALL(cudaMemcpyAsync(run->source_copy, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run),
+                              cudaMemcpyHostToDevice, run->stream),
+              error);
+  }
+  return VX_OK;
 }
 
 // --- waiting ---
@@ -46,7 +55,7 @@ static enum vx_status await_samples(const struct cuda_run *run, const volatile u
   const struct vx_job *job = run->job;
   for (int looks = 1; *word != sequence; looks++) {
     nanosleep(&pause, NULL);
-    if (!*stopped && job->stopped != NULL && job->stopped(job->stopped_cls)) {
+    if (!*stopped && job->caller->stopped != NULL && job->caller->stopped(job->cls)) {
       *stopped = true;
       *(volatile uint32_t *)&run->lane->orders->stop = run->lane->sequence;
     }
@@ -77,7 +86,7 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
       sched_yield();
     }
   }
-  bool samples = run->params->sampling.from != VX_SAMPLE_NONE && word == &run->lane->report->sent;
+  bool samples = run->sampling != NULL && word == &run->lane->report->sent;
   if (*word != sequence && samples) {
     CUDA_TRY(await_samples(run, word, sequence, &stopped, error));
   }
@@ -101,8 +110,8 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
 enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
   struct vx_job *job = run->job;
   struct vx_sizes sizes = cuda_sizes_of(run, run->sizes.num_output_rows);
-  CUDA_TRY(vx_layout_of(run->params, &sizes, &run->layout, error));
-  CUDA_TRY(job->output(job->output_cls, &run->layout, &run->output, error));
+  CUDA_TRY(vx_layout_of(run->tensors, &sizes, &run->layout, error));
+  CUDA_TRY(job->caller->output(job->cls, &run->layout, &run->output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
   return VX_OK;
 }
@@ -116,14 +125,13 @@ static void read_times(const struct cuda_run *run) {
     moments[i] = run->lane->report->tally.moments[i];
   }
   int64_t *stage_ns = run->job->stage_ns;
-  bool made_voxels = run->params->sampling.from != VX_SAMPLE_POINTS;
-  bool sampled = run->params->sampling.from != VX_SAMPLE_NONE;
+  bool made_voxels = run->operation->makes_voxels;
   stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   if (made_voxels) {
     stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
     stage_ns[VX_STAGE_FEATURES] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_FOUND]);
   }
-  if (sampled) {
+  if (run->sampling != NULL) {
     stage_ns[VX_STAGE_SAMPLE] = (int64_t)(moments[CUDA_SAMPLED] - moments[made_voxels ? CUDA_GATHERED : CUDA_ARRIVED]);
   }
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);

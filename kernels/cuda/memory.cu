@@ -57,11 +57,11 @@ enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_
 
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
-  const struct vx_params *params = run->params;
+  const struct vx_voxelize *params = run->params;
   bool filtered = params->block_filter.enabled, ordered = params->order == VX_ORDER_KEY;
   uint64_t points = run->num_points, rows = run->row_capacity, clouds = (uint64_t)run->clouds.count;
   take(arena, &run->points, points * run->columns);
-  if (run->source == NULL && params->input_dtype == VX_FLOAT16) {
+  if (run->source == NULL && run->halves) {
     uint16_t *halves;
     take(arena, &halves, points * run->columns);
     run->source_copy = halves;
@@ -78,7 +78,7 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &run->clouds.first_cell, clouds);
     take(arena, &run->clouds.first_row, clouds);
   }
-  if ((params->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0) {
+  if ((run->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0) {
     take(arena, &run->rows, points);
   }
   if (run->lists_wanted) {

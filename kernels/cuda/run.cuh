@@ -27,6 +27,7 @@
 #include "kernels/cuda/check.cuh"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
+#include "kernels/ops.h"
 
 #define CUDA_NO_SLOT 0xFFFFFFFFu   // of a point that is not finite or out of range; the table has at most 2^31 slots
 #define CUDA_NO_POINT 0xFFFFFFFFu  // after the last of a list; first point of a cell that has none
@@ -172,7 +173,11 @@ struct cuda_fps {
 struct cuda_run {
   struct vx_lane *lane;
   struct vx_job *job;
-  const struct vx_params *params;
+  const struct vx_operation *operation;
+  const struct vx_voxelize *params;    // NULL unless voxels are made
+  const struct vx_sampling *sampling;  // NULL if nothing is sampled
+  uint32_t tensors;                    // to write
+  bool halves;                         // the points are float16
   cudaStream_t stream;
   struct vx_cell_map map;
   struct vx_grid grid;
@@ -294,6 +299,8 @@ VX_WARN_UNUSED enum vx_status cuda_fps_write(const struct cuda_run *run, struct 
 // Host memory as the device sees it, or NULL if it does not.
 VX_WARN_UNUSED enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error);
 size_t cuda_input_bytes(const struct cuda_run *run);
+// Enqueues the copy of points that the device cannot read where they are.
+VX_WARN_UNUSED enum vx_status cuda_copy_source(const struct cuda_run *run, struct vx_error *error);
 // Waits until the device has written `sequence`, or failed; VX_STOPPED if the job was to end early, and has.
 VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                          struct vx_error *error);
@@ -307,6 +314,7 @@ VX_WARN_UNUSED enum vx_status cuda_finish_output(const struct cuda_run *run, str
 VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+bool cuda_runs(enum vx_op op);
 
 // --- what several stages use ---
 
@@ -316,7 +324,10 @@ static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
 
 // What the shapes of the job's tensors follow from, if it has so many output rows.
 static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {
-  return {run->num_points, rows, run->clouds.count, run->num_samples};
+  struct vx_sizes sizes = vx_sizes_of(run->job);
+  sizes.voxels = rows;
+  sizes.samples = run->num_samples;
+  return sizes;
 }
 
 // Blocks of a kernel that goes through its items in a loop: no more than the device runs at once.

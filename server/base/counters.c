@@ -58,9 +58,10 @@ void counters_rerun(struct counters *counters, enum vx_status status) { add(&cou
 
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer) {
   add(&counters->samples, counts->sampled);
-  for (int i = 0; i < POINT_FATES; i++) add(&counters->points[i], fate_count(&point_fates[i], counts));
-  for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], fate_count(&voxel_fates[i], counts));
-  for (int i = 0; i < TIMING_COUNT; i++) observe(&counters->stages[i], answer_timing_ns(answer, i));
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) add(&counters->points[fate], vx_fate_count(fate, counts));
+  for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], voxel_fate_count(i, counts));
+  for (int i = 0; i < TIMING_COUNT; i++)
+    if (answer_has_timing(answer, i)) observe(&counters->stages[i], answer_timing_ns(answer, i));
 }
 
 void counters_sent(struct counters *counters, int64_t ns) { observe(&counters->stages[STAGE_SEND], ns); }

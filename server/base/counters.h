@@ -9,7 +9,7 @@
 
 #include "api/base/problem.h"
 #include "api/routes.h"
-#include "api/wire/answer.h"
+#include "api/wire/metadata.h"
 #include "kernels/kernels.h"
 
 // The stages of an answer and, after its end, the sending.
@@ -37,7 +37,7 @@ struct counters {
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
   atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
-  atomic_uint_fast64_t points[POINT_FATES];
+  atomic_uint_fast64_t points[VX_FATE_COUNT];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;
   struct histogram stages[STAGE_COUNT];

@@ -1,5 +1,6 @@
 // What the headers decide; see admit.h. Reads the library's values; answers nothing itself.
 #include "server/http/admit.h"
+#include "api/wire/safetensors.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -168,10 +169,10 @@ static bool read_query(struct request *request) {
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
   const struct presets *presets = shelf_look(service->shelf);
-  bool good = job_request_from_query(asked, request_kind(request), &query, presets, &request->problem);
+  bool good = job_request_from_query(asked, route_of(request->endpoint)->op, &query, presets, &request->problem);
   shelf_leave(service->shelf);
   if (!good) return false;
-  asked->job.sampling.max_work = service->options->max_sampling_work;
+  asked->max_sampling_work = service->options->max_sampling_work;
   return true;
 }
 
@@ -253,7 +254,7 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
                        path);
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (request_kind(request) == JOB_KINDS) return true;
+  if (!route_computes(request->endpoint)) return true;
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->job.metadata_only = wants_metadata_only(request);

@@ -71,5 +71,5 @@ bool body_check(struct request *request, int64_t bytes) {
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
   return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
                      "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
-                     (long long)bytes, (long long)row, asked->job.num_features);
+                     (long long)bytes, (long long)row, asked->num_features);
 }

@@ -41,9 +41,9 @@ static enum MHD_Result answer(struct request *request) {
 
 // The body, if there is one, is to be read from now on.
 static void go_on(struct request *request) {
-  request_to(request, request->problem.kind                ? REQUEST_DISCARD
-                      : request_kind(request) != JOB_KINDS ? REQUEST_BODY
-                                                           : REQUEST_PAGE);
+  request_to(request, request->problem.kind               ? REQUEST_DISCARD
+                      : route_computes(request->endpoint) ? REQUEST_BODY
+                                                          : REQUEST_PAGE);
 }
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
@@ -52,7 +52,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   // Before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
   request_count(request);
   bool admitted = request_admit(request, method, path, &early);
-  bool job = request_kind(request) != JOB_KINDS;
+  bool job = route_computes(request->endpoint);
   if (!admitted || !job) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, &request->trace, request->takes_interim, clock_ns()))
     return MHD_NO;  // idle for too long, it has just made room for another

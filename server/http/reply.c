@@ -1,5 +1,6 @@
 // Answers; see reply.h.
 #include "server/http/reply.h"
+#include "api/wire/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

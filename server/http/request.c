@@ -31,8 +31,6 @@ struct client *request_client(const struct request *request) {
   return request->job.client ? request->job.client : request->peer->client;
 }
 
-enum job_kind request_kind(const struct request *request) { return route_job(request->endpoint); }
-
 // ---- counts ---------------------------------------------------------------------------------------------------------
 
 void request_count(struct request *request) {

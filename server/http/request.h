@@ -74,7 +74,5 @@ void request_to(struct request *request, enum request_state state);
 
 // Whose it is: the user's or, before that is known, its address's.
 struct client *request_client(const struct request *request);
-// What it computes: JOB_KINDS if nothing.
-enum job_kind request_kind(const struct request *request);
 
 #endif

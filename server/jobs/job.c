@@ -20,9 +20,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->problem.kind = PROBLEM_NONE;
 }
 
-enum vx_lane_use job_lane_use(const struct job *job) {
-  return job->asked.job.sampling.from == VX_SAMPLE_NONE ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
-}
+enum vx_lane_use job_lane_use(const struct job *job) { return vx_lane_use_of(&job->asked.job); }
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "api/base/problem.h"
-#include "api/params/params.h"
-#include "api/wire/answer.h"
+#include "api/ops/ops.h"
+#include "api/wire/metadata.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
 #include "server/clients/clients.h"
@@ -62,7 +62,7 @@ struct job {
   struct problem problem;
   struct answer answer;
   struct vx_job work;
-  int32_t voxel_counts[VX_MAX_CLOUDS];
+  int32_t row_counts[VX_MAX_CLOUDS];
 };
 
 // A job that holds nothing and has no result. The large arrays are left as they are: they are written before they are

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "api/wire/safetensors.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
@@ -41,23 +42,15 @@ static bool is_stopped(void *cls) {
   return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);
 }
 
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped};
+
 static void prepare(struct job *job, int64_t now_ns) {
   static _Alignas(VX_TENSOR_ALIGNMENT) const char no_points[VX_TENSOR_ALIGNMENT];
-  job->work = (struct vx_job){
-      .params = job->asked.job,
-      .points = job->input ? job->input->data : no_points,
-      .num_clouds = job->asked.num_clouds,
-      .point_counts = job->asked.point_counts,
-      .sample_counts = job->asked.sample_counts,
-      .output = provide_output,
-      .output_cls = job,
-      .scratch = allow_scratch,
-      .scratch_cls = job,
-      .stopped = is_stopped,
-      .stopped_cls = job,
-      .voxel_counts = job->voxel_counts,
-  };
-  if (job->metadata_only) job->work.params.tensors = 0;
+  job->work = job_request_job(&job->asked, job->input ? job->input->data : no_points);
+  job->work.caller = &caller;
+  job->work.cls = job;
+  job->work.row_counts = job->row_counts;
+  if (job->metadata_only) job->work.tensors = 0;
   job->answer = (struct answer){
       .request_id = job->id,
       .request = &job->asked,
@@ -102,7 +95,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
   struct vx_error gpu_error = {""};
-  if (gpu && !device_is_lost(gpu)) {
+  if (gpu && gpu->backend->runs(job->work.op) && !device_is_lost(gpu)) {
     gpu_status = run_on(job, gpu, lanes->on_gpu, error);
     if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) return gpu_status;
     job_give_output(job);
@@ -119,8 +112,8 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
 
 // What a backend refuses of a sampling is how much of it was asked for.
 static const char *parameter_at_fault(const struct job *job, enum vx_status status) {
-  bool sampled = job_lane_use(job) == VX_LANE_SAMPLE;
-  return status == VX_REFUSED && !job->output_refused && sampled ? job_request_samples_name(&job->asked) : NULL;
+  bool sampled = vx_sampling_of(&job->work) != NULL;
+  return status == VX_REFUSED && !job->output_refused && sampled ? operation_of(job->work.op)->samples : NULL;
 }
 
 static bool ended_early(struct job *job, const struct vx_error *error) {
@@ -139,11 +132,11 @@ static bool failed(struct job *job, enum vx_status status, const struct vx_error
 
 static bool write_metadata(struct job *job) {
   struct text text = text_over(NULL, 0);
-  answer_metadata(&job->answer, &text);
+  answer_metadata(&job->answer, false, &text);
   size_t size = text.length + 2;  // a newline and the builder's NUL
   if (!job_take_output(job, size, &job->problem)) return false;
   text = text_over(job->output->data, size);
-  answer_metadata(&job->answer, &text);
+  answer_metadata(&job->answer, false, &text);
   text_put(&text, "\n");
   job->output_length = text.length;
   return true;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/base/problem.h"
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 #include "api/routes.h"
 #include "server/config/options.h"
 #include "server/pages/metrics.h"
@@ -28,18 +28,19 @@ static void describe_tensors(struct text *out) {
   text_put(out, "]");
 }
 
-static void describe_voxelize(struct text *out) { params_describe(JOB_VOXELIZE, out); }
-static void describe_fps(struct text *out) { params_describe(JOB_FPS, out); }
-
 void describe_write(struct text *out) {
   static const struct {
     const char *name;
     void (*write)(struct text *out);
-  } tables[] = {{"parameters", describe_voxelize}, {"fps_parameters", describe_fps}, {"options", options_describe},
-                {"endpoints", routes_describe},    {"problems", describe_problems},  {"metrics", metrics_describe},
+  } tables[] = {{"options", options_describe},
+                {"endpoints", routes_describe},
+                {"problems", describe_problems},
+                {"metrics", metrics_describe},
                 {"tensors", describe_tensors}};
+  text_put(out, "{");
+  operations_describe(out);
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-    text_printf(out, "%s\n  \"%s\": ", i ? "," : "{", tables[i].name);
+    text_printf(out, ",\n  \"%s\": ", tables[i].name);
     tables[i].write(out);
   }
   text_put(out, "\n}\n");

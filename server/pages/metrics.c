@@ -81,8 +81,8 @@ static void write_ended(const struct view *view, const char *name, struct text *
 }
 
 static void write_points(const struct view *view, const char *name, struct text *out) {
-  for (int i = 0; i < POINT_FATES; i++)
-    write_labelled(out, name, "fate", point_fates[i].name, counter_value(&view->counters->points[i]));
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
+    write_labelled(out, name, "fate", vx_fate_name(fate), counter_value(&view->counters->points[fate]));
 }
 
 static void write_voxels(const struct view *view, const char *name, struct text *out) {

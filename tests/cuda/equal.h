@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "api/presets.h"
-#include "kernels/kernels.h"
+#include "tests/support/jobs.h"
 
 #define BIT VX_TENSOR_BIT
 #define BASE (BIT(VX_VOXEL_COORDS) | BIT(VX_VOXEL_NUM_POINTS))
@@ -37,7 +37,7 @@ struct side {
   bool stop;           // the job is to end early
   struct vx_layout layout;
   struct vx_job job;
-  int32_t voxel_counts[VX_MAX_CLOUDS];
+  int32_t row_counts[VX_MAX_CLOUDS];
 };
 
 struct scan {
@@ -53,23 +53,22 @@ struct scan {
 void side_open(struct side *side, const struct vx_backend *backend);
 void side_close(struct side *side);
 // Fills side->job, with the scan's points where they are.
-void side_set_job(struct side *side, const struct vx_params *params, const struct scan *scan);
+void side_set_job(struct side *side, const struct vx_job *asked, const struct scan *scan);
 // Runs one job over poisoned memory.
-enum vx_status side_run(struct side *side, const struct vx_params *params, const struct scan *scan,
-                        struct vx_error *error);
+enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct vx_error *error);
 
 // Runs a job on sides[0], and twice on sides[1]; prints a line for each difference and counts.
-void compare(struct side sides[2], const struct vx_params *params, const struct scan *scan, const char *name);
+void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name);
 
 // --- jobs ---
 
 // A job that makes voxels, of any kind, of up to that many points. The scan's points are the caller's to free.
-void random_job(struct random *random, int64_t largest, struct vx_params *params, struct scan *scan);
+void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan);
 
 // A number of points for a job of up to that many, a kind of cloud for each, in a batch.
 int64_t random_size(struct random *random, int64_t largest);
 void random_clouds(struct random *random, struct scan *scan);
-void random_points(struct random *random, const struct vx_params *params, struct scan *scan);
+void random_points(struct random *random, const struct vx_job *asked, struct scan *scan);
 
 // --- the parts ---
 

@@ -7,15 +7,16 @@
 #include "tests/cuda/equal.h"
 
 // The presets' pillars with all that there is to write, over a grid of any size.
-static struct vx_params pillars(float size, int32_t cap) {
-  return (struct vx_params){.range_min = {-20, -20, -2},
-                            .range_max = {20, 20, 2},
-                            .voxel_size = {size, size, 4},
-                            .num_features = 4,
-                            .max_points_per_voxel = cap,
-                            .max_voxels = VX_MAX_VOXELS,
-                            .tensors = MEAN | BIT(VX_POINT_VOXEL_IDS) |
-                                       (cap > 0 ? BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXELS) : 0)};
+static struct vx_job pillars(float size, int32_t cap) {
+  return (struct vx_job){.op = VX_VOXELIZE,
+                         .params.voxelize = {.range_min = {-20, -20, -2},
+                                             .range_max = {20, 20, 2},
+                                             .voxel_size = {size, size, 4},
+                                             .max_points_per_voxel = cap,
+                                             .max_voxels = VX_MAX_VOXELS},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
+                         .tensors =
+                             MEAN | BIT(VX_POINT_VOXEL_IDS) | (cap > 0 ? BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXELS) : 0)};
 }
 
 static void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name) {
@@ -34,7 +35,7 @@ static void fill_scan(struct random *random, struct scan *scan, int64_t num_poin
 // What each job leaves behind must not add up: many, each one new, a few of them compared.
 static void test_many_jobs(struct random *random) {
   enum { JOBS = 20000, COMPARED = 200 };
-  struct vx_params hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
+  struct vx_job hashed = pillars(0.001f, 3), direct = pillars(0.5f, 3);
   struct vx_error error;
   struct scan scan;
   struct side sides[2];  // whose outputs are as small as the jobs, as they are poisoned each time
@@ -42,10 +43,10 @@ static void test_many_jobs(struct random *random) {
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < JOBS; i++) {
     fill_scan(random, &scan, i % 39, "many jobs");  // some of them empty
-    const struct vx_params *params = i % 3 == 0 ? &direct : &hashed;
+    const struct vx_job *asked = i % 3 == 0 ? &direct : &hashed;
     if (i % (JOBS / COMPARED) == 0) {
-      compare(sides, params, &scan, "many jobs");
-    } else if (side_run(&sides[1], params, &scan, &error) != VX_OK) {
+      compare(sides, asked, &scan, "many jobs");
+    } else if (side_run(&sides[1], asked, &scan, &error) != VX_OK) {
       printf("UNEQUAL many jobs: %s\n", error.text);
       atomic_fetch_add(&jobs_run, 1);
     }
@@ -58,17 +59,17 @@ static void test_many_jobs(struct random *random) {
 // A job whose memory is refused ends between its kernels; the lane has to be as good as new after it.
 static void test_refused_output(struct side sides[2], struct random *random) {
   for (int i = 0; i < 12; i++) {
-    struct vx_params params = pillars(i % 2 == 0 ? 0.3f : 0.005f, i % 3 == 0 ? 0 : 5);
+    struct vx_job asked = pillars(i % 2 == 0 ? 0.3f : 0.005f, i % 3 == 0 ? 0 : 5);
     struct scan scan;
     fill_scan(random, &scan, 1000 << i % 6, "refused output");
     for (int k = 0; k < 2; k++) {
       sides[k].refuse_output = true;
     }
-    compare(sides, &params, &scan, "refused output");
+    compare(sides, &asked, &scan, "refused output");
     for (int k = 0; k < 2; k++) {
       sides[k].refuse_output = false;
     }
-    compare(sides, &params, &scan, "after a refusal");
+    compare(sides, &asked, &scan, "after a refusal");
     free(scan.points);
   }
 }
@@ -77,22 +78,22 @@ static void test_refused_output(struct side sides[2], struct random *random) {
 static void test_crowded_cells(struct side sides[2], struct random *random) {
   static const int32_t caps[] = {0, 5, 32, 33, 1024};
   for (int i = 0; i < 10; i++) {
-    struct vx_params params = pillars(i < 5 ? 4.0f : 41.0f, caps[i % 5]);
-    params.order = i % 2 == 0 ? VX_ORDER_KEY : VX_ORDER_FIRST;
-    params.block_filter = (struct vx_block_filter){i % 4 == 3, 2, 3, 0.5f, 100.0f};
+    struct vx_job asked = pillars(i < 5 ? 4.0f : 41.0f, caps[i % 5]);
+    asked.params.voxelize.order = i % 2 == 0 ? VX_ORDER_KEY : VX_ORDER_FIRST;
+    asked.params.voxelize.block_filter = (struct vx_block_filter){i % 4 == 3, 2, 3, 0.5f, 100.0f};
     struct scan scan;
     fill_scan(random, &scan, 300000, "crowded cells");
-    compare(sides, &params, &scan, "crowded cells");
+    compare(sides, &asked, &scan, "crowded cells");
     free(scan.points);
   }
 }
 
 // A job that takes far more than a lane keeps, and a small one after it.
 static void test_giant_job(struct side sides[2], struct random *random) {
-  struct vx_params giant = pillars(0.02f, 64), small = pillars(0.2f, 8);
+  struct vx_job giant = pillars(0.02f, 64), small = pillars(0.2f, 8);
   struct scan scan;
   fill_scan(random, &scan, 400000, "giant job");
-  giant.max_voxels = 250000;
+  giant.params.voxelize.max_voxels = 250000;
   compare(sides, &giant, &scan, "giant job");
   free(scan.points);
   fill_scan(random, &scan, 4000, "after it");
@@ -112,11 +113,11 @@ static void *run_worker(void *cls) {
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], vx_backend_find("cuda"));
   for (int i = 0; i < 40; i++) {
-    struct vx_params params;
+    struct vx_job asked;
     struct scan scan = {.name = ""};
-    random_job(&random, 60000, &params, &scan);
+    random_job(&random, 60000, &asked, &scan);
     snprintf(scan.name, sizeof scan.name, "%d", i);
-    compare(sides, &params, &scan, "side by side");
+    compare(sides, &asked, &scan, "side by side");
     free(scan.points);
   }
   side_close(&sides[0]);

@@ -36,40 +36,42 @@ static float strange_value(struct random *random) {
   return vx_bits_float(bits[random_below(random, sizeof bits / sizeof bits[0])]);
 }
 
-static void random_params(struct random *random, struct vx_params *params) {
+static void random_params(struct random *random, struct vx_job *asked) {
   static const int32_t caps[] = {0, 1, 2, 3, 5, 8, 10, 20, 31, 32, 33, 35, 64, 65, 100, 300, 1024};
-  *params = (struct vx_params){.num_features = 3 + random_below(random, random_one_in(random, 8) ? 62 : 14)};
+  *asked = (struct vx_job){.op = VX_VOXELIZE};
+  asked->inputs[VX_POINTS] =
+      vx_points_of(VX_FLOAT32, 0, 3 + random_below(random, random_one_in(random, 8) ? 62 : 14), NULL);
   float size = random_one_in(random, 6) ? 1e-4f : random_one_in(random, 5) ? 1000.0f : 0.05f + random_unit(random) * 2;
   for (int axis = 0; axis < 3; axis++) {
-    params->range_min[axis] = -20.0f * random_unit(random) - 1.0f;
-    params->range_max[axis] = 20.0f * random_unit(random) + 1.0f;
-    params->voxel_size[axis] = size * (0.5f + random_unit(random));
-    float extent = params->range_max[axis] - params->range_min[axis];
-    if (params->voxel_size[axis] > extent) {
-      params->voxel_size[axis] = extent;
+    asked->params.voxelize.range_min[axis] = -20.0f * random_unit(random) - 1.0f;
+    asked->params.voxelize.range_max[axis] = 20.0f * random_unit(random) + 1.0f;
+    asked->params.voxelize.voxel_size[axis] = size * (0.5f + random_unit(random));
+    float extent = asked->params.voxelize.range_max[axis] - asked->params.voxelize.range_min[axis];
+    if (asked->params.voxelize.voxel_size[axis] > extent) {
+      asked->params.voxelize.voxel_size[axis] = extent;
     }
   }
-  params->max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof caps[0])];
-  params->max_voxels =
+  asked->params.voxelize.max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof caps[0])];
+  asked->params.voxelize.max_voxels =
       random_one_in(random, 2) ? VX_MAX_VOXELS : 1 + random_below(random, random_one_in(random, 2) ? 50 : 20000);
-  params->input_dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
-  params->feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;
-  params->order = random_one_in(random, 3) ? VX_ORDER_KEY : VX_ORDER_FIRST;
-  params->fill = random_one_in(random, 2) ? VX_FILL_MEAN : VX_FILL_ZERO;
+  asked->inputs[VX_POINTS].dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
+  asked->params.voxelize.feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;
+  asked->params.voxelize.order = random_one_in(random, 3) ? VX_ORDER_KEY : VX_ORDER_FIRST;
+  asked->params.voxelize.fill = random_one_in(random, 2) ? VX_FILL_MEAN : VX_FILL_ZERO;
   if (random_one_in(random, 3)) {
     float low = random_unit(random) * 4;
-    params->block_filter =
+    asked->params.voxelize.block_filter =
         (struct vx_block_filter){.enabled = true,
                                  .factor = random_one_in(random, 9) ? 1000000 : 1 + random_below(random, 12),
                                  .size = 1 + random_below(random, random_one_in(random, 4) ? 32 : 6),
                                  .low = random_one_in(random, 3) ? -1.0f : low,
                                  .high = low + random_unit(random) * 30};
   }
-  params->tensors = random_one_in(random, 10)  ? 0
-                    : random_one_in(random, 2) ? VX_VOXEL_TENSORS
-                                               : (uint32_t)random_below(random, VX_VOXEL_TENSORS + 1);
-  if (params->max_points_per_voxel == 0 && !random_one_in(random, 10)) {
-    params->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
+  asked->tensors = random_one_in(random, 10)  ? 0
+                   : random_one_in(random, 2) ? VX_VOXEL_TENSORS
+                                              : (uint32_t)random_below(random, VX_VOXEL_TENSORS + 1);
+  if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10)) {
+    asked->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
   }
 }
 
@@ -95,14 +97,15 @@ void random_clouds(struct random *random, struct scan *scan) {
 }
 
 // 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.
-void random_points(struct random *random, const struct vx_params *params, struct scan *scan) {
-  int32_t columns = params->num_features, kind = random_below(random, 5);
+void random_points(struct random *random, const struct vx_job *asked, struct scan *scan) {
+  int32_t columns = job_columns(asked), kind = random_below(random, 5);
   float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);
   bool strange = random_one_in(random, 3);
   for (int64_t i = 0; i < scan->num_points; i++) {
     float *point = points + i * columns;
     for (int32_t c = 0; c < columns; c++) {
-      float low = c < 3 ? params->range_min[c] : 0, high = c < 3 ? params->range_max[c] : 1;
+      float low = c < 3 ? asked->params.voxelize.range_min[c] : 0,
+            high = c < 3 ? asked->params.voxelize.range_max[c] : 1;
       float at = kind == 1   ? 0.5f + 0.02f * (random_unit(random) + random_unit(random) + random_unit(random) - 1.5f)
                  : kind == 2 ? 0.5f
                  : kind == 4 ? 0.5f + 0.4f * sinf((float)i * 1e-3f * (float)(c + 1))
@@ -117,7 +120,7 @@ void random_points(struct random *random, const struct vx_params *params, struct
     }
   }
   scan->points = points;
-  if (params->input_dtype == VX_FLOAT16) {
+  if (asked->inputs[VX_POINTS].dtype == VX_FLOAT16) {
     uint16_t *halves = malloc((size_t)(scan->num_points * columns + 1) * sizeof *halves);
     for (int64_t i = 0; i < scan->num_points * columns; i++) {
       halves[i] = strange && random_one_in(random, 99) ? (uint16_t)random_bits(random) : vx_float_to_half(points[i]);
@@ -128,7 +131,7 @@ void random_points(struct random *random, const struct vx_params *params, struct
 }
 
 // As many as there may be voxels, or a few more.
-static void sample_voxels(struct random *random, struct vx_params *params, struct scan *scan) {
+static void sample_voxels(struct random *random, struct vx_job *asked, struct scan *scan) {
   bool stacked = random_one_in(random, 2);
   int32_t all = random_below(random, random_one_in(random, 2) ? 20 : 2000);
   for (int32_t i = 0; i < scan->num_clouds; i++) {
@@ -137,25 +140,26 @@ static void sample_voxels(struct random *random, struct vx_params *params, struc
       scan->samples[i] = scan->counts[i] / 4;
     }
   }
-  params->sampling = (struct vx_sampling_params){
-      .from = VX_SAMPLE_VOXELS, .start = random_below(random, 3), .stacked = stacked, .max_work = INT64_MAX};
-  params->tensors |= (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
+  asked->params.voxelize.sampling = (struct vx_sampling){
+      .enabled = true, .start = random_below(random, 3), .stacked = stacked, .max_work = INT64_MAX};
+  asked->tensors |= (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
 }
 
-void random_job(struct random *random, int64_t largest, struct vx_params *params, struct scan *scan) {
-  random_params(random, params);
+void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan) {
+  random_params(random, asked);
   scan->num_points = random_size(random, largest);
-  if (scan->num_points * params->num_features > 20000000) {
-    scan->num_points = 20000000 / params->num_features;
+  if (scan->num_points * asked->inputs[VX_POINTS].dims[1] > 20000000) {
+    scan->num_points = 20000000 / asked->inputs[VX_POINTS].dims[1];
   }
   // Tensors of padding grow with the cap: keep them to about a gigabyte.
-  int64_t most = INT64_C(1) << 28, width = (int64_t)params->max_points_per_voxel * (2 * params->num_features + 6);
-  if ((params->tensors & ~(MEAN | BIT(VX_POINT_VOXEL_IDS))) != 0 && scan->num_points * width > most) {
-    params->max_voxels = (int32_t)(most / width / 8);
+  int64_t most = INT64_C(1) << 28,
+          width = (int64_t)asked->params.voxelize.max_points_per_voxel * (2 * asked->inputs[VX_POINTS].dims[1] + 6);
+  if ((asked->tensors & ~(MEAN | BIT(VX_POINT_VOXEL_IDS))) != 0 && scan->num_points * width > most) {
+    asked->params.voxelize.max_voxels = (int32_t)(most / width / 8);
   }
   random_clouds(random, scan);
-  random_points(random, params, scan);
+  random_points(random, asked, scan);
   if (random_one_in(random, 5)) {
-    sample_voxels(random, params, scan);
+    sample_voxels(random, asked, scan);
   }
 }

@@ -6,10 +6,11 @@
 
 #include "tests/cuda/equal.h"
 
-static struct vx_params sampling_of(int32_t columns) {
-  return (struct vx_params){.num_features = columns,
-                            .tensors = VX_SAMPLED_TENSORS,
-                            .sampling = {.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX}};
+static struct vx_job sampling_of(int32_t columns) {
+  return (struct vx_job){.op = VX_FPS,
+                         .params.fps.sampling = {.enabled = true, .max_work = INT64_MAX},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, columns, NULL)},
+                         .tensors = VX_SAMPLED_TENSORS};
 }
 
 // Every n-th point, and as many samples of them.
@@ -24,9 +25,9 @@ static void test_scan(struct side sides[2], const struct scan *whole, int32_t ev
   for (int64_t i = 0; i < part.num_points; i++) {
     memcpy((char *)part.points + (size_t)i * row, (char *)whole->points + (size_t)(i * every) * row, row);
   }
-  struct vx_params params = sampling_of(whole->columns);
-  params.sampling.start = start;
-  compare(sides, &params, &part, "samples");
+  struct vx_job asked = sampling_of(whole->columns);
+  asked.params.fps.sampling.start = start;
+  compare(sides, &asked, &part, "samples");
   free(part.points);
 }
 
@@ -57,48 +58,49 @@ static void make_hard(struct random *random, struct scan *scan, int32_t columns)
 
 static void test_random(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
-  struct vx_params params = sampling_of(3 + random_below(random, 8));
+  struct vx_job asked = sampling_of(3 + random_below(random, 8));
   for (int axis = 0; axis < 3; axis++) {
-    params.range_min[axis] = -40.0f * random_unit(random);
-    params.range_max[axis] = 40.0f * random_unit(random) + 0.1f;
+    asked.params.voxelize.range_min[axis] = -40.0f * random_unit(random);
+    asked.params.voxelize.range_max[axis] = 40.0f * random_unit(random) + 0.1f;
   }
-  params.input_dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
-  params.tensors = random_one_in(random, 9) ? 0 : (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
-  scan.columns = params.num_features;
+  asked.inputs[VX_POINTS].dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
+  asked.tensors = random_one_in(random, 9) ? 0 : (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
+  scan.columns = asked.inputs[VX_POINTS].dims[1];
   scan.num_points = random_size(random, largest);
   random_clouds(random, &scan);
-  random_points(random, &params, &scan);
-  if (params.input_dtype == VX_FLOAT32 && random_one_in(random, 2)) {
+  random_points(random, &asked, &scan);
+  if (asked.inputs[VX_POINTS].dtype == VX_FLOAT32 && random_one_in(random, 2)) {
     make_hard(random, &scan, scan.columns);
   }
-  params.sampling.stacked = random_one_in(random, 2);
-  params.sampling.start = random_one_in(random, 2) ? 0 : random_below(random, 30);
+  asked.params.fps.sampling.stacked = random_one_in(random, 2);
+  asked.params.fps.sampling.start = random_one_in(random, 2) ? 0 : random_below(random, 30);
   int32_t all = random_below(random, random_one_in(random, 8) ? 5000 : 300);
   for (int32_t i = 0; i < scan.num_clouds; i++) {
-    scan.samples[i] = params.sampling.stacked ? random_below(random, scan.counts[i] + 1) % 3000 : all;
-    if (params.sampling.stacked && params.sampling.start >= scan.counts[i] && !random_one_in(random, 50)) {
+    scan.samples[i] = asked.params.fps.sampling.stacked ? random_below(random, scan.counts[i] + 1) % 3000 : all;
+    if (asked.params.fps.sampling.stacked && asked.params.fps.sampling.start >= scan.counts[i] &&
+        !random_one_in(random, 50)) {
       scan.samples[i] = 0;
     }
   }
   snprintf(scan.name, sizeof scan.name, "%d", number);
-  compare(sides, &params, &scan, "random samples");
+  compare(sides, &asked, &scan, "random samples");
   free(scan.points);
 }
 
 // A job that is stopped leaves its samples unchosen, and nothing else behind. It may be through before it is asked.
 static void test_stopped(struct side sides[2], struct random *random) {
   static struct scan scan;
-  struct vx_params params = sampling_of(3);
+  struct vx_job asked = sampling_of(3);
   for (int i = 0; i < 12; i++) {
     struct vx_error error = {""};
     scan.num_points = i % 3 == 0 ? 1500000 : 300000;  // kernels of several kinds
     scan.num_clouds = 1;
     scan.counts[0] = (int32_t)scan.num_points;
     scan.samples[0] = 200000;
-    for (int axis = 0; axis < 3; axis++) params.range_max[axis] = 50;
-    random_points(random, &params, &scan);
+    for (int axis = 0; axis < 3; axis++) asked.params.voxelize.range_max[axis] = 50;
+    random_points(random, &asked, &scan);
     sides[1].stop = true;
-    enum vx_status status = side_run(&sides[1], &params, &scan, &error);
+    enum vx_status status = side_run(&sides[1], &asked, &scan, &error);
     sides[1].stop = false;
     atomic_fetch_add(&jobs_run, 1);
     if (status == VX_STOPPED || status == VX_OK) {
@@ -107,7 +109,7 @@ static void test_stopped(struct side sides[2], struct random *random) {
       printf("UNEQUAL stopped: %s\n", error.text);
     }
     scan.samples[0] = 500;
-    compare(sides, &params, &scan, "after a stop");
+    compare(sides, &asked, &scan, "after a stop");
     free(scan.points);
   }
 }

@@ -52,22 +52,19 @@ void side_close(struct side *side) {
   side->backend->close(side->device);
 }
 
-void side_set_job(struct side *side, const struct vx_params *params, const struct scan *scan) {
-  side->job = (struct vx_job){.params = *params,
-                              .points = scan->points,
-                              .num_clouds = scan->num_clouds,
-                              .point_counts = scan->counts,
-                              .sample_counts = scan->samples,
-                              .output = give_output,
-                              .output_cls = side,
-                              .stopped = is_stopped,
-                              .stopped_cls = side,
-                              .voxel_counts = side->voxel_counts};
+static const struct vx_caller caller = {.output = give_output, .stopped = is_stopped};
+
+void side_set_job(struct side *side, const struct vx_job *asked, const struct scan *scan) {
+  side->job = job_over(asked, scan->points, scan->num_clouds, scan->counts);
+  side->job.sample_counts = scan->samples;
+  side->job.caller = &caller;
+  side->job.cls = side;
+  side->job.row_counts = side->row_counts;
 }
 
-enum vx_status side_run(struct side *side, const struct vx_params *params, const struct scan *scan,
+enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan,
                         struct vx_error *error) {
-  size_t bytes = (size_t)scan->num_points * (size_t)params->num_features * vx_dtype_size(params->input_dtype);
+  size_t bytes = (size_t)scan->num_points * (size_t)job_columns(asked) * vx_dtype_size(asked->inputs[VX_POINTS].dtype);
   void *input = room(side, &side->input, &side->input_bytes, bytes);
   memcpy(input, scan->points, bytes);
   if (side->output != NULL) {
@@ -75,9 +72,9 @@ enum vx_status side_run(struct side *side, const struct vx_params *params, const
     memset(side->output, 0xA5, poisoned);
   }
   memset(&side->layout, 0, sizeof side->layout);
-  memset(side->voxel_counts, 0x5A, sizeof side->voxel_counts);
-  side_set_job(side, params, scan);
-  side->job.points = input;
+  memset(side->row_counts, 0x5A, sizeof side->row_counts);
+  side_set_job(side, asked, scan);
+  side->job.inputs[VX_POINTS].data = input;
   return side->backend->run(side->lane, &side->job, error);
 }
 
@@ -111,9 +108,9 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
     describe_counts(&a->job.counts, &b->job.counts, text, size);
     return false;
   }
-  if (memcmp(a->voxel_counts, b->voxel_counts, (size_t)num_clouds * sizeof(int32_t)) != 0 ||
+  if (memcmp(a->row_counts, b->row_counts, (size_t)num_clouds * sizeof(int32_t)) != 0 ||
       a->layout.bytes != b->layout.bytes) {
-    snprintf(text, size, "voxel_counts or layout");
+    snprintf(text, size, "row_counts or layout");
     return false;
   }
   for (int t = 0; t < VX_TENSOR_COUNT; t++) {
@@ -132,17 +129,30 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
   return gaps_are_zero(b);
 }
 
-void compare(struct side sides[2], const struct vx_params *params, const struct scan *scan, const char *name) {
+static void describe_job(const struct vx_job *job, char *text, size_t size) {
+  const struct vx_voxelize *params = &job->params.voxelize;
+  const struct vx_sampling *sampling = vx_sampling_of(job);
+  int length = snprintf(text, size, "%s C %d in %d tensors %x", vx_operation_of(job->op)->name, job_columns(job),
+                        (int)job->inputs[VX_POINTS].dtype, job->tensors);
+  if (sampling != NULL) length += snprintf(text + length, size - (size_t)length, " start %d", sampling->start);
+  if (job->op != VX_VOXELIZE) return;
+  snprintf(text + length, size - (size_t)length, " P %d M %d out %d order %d fill %d filter %d %d %d",
+           params->max_points_per_voxel, params->max_voxels, (int)params->feature_dtype, (int)params->order,
+           (int)params->fill, (int)params->block_filter.enabled, params->block_filter.factor,
+           params->block_filter.size);
+}
+
+void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name) {
   struct vx_error errors[2] = {{""}, {""}};
-  enum vx_status cpu = side_run(&sides[0], params, scan, &errors[0]);
+  enum vx_status cpu = side_run(&sides[0], asked, scan, &errors[0]);
   for (int again = 0; again < 2; again++) {
-    char text[256];
-    enum vx_status cuda = side_run(&sides[1], params, scan, &errors[1]);
+    char reason[256], text[256];
+    enum vx_status cuda = side_run(&sides[1], asked, scan, &errors[1]);
     bool equal = cpu == cuda;
     if (!equal) {
-      snprintf(text, sizeof text, "%.200s", errors[1].text);
+      snprintf(reason, sizeof reason, "%.200s", errors[1].text);
     } else if (cpu == VX_OK) {
-      equal = same(&sides[0], &sides[1], scan->num_clouds, text, sizeof text);
+      equal = same(&sides[0], &sides[1], scan->num_clouds, reason, sizeof reason);
     } else {
       atomic_fetch_add(&jobs_refused, 1);
     }
@@ -151,13 +161,10 @@ void compare(struct side sides[2], const struct vx_params *params, const struct 
     if (equal) {
       continue;
     }
-    printf("UNEQUAL %s %s: status %d %d: %s (N %lld B %d C %d P %d M %d in %d out %d order %d fill %d filter %d %d %d "
-           "tensors %x sampling %d from %d, %d of the first cloud's %d)\n",
-           name, scan->name, (int)cpu, (int)cuda, text, (long long)scan->num_points, scan->num_clouds,
-           params->num_features, params->max_points_per_voxel, params->max_voxels, (int)params->input_dtype,
-           (int)params->feature_dtype, (int)params->order, (int)params->fill, (int)params->block_filter.enabled,
-           params->block_filter.factor, params->block_filter.size, params->tensors, (int)params->sampling.from,
-           params->sampling.start, scan->samples[0], scan->counts[0]);
+    describe_job(asked, text, sizeof text);
+    printf("UNEQUAL %s %s: status %d %d: %s (N %lld B %d, %d samples of the first cloud's %d, %s)\n", name, scan->name,
+           (int)cpu, (int)cuda, reason, (long long)scan->num_points, scan->num_clouds, scan->samples[0],
+           scan->counts[0], text);
     if (cuda == VX_DEVICE_LOST) {
       printf("device lost: stopping\n");
       exit(1);

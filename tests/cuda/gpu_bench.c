@@ -15,11 +15,12 @@
 
 #include <cuda_runtime_api.h>
 
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
 #include "kernels/kernels.h"
 #include "tests/measure/bench/timing.h"
+#include "tests/support/jobs.h"
 
 enum { MAX_FRAMES = 4, MAX_REPEAT = 5000, WARM_UP = 30 };
 static const double device_bytes_per_us = 4.25e6;  // a device copy on an H200, counting reads and writes
@@ -97,7 +98,7 @@ static bool load(struct gpu *gpu, const char *directory, const char *name, size_
   return good;
 }
 
-static bool read_params(const struct gpu *gpu, const char *query, struct vx_params *params) {
+static bool read_params(const struct gpu *gpu, const char *query, struct vx_job *asked) {
   struct problem problem = {.kind = PROBLEM_NONE};
   struct query items = {.count = 0};
   char text[512];
@@ -110,11 +111,11 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_para
     items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
   }
   struct job_request request;
-  if (!job_request_from_query(&request, JOB_VOXELIZE, &items, gpu->presets, &problem)) {
+  if (!job_request_from_query(&request, VX_VOXELIZE, &items, gpu->presets, &problem)) {
     fprintf(stderr, "gpu-bench: %s: %s\n", query, problem.detail);
     return false;
   }
-  *params = request.job;
+  *asked = request.job;
   return true;
 }
 
@@ -125,7 +126,9 @@ struct times {
   int32_t voxels;  // of the last frame
 };
 
-static bool time_rounds(struct gpu *gpu, const struct vx_params *params, const struct frame *frames, int num_frames,
+static const struct vx_caller caller = {.output = give_output};
+
+static bool time_rounds(struct gpu *gpu, const struct vx_job *asked, const struct frame *frames, int num_frames,
                         bool resident, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
@@ -133,13 +136,10 @@ static bool time_rounds(struct gpu *gpu, const struct vx_params *params, const s
   *times = (struct times){.voxels = 0};
   for (int i = -WARM_UP; i < repeat; i++) {
     const struct frame *frame = &frames[(i + WARM_UP) % num_frames];
-    struct vx_job job = {.params = *params,
-                         .points = resident ? frame->resident : frame->points,
-                         .num_clouds = 1,
-                         .point_counts = &frame->rows,
-                         .output = give_output,
-                         .output_cls = gpu,
-                         .voxel_counts = &times->voxels};
+    struct vx_job job = job_over(asked, resident ? frame->resident : frame->points, 1, &frame->rows);
+    job.caller = &caller;
+    job.cls = gpu;
+    job.row_counts = &times->voxels;
     double begin = timing_now_us();
     if (gpu->backend->run(gpu->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-bench: %s\n", error.text);
@@ -167,11 +167,11 @@ static bool time_rounds(struct gpu *gpu, const struct vx_params *params, const s
 static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 : 0; }
 
 // One work over its frames, as a row of the table.
-static bool measure(struct gpu *gpu, const struct work *work, const struct vx_params *params,
-                    const struct frame *frames, int num_frames, int repeat) {
+static bool measure(struct gpu *gpu, const struct work *work, const struct vx_job *asked, const struct frame *frames,
+                    int num_frames, int repeat) {
   struct times resident, times;
-  if (!time_rounds(gpu, params, frames, num_frames, true, repeat, &resident) ||
-      !time_rounds(gpu, params, frames, num_frames, false, repeat, &times))
+  if (!time_rounds(gpu, asked, frames, num_frames, true, repeat, &resident) ||
+      !time_rounds(gpu, asked, frames, num_frames, false, repeat, &times))
     return false;
   char target[16] = "", rival[64] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
@@ -186,11 +186,11 @@ static bool measure(struct gpu *gpu, const struct work *work, const struct vx_pa
 }
 
 static bool bench(struct gpu *gpu, const struct work *work, const char *directory, int repeat) {
-  struct vx_params params;
+  struct vx_job asked;
   struct frame frames[MAX_FRAMES] = {{.rows = 0}};
   int num_frames = 0;
-  if (!read_params(gpu, work->query, &params)) return false;
-  size_t row_bytes = (size_t)params.num_features * vx_dtype_size(params.input_dtype);
+  if (!read_params(gpu, work->query, &asked)) return false;
+  size_t row_bytes = (size_t)job_columns(&asked) * vx_dtype_size(asked.inputs[VX_POINTS].dtype);
   while (num_frames < MAX_FRAMES && work->frames[num_frames] &&
          load(gpu, directory, work->frames[num_frames], row_bytes, &frames[num_frames]))
     num_frames++;
@@ -198,7 +198,7 @@ static bool bench(struct gpu *gpu, const struct work *work, const char *director
   if (num_frames == 0)
     printf("%-21s no %s.bin in %s\n", work->name, work->frames[0], directory);
   else
-    good = measure(gpu, work, &params, frames, num_frames, repeat);
+    good = measure(gpu, work, &asked, frames, num_frames, repeat);
   for (int i = 0; i < MAX_FRAMES; i++) {
     gpu->backend->host_free(gpu->device, frames[i].points, frames[i].bytes);
     (void)cudaFree(frames[i].resident);
@@ -220,21 +220,18 @@ static bool print_table(struct gpu *gpu, const char *directory, int repeat) {
 // Runs one scan a few times, as the service would.
 static bool run_once(struct gpu *gpu, char **arguments, const char *directory) {
   struct work work = {.name = arguments[0], .query = arguments[0], .frames = {arguments[1]}};
-  struct vx_params params;
+  struct vx_job asked;
   struct frame frame;
   struct vx_error error = {""};
   int32_t voxels;
-  bool good =
-      read_params(gpu, work.query, &params) &&
-      load(gpu, directory, arguments[1], (size_t)params.num_features * vx_dtype_size(params.input_dtype), &frame);
+  bool good = read_params(gpu, work.query, &asked) &&
+              load(gpu, directory, arguments[1],
+                   (size_t)job_columns(&asked) * vx_dtype_size(asked.inputs[VX_POINTS].dtype), &frame);
   for (long i = strtol(arguments[2], NULL, 10); good && i > 0; i--) {
-    struct vx_job job = {.params = params,
-                         .points = frame.points,
-                         .num_clouds = 1,
-                         .point_counts = &frame.rows,
-                         .output = give_output,
-                         .output_cls = gpu,
-                         .voxel_counts = &voxels};
+    struct vx_job job = job_over(&asked, frame.points, 1, &frame.rows);
+    job.caller = &caller;
+    job.cls = gpu;
+    job.row_counts = &voxels;
     good = gpu->backend->run(gpu->lane, &job, &error) == VX_OK;
   }
   if (!good) fprintf(stderr, "gpu-bench: %s: %s\n", arguments[0], error.text);

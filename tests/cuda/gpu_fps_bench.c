@@ -13,6 +13,7 @@
 
 #include "tests/measure/bench/bench_run.h"
 #include "tests/measure/bench/timing.h"
+#include "tests/support/jobs.h"
 
 enum { MAX_CLOUDS = 32, MAX_REPEAT = 1000, COLUMNS = 4, WARM_UP = 2 };
 
@@ -62,23 +63,25 @@ static void close_side(struct side *side) {
   side->backend->close(side->device);
 }
 
+static const struct vx_caller caller = {.output = give_output};
+
 // Medians of the rounds; false where one fails.
 static bool time_side(struct side *side, const struct work *work, const void *points, int32_t rows, int repeat,
                       double *sample_us, double *whole_us) {
   static double us[2][MAX_REPEAT];
   int32_t counts[MAX_CLOUDS], samples[MAX_CLOUDS], voxels[MAX_CLOUDS];
   struct vx_error error = {""};
+  const struct vx_job asked = {.op = VX_FPS,
+                               .params.fps.sampling = {.enabled = true, .max_work = INT64_MAX},
+                               .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
+                               .tensors = VX_SAMPLED_TENSORS};
   for (int32_t i = 0; i < work->clouds; i++) counts[i] = rows, samples[i] = work->samples;
   for (int i = -WARM_UP; i < repeat; i++) {
-    struct vx_job job = {.params = {.num_features = COLUMNS, .tensors = VX_SAMPLED_TENSORS},
-                         .points = points,
-                         .num_clouds = work->clouds,
-                         .point_counts = counts,
-                         .sample_counts = samples,
-                         .output = give_output,
-                         .output_cls = side,
-                         .voxel_counts = voxels};
-    job.params.sampling = (struct vx_sampling_params){.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX};
+    struct vx_job job = job_over(&asked, points, work->clouds, counts);
+    job.sample_counts = samples;
+    job.caller = &caller;
+    job.cls = side;
+    job.row_counts = voxels;
     double begin = timing_now_us();
     if (side->backend->run(side->lane, &job, &error) != VX_OK) {
       fprintf(stderr, "gpu-fps-bench: %s\n", error.text);

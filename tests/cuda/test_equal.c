@@ -54,20 +54,21 @@ static int load_all(const char *directory) {
 }
 
 // A preset's parameters with something changed.
-static struct vx_params variant_of(const struct vx_params *params, int variant) {
-  struct vx_params changed = *params;
+static struct vx_job variant_of(const struct vx_job *asked, int variant) {
+  struct vx_job changed = *asked;
+  struct vx_voxelize *params = &changed.params.voxelize;
   switch (variant) {
-    case 1: changed.feature_dtype = VX_FLOAT16; break;
-    case 2: changed.order = changed.order == VX_ORDER_KEY ? VX_ORDER_FIRST : VX_ORDER_KEY; break;
+    case 1: params->feature_dtype = VX_FLOAT16; break;
+    case 2: params->order = params->order == VX_ORDER_KEY ? VX_ORDER_FIRST : VX_ORDER_KEY; break;
     case 3:  // no cap
     case 5:  // all around the sensor as well
-      changed.range_min[0] = variant == 5 ? -changed.range_max[0] : changed.range_min[0];
-      changed.max_points_per_voxel = 0;
+      params->range_min[0] = variant == 5 ? -params->range_max[0] : params->range_min[0];
+      params->max_points_per_voxel = 0;
       changed.tensors = MEAN | BIT(VX_POINT_VOXEL_IDS);
       break;
     case 4:  // all around the sensor
-      changed.range_min[0] = -changed.range_max[0];
-      changed.max_voxels = 160000;
+      params->range_min[0] = -params->range_max[0];
+      params->max_voxels = 160000;
       break;
     default: break;
   }
@@ -79,9 +80,9 @@ static void compare_presets(struct side sides[2], const struct presets *presets,
     for (size_t k = 0; k < presets_count(presets); k++) {
       for (int variant = 0; variant < 6; variant++) {
         // The scan's own number of columns: every parameter set meets every scan.
-        struct vx_params params = variant_of(&presets_request(presets_at(presets, k))->job, variant);
-        params.num_features = scans[i].columns;
-        compare(sides, &params, &scans[i], preset_name(presets_at(presets, k)));
+        struct vx_job asked = variant_of(&presets_request(presets_at(presets, k))->job, variant);
+        asked.inputs[VX_POINTS].dims[1] = scans[i].columns;
+        compare(sides, &asked, &scans[i], preset_name(presets_at(presets, k)));
       }
     }
   }
@@ -89,11 +90,11 @@ static void compare_presets(struct side sides[2], const struct presets *presets,
 
 static void compare_random(struct side sides[2], struct random *random, int count, int64_t largest) {
   for (int i = 0; i < count; i++) {
-    struct vx_params params;
+    struct vx_job asked;
     static struct scan scan;
-    random_job(random, largest, &params, &scan);
+    random_job(random, largest, &asked, &scan);
     snprintf(scan.name, sizeof scan.name, "%d", i);
-    compare(sides, &params, &scan, "random");
+    compare(sides, &asked, &scan, "random");
     free(scan.points);
   }
 }

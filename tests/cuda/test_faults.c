@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/half.h"
+#include "tests/support/jobs.h"
 #include "tests/support/standin/inject.h"
 
 #define BIT VX_TENSOR_BIT
@@ -28,29 +29,30 @@ static const struct way {
   bool filtered;
   uint32_t tensors;
   float size;  // of a voxel
-  enum vx_sampling sampling;
+  enum vx_op op;
+  bool sampled;
 } ways[] = {
-    {"one cloud", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
-    {"counts only", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_SAMPLE_NONE},
-    {"large cap", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
-    {"no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED, 2, VX_SAMPLE_NONE},
-    {"batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
-    {"order=key", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 2, VX_SAMPLE_NONE},
-    {"order=key, hashed", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.02f, VX_SAMPLE_NONE},
-    {"block filter", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 2, VX_SAMPLE_NONE},
-    {"float16", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL, 2, VX_SAMPLE_NONE},
-    {"one voxel", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 20, VX_SAMPLE_NONE},
-    {"one voxel, no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED, 20, VX_SAMPLE_NONE},
-    {"samples", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_SAMPLED_TENSORS, 2, VX_SAMPLE_POINTS},
-    {"samples of a batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SAMPLED_TENSORS, 2, VX_SAMPLE_POINTS},
-    {"samples counted", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_SAMPLE_POINTS},
-    {"samples of voxels", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_SAMPLED_TENSORS, 2, VX_SAMPLE_VOXELS},
-    {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_SAMPLE_VOXELS},
+    {"one cloud", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, false},
+    {"counts only", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_VOXELIZE, false},
+    {"large cap", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, false},
+    {"no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED, 2, VX_VOXELIZE, false},
+    {"batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, false},
+    {"order=key", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, false},
+    {"order=key, hashed", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.02f, VX_VOXELIZE, false},
+    {"block filter", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 2, VX_VOXELIZE, false},
+    {"float16", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL, 2, VX_VOXELIZE, false},
+    {"one voxel", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 20, VX_VOXELIZE, false},
+    {"one voxel, no cap", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, UNCAPPED, 20, VX_VOXELIZE, false},
+    {"samples", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_SAMPLED_TENSORS, 2, VX_FPS, true},
+    {"samples of a batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SAMPLED_TENSORS, 2, VX_FPS, true},
+    {"samples counted", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_FPS, true},
+    {"samples of voxels", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_SAMPLED_TENSORS, 2, VX_VOXELIZE, true},
+    {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
 
 static uint16_t halves[NUM_POINTS * COLUMNS];
 static float floats[NUM_POINTS * COLUMNS];
-static int32_t counts[CLOUDS] = {2000, 0, 4000}, voxel_counts[CLOUDS];
+static int32_t counts[CLOUDS] = {2000, 0, 4000}, row_counts[CLOUDS];
 static const int32_t sample_counts[CLOUDS] = {50, 0, 70};
 static const int32_t one_count[1] = {NUM_POINTS};
 
@@ -81,25 +83,31 @@ static void fill_points(void) {
   }
 }
 
+static const struct vx_caller caller = {.output = give_output};
+
+static struct vx_voxelize voxelize_of(const struct way *way) {
+  struct vx_voxelize params = {.range_min = {-10, -10, -10},
+                               .range_max = {10, 10, 10},
+                               .voxel_size = {way->size, way->size, way->size},
+                               .max_points_per_voxel = way->cap,
+                               .max_voxels = 400,
+                               .order = way->order};
+  if (way->filtered) params.block_filter = (struct vx_block_filter){true, 2, 3, 0.5f, 15.0f};
+  return params;
+}
+
 static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
                           struct block *block, struct vx_counts *out, struct vx_error *error) {
-  struct vx_job job = {.params = {.range_min = {-10, -10, -10}, .range_max = {10, 10, 10}},
-                       .points = way->input == VX_FLOAT16 ? (const void *)halves : floats,
-                       .num_clouds = way->num_clouds,
-                       .point_counts = way->num_clouds == 1 ? one_count : counts,
-                       .sample_counts = sample_counts,
-                       .output = give_output,
-                       .output_cls = block,
-                       .voxel_counts = voxel_counts};
-  job.params.num_features = COLUMNS;
-  job.params.max_points_per_voxel = way->cap;
-  job.params.max_voxels = 400;
-  for (int axis = 0; axis < 3; axis++) job.params.voxel_size[axis] = way->size;
-  job.params.sampling = (struct vx_sampling_params){.from = way->sampling, .stacked = true, .max_work = INT64_MAX};
-  job.params.order = way->order;
-  job.params.input_dtype = way->input;
-  job.params.tensors = way->tensors;
-  if (way->filtered) job.params.block_filter = (struct vx_block_filter){true, 2, 3, 0.5f, 15.0f};
+  struct vx_job asked = {
+      .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
+  if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
+  *job_sampling(&asked) = (struct vx_sampling){.enabled = way->sampled, .stacked = true, .max_work = INT64_MAX};
+  struct vx_job job = job_over(&asked, way->input == VX_FLOAT16 ? (const void *)halves : floats, way->num_clouds,
+                               way->num_clouds == 1 ? one_count : counts);
+  job.sample_counts = sample_counts;
+  job.caller = &caller;
+  job.cls = block;
+  job.row_counts = row_counts;
   *block = (struct block){.memory = NULL};
   enum vx_status status = backend->run(lane, &job, error);
   *out = job.counts;

@@ -1,5 +1,5 @@
-// Fuzzes the query of both endpoints: any list of names and values must give either a request whose values keep their
-// bounds, or a problem with a reason. One thread; the presets are loaded once.
+// Fuzzes the query of every operation: any list of names and values must give either a request whose values keep their bounds, or a
+// problem with a reason. One thread; the presets are loaded once.
 //
 // The input is a query string without percent-encoding: name=value&name=value.
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
 #include "tests/fuzz/split_query.h"
@@ -15,7 +15,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_grid(const struct job_request *request) {
-  const struct vx_params *job = &request->job;
+  const struct vx_voxelize *job = &request->job.params.voxelize;
   for (int a = 0; a < 3; a++) {
     assert(isfinite(job->voxel_size[a]) && job->voxel_size[a] > 0);
     assert(isfinite(job->range_min[a]) && isfinite(job->range_max[a]) && job->range_min[a] < job->range_max[a]);
@@ -26,37 +26,42 @@ static void check_grid(const struct job_request *request) {
   for (int a = 0; a < 3; a++) assert(grid.cells[a] > 0);
 }
 
-// What is sampled follows from the endpoint and from whether a number was given; so do the tensors.
+// Whether samples are chosen follows from the operation and from whether a number was given; so do the tensors.
 static void check_sampling(const struct job_request *request) {
-  const struct vx_sampling_params *sampling = &request->job.sampling;
-  bool sampled = request->num_sample_counts > 0;
-  enum vx_sampling from = request->kind == JOB_FPS ? VX_SAMPLE_POINTS : VX_SAMPLE_VOXELS;
-  assert(sampling->from == (sampled ? from : VX_SAMPLE_NONE));
+  const struct vx_sampling *sampling = vx_sampling_of(&request->job);
+  assert((sampling != NULL) == (request->num_sample_counts > 0));
+  if (request->job.op == VX_FPS) assert(sampling);
+  if (!sampling) {
+    assert(!(request->job.tensors & VX_SAMPLED_TENSORS));
+    return;
+  }
   assert(request->num_sample_counts <= VX_MAX_CLOUDS && sampling->start >= 0);
   assert(sampling->stacked == (request->num_sample_counts > 1));
-  if (request->kind == JOB_FPS) assert(sampled && !(request->job.tensors & VX_VOXEL_TENSORS));
-  if (!sampled) assert(!(request->job.tensors & VX_SAMPLED_TENSORS));
   for (int32_t i = 0; i < request->num_sample_counts; i++) assert(request->sample_counts[i] >= 0);
 }
 
+static void check_voxelize(const struct job_request *request) {
+  const struct vx_voxelize *params = &request->job.params.voxelize;
+  assert(params->max_points_per_voxel >= 0 && params->max_points_per_voxel <= VX_MAX_POINTS_PER_VOXEL);
+  assert(params->max_voxels >= 1 && params->max_voxels <= VX_MAX_VOXELS);
+  check_grid(request);
+}
+
 static void check_request(const struct job_request *request) {
-  const struct vx_params *job = &request->job;
-  assert(job->num_features >= VX_MIN_FEATURES && job->num_features <= VX_MAX_FEATURES);
+  assert(request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES);
   assert(request->num_clouds >= 0 && request->num_clouds <= VX_MAX_CLOUDS);
   assert(request->timeout_ms >= 0);
-  assert(job->tensors && job->tensors < VX_TENSOR_BIT(VX_TENSOR_COUNT));
+  uint32_t tensors = request->job.tensors;
+  assert(tensors && !(tensors & ~vx_operation_of(request->job.op)->tensors));
   check_sampling(request);
-  if (request->kind == JOB_FPS) return;
-  assert(job->max_points_per_voxel >= 0 && job->max_points_per_voxel <= VX_MAX_POINTS_PER_VOXEL);
-  assert(job->max_voxels >= 1 && job->max_voxels <= VX_MAX_VOXELS);
-  check_grid(request);
+  if (request->job.op == VX_VOXELIZE) check_voxelize(request);
 }
 
 // The clouds have all rows, and of a request for points as many samples as they can have.
 static void check_split(const struct job_request *request, int64_t rows) {
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];
-    if (request->kind == JOB_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);
+    if (request->job.op == VX_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);
   }
   assert(rows == 0 && request->num_clouds > 0);
 }
@@ -81,16 +86,16 @@ static void check_problem(const struct problem *problem) {
   assert(text_complete(&out));
 }
 
-static void check_query(enum job_kind kind, const struct query *query, const struct presets *presets, int64_t rows) {
+static void check_query(enum vx_op op, const struct query *query, const struct presets *presets, int64_t rows) {
   static struct job_request request;
   struct problem problem = {.kind = PROBLEM_NONE};
-  if (!job_request_from_query(&request, kind, query, presets, &problem)) {
+  if (!job_request_from_query(&request, op, query, presets, &problem)) {
     check_problem(&problem);
     return;
   }
   check_request(&request);
   check_rendering(&request);
-  request.job.sampling.max_work = 1000;
+  request.max_sampling_work = 1000;
   if (job_request_split(&request, rows, &problem))
     check_split(&request, rows);
   else
@@ -105,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(presets);
 
   query_split((const char *)data, (const char *)data + size, &query);
-  for (int kind = 0; kind < JOB_KINDS; kind++) check_query((enum job_kind)kind, &query, presets, (int64_t)size);
+  for (enum vx_op op = 0; op < VX_OPS; op++) check_query(op, &query, presets, (int64_t)size);
   query_free(&query);
   return 0;
 }

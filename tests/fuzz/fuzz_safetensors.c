@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "api/presets.h"
-#include "api/wire/answer.h"
+#include "api/wire/safetensors.h"
 #include "tests/fuzz/split_query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -21,7 +21,7 @@ struct figures {
   int64_t ns;     // every time
   int64_t count;  // of points, of voxels by fate
   uint16_t points, voxels;
-  uint8_t kind, id_length;
+  uint8_t op, id_length;
 };
 
 static const char device[] = "a \"device\" \\ of \x01 \xff bytes";
@@ -98,21 +98,26 @@ static void check_answer(const struct figures *figures, const char *id, const st
   static int32_t voxels[VX_MAX_CLOUDS];
   voxels[0] = figures->voxels;
   int64_t count = figures->count;
-  struct vx_job job = {
-      .params = request->job,
-      .num_clouds = request->num_clouds,
-      .point_counts = request->point_counts,
-      .sample_counts = request->sample_counts,
-      .voxel_counts = voxels,
-      .counts = {count, count, count, count, count, count, count, count, count, count, count},
-  };
-  struct vx_sizes sizes = {.points = figures->points, .voxels = figures->voxels, .clouds = request->num_clouds};
+  struct vx_job job = job_request_job(request, NULL);
+  job.row_counts = voxels;
+  job.counts = (struct vx_counts){.received = count,
+                                  .kept = count,
+                                  .not_finite = count,
+                                  .out_of_range = count,
+                                  .over_voxel_cap = count,
+                                  .over_max_voxels = count,
+                                  .block_filtered = count,
+                                  .voxels_kept = count,
+                                  .voxels_dropped = count,
+                                  .voxels_block_filtered = count};
   for (int32_t i = 0; request->num_sample_counts && i < request->num_clouds; i++)
-    sizes.samples += request->sample_counts[i];
+    job.counts.sampled += request->sample_counts[i];
+  struct vx_sizes sizes = vx_sizes_of(&job);
+  sizes.voxels = figures->voxels;
   struct answer answer = {.request_id = id, .backend = "cpu", .device = device, .request = request, .job = &job};
   struct vx_layout layout;
   struct vx_error error;
-  if (vx_layout_of(&request->job, &sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES) return;
+  if (vx_layout_of(job.tensors, &sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES) return;
 
   size_t reserve = answer_header_reserve(&answer, &layout);
   set_times(&answer, &job, figures->ns);
@@ -142,9 +147,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct query query;
   struct problem problem;
   query_split(cursor + id_length, end, &query);
-  bool sound = job_request_from_query(&request, figures.kind % JOB_KINDS, &query, presets, &problem);
+  bool sound = job_request_from_query(&request, figures.op % VX_OPS, &query, presets, &problem);
   query_free(&query);
-  request.job.sampling.max_work = INT64_MAX;
   if (sound && job_request_split(&request, figures.points, &problem)) check_answer(&figures, id, &request);
   return sound ? 0 : -1;
 }

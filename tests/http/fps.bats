@@ -339,6 +339,29 @@ queued_or_running() {
   is "$(json 'd["workers"]["count"], d["sampling_workers"]["count"], d["sampling_queue"]["limit"]')" '(1, 1, 1024)'
 }
 
+@test "a preset of fps serves fps alone" {
+  mkdir "$BATS_TEST_TMPDIR/presets"
+  cat >"$BATS_TEST_TMPDIR/presets/keypoints.json" <<'JSON'
+{"description": "keypoints", "operation": "fps", "parameters": {"num_samples": 10, "start": 1, "outputs": ["sampled_points"]}}
+JSON
+  start_daemon --presets-dir "$BATS_TEST_TMPDIR/presets"
+  own=$daemon
+  sample "$scan" preset=keypoints
+  is "$(tensor '{n: t["shape"][:2] for n, t in d.items() if n[0] != "_"}')" "{'sampled_points': [1, 10]}"
+  sample "$scan" 'preset=keypoints&num_samples=3&outputs=sampled_indices' -H 'Accept: application/json'
+  is "$(json 'd["parameters"]["preset"], d["parameters"]["num_samples"], d["parameters"]["start"]')" "('keypoints', 3, 1)"
+  post "$scan" preset=keypoints
+  is_problem 400 bad-parameter preset
+  has "$(json 'd["detail"]')" 'a preset of fps; allowed: those of voxelize'
+  sample "$scan" 'preset=kitti_second&num_samples=1'
+  is_problem 400 bad-parameter preset
+  has "$(json 'd["detail"]')" 'a preset of voxelize; allowed: those of fps'
+  ask /v1/presets/keypoints
+  is "$(json 'd["operation"]')" fps
+  stop_daemon
+  own=
+}
+
 @test "a preset may sample, and its sampling be turned off" {
   mkdir "$BATS_TEST_TMPDIR/presets"
   cat >"$BATS_TEST_TMPDIR/presets/keypoints.json" <<'JSON'

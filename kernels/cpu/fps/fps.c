@@ -40,21 +40,21 @@ static int32_t find_candidates(const float *rows, int32_t columns, int32_t count
 
 enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const float *rows, const int32_t *counts,
                                struct vx_error *error) {
-  const struct vx_sampling_params *sampling = &job->params.sampling;
   int64_t began = cpu_now_ns();
   fps->job = job;
+  fps->columns = (int32_t)job->inputs[VX_POINTS].dims[1];
   fps->rows = rows;
   fps->counts = counts;
   int64_t candidates = 0;
   enum vx_status status = VX_OK;
   for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
-    fps->starts[cloud] = sampling->start;
-    int32_t found = find_candidates(rows, job->params.num_features, counts[cloud], &fps->starts[cloud]);
-    status = vx_check_candidates(sampling, cloud, found, job->sample_counts[cloud], error);
-    rows += (int64_t)counts[cloud] * job->params.num_features;
+    fps->starts[cloud] = vx_sampling_of(job)->start;
+    int32_t found = find_candidates(rows, fps->columns, counts[cloud], &fps->starts[cloud]);
+    status = vx_check_candidates(job, cloud, found, error);
+    rows += (int64_t)counts[cloud] * fps->columns;
     candidates += found;
   }
-  if (status == VX_OK && sampling->from == VX_SAMPLE_POINTS) {
+  if (status == VX_OK && !vx_operation_of(job->op)->makes_voxels) {
     job->counts.kept = candidates;
     job->counts.not_finite = job->counts.received - candidates;
   }
@@ -71,7 +71,7 @@ static void *place_of(const struct vx_layout *layout, void *output, enum vx_tens
 // The samples of one cloud, behind those of the clouds before it.
 static void write_samples(const struct cpu_fps *fps, const float *rows, int32_t samples, int64_t before,
                           const struct vx_layout *layout, void *output) {
-  int64_t columns = fps->job->params.num_features;
+  int64_t columns = fps->columns;
   int32_t *indices = place_of(layout, output, VX_SAMPLED_INDICES);
   float *points = place_of(layout, output, VX_SAMPLED_POINTS);
   float *distances = place_of(layout, output, VX_SAMPLED_DISTANCES);
@@ -96,12 +96,12 @@ enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void
     int32_t samples = job->sample_counts[cloud];
     struct cpu_sample_task task = {
         .points = rows,
-        .columns = job->params.num_features,
+        .columns = fps->columns,
         .num_points = fps->counts[cloud],
         .num_samples = samples,
         .start = fps->starts[cloud],
-        .stopped = job->stopped,
-        .stopped_cls = job->stopped_cls,
+        .stopped = job->caller->stopped,
+        .stopped_cls = job->cls,
         .indices = fps->indices,
         .distances = fps->distances,
     };
@@ -110,7 +110,7 @@ enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void
       return VX_STOPPED;
     }
     write_samples(fps, rows, samples, before, layout, output);
-    rows += (int64_t)fps->counts[cloud] * job->params.num_features;
+    rows += (int64_t)fps->counts[cloud] * fps->columns;
     before += samples;
   }
   job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
@@ -119,35 +119,38 @@ enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void
 
 // --- the way of a job that samples points --------------------------------------------------------------------------
 
-struct sizes {
-  int64_t points;
-  int32_t largest;
-};
-
-static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, struct sizes sizes) {
-  cpu_fps_lay_out(fps, arena, job, sizes.largest);
-  uint64_t floats = (uint64_t)sizes.points * (uint64_t)job->params.num_features;
-  return job->params.input_dtype == VX_FLOAT16 ? cpu_arena_take(arena, floats, sizeof(float)) : NULL;
+static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t largest) {
+  const struct vx_input *points = &job->inputs[VX_POINTS];
+  cpu_fps_lay_out(fps, arena, job, largest);
+  uint64_t floats = (uint64_t)points->dims[0] * (uint64_t)points->dims[1];
+  return points->dtype == VX_FLOAT16 ? cpu_arena_take(arena, floats, sizeof(float)) : NULL;
 }
 
-static struct sizes measure(const struct vx_job *job) {
-  struct sizes sizes = {0, 0};
+static int32_t largest_cloud(const struct vx_job *job) {
+  int32_t largest = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    sizes.points += job->point_counts[cloud];
-    sizes.largest = job->point_counts[cloud] > sizes.largest ? job->point_counts[cloud] : sizes.largest;
+    largest = job->point_counts[cloud] > largest ? job->point_counts[cloud] : largest;
   }
-  return sizes;
+  return largest;
+}
+
+static enum vx_status write_output(struct cpu_fps *fps, struct vx_error *error) {
+  struct vx_job *job = fps->job;
+  struct vx_sizes sizes = vx_sizes_of(job);
+  struct vx_layout layout;
+  void *output = NULL;
+  enum vx_status status = vx_layout_of(job->tensors, &sizes, &layout, error);
+  if (status == VX_OK) {
+    status = job->caller->output(job->cls, &layout, &output, error);
+  }
+  return status == VX_OK ? cpu_fps(fps, &layout, output, error) : status;
 }
 
 enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   struct cpu_fps fps;
   struct cpu_arena measured = {0};
-  struct sizes sizes = measure(job);
-  struct vx_sizes all = {.points = sizes.points, .clouds = job->num_clouds};
-  struct vx_layout layout;
-  void *output = NULL;
-  job->counts.received = sizes.points;
-  (void)lay_out(&fps, &measured, job, sizes);
+  int32_t largest = largest_cloud(job);
+  (void)lay_out(&fps, &measured, job, largest);
   enum vx_status status = vx_begin_samples(job, job->point_counts, error);
   if (status == VX_OK) {
     status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
@@ -156,17 +159,9 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
     return status;
   }
   int64_t began = cpu_now_ns();
-  float *widened = lay_out(&fps, &lane->scratch, job, sizes);
-  const float *points = cpu_float_points(job, sizes.points * job->params.num_features, widened);
+  float *widened = lay_out(&fps, &lane->scratch, job, largest);
+  const float *points = cpu_float_points(job, job->counts.received * job->inputs[VX_POINTS].dims[1], widened);
   job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
   status = cpu_fps_prepare(&fps, job, points, job->point_counts, error);
-  if (status != VX_OK || job->params.tensors == 0) {
-    return status;
-  }
-  all.samples = job->counts.sampled;
-  status = vx_layout_of(&job->params, &all, &layout, error);
-  if (status == VX_OK) {
-    status = job->output(job->output_cls, &layout, &output, error);
-  }
-  return status == VX_OK ? cpu_fps(&fps, &layout, output, error) : status;
+  return status == VX_OK && job->tensors != 0 ? write_output(&fps, error) : status;
 }

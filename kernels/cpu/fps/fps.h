@@ -11,6 +11,7 @@ struct vx_lane;
 
 struct cpu_fps {
   struct vx_job *job;
+  int32_t columns;        // C
   const float *rows;      // [sum of counts, columns]: what the samples are chosen from, cloud by cloud
   const int32_t *counts;  // [num_clouds]
   int32_t *starts;        // [num_clouds]: the first sample of each cloud that has any

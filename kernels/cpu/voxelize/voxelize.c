@@ -4,31 +4,18 @@
 
 #include "kernels/cpu/run.h"
 
-// Tensors that are made from the points of each voxel.
-#define TENSORS_OF_LISTS                                                                                               \
-  (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES))
-
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
-static enum vx_status measure_clouds(struct cpu_run *run, struct vx_error *error) {
-  int64_t num_points = 0, row_capacity = 0;
+static void measure_clouds(struct cpu_run *run) {
+  run->num_points = (int32_t)run->job->counts.received;
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud];
     int32_t rows = smaller(points, run->params->max_voxels);
-    num_points += points;
-    row_capacity += rows;
+    run->row_capacity += rows;  // no more than there are points
     run->largest_cloud = larger(run->largest_cloud, points);
     run->largest_rows = larger(run->largest_rows, rows);
   }
-  if (num_points > VX_MAX_POINTS) {
-    snprintf(error->text, sizeof error->text, "%lld points are too many: at most %lld can be numbered",
-             (long long)num_points, (long long)VX_MAX_POINTS);
-    return VX_REFUSED;
-  }
-  run->num_points = (int32_t)num_points;
-  run->row_capacity = (int32_t)row_capacity;
-  return VX_OK;
 }
 
 static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, int64_t most, int key_bits) {
@@ -52,10 +39,10 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->ids_wanted) {
     run->row_of = cpu_arena_take(arena, rows, sizeof *run->row_of);
   }
-  if (run->params->input_dtype == VX_FLOAT16) {
+  if (run->job->inputs[VX_POINTS].dtype == VX_FLOAT16) {
     run->widened = cpu_arena_take(arena, points * (uint64_t)run->columns, sizeof *run->widened);
   }
-  if (run->params->sampling.from == VX_SAMPLE_VOXELS) {
+  if (run->sampling != NULL) {
     run->means = cpu_arena_take(arena, (uint64_t)run->row_capacity * (uint64_t)run->columns, sizeof *run->means);
     cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
   }
@@ -77,13 +64,13 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 }
 
 static void read_params(struct cpu_run *run, const struct vx_grid *grid) {
-  const struct vx_params *params = run->params;
+  const struct vx_voxelize *params = run->params;
   run->map = vx_cell_map_of(params, grid);
-  run->columns = params->num_features;
+  run->columns = (int32_t)run->job->inputs[VX_POINTS].dims[1];
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
-  run->lists_wanted = params->block_filter.enabled || (params->tensors & TENSORS_OF_LISTS) != 0 ||
-                      params->sampling.from == VX_SAMPLE_VOXELS;
-  run->ids_wanted = (params->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
+  uint32_t tensors = run->job->tensors;
+  run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling != NULL;
+  run->ids_wanted = (tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
   if (params->block_filter.enabled) {
     for (int axis = 0; axis < 2; axis++) {
       run->grid_blocks[axis] = (grid->cells[axis] - 1) / params->block_filter.factor + 1;
@@ -108,9 +95,7 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_lane *lane, struct 
   struct vx_grid grid;
   enum vx_status status = vx_grid_of(run->params, run->job->num_clouds, &grid, error);
   if (status == VX_OK) {
-    status = measure_clouds(run, error);
-  }
-  if (status == VX_OK) {
+    measure_clouds(run);
     read_params(run, &grid);
     status = take_scratch(run, lane, error);
   }
@@ -141,7 +126,7 @@ static void group_clouds(struct cpu_run *run) {
     int32_t end = begin + run->job->point_counts[number];
     struct cpu_cloud cloud = {.number = number, .begin = begin, .end = end, .first_row = run->num_rows};
     group_cloud(run, &cloud);
-    run->job->voxel_counts[number] = run->num_rows - cloud.first_row;
+    run->job->row_counts[number] = run->num_rows - cloud.first_row;
     begin = end;
   }
   run->job->counts.voxels_kept = run->num_rows;
@@ -149,28 +134,29 @@ static void group_clouds(struct cpu_run *run) {
 
 static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
   struct vx_job *job = run->job;
-  struct vx_sizes sizes = {run->num_points, run->num_rows, job->num_clouds, job->counts.sampled};
+  struct vx_sizes sizes = vx_sizes_of(job);
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = VX_OK;
-  if (job->params.sampling.from == VX_SAMPLE_VOXELS) {
+  sizes.voxels = run->num_rows;
+  if (run->sampling != NULL) {
     int64_t began = cpu_now_ns();
     cpu_write_means(run, run->means);
     job->stage_ns[VX_STAGE_FEATURES] = cpu_now_ns() - began;
-    status = cpu_fps_prepare(&run->fps, job, run->means, job->voxel_counts, error);
+    status = cpu_fps_prepare(&run->fps, job, run->means, job->row_counts, error);
   }
   if (status == VX_OK) {
-    status = vx_layout_of(&job->params, &sizes, &layout, error);
+    status = vx_layout_of(job->tensors, &sizes, &layout, error);
   }
   if (status == VX_OK) {
-    status = job->output(job->output_cls, &layout, &output, error);
+    status = job->caller->output(job->cls, &layout, &output, error);
   }
   if (status == VX_OK) {
     int64_t began = cpu_now_ns();
     cpu_write_tensors(run, &layout, output);
     job->stage_ns[VX_STAGE_FEATURES] += cpu_now_ns() - began;
   }
-  if (status == VX_OK && job->params.sampling.from == VX_SAMPLE_VOXELS) {
+  if (status == VX_OK && run->sampling != NULL) {
     status = cpu_fps(&run->fps, &layout, output, error);
   }
   return status;
@@ -178,17 +164,16 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
 
 enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   int64_t began = cpu_now_ns();
-  struct cpu_run run = {.job = job, .params = &job->params};
+  struct cpu_run run = {.job = job, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};
   enum vx_status status = prepare(&run, lane, error);
   if (status == VX_OK) {
-    job->counts.received = run.num_points;
     group_clouds(&run);
     job->stage_ns[VX_STAGE_VOXELIZE] = cpu_now_ns() - began;
   }
-  if (status == VX_OK && job->params.sampling.from == VX_SAMPLE_VOXELS) {
-    status = vx_begin_samples(job, job->voxel_counts, error);
+  if (status == VX_OK && run.sampling != NULL) {
+    status = vx_begin_samples(job, job->row_counts, error);
   }
-  if (status == VX_OK && job->params.tensors != 0) {
+  if (status == VX_OK && job->tensors != 0) {
     status = write_output(&run, error);
   }
   return status;

@@ -158,8 +158,7 @@ enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error) {
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
   CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence + 2, error));
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    CUDA_TRY(
-        vx_check_candidates(&job->params.sampling, cloud, report->cloud_rows[cloud], job->sample_counts[cloud], error));
+    CUDA_TRY(vx_check_candidates(job, cloud, report->cloud_rows[cloud], error));
   }
   return VX_OK;
 }
@@ -168,11 +167,7 @@ enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error) {
 
 static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *error) {
   struct vx_counts *counts = &run->job->counts;
-  if (run->source == run->source_copy) {
-    CUDA_CALL(
-        cudaMemcpyAsync(run->source_copy, run->job->points, cuda_input_bytes(run), cudaMemcpyHostToDevice, run->stream),
-        error);
-  }
+  CUDA_TRY(cuda_copy_source(run, error));
   CUDA_TRY(cuda_fps_sort(run, error));
   CUDA_TRY(cuda_fps_check(run, error));
   run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
@@ -184,11 +179,11 @@ static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *err
 // Points that the device cannot read where they are get a copy; as float32 in the place of the rows.
 static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) {
   void *source;
-  CUDA_TRY(cuda_see(run->job->points, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (source == NULL) {
     run->source_copy = run->fps.rows;
-    if (run->params->input_dtype == VX_FLOAT16) {
+    if (run->halves) {
       CUDA_TRY(cuda_reserve(&run->lane->sorting, cuda_input_bytes(run), error));
       run->source_copy = run->lane->sorting.memory;
     }
@@ -200,13 +195,13 @@ static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) 
 enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(vx_begin_samples(run->job, run->job->point_counts, error));
   if (run->num_points == 0) {
-    return run->params->tensors == 0 ? VX_OK : cuda_take_output(run, error);
+    return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
   }
   CUDA_TRY(cuda_fps_reserve(run, run->job->point_counts, error));
   CUDA_TRY(take_source(run, error));
   CUDA_TRY(cuda_prepare_control(run, error));
   CUDA_TRY(find_candidates(run, error));
-  if (run->params->tensors == 0) {
+  if (run->tensors == 0) {
     return cuda_clean(run, error);
   }
   CUDA_TRY(cuda_take_output(run, error));

@@ -266,15 +266,14 @@ static enum vx_status find_boxes(const struct cuda_run *run, struct vx_error *er
       run->lane->device_orders->fps_clouds, fps->clouds, fps->boxes, run->control->cloud_rows, num_clouds, run->tally};
   CUDA_TRY(cuda_launch("fps_begin_kernel", fps_begin_kernel, 1, BLOCK, 0, run, begin, error));
   struct box_params box = {};
-  bool points = run->params->sampling.from == VX_SAMPLE_POINTS;
-  box.bring = {points ? run->source : fps->rows, points && run->params->input_dtype == VX_FLOAT16, fps->rows,
-               run->columns};
+  bool points = !run->operation->makes_voxels;
+  box.bring = {points ? run->source : fps->rows, points && run->halves, fps->rows, run->columns};
   box.clouds = fps->clouds;
   box.boxes = fps->boxes;
   box.candidates = run->control->cloud_rows;
   box.num_clouds = num_clouds;
   box.num_rows = fps->num_rows;
-  box.start = (uint32_t)run->params->sampling.start;
+  box.start = (uint32_t)run->sampling->start;
   box.points = points;
   box.tally = run->tally;
   return cuda_launch("fps_box_kernel", fps_box_kernel, cuda_looping_blocks(run, fps->num_rows, BLOCK, 1), BLOCK, 0, run,
@@ -286,7 +285,7 @@ enum vx_status cuda_fps_sort(const struct cuda_run *run, struct vx_error *error)
   unsigned blocks = cuda_blocks(fps->num_rows, BLOCK);
   CUDA_TRY(find_boxes(run, error));
   CUDA_TRY(cuda_publish(run, run->lane->sequence + 2, error));
-  if (run->params->tensors == 0) {
+  if (run->tensors == 0) {
     return VX_OK;  // candidates are only counted
   }
   struct key_params key = {fps->rows,     run->columns, fps->clouds, fps->boxes, (uint32_t)run->clouds.count,

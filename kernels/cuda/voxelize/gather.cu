@@ -235,7 +235,7 @@ static struct gather_params gather_params_of(const struct cuda_run *run, const s
   p.kept_cap = run->cap;
   p.cap = (uint32_t)run->params->max_points_per_voxel;
   p.chunk = run->columns <= WARP ? WARP : WARP / 2;
-  p.tensors = run->params->tensors & VX_VOXEL_TENSORS;
+  p.tensors = run->tensors & VX_VOXEL_TENSORS;
   p.sample_rows = run->fps.rows;
   for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
     p.row_bytes[tensor] = row_layout->shape[tensor].bytes;
@@ -262,7 +262,7 @@ enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_e
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct vx_layout row_layout;
   struct vx_sizes one_row = cuda_sizes_of(run, 1);
-  CUDA_TRY(vx_layout_of(run->params, &one_row, &row_layout, error));
+  CUDA_TRY(vx_layout_of(run->tensors, &one_row, &row_layout, error));
   struct gather_params p = gather_params_of(run, &row_layout);
   if ((p.tensors & whole_voxels) == 0) {
     return launch<8>(run, p, publish, 0, error);

@@ -109,7 +109,7 @@ enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error) {
   p.z_cells = (uint64_t)run->grid.cells[2];
   p.yz_cells = p.z_cells * (uint64_t)run->grid.cells[1];
   p.cells_per_cloud = p.yz_cells * (uint64_t)run->grid.cells[0];
-  p.bring = {run->source, run->params->input_dtype == VX_FLOAT16, run->points, run->columns};
+  p.bring = {run->source, run->halves, run->points, run->columns};
   p.clouds = run->clouds;
   p.keys = run->keys;
   p.cells = run->cells;

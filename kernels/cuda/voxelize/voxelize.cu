@@ -7,8 +7,6 @@
 
 #include "kernels/cuda/run.cuh"
 
-#define TENSORS_OF_LISTS                                                                                               \
-  (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES))
 #define EAGER_BYTES ((size_t)256 << 20)  // an image up to this is reserved for the most rows that there can be
 
 // --- what the job asks for ---
@@ -22,15 +20,14 @@ static uint64_t power_of_two(uint64_t least) {
 }
 
 static void read_params(struct cuda_run *run) {
-  const struct vx_params *params = run->params;
+  const struct vx_voxelize *params = run->params;
   run->map = vx_cell_map_of(params, &run->grid);
   run->num_cells = (uint64_t)run->grid.cells[0] * run->grid.cells[1] * run->grid.cells[2] * run->clouds.count;
-  run->columns = (uint32_t)params->num_features;
   run->cap = params->max_points_per_voxel == 0 ? UINT32_MAX : (uint32_t)params->max_points_per_voxel;
-  bool sampled = params->sampling.from != VX_SAMPLE_NONE && params->tensors != 0;
-  run->lists_wanted = params->block_filter.enabled || sampled || (params->tensors & TENSORS_OF_LISTS) != 0;
+  bool sampled = run->sampling != NULL && run->tensors != 0;
+  run->lists_wanted = params->block_filter.enabled || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
   run->whole_lists = run->lists_wanted && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
-  run->means_wanted = run->cap == UINT32_MAX && (sampled || (params->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) != 0);
+  run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) != 0);
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   // At least half empty, and more where that costs little, so that probes are short; above 2^30 points 32 bits for a
   // slot's number allow no more than this.
@@ -54,10 +51,10 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
   void *source;
   read_params(run);
   // The shapes of the worst case may not fit a size_t where those of the job do.
-  bool possible = vx_layout_of(run->params, &most, &largest, error) == VX_OK;
+  bool possible = vx_layout_of(run->tensors, &most, &largest, error) == VX_OK;
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
-  CUDA_TRY(vx_layout_of(run->params, &least, &largest, error));
-  CUDA_TRY(cuda_see(run->job->points, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(vx_layout_of(run->tensors, &least, &largest, error));
+  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (run->params->block_filter.enabled) {
     CUDA_TRY(cuda_measure_filter(run, &run->filter_cub_bytes, error));
@@ -88,7 +85,7 @@ static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct
   counts->voxels_dropped = (int64_t)tally->num_cells - tally->num_rows;
   counts->voxels_block_filtered = (int64_t)tally->num_rows - tally->num_output_rows;
   for (int32_t cloud = 0; cloud < run->clouds.count; cloud++) {
-    run->job->voxel_counts[cloud] = (int32_t)(run->clouds.count > 1 ? report->cloud_rows[cloud] : counts->voxels_kept);
+    run->job->row_counts[cloud] = (int32_t)(run->clouds.count > 1 ? report->cloud_rows[cloud] : counts->voxels_kept);
   }
   return VX_OK;
 }
@@ -96,11 +93,7 @@ static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct
 // --- stages ---
 
 static enum vx_status find_cells(const struct cuda_run *run, struct vx_error *error) {
-  if (run->source == run->source_copy) {
-    CUDA_CALL(
-        cudaMemcpyAsync(run->source_copy, run->job->points, cuda_input_bytes(run), cudaMemcpyHostToDevice, run->stream),
-        error);
-  }
+  CUDA_TRY(cuda_copy_source(run, error));
   if (run->clouds.count > 1) {
     CUDA_TRY(cuda_fetch_clouds(run, error));
   }
@@ -124,21 +117,19 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   return run->params->order == VX_ORDER_KEY && run->direct ? cuda_order_rows(run, error) : VX_OK;
 }
 
-static bool is_sampled(const struct cuda_run *run) { return run->params->sampling.from != VX_SAMPLE_NONE; }
-
 // All sizes are known: the output gets its memory, or the job is refused before more is done for it.
 static enum vx_status settle(struct cuda_run *run, struct vx_error *error) {
-  if (is_sampled(run)) {
-    CUDA_TRY(vx_begin_samples(run->job, run->job->voxel_counts, error));
+  if (run->sampling != NULL) {
+    CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
   }
-  return run->params->tensors == 0 ? VX_OK : cuda_take_output(run, error);
+  return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
 }
 
 // As far as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) {
   uint32_t sequence = run->lane->sequence;
   CUDA_TRY(find_rows(run, false, error));
-  CUDA_TRY(run->params->tensors != 0 ? cuda_gather(run, true, error) : cuda_publish(run, sequence, error));
+  CUDA_TRY(run->tensors != 0 ? cuda_gather(run, true, error) : cuda_publish(run, sequence, error));
   CUDA_TRY(read_sizes(run, sequence, error));
   CUDA_TRY(settle(run, error));
   if (!lists_too_long(run)) {
@@ -146,7 +137,7 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) 
   }
   CUDA_TRY(cuda_sort_lists(run, error));  // and once more, with what was missing
   CUDA_TRY(cuda_order_lists(run, true, error));
-  return run->params->tensors != 0 ? cuda_gather(run, false, error) : VX_OK;
+  return run->tensors != 0 ? cuda_gather(run, false, error) : VX_OK;
 }
 
 // Size by size.
@@ -162,7 +153,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
     CUDA_TRY(read_sizes(run, run->lane->sequence + 1, error));
   }
   CUDA_TRY(settle(run, error));
-  if (run->params->tensors == 0 || run->layout.bytes == 0) {
+  if (run->tensors == 0 || run->layout.bytes == 0) {
     return VX_OK;
   }
   if (run->params->order == VX_ORDER_KEY && !run->direct) {
@@ -176,13 +167,13 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
 static enum vx_status reserve_samples(struct cuda_run *run, struct vx_error *error) {
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud], most = run->params->max_voxels;
-    run->job->voxel_counts[cloud] = points < most ? points : most;
+    run->job->row_counts[cloud] = points < most ? points : most;
   }
-  return cuda_fps_reserve(run, run->job->voxel_counts, error);
+  return cuda_fps_reserve(run, run->job->row_counts, error);
 }
 
 static enum vx_status sample_voxels(struct cuda_run *run, struct vx_error *error) {
-  cuda_fps_measure(run, run->job->voxel_counts);
+  cuda_fps_measure(run, run->job->row_counts);
   if (run->fps.num_rows > 0) {
     CUDA_TRY(cuda_fps_sort(run, error));
     CUDA_TRY(cuda_fps_check(run, error));
@@ -193,7 +184,7 @@ static enum vx_status sample_voxels(struct cuda_run *run, struct vx_error *error
 
 enum vx_status cuda_voxelize(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(vx_grid_of(run->params, run->job->num_clouds, &run->grid, error));
-  bool sampled = is_sampled(run) && run->params->tensors != 0;
+  bool sampled = run->sampling != NULL && run->tensors != 0;
   if (run->num_points == 0) {
     return settle(run, error);
   }
@@ -209,5 +200,5 @@ enum vx_status cuda_voxelize(struct cuda_run *run, struct vx_error *error) {
   if (sampled) {
     CUDA_TRY(sample_voxels(run, error));
   }
-  return run->params->tensors == 0 ? cuda_clean(run, error) : cuda_finish_output(run, error);
+  return run->tensors == 0 ? cuda_clean(run, error) : cuda_finish_output(run, error);
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "tests/measure/bench/timing.h"
+#include "tests/support/jobs.h"
 
 // --- Scans
 // --------------------------------------------------------------------------------------------------------------
@@ -106,20 +107,19 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
   return VX_OK;
 }
 
+static const struct vx_caller caller = {.output = give_output};
+
 // One run of what bench_take_in has laid ready.
-static bool run_once(struct bench_backend *backend, const struct vx_params *params, const struct bench_scan *scan,
+static bool run_once(struct bench_backend *backend, const struct vx_job *asked, const struct bench_scan *scan,
                      struct vx_job *job) {
   int32_t voxels = 0;
   struct vx_error error = {{0}};
-  *job = (struct vx_job){.params = *params,
-                         .points = backend->in,
-                         .num_clouds = 1,
-                         .point_counts = &scan->rows,
-                         .output = give_output,
-                         .output_cls = backend,
-                         .voxel_counts = &voxels};
+  *job = job_over(asked, backend->in, 1, &scan->rows);
+  job->caller = &caller;
+  job->cls = backend;
+  job->row_counts = &voxels;
   bool ok = backend->table->run(backend->lane, job, &error) == VX_OK || complain(backend->table->name, error.text);
-  job->voxel_counts = NULL;  // it ends with this call; job->counts says the same
+  job->row_counts = NULL;  // it ends with this call; job->counts says the same
   return ok;
 }
 
@@ -130,14 +130,14 @@ static bool take_in(struct bench_backend *backend, const struct bench_scan *scan
   return true;
 }
 
-bool bench_backend_run(struct bench_backend *backend, const struct vx_params *params, const struct bench_scan *scan,
+bool bench_backend_run(struct bench_backend *backend, const struct vx_job *asked, const struct bench_scan *scan,
                        int warm_up, int repeat, struct bench_result *result) {
   static double wall[BENCH_MAX_REPEAT], stage[VX_STAGE_COUNT][BENCH_MAX_REPEAT];
   struct vx_job job;
   if (!take_in(backend, scan)) return false;
   for (int i = -warm_up; i < repeat; i++) {
     double begin = bench_now_ms();
-    if (!run_once(backend, params, scan, &job)) return false;
+    if (!run_once(backend, asked, scan, &job)) return false;
     if (i < 0) continue;
     wall[i] = bench_now_ms() - begin;
     for (int s = 0; s < VX_STAGE_COUNT; s++) stage[s][i] = (double)job.stage_ns[s] / 1e6;
@@ -178,12 +178,12 @@ static bool same_tensor(const struct bench_backend *backend, const struct bench_
 }
 
 bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain, const struct bench_scan *scan) {
-  struct vx_params params = plain->params;
+  struct vx_job asked = plain->asked;
   struct vx_job job;
-  params.order = VX_ORDER_KEY;
-  params.feature_dtype = VX_FLOAT32;
-  params.fill = VX_FILL_ZERO;
-  if (!take_in(backend, scan) || !run_once(backend, &params, scan, &job)) return false;
+  asked.params.voxelize.order = VX_ORDER_KEY;
+  asked.params.voxelize.feature_dtype = VX_FLOAT32;
+  asked.params.voxelize.fill = VX_FILL_ZERO;
+  if (!take_in(backend, scan) || !run_once(backend, &asked, scan, &job)) return false;
   if (job.counts.voxels_kept != plain->voxels ||
       job.counts.voxels_kept + job.counts.voxels_dropped != plain->occupied) {
     fprintf(stderr,
@@ -199,6 +199,7 @@ bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *pl
   ok = same_tensor(backend, scan, VX_VOXELS, plain->padded) && ok;
   ok = same_tensor(backend, scan, VX_PILLAR_FEATURES, plain->pillar_features) && ok;
   // Without a cap a voxel of many points is summed in another order, by definition.
-  if (params.max_points_per_voxel > 0) ok = same_tensor(backend, scan, VX_VOXEL_FEATURES, plain->voxel_features) && ok;
+  if (asked.params.voxelize.max_points_per_voxel > 0)
+    ok = same_tensor(backend, scan, VX_VOXEL_FEATURES, plain->voxel_features) && ok;
   return ok;
 }

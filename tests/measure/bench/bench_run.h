@@ -50,7 +50,7 @@ VX_WARN_UNUSED bool bench_open(const struct vx_backend *table,
 void bench_close(struct bench_backend *backend);
 
 // Voxelizes the scan `warm_up` times unmeasured, then `repeat` times (1..BENCH_MAX_REPEAT).
-VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struct vx_params *params,
+VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struct vx_job *asked,
                                       const struct bench_scan *scan, int warm_up, int repeat,
                                       struct bench_result *result);
 VX_WARN_UNUSED bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up,

@@ -8,25 +8,25 @@
 
 enum { FIRST_CAPACITY = 4 };
 
-int64_t plain_grid_bytes(const struct vx_params *params) {
+int64_t plain_grid_bytes(const struct vx_job *asked) {
   struct vx_grid grid;
   struct vx_error error;
   int64_t bytes;
-  if (vx_grid_of(params, 1, &grid, &error) != VX_OK) return INT64_MAX;
+  if (vx_grid_of(&asked->params.voxelize, 1, &grid, &error) != VX_OK) return INT64_MAX;
   if (__builtin_mul_overflow((int64_t)grid.cells[0] * grid.cells[1], grid.cells[2], &bytes)) return INT64_MAX;
   if (__builtin_mul_overflow(bytes, (int64_t)sizeof(struct plain_list), &bytes)) return INT64_MAX;
   return bytes;
 }
 
-bool plain_open(const struct vx_params *params, struct plain_voxelizer *plain, struct vx_error *error) {
+bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct vx_error *error) {
   memset(plain, 0, sizeof *plain);
-  if (params->block_filter.enabled || params->input_dtype != VX_FLOAT32) {
+  if (asked->params.voxelize.block_filter.enabled || asked->inputs[VX_POINTS].dtype != VX_FLOAT32) {
     snprintf(error->text, sizeof error->text, "the plain voxelizer has no block filter and reads float32 only");
     return false;
   }
-  if (vx_grid_of(params, 1, &plain->grid, error) != VX_OK) return false;
-  int64_t bytes = plain_grid_bytes(params);
-  plain->params = *params;
+  if (vx_grid_of(&asked->params.voxelize, 1, &plain->grid, error) != VX_OK) return false;
+  int64_t bytes = plain_grid_bytes(asked);
+  plain->asked = *asked;
   plain->cells = (size_t)bytes / sizeof(struct plain_list);
   if (bytes != INT64_MAX) return true;
   snprintf(error->text, sizeof error->text, "a grid of %d x %d x %d lists is no number of bytes", plain->grid.cells[0],
@@ -67,7 +67,8 @@ void plain_close(struct plain_voxelizer *plain) {
 static int64_t cell_of(const struct plain_voxelizer *plain, const float *point) {
   int64_t cell = 0;
   for (int axis = 0; axis < 3; axis++) {
-    float c = floorf((point[axis] - plain->params.range_min[axis]) / plain->params.voxel_size[axis]);
+    float c = floorf((point[axis] - plain->asked.params.voxelize.range_min[axis]) /
+                     plain->asked.params.voxelize.voxel_size[axis]);
     if (!(c >= 0.0F && c < (float)plain->grid.cells[axis])) return -1;
     cell = cell * plain->grid.cells[axis] + (int64_t)c;
   }
@@ -87,7 +88,8 @@ static bool push(struct plain_list *list, int32_t point) {
 }
 
 static bool fill_grid(struct plain_voxelizer *plain, const float *points, int64_t num_points) {
-  const int32_t columns = plain->params.num_features, cap = plain->params.max_points_per_voxel;
+  const int32_t columns = (int32_t)plain->asked.inputs[VX_POINTS].dims[1],
+                cap = plain->asked.params.voxelize.max_points_per_voxel;
   plain->occupied = 0;
   for (int64_t i = 0; i < num_points; i++) {
     int64_t cell = cell_of(plain, points + i * columns);
@@ -101,14 +103,15 @@ static bool fill_grid(struct plain_voxelizer *plain, const float *points, int64_
 }
 
 static bool wants(const struct plain_voxelizer *plain, enum vx_tensor tensor) {
-  return plain->params.tensors & VX_TENSOR_BIT(tensor);
+  return plain->asked.tensors & VX_TENSOR_BIT(tensor);
 }
 
 // A zeroed array of `rows` rows of `width` floats or ints (both are 4 bytes); NULL if out of memory.
 static void *rows_of(int64_t rows, int64_t width) { return calloc((size_t)rows + 1, (size_t)width * sizeof(float)); }
 
 static bool make_room(struct plain_voxelizer *plain, int64_t rows) {
-  const int64_t columns = plain->params.num_features, cap = plain->params.max_points_per_voxel;
+  const int64_t columns = (int32_t)plain->asked.inputs[VX_POINTS].dims[1],
+                cap = plain->asked.params.voxelize.max_points_per_voxel;
   if (rows > plain->room || !plain->coords) {
     free_rows(plain);
     plain->coords = rows_of(rows, 4);
@@ -136,8 +139,8 @@ static void mean_of(const struct plain_list *list, const float *points, int32_t 
 
 static void gather_pillar(const struct plain_voxelizer *plain, const struct plain_list *list, const float *points,
                           const float *mean, const int32_t cell[3], float *row) {
-  const int32_t columns = plain->params.num_features;
-  const float *size = plain->params.voxel_size, *min = plain->params.range_min;
+  const int32_t columns = (int32_t)plain->asked.inputs[VX_POINTS].dims[1];
+  const float *size = plain->asked.params.voxelize.voxel_size, *min = plain->asked.params.voxelize.range_min;
   for (int32_t i = 0; i < list->count; i++, row += columns + 6) {
     const float *point = points + (int64_t)list->points[i] * columns;
     memcpy(row, point, (size_t)columns * sizeof *row);
@@ -150,7 +153,8 @@ static void gather_pillar(const struct plain_voxelizer *plain, const struct plai
 
 static void gather(struct plain_voxelizer *plain, const struct plain_list *list, const float *points,
                    const int32_t cell[3], int64_t row) {
-  const int32_t columns = plain->params.num_features, cap = plain->params.max_points_per_voxel;
+  const int32_t columns = (int32_t)plain->asked.inputs[VX_POINTS].dims[1],
+                cap = plain->asked.params.voxelize.max_points_per_voxel;
   float mean[VX_MAX_FEATURES];
   memcpy(plain->coords + 4 * row, (int32_t[4]){0, cell[2], cell[1], cell[0]}, 4 * sizeof(int32_t));
   plain->num_points[row] = list->count;
@@ -179,7 +183,8 @@ static void walk_grid(struct plain_voxelizer *plain, const float *points) {
 bool plain_run(struct plain_voxelizer *plain, const float *points, int64_t num_points) {
   bool good = make_grid(plain) && fill_grid(plain, points, num_points);
   if (good) {
-    plain->voxels = plain->occupied < plain->params.max_voxels ? plain->occupied : plain->params.max_voxels;
+    plain->voxels = plain->occupied < plain->asked.params.voxelize.max_voxels ? plain->occupied
+                                                                              : plain->asked.params.voxelize.max_voxels;
     good = make_room(plain, plain->voxels);
   }
   if (good) walk_grid(plain, points);

@@ -24,14 +24,14 @@ struct plain_list {
 };
 
 struct plain_voxelizer {
-  struct vx_params params;
+  struct vx_job asked;
   struct vx_grid grid;
   size_t cells;
   struct plain_list *lists;  // [x][y][z], during a run
 
-  // Of the last run; the tensors as kernels.h lays them out, NULL where params.tensors does not name them.
+  // Of the last run; the tensors as kernels.h lays them out, NULL where asked.tensors does not name them.
   int64_t occupied;  // cells with a point
-  int64_t voxels;    // rows: occupied, at most params.max_voxels
+  int64_t voxels;    // rows: occupied, at most asked.params.voxelize.max_voxels
   int32_t *coords;   // [voxels, 4] batch z y x
   int32_t *num_points;
   float *voxel_features, *pillar_features, *padded;  // the last is the tensor `voxels`
@@ -39,10 +39,10 @@ struct plain_voxelizer {
 };
 
 // Bytes of the dense grid alone, or INT64_MAX if that is no number.
-int64_t plain_grid_bytes(const struct vx_params *params);
+int64_t plain_grid_bytes(const struct vx_job *asked);
 
 // False with a reason if these parameters are beyond it (block filter, half-precision input) or memory is short.
-VX_WARN_UNUSED bool plain_open(const struct vx_params *params, struct plain_voxelizer *plain, struct vx_error *error);
+VX_WARN_UNUSED bool plain_open(const struct vx_job *asked, struct plain_voxelizer *plain, struct vx_error *error);
 VX_WARN_UNUSED bool plain_run(struct plain_voxelizer *plain, const float *points,
                               int64_t num_points);  // false: out of memory
 void plain_close(struct plain_voxelizer *plain);

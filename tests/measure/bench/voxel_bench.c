@@ -1,9 +1,8 @@
 // voxel-bench: how long the kernels take on a folder of scans, without HTTP, beside a plain sequential voxelizer.
 //
-// What the voxelize-cuda program does, for every backend that is built in: device information, the average time of a
-// scan, the speed-up. Parameters are the service's own (api/params/params.h) and start from the preset voxelize_cuda.
-// --all goes through every preset whose rows have --columns columns. One thread; nothing here asserts a time, but
-// results that disagree end it with 1.
+// What the voxelize-cuda program does, for every backend that is built in: device information, the average time of a scan, the
+// speed-up. Parameters are the service's own (api/ops/ops.h) and start from the preset voxelize_cuda. --all goes through every
+// preset whose rows have --columns columns. One thread; nothing here asserts a time, but results that disagree end it with 1.
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
@@ -74,8 +73,7 @@ static void usage(FILE *to) {
           BENCH_MAX_REPEAT);
 }
 
-// --- Options
-// --------------------------------------------------------------------------------------------------------------
+// --- Options --------------------------------------------------------------------------------------------------------------
 
 static bool add_setting(struct options *options, const char *name, size_t name_length, const char *value) {
   if (options->query.count == MAX_SETTINGS) {
@@ -156,8 +154,7 @@ static int parse_options(int argc, char **argv, struct options *options) {
   return 2;
 }
 
-// --- Scans
-// ------------------------------------------------------------------------------------------------------------------
+// --- Scans ------------------------------------------------------------------------------------------------------------------
 
 static bool add_scan(struct bench *bench, const char *path, size_t row_bytes) {
   struct bench_scan *grown = realloc(bench->scans, (size_t)(bench->num_scans + 1) * sizeof *grown);
@@ -198,47 +195,45 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
   return add_scan(bench, path, row_bytes);
 }
 
-// --- Measuring
-// ----------------------------------------------------------------------------------------------------------------
+// --- Measuring ----------------------------------------------------------------------------------------------------------------
 
-// Opens the baseline for `params`; false, after a word on standard error, where it cannot take part.
-static bool open_plain(const struct bench *bench, const struct vx_params *params, struct plain_voxelizer *plain) {
+// Opens the baseline for `asked`; false, after a word on standard error, where it cannot take part.
+static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
-  int64_t bytes = plain_grid_bytes(params);
+  int64_t bytes = plain_grid_bytes(asked);
   if (bytes > bench->options.plain_memory) {
     fprintf(stderr, "voxel-bench: no plain voxelizer here: its grid needs %" PRId64 " MB, over --plain-memory-mb\n",
             bytes >> 20);
     return false;
   }
   struct vx_error error;
-  if (plain_open(params, plain, &error)) return true;
+  if (plain_open(asked, plain, &error)) return true;
   fprintf(stderr, "voxel-bench: no plain voxelizer here: %s\n", error.text);
   return false;
 }
 
-static bool measure_scan(struct bench *bench, const struct vx_params *params, struct plain_voxelizer *plain,
+static bool measure_scan(struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain,
                          const struct bench_scan *scan, struct row *row) {
   row->plain.wall.median_ms = -1.0;
   if (plain && !bench_plain_run(plain, scan, PLAIN_WARM_UP, bench->options.plain_repeat, &row->plain)) return false;
   for (int b = 0; b < bench->num_open; b++) {
     struct bench_backend *backend = &bench->open[b];
     if (plain && !bench_agree(backend, plain, scan)) bench->disagreed = true;
-    if (!bench_backend_run(backend, params, scan, WARM_UP, bench->options.repeat, &row->backend[b])) return false;
+    if (!bench_backend_run(backend, asked, scan, WARM_UP, bench->options.repeat, &row->backend[b])) return false;
   }
   return true;
 }
 
 // Measures one set of parameters on every scan. `rows` has one for each.
-static bool measure(struct bench *bench, const struct vx_params *params, struct row *rows) {
-  struct plain_voxelizer memory, *plain = open_plain(bench, params, &memory) ? &memory : NULL;
+static bool measure(struct bench *bench, const struct vx_job *asked, struct row *rows) {
+  struct plain_voxelizer memory, *plain = open_plain(bench, asked, &memory) ? &memory : NULL;
   bool ok = true;
-  for (int s = 0; ok && s < bench->num_scans; s++) ok = measure_scan(bench, params, plain, &bench->scans[s], &rows[s]);
+  for (int s = 0; ok && s < bench->num_scans; s++) ok = measure_scan(bench, asked, plain, &bench->scans[s], &rows[s]);
   if (plain) plain_close(plain);
   return ok;
 }
 
-// --- Tables
-// -------------------------------------------------------------------------------------------------------------------
+// --- Tables -------------------------------------------------------------------------------------------------------------------
 
 static void print_number(double value, const char *format) {
   if (value >= 0.0)
@@ -337,8 +332,7 @@ static void print_parameters(const struct job_request *request) {
   printf("parameters: %s\n\n", memory);
 }
 
-// --- The two ways to run
-// ------------------------------------------------------------------------------------------------------
+// --- The two ways to run ------------------------------------------------------------------------------------------------------
 
 static bool run_one(struct bench *bench, const struct job_request *request, struct row *rows) {
   print_parameters(request);
@@ -356,9 +350,11 @@ static bool run_all(struct bench *bench, int32_t columns, struct row *rows) {
   print_head(bench, "preset");
   for (size_t i = 0; i < presets_count(bench->presets); i++) {
     const struct preset *preset = presets_at(bench->presets, i);
-    const struct vx_params *params = &presets_request(preset)->job;
-    if (params->num_features != columns || params->input_dtype != VX_FLOAT32) continue;
-    if (!measure(bench, params, rows)) return false;
+    const struct vx_job *asked = &presets_request(preset)->job;
+    if (asked->op != VX_VOXELIZE || asked->inputs[VX_POINTS].dims[1] != columns ||
+        asked->inputs[VX_POINTS].dtype != VX_FLOAT32)
+      continue;
+    if (!measure(bench, asked, rows)) return false;
     for (int s = 0; s < bench->num_scans; s++) {
       print_row(bench, preset_name(preset), &bench->scans[s], &rows[s]);
       if (bench->options.verbose) print_stages(bench, &rows[s]);
@@ -371,7 +367,7 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
   struct job_request request;
   struct problem problem;
   if (!setting(&bench->options, "preset") && !add_setting(&bench->options, "preset", 6, "voxelize_cuda")) return false;
-  if (!job_request_from_query(&request, JOB_VOXELIZE, &bench->options.query, bench->presets, &problem)) {
+  if (!job_request_from_query(&request, VX_VOXELIZE, &bench->options.query, bench->presets, &problem)) {
     fprintf(stderr, "voxel-bench: %s\n", problem.detail);
     return false;
   }
@@ -388,7 +384,7 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
   bool ok = rows && bench->num_scans > 0 && bench->num_open > 0;
   if (!ok) fprintf(stderr, "voxel-bench: %s\n", bench->num_scans == 0 ? "no *.bin file there" : "no backend to run");
   if (ok) print_devices(bench);
-  if (ok) ok = bench->options.all ? run_all(bench, request.job.num_features, rows) : run_one(bench, &request, rows);
+  if (ok) ok = bench->options.all ? run_all(bench, request.num_features, rows) : run_one(bench, &request, rows);
   free(rows);
   return ok;
 }

@@ -76,26 +76,41 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   return status == VX_OK ? vx_cpu_backend.lane_open(device->cpu, use, lane, error) : status;
 }
 
-struct caller {
-  enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
+// The job's own caller, which the checked one stands in front of.
+struct behind {
+  const struct vx_caller *caller;
   void *cls;
 };
 
 static enum vx_status checked_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
-  struct caller *caller = cls;
-  enum vx_status status = caller->output(caller->cls, layout, block, error);
+  const struct behind *behind = cls;
+  enum vx_status status = behind->caller->output(behind->cls, layout, block, error);
   return status == VX_OK ? checked("output", error) : status;
 }
 
+static bool ask_scratch(void *cls, size_t bytes) {
+  const struct behind *behind = cls;
+  return behind->caller->scratch(behind->cls, bytes);
+}
+
+static bool ask_stopped(void *cls) {
+  const struct behind *behind = cls;
+  return behind->caller->stopped(behind->cls);
+}
+
+static const struct vx_caller checked_caller = {checked_output, ask_scratch, ask_stopped};
+
+static bool runs(enum vx_op op) { return vx_cpu_backend.runs(op); }
+
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
-  struct caller caller = {job->output, job->output_cls};
+  struct behind behind = {job->caller, job->cls};
   enum vx_status status = checked("begin", error);
   if (status == VX_OK) {
-    job->output = checked_output;
-    job->output_cls = &caller;
+    job->caller = &checked_caller;
+    job->cls = &behind;
     status = vx_cpu_backend.run(lane, job, error);
-    job->output = caller.output;
-    job->output_cls = caller.cls;
+    job->caller = behind.caller;
+    job->cls = behind.cls;
   }
   return status == VX_OK ? checked("end", error) : status;
 }
@@ -118,6 +133,7 @@ const struct vx_backend vx_cuda_backend = {
     .describe = describe,
     .lane_open = open_lane,
     .lane_close = close_lane,
+    .runs = runs,
     .run = run,
     .host_alloc = alloc_host,
     .host_free = free_host,

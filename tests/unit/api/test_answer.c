@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "api/presets.h"
-#include "api/wire/answer.h"
+#include "api/wire/safetensors.h"
 
 static struct presets *presets;
 
@@ -41,17 +41,19 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
 static json_t *header_of_request(const struct job_request *request, const char *id, const struct vx_sizes *sizes,
                                  int64_t ns) {
   int32_t points[2] = {(int32_t)sizes->points, 0}, rows[2] = {(int32_t)sizes->voxels, 0};
-  struct vx_job job = {.params = request->job,
-                       .num_clouds = (int32_t)sizes->clouds,
-                       .point_counts = points,
-                       .voxel_counts = rows,
-                       .sample_counts = request->sample_counts,
-                       .counts = {.received = sizes->points, .sampled = sizes->samples}};
+  struct vx_job job = job_request_job(request, NULL);
+  job.num_clouds = (int32_t)sizes->clouds;
+  job.point_counts = points;
+  job.row_counts = rows;
+  job.counts = (struct vx_counts){.received = sizes->points, .sampled = sizes->samples};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
   struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0, NULL};
   struct vx_layout layout;
   struct vx_error error;
-  assert_int_equal(vx_layout_of(&request->job, sizes, &layout, &error), VX_OK);
+  struct vx_sizes all = vx_sizes_of(&job);
+  all.points = sizes->points;
+  all.voxels = sizes->voxels;
+  assert_int_equal(vx_layout_of(job.tensors, &all, &layout, &error), VX_OK);
 
   size_t reserve = answer_header_reserve(&answer, &layout);
   assert_int_equal(reserve % VX_TENSOR_ALIGNMENT, 0);
@@ -90,7 +92,7 @@ static struct job_request sampling_request(bool voxels, bool stacked) {
   static const char *const values[][2] = {{"point_cloud_range", "0,0,0,4,4,4"}, {"voxel_size", "1,1,1"}};
   struct job_request request;
   struct problem problem;
-  job_request_init(&request, voxels ? JOB_VOXELIZE : JOB_FPS);
+  job_request_init(&request, voxels ? VX_VOXELIZE : VX_FPS);
   for (size_t i = 0; voxels && i < 2; i++)
     assert_true(
         job_request_set(&request, values[i][0], strlen(values[i][0]), values[i][1], strlen(values[i][1]), &problem));
@@ -139,9 +141,9 @@ static void effective_range_is_finite(void **state) {
   (void)state;
   struct job_request request = *presets_request(presets_find(presets, "kitti_second"));
   for (int a = 0; a < 3; a++) {
-    request.job.range_min[a] = 0;
-    request.job.range_max[a] = 3.4e38f;
-    request.job.voxel_size[a] = 0.5e38f;
+    request.job.params.voxelize.range_min[a] = 0;
+    request.job.params.voxelize.range_max[a] = 3.4e38f;
+    request.job.params.voxelize.voxel_size[a] = 0.5e38f;
   }
   struct vx_sizes sizes = {.points = 9, .voxels = 1, .clouds = 1};
   json_t *header = header_of_request(&request, "id", &sizes, 1000), *metadata = metadata_in(header);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/params/params.h"
+#include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
 
@@ -27,7 +27,7 @@ static int unload(void **state) {
 }
 
 // Parses "a=1&b=2"; a NUL in a value is written as \1.
-static bool parse_for(enum job_kind kind, const char *text, struct job_request *request, struct problem *problem) {
+static bool parse_for(enum vx_op op, const char *text, struct job_request *request, struct problem *problem) {
   static char memory[20000];
   struct query query = {.count = 0};
   snprintf(memory, sizeof memory, "%s", text);
@@ -41,11 +41,11 @@ static bool parse_for(enum job_kind kind, const char *text, struct job_request *
     query.items[query.count++] = (struct query_item){item, value, name_length, value_length};
   }
   *problem = (struct problem){.kind = PROBLEM_NONE};
-  return job_request_from_query(request, kind, &query, presets, problem);
+  return job_request_from_query(request, op, &query, presets, problem);
 }
 
 static bool parse(const char *text, struct job_request *request, struct problem *problem) {
-  return parse_for(JOB_VOXELIZE, text, request, problem);
+  return parse_for(VX_VOXELIZE, text, request, problem);
 }
 
 #define GRID "point_cloud_range=0,0,0,10,10,10&voxel_size=1,1,1"
@@ -55,10 +55,10 @@ static void defaults_hold(void **state) {
   struct job_request request;
   struct problem problem;
   assert_true(parse(GRID, &request, &problem));
-  assert_int_equal(request.job.num_features, 4);
-  assert_int_equal(request.job.max_points_per_voxel, 32);
-  assert_int_equal(request.job.max_voxels, 40000);
-  assert_int_equal(request.job.input_dtype, VX_FLOAT32);
+  assert_int_equal(request.num_features, 4);
+  assert_int_equal(request.job.params.voxelize.max_points_per_voxel, 32);
+  assert_int_equal(request.job.params.voxelize.max_voxels, 40000);
+  assert_int_equal(request.dtype, VX_FLOAT32);
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
   assert_int_equal(request.num_clouds, 0);
@@ -73,17 +73,18 @@ static void every_value_is_read(void **state) {
       "&num_features=5&dtype=float16&max_points_per_voxel=7&max_voxels=9&feature=points,pillar&feature_dtype=float16"
       "&order=key&fill=mean&block_filter=2,3,0.5,4&outputs=voxels,voxel_point_mask&point_counts=3,0,4&timeout_ms=12",
       &request, &problem));
-  assert_int_equal(request.job.num_features, 5);
-  assert_int_equal(request.job.input_dtype, VX_FLOAT16);
-  assert_int_equal(request.job.feature_dtype, VX_FLOAT16);
-  assert_int_equal(request.job.max_points_per_voxel, 7);
-  assert_int_equal(request.job.max_voxels, 9);
-  assert_int_equal(request.job.order, VX_ORDER_KEY);
-  assert_int_equal(request.job.fill, VX_FILL_MEAN);
-  assert_true(request.job.block_filter.enabled);
-  assert_int_equal(request.job.block_filter.factor, 2);
-  assert_int_equal(request.job.block_filter.size, 3);
-  assert_true(request.job.block_filter.low == 0.5f && request.job.block_filter.high == 4.0f);
+  assert_int_equal(request.num_features, 5);
+  assert_int_equal(request.dtype, VX_FLOAT16);
+  assert_int_equal(request.job.params.voxelize.feature_dtype, VX_FLOAT16);
+  assert_int_equal(request.job.params.voxelize.max_points_per_voxel, 7);
+  assert_int_equal(request.job.params.voxelize.max_voxels, 9);
+  assert_int_equal(request.job.params.voxelize.order, VX_ORDER_KEY);
+  assert_int_equal(request.job.params.voxelize.fill, VX_FILL_MEAN);
+  assert_true(request.job.params.voxelize.block_filter.enabled);
+  assert_int_equal(request.job.params.voxelize.block_filter.factor, 2);
+  assert_int_equal(request.job.params.voxelize.block_filter.size, 3);
+  assert_true(request.job.params.voxelize.block_filter.low == 0.5f &&
+              request.job.params.voxelize.block_filter.high == 4.0f);
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK));
   assert_int_equal(request.num_clouds, 3);
   assert_int_equal(request.point_counts[2], 4);
@@ -95,10 +96,10 @@ struct refusal {
   enum problem_kind kind;
 };
 
-static void check_refusal(enum job_kind kind, const struct refusal *expected) {
+static void check_refusal(enum vx_op op, const struct refusal *expected) {
   struct job_request request;
   struct problem problem;
-  if (parse_for(kind, expected->query, &request, &problem)) fail_msg("%s was taken", expected->query);
+  if (parse_for(op, expected->query, &request, &problem)) fail_msg("%s was taken", expected->query);
   if (problem.kind != expected->kind || strcmp(problem.parameter, expected->parameter) != 0)
     fail_msg("%s: problem %d at '%s': %s", expected->query, (int)problem.kind, problem.parameter, problem.detail);
   assert_true(strlen(problem.detail) > 10);
@@ -159,7 +160,7 @@ static void refusals_name_the_parameter(void **state) {
       {GRID "&max_points_per_voxel=0&feature=pillar", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
       {GRID "&max_points_per_voxel=0&outputs=voxel_point_mask", "max_points_per_voxel", PROBLEM_IMPOSSIBLE},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(JOB_VOXELIZE, &cases[i]);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(VX_VOXELIZE, &cases[i]);
 }
 
 static void refusals_of_samples(void **state) {
@@ -193,8 +194,8 @@ static void refusals_of_samples(void **state) {
       {"num_samples=1&outputs=sampled_points,voxel_coords", "outputs", PROBLEM_BAD_PARAMETER},
       {"num_samples=1&outputs=", "outputs", PROBLEM_BAD_PARAMETER},
   };
-  for (size_t i = 0; i < sizeof voxels / sizeof *voxels; i++) check_refusal(JOB_VOXELIZE, &voxels[i]);
-  for (size_t i = 0; i < sizeof points / sizeof *points; i++) check_refusal(JOB_FPS, &points[i]);
+  for (size_t i = 0; i < sizeof voxels / sizeof *voxels; i++) check_refusal(VX_VOXELIZE, &voxels[i]);
+  for (size_t i = 0; i < sizeof points / sizeof *points; i++) check_refusal(VX_FPS, &points[i]);
 }
 
 #define SAMPLES (VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS))
@@ -203,21 +204,21 @@ static void samples_of_points(void **state) {
   (void)state;
   struct job_request request;
   struct problem problem;
-  assert_true(parse_for(JOB_FPS, "num_samples=7", &request, &problem));
-  assert_int_equal(request.kind, JOB_FPS);
-  assert_int_equal(request.job.sampling.from, VX_SAMPLE_POINTS);
-  assert_int_equal(request.job.sampling.start, 0);
-  assert_false(request.job.sampling.stacked);
-  assert_int_equal(request.job.num_features, 4);
+  assert_true(parse_for(VX_FPS, "num_samples=7", &request, &problem));
+  assert_int_equal(request.job.op, VX_FPS);
+  assert_true(request.job.params.fps.sampling.enabled);
+  assert_int_equal(request.job.params.fps.sampling.start, 0);
+  assert_false(request.job.params.fps.sampling.stacked);
+  assert_int_equal(request.num_features, 4);
   assert_int_equal(request.job.tensors, SAMPLES);
-  assert_true(parse_for(JOB_FPS,
+  assert_true(parse_for(VX_FPS,
                         "num_features=6&dtype=float16&point_counts=9,0,8&num_samples=7,0,3&start=5"
                         "&outputs=sampled_distances&timeout_ms=12",
                         &request, &problem));
-  assert_int_equal(request.job.num_features, 6);
-  assert_int_equal(request.job.input_dtype, VX_FLOAT16);
-  assert_int_equal(request.job.sampling.start, 5);
-  assert_true(request.job.sampling.stacked);
+  assert_int_equal(request.num_features, 6);
+  assert_int_equal(request.dtype, VX_FLOAT16);
+  assert_int_equal(request.job.params.fps.sampling.start, 5);
+  assert_true(request.job.params.fps.sampling.stacked);
   assert_int_equal(request.num_sample_counts, 3);
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
   assert_int_equal(request.timeout_ms, 12);
@@ -228,10 +229,10 @@ static void samples_of_voxels(void **state) {
   struct job_request request;
   struct problem problem;
   assert_true(parse(GRID, &request, &problem));
-  assert_int_equal(request.job.sampling.from, VX_SAMPLE_NONE);
+  assert_false(request.job.params.voxelize.sampling.enabled);
   assert_true(parse(GRID "&fps=9&start=2", &request, &problem));
-  assert_int_equal(request.job.sampling.from, VX_SAMPLE_VOXELS);
-  assert_int_equal(request.job.sampling.start, 2);
+  assert_true(request.job.params.voxelize.sampling.enabled);
+  assert_int_equal(request.job.params.voxelize.sampling.start, 2);
   assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
   assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &problem));
@@ -269,8 +270,8 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct job_request request;
     struct problem problem;
-    assert_true(parse_for(JOB_FPS, cases[i].query, &request, &problem));
-    request.job.sampling.max_work = cases[i].max_work;
+    assert_true(parse_for(VX_FPS, cases[i].query, &request, &problem));
+    request.max_sampling_work = cases[i].max_work;
     bool taken = job_request_split(&request, cases[i].rows, &problem);
     if (taken != !cases[i].parameter) fail_msg("%s: %s", cases[i].query, problem.detail);
     if (taken) assert_int_equal(request.sample_counts[request.num_clouds - 1], cases[i].last);
@@ -289,22 +290,22 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
 static void samples_are_shown(void **state) {
   (void)state;
   static const struct {
-    enum job_kind kind;
+    enum vx_op op;
     const char *query, *shown;
   } cases[] = {
-      {JOB_FPS, "num_samples=5",
+      {VX_FPS, "num_samples=5",
        "{\"num_features\":4,\"dtype\":\"float32\",\"num_samples\":5,\"start\":0,"
        "\"outputs\":[\"sampled_indices\",\"sampled_points\"],\"timeout_ms\":0}"},
-      {JOB_FPS, "num_samples=5,0&point_counts=6,7", "\"point_counts\":[6,7],\"num_samples\":[5,0],"},
-      {JOB_VOXELIZE, GRID "&fps=5&start=3", "\"fps\":5,\"start\":3,"},
-      {JOB_VOXELIZE, GRID "&fps=5,6&point_counts=1,2", "\"fps\":[5,6],\"start\":0,"},
+      {VX_FPS, "num_samples=5,0&point_counts=6,7", "\"point_counts\":[6,7],\"num_samples\":[5,0],"},
+      {VX_VOXELIZE, GRID "&fps=5&start=3", "\"fps\":5,\"start\":3,"},
+      {VX_VOXELIZE, GRID "&fps=5,6&point_counts=1,2", "\"fps\":[5,6],\"start\":0,"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct job_request request;
     struct problem problem;
     char memory[2048];
     struct text text = text_over(memory, sizeof memory);
-    assert_true(parse_for(cases[i].kind, cases[i].query, &request, &problem));
+    assert_true(parse_for(cases[i].op, cases[i].query, &request, &problem));
     job_request_write(&request, &text);
     if (!strstr(memory, cases[i].shown)) fail_msg("%s: %s", cases[i].query, memory);
   }
@@ -315,10 +316,10 @@ static void a_query_overrides_its_preset(void **state) {
   struct job_request request;
   struct problem problem;
   assert_true(parse("max_voxels=7&preset=kitti_pointpillar", &request, &problem));
-  assert_int_equal(request.job.max_voxels, 7);
-  assert_int_equal(request.job.max_points_per_voxel, 32);
+  assert_int_equal(request.job.params.voxelize.max_voxels, 7);
+  assert_int_equal(request.job.params.voxelize.max_points_per_voxel, 32);
   assert_string_equal(request.preset, "kitti_pointpillar");
-  assert_int_equal(request.features, 1u << FEATURE_PILLAR);
+  assert_true(request.job.tensors & VX_TENSOR_BIT(VX_PILLAR_FEATURES));
 }
 
 static void other_features_than_the_presets_bring_their_tensors(void **state) {

@@ -29,8 +29,8 @@ static void built_in_presets_load(void **state) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     assert_string_equal(preset_name(presets_at(presets, i)), names[i]);
   const struct job_request *second = presets_request(presets_find(presets, "kitti_second"));
-  assert_true(second->job.voxel_size[0] == 0.05f && second->job.range_max[0] == 70.4f);
-  assert_int_equal(second->job.max_points_per_voxel, 5);
+  assert_true(second->job.params.voxelize.voxel_size[0] == 0.05f && second->job.params.voxelize.range_max[0] == 70.4f);
+  assert_int_equal(second->job.params.voxelize.max_points_per_voxel, 5);
   assert_null(presets_find(presets, "kitti"));
   presets_free(presets);
 }
@@ -46,6 +46,10 @@ static void refused_files_say_why(void **state) {
       {"{\"parameters\":{" GOOD "}}", "expected an object"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"more\":1}", "expected an object"},
       {"{\"description\":\"d\",\"parameters\":{}}", "point_cloud_range is missing"},
+      {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{}}", "num_samples is missing"},
+      {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{" GOOD "}}", "there is no parameter"},
+      {"{\"description\":\"d\",\"operation\":\"sort\",\"parameters\":{}}", "no such operation"},
+      {"{\"description\":\"d\",\"operation\":7,\"parameters\":{}}", "no such operation"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset cannot stand"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"voxel_sise\":1}}", "there is no parameter"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels cannot stand"},
@@ -69,11 +73,29 @@ static void a_preset_may_sample(void **state) {
   struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
   if (!preset) fail_msg("%s", error);
   const struct job_request *request = presets_request(preset);
-  assert_int_equal(request->job.sampling.from, VX_SAMPLE_VOXELS);
-  assert_int_equal(request->job.sampling.start, 2);
+  assert_true(request->job.params.voxelize.sampling.enabled);
+  assert_int_equal(request->job.params.voxelize.sampling.start, 2);
   assert_int_equal(request->num_sample_counts, 2);
   assert_true(request->job.tensors & VX_TENSOR_BIT(VX_SAMPLED_POINTS));
   preset_free(preset);
+}
+
+static void a_preset_has_an_operation(void **state) {
+  (void)state;
+  static const char *const operations[] = {"", "\"operation\":\"voxelize\",", "\"operation\":\"fps\","};
+  static const char *const parameters[] = {GOOD, GOOD, "\"num_samples\":[3,4],\"start\":2"};
+  for (int i = 0; i < 3; i++) {
+    char json[256], error[256] = "", memory[2048];
+    struct text text = text_over(memory, sizeof memory);
+    snprintf(json, sizeof json, "{\"description\":\"d\",%s\"parameters\":{%s}}", operations[i], parameters[i]);
+    struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
+    if (!preset) fail_msg("%s", error);
+    assert_int_equal(presets_request(preset)->job.op, i == 2 ? VX_FPS : VX_VOXELIZE);
+    preset_write(preset, &text);
+    assert_int_equal(strstr(memory, "\"operation\":\"fps\"") != NULL, i == 2);
+    assert_int_equal(strstr(memory, "\"operation\"") != NULL, i == 2);
+    preset_free(preset);
+  }
 }
 
 static void a_directory_overrides_and_adds(void **state) {
@@ -91,8 +113,8 @@ static void a_directory_overrides_and_adds(void **state) {
   struct presets *presets = presets_load(directory, error, sizeof error);
   assert_non_null(presets);
   assert_int_equal(presets_count(presets), 10);
-  assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.max_voxels, 77);
-  assert_int_equal(presets_request(presets_find(presets, "mine"))->job.max_voxels, 77);
+  assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
+  assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
   presets_free(presets);
   for (int i = 0; i < 2; i++) {
     snprintf(path, sizeof path, "%s/%s", directory, files[i]);
@@ -108,6 +130,7 @@ int main(void) {
       cmocka_unit_test(built_in_presets_load),
       cmocka_unit_test(refused_files_say_why),
       cmocka_unit_test(a_preset_may_sample),
+      cmocka_unit_test(a_preset_has_an_operation),
       cmocka_unit_test(a_directory_overrides_and_adds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

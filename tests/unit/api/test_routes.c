@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/routes.h"
+#include "kernels/ops.h"
 
 static void paths_match_exactly(void **state) {
   (void)state;
@@ -34,12 +35,20 @@ static void paths_match_exactly(void **state) {
   }
 }
 
-static void two_endpoints_run_jobs(void **state) {
+// One endpoint an operation, named like it; the others compute nothing.
+static void each_operation_has_its_endpoint(void **state) {
   (void)state;
+  int endpoints[VX_OPS] = {0};
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
-    enum job_kind kind = endpoint == ENDPOINT_VOXELIZE ? JOB_VOXELIZE : endpoint == ENDPOINT_FPS ? JOB_FPS : JOB_KINDS;
-    assert_int_equal(route_job((enum endpoint)endpoint), kind);
+    const struct route *route = route_of((enum endpoint)endpoint);
+    assert_int_equal(route_computes((enum endpoint)endpoint), route->op != VX_OPS);
+    if (route->op == VX_OPS) continue;
+    assert_string_equal(route->method, "POST");
+    assert_int_equal(strncmp(route->path, "/v1/", 4), 0);
+    assert_string_equal(route->path + 4, vx_operation_of(route->op)->name);
+    endpoints[route->op]++;
   }
+  for (int op = 0; op < VX_OPS; op++) assert_int_equal(endpoints[op], 1);
 }
 
 static void methods_are_checked(void **state) {
@@ -59,7 +68,8 @@ static void methods_are_checked(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly), cmocka_unit_test(two_endpoints_run_jobs),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
+                                     cmocka_unit_test(each_operation_has_its_endpoint),
                                      cmocka_unit_test(methods_are_checked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

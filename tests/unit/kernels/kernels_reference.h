@@ -14,7 +14,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernels/kernels.h"
+#include "tests/support/jobs.h"
 
 #define ALL_TENSORS VX_VOXEL_TENSORS
 #define UNCAPPED_TENSORS                                                                                               \
@@ -47,7 +47,7 @@ struct outcome {
   enum vx_status status;
   struct vx_error error;
   struct vx_counts counts;
-  int32_t voxel_counts[VX_MAX_CLOUDS];
+  int32_t row_counts[VX_MAX_CLOUDS];
   int64_t stage_ns[VX_STAGE_COUNT];
   int outputs;  // how often the job asked for memory
   struct vx_layout layout;
@@ -69,26 +69,21 @@ static inline enum vx_status give_output(void *cls, const struct vx_layout *layo
   return VX_OK;
 }
 
-static inline struct outcome run_on(struct vx_lane *on, const struct vx_params *params, const void *points,
+static inline struct outcome run_on(struct vx_lane *on, const struct vx_job *asked, const void *points,
                                     int32_t num_clouds, const int32_t *point_counts) {
   struct outcome outcome = {0};
-  struct vx_job job = {
-      .params = *params,
-      .points = points,
-      .num_clouds = num_clouds,
-      .point_counts = point_counts,
-      .output = give_output,
-      .output_cls = &outcome,
-      .voxel_counts = outcome.voxel_counts,
-  };
+  struct vx_job job = job_over(asked, points, num_clouds, point_counts);
+  job.caller = &(const struct vx_caller){.output = give_output};
+  job.cls = &outcome;
+  job.row_counts = outcome.row_counts;
   outcome.status = backend->run(on, &job, &outcome.error);
   outcome.counts = job.counts;
   memcpy(outcome.stage_ns, job.stage_ns, sizeof job.stage_ns);
   return outcome;
 }
 
-static inline struct outcome run_scan(const struct vx_params *params, const void *points, int32_t count) {
-  return run_on(lane, params, points, 1, &count);
+static inline struct outcome run_scan(const struct vx_job *asked, const void *points, int32_t count) {
+  return run_on(lane, asked, points, 1, &count);
 }
 
 static inline const void *tensor(const struct outcome *outcome, enum vx_tensor which) {
@@ -102,13 +97,13 @@ static inline void assert_counts_add_up(const struct vx_counts *counts) {
 }
 
 // A grid of `cells` cells of one metre on each axis from the origin; points of 4 columns; all tensors.
-static inline struct vx_params plain_params(float cells) {
-  return (struct vx_params){
-      .range_max = {cells, cells, cells},
-      .voxel_size = {1, 1, 1},
-      .num_features = 4,
-      .max_points_per_voxel = 4,
-      .max_voxels = 1000,
+static inline struct vx_job plain_params(float cells) {
+  return (struct vx_job){
+      .params.voxelize = {.range_max = {cells, cells, cells},
+                          .voxel_size = {1, 1, 1},
+                          .max_points_per_voxel = 4,
+                          .max_voxels = 1000},
+      .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
       .tensors = ALL_TENSORS,
   };
 }
@@ -191,7 +186,7 @@ struct model_voxel {
 };
 
 struct model {
-  const struct vx_params *params;
+  const struct vx_job *asked;
   float *points;  // [N, C]
   int32_t num_points;
   int32_t *voxel_of;  // [N]; -1 for none
@@ -200,12 +195,12 @@ struct model {
   struct model_voxel **rows;  // those that stay, in their order
   int32_t num_rows;
   struct vx_counts counts;
-  int32_t voxel_counts[VX_MAX_CLOUDS];
+  int32_t row_counts[VX_MAX_CLOUDS];
 };
 
 static inline void model_place(struct model *model, int32_t cloud, int32_t first_voxel, int32_t i) {
-  const struct vx_params *params = model->params;
-  const float *p = model->points + (size_t)i * (size_t)params->num_features;
+  const struct vx_job *asked = model->asked;
+  const float *p = model->points + (size_t)i * (size_t)job_columns(asked);
   int32_t cell[3] = {0, 0, 0};
   model->voxel_of[i] = -1;
   if (!isfinite(p[0]) || !isfinite(p[1]) || !isfinite(p[2])) {
@@ -213,8 +208,9 @@ static inline void model_place(struct model *model, int32_t cloud, int32_t first
     return;
   }
   for (int a = 0; a < 3; a++) {
-    float cells = roundf((params->range_max[a] - params->range_min[a]) / params->voxel_size[a]);
-    float c = floorf((p[a] - params->range_min[a]) / params->voxel_size[a]);
+    float cells = roundf((asked->params.voxelize.range_max[a] - asked->params.voxelize.range_min[a]) /
+                         asked->params.voxelize.voxel_size[a]);
+    float c = floorf((p[a] - asked->params.voxelize.range_min[a]) / asked->params.voxelize.voxel_size[a]);
     if ((double)c < 0 || (double)c >= (double)cells) {
       model->counts.out_of_range++;
       return;
@@ -233,14 +229,14 @@ static inline void model_place(struct model *model, int32_t cloud, int32_t first
   struct model_voxel *voxel = &model->voxels[v];
   voxel->points = realloc(voxel->points, (size_t)(voxel->hits + 1) * sizeof *voxel->points);
   voxel->points[voxel->hits++] = i;
-  if (params->max_points_per_voxel == 0 || voxel->kept < params->max_points_per_voxel) {
+  if (asked->params.voxelize.max_points_per_voxel == 0 || voxel->kept < asked->params.voxelize.max_points_per_voxel) {
     voxel->kept++;
   }
   model->voxel_of[i] = v;
 }
 
 static inline bool model_stays(const struct model *model, int32_t first, int32_t end, const struct model_voxel *voxel) {
-  const struct vx_block_filter *filter = &model->params->block_filter;
+  const struct vx_block_filter *filter = &model->asked->params.voxelize.block_filter;
   float min = INFINITY, max = -INFINITY;
   for (int32_t v = first; v < end; v++) {
     const struct model_voxel *other = &model->voxels[v];
@@ -250,7 +246,7 @@ static inline bool model_stays(const struct model *model, int32_t first, int32_t
       near = near && theirs >= mine - filter->size / 2 && theirs < mine + filter->size - filter->size / 2;
     }
     for (int32_t k = 0; near && k < other->kept; k++) {
-      float z = model->points[(size_t)other->points[k] * (size_t)model->params->num_features + 2];
+      float z = model->points[(size_t)other->points[k] * (size_t)job_columns(model->asked) + 2];
       min = z < min ? z : min;
       max = z > max ? z : max;
     }
@@ -270,19 +266,21 @@ static inline int compare_cells(const void *left, const void *right) {
 }
 
 static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin, int32_t end) {
-  const struct vx_params *params = model->params;
+  const struct vx_job *asked = model->asked;
   struct vx_counts *counts = &model->counts;
   int32_t first = model->num_voxels, first_row = model->num_rows;
   for (int32_t i = begin; i < end; i++) {
     model_place(model, cloud, first, i);
   }
-  int32_t last = model->num_voxels - first > params->max_voxels ? first + params->max_voxels : model->num_voxels;
+  int32_t last = model->num_voxels - first > asked->params.voxelize.max_voxels
+                     ? first + asked->params.voxelize.max_voxels
+                     : model->num_voxels;
   for (int32_t v = first; v < model->num_voxels; v++) {
     struct model_voxel *voxel = &model->voxels[v];
     if (v >= last) {
       counts->voxels_dropped++;
       counts->over_max_voxels += voxel->hits;
-    } else if (params->block_filter.enabled && !model_stays(model, first, last, voxel)) {
+    } else if (asked->params.voxelize.block_filter.enabled && !model_stays(model, first, last, voxel)) {
       counts->voxels_block_filtered++;
       counts->block_filtered += voxel->hits;
     } else {
@@ -292,29 +290,29 @@ static inline void model_cloud(struct model *model, int32_t cloud, int32_t begin
       model->rows[model->num_rows++] = voxel;
     }
   }
-  if (params->order == VX_ORDER_KEY) {
+  if (asked->params.voxelize.order == VX_ORDER_KEY) {
     qsort(model->rows + first_row, (size_t)(model->num_rows - first_row), sizeof *model->rows, compare_cells);
   }
   for (int32_t row = first_row; row < model->num_rows; row++) {
     model->rows[row]->row = row;
   }
-  model->voxel_counts[cloud] = model->num_rows - first_row;
+  model->row_counts[cloud] = model->num_rows - first_row;
 }
 
-static inline struct model model_of(const struct vx_params *params, const void *points, int32_t num_clouds,
+static inline struct model model_of(const struct vx_job *asked, const void *points, int32_t num_clouds,
                                     const int32_t *point_counts) {
-  struct model model = {.params = params};
+  struct model model = {.asked = asked};
   for (int32_t cloud = 0; cloud < num_clouds; cloud++) {
     model.num_points += point_counts[cloud];
   }
   assert_true(model.num_points <= MODEL_MAX_POINTS);
-  size_t count = (size_t)model.num_points, values = count * (size_t)params->num_features;
+  size_t count = (size_t)model.num_points, values = count * (size_t)job_columns(asked);
   model.points = malloc((values + 1) * sizeof *model.points);
   model.voxel_of = malloc((count + 1) * sizeof *model.voxel_of);
   model.voxels = malloc((count + 1) * sizeof *model.voxels);
   model.rows = malloc((count + 1) * sizeof *model.rows);
   for (size_t i = 0; i < values; i++) {
-    if (params->input_dtype == VX_FLOAT16) {
+    if (asked->inputs[VX_POINTS].dtype == VX_FLOAT16) {
       model.points[i] = model_widen(((const uint16_t *)points)[i]);
     } else {
       memcpy(&model.points[i], (const float *)points + i, sizeof(float));
@@ -343,9 +341,9 @@ static inline void model_free(struct model *model) {
 static inline float model_mean(const struct model *model, const struct model_voxel *voxel, int32_t column) {
   float *values = malloc((size_t)voxel->kept * sizeof *values);
   for (int32_t k = 0; k < voxel->kept; k++) {
-    values[k] = model->points[(size_t)voxel->points[k] * (size_t)model->params->num_features + (size_t)column];
+    values[k] = model->points[(size_t)voxel->points[k] * (size_t)job_columns(model->asked) + (size_t)column];
   }
-  int32_t group = model->params->max_points_per_voxel == 0 ? 64 : voxel->kept;
+  int32_t group = model->asked->params.voxelize.max_points_per_voxel == 0 ? 64 : voxel->kept;
   int32_t length = voxel->kept;
   do {
     int32_t groups = 0;
@@ -370,18 +368,18 @@ static inline float model_offset(float from, float to) {
 
 // Column c of the k-th point of a pillar.
 static inline float model_pillar(const struct model *model, const struct model_voxel *voxel, int32_t k, int32_t c) {
-  const struct vx_params *params = model->params;
-  const float *p = model->points + (size_t)voxel->points[k] * (size_t)params->num_features;
-  int32_t columns = params->num_features, a = (c - columns) % 3;
+  const struct vx_job *asked = model->asked;
+  const float *p = model->points + (size_t)voxel->points[k] * (size_t)job_columns(asked);
+  int32_t columns = job_columns(asked), a = (c - columns) % 3;
   if (c < columns) {
     return p[c];
   }
   if (c < columns + 3) {
     return model_offset(model_mean(model, voxel, a), p[a]);
   }
-  float scaled = (float)voxel->cell[a] * params->voxel_size[a];
-  float half = params->voxel_size[a] / 2;
-  float shift = half + params->range_min[a];
+  float scaled = (float)voxel->cell[a] * asked->params.voxelize.voxel_size[a];
+  float half = asked->params.voxelize.voxel_size[a] / 2;
+  float shift = half + asked->params.voxelize.range_min[a];
   return model_offset(scaled + shift, p[a]);
 }
 
@@ -395,21 +393,21 @@ static inline void check_value(const struct vx_shape *shape, const void *data, s
 }
 
 static inline void check_points_of(const struct model *model, const struct outcome *outcome, int32_t r) {
-  const struct vx_params *params = model->params;
+  const struct vx_job *asked = model->asked;
   const struct model_voxel *voxel = model->rows[r];
-  int32_t columns = params->num_features, cap = params->max_points_per_voxel;
+  int32_t columns = job_columns(asked), cap = asked->params.voxelize.max_points_per_voxel;
   for (int32_t k = 0; k < cap; k++) {
     size_t at = (size_t)r * (size_t)cap + (size_t)k;
-    if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_POINT_MASK)) {
+    if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_POINT_MASK)) {
       assert_int_equal(((const uint8_t *)tensor(outcome, VX_VOXEL_POINT_MASK))[at], k < voxel->kept);
     }
-    for (int32_t c = 0; (params->tensors & VX_TENSOR_BIT(VX_VOXELS)) && c < columns; c++) {
-      float padding = params->fill == VX_FILL_MEAN ? model_mean(model, voxel, c) : 0.0f;
+    for (int32_t c = 0; (asked->tensors & VX_TENSOR_BIT(VX_VOXELS)) && c < columns; c++) {
+      float padding = asked->params.voxelize.fill == VX_FILL_MEAN ? model_mean(model, voxel, c) : 0.0f;
       float expected = k < voxel->kept ? model_pillar(model, voxel, k, c) : padding;
       check_value(&outcome->layout.shape[VX_VOXELS], tensor(outcome, VX_VOXELS), at * (size_t)columns + (size_t)c,
                   expected);
     }
-    for (int32_t c = 0; (params->tensors & VX_TENSOR_BIT(VX_PILLAR_FEATURES)) && c < columns + 6; c++) {
+    for (int32_t c = 0; (asked->tensors & VX_TENSOR_BIT(VX_PILLAR_FEATURES)) && c < columns + 6; c++) {
       float expected = k < voxel->kept ? model_pillar(model, voxel, k, c) : 0.0f;
       check_value(&outcome->layout.shape[VX_PILLAR_FEATURES], tensor(outcome, VX_PILLAR_FEATURES),
                   at * (size_t)(columns + 6) + (size_t)c, expected);
@@ -418,37 +416,37 @@ static inline void check_points_of(const struct model *model, const struct outco
 }
 
 static inline void check_row(const struct model *model, const struct outcome *outcome, int32_t r) {
-  const struct vx_params *params = model->params;
+  const struct vx_job *asked = model->asked;
   const struct model_voxel *voxel = model->rows[r];
-  if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_COORDS)) {
+  if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_COORDS)) {
     const int32_t *coords = (const int32_t *)tensor(outcome, VX_VOXEL_COORDS) + 4 * (size_t)r;
     int32_t expected[4] = {voxel->cloud, voxel->cell[2], voxel->cell[1], voxel->cell[0]};
     assert_memory_equal(coords, expected, sizeof expected);
   }
-  if (params->tensors & VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS)) {
+  if (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS)) {
     assert_int_equal(((const int32_t *)tensor(outcome, VX_VOXEL_NUM_POINTS))[r], voxel->kept);
   }
-  for (int32_t c = 0; (params->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) && c < params->num_features; c++) {
+  for (int32_t c = 0; (asked->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) && c < job_columns(asked); c++) {
     check_value(&outcome->layout.shape[VX_VOXEL_FEATURES], tensor(outcome, VX_VOXEL_FEATURES),
-                (size_t)r * (size_t)params->num_features + (size_t)c, model_mean(model, voxel, c));
+                (size_t)r * (size_t)job_columns(asked) + (size_t)c, model_mean(model, voxel, c));
   }
   check_points_of(model, outcome, r);
 }
 
 // Runs the job on `on` and compares all of it with the model. The outcome is the caller's, to look at and to free.
-static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_params *params, const void *points,
+static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_job *asked, const void *points,
                                             int32_t num_clouds, const int32_t *point_counts) {
-  struct outcome outcome = run_on(on, params, points, num_clouds, point_counts);
+  struct outcome outcome = run_on(on, asked, points, num_clouds, point_counts);
   assert_int_equal(outcome.status, VX_OK);
-  assert_int_equal(outcome.outputs, params->tensors != 0);
-  struct model model = model_of(params, points, num_clouds, point_counts);
+  assert_int_equal(outcome.outputs, asked->tensors != 0);
+  struct model model = model_of(asked, points, num_clouds, point_counts);
   assert_counts_add_up(&outcome.counts);
   assert_memory_equal(&outcome.counts, &model.counts, sizeof model.counts);
-  assert_memory_equal(outcome.voxel_counts, model.voxel_counts, sizeof model.voxel_counts);
-  for (int32_t r = 0; params->tensors != 0 && r < model.num_rows; r++) {
+  assert_memory_equal(outcome.row_counts, model.row_counts, sizeof model.row_counts);
+  for (int32_t r = 0; asked->tensors != 0 && r < model.num_rows; r++) {
     check_row(&model, &outcome, r);
   }
-  if (params->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) {
+  if (asked->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) {
     const int32_t *ids = tensor(&outcome, VX_POINT_VOXEL_IDS);
     for (int32_t i = 0; i < model.num_points; i++) {
       assert_int_equal(ids[i], model.voxel_of[i] < 0 ? -1 : model.voxels[model.voxel_of[i]].row);
@@ -458,8 +456,8 @@ static inline struct outcome check_batch_on(struct vx_lane *on, const struct vx_
   return outcome;
 }
 
-static inline struct outcome check_scan(const struct vx_params *params, const void *points, int32_t count) {
-  return check_batch_on(lane, params, points, 1, &count);
+static inline struct outcome check_scan(const struct vx_job *asked, const void *points, int32_t count) {
+  return check_batch_on(lane, asked, points, 1, &count);
 }
 
 #endif

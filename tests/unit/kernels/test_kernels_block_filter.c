@@ -1,20 +1,20 @@
 // The block filter: which voxels it takes out, and how their points are counted.
 #include "tests/unit/kernels/kernels_reference.h"
 
-static struct vx_params filter_params(float cells, int32_t factor, int32_t size, float low, float high) {
-  struct vx_params params = plain_params(cells);
-  params.block_filter = (struct vx_block_filter){true, factor, size, low, high};
-  return params;
+static struct vx_job filter_params(float cells, int32_t factor, int32_t size, float low, float high) {
+  struct vx_job asked = plain_params(cells);
+  asked.params.voxelize.block_filter = (struct vx_block_filter){true, factor, size, low, high};
+  return asked;
 }
 
 // Flat ground goes, a post stays, a wall above the upper threshold goes.
 static void block_filter(void **state) {
   (void)state;
-  struct vx_params params = filter_params(10, 1, 1, 0.5f, 4);
+  struct vx_job asked = filter_params(10, 1, 1, 0.5f, 4);
   const float points[][4] = {{1, 1, 0.1f, 0}, {1, 1, 0.2f, 0}, {5, 5, 0, 0},  {5, 5, 2, 0},
                              {8, 8, 0, 0},    {8, 8, 9, 0},    {99, 0, 0, 0}, {5, 5, 2.5f, 0}};
   const int32_t ids[8] = {-1, -1, 0, 1, -1, -1, -1, 1};
-  struct outcome outcome = check_scan(&params, points, 8);
+  struct outcome outcome = check_scan(&asked, points, 8);
   assert_int_equal(outcome.counts.voxels_kept, 2);
   assert_int_equal(outcome.counts.voxels_block_filtered, 3);
   assert_int_equal(outcome.counts.block_filtered, 4);
@@ -28,8 +28,8 @@ static void window(void **state) {
   const float points[][4] = {{4, 4, 0, 0}, {5, 4, 1, 0}};
   const struct { int32_t size, kept; } cases[] = {{1, 0}, {2, 1}, {3, 2}};
   for (int i = 0; i < 3; i++) {
-    struct vx_params params = filter_params(10, 1, cases[i].size, 0.5f, 4);
-    struct outcome outcome = check_scan(&params, points, 2);
+    struct vx_job asked = filter_params(10, 1, cases[i].size, 0.5f, 4);
+    struct outcome outcome = check_scan(&asked, points, 2);
     assert_int_equal(outcome.counts.voxels_kept, cases[i].kept);
     free(outcome.block);
   }
@@ -44,8 +44,8 @@ static void thresholds_are_strict(void **state) {
     int32_t kept;
   } cases[] = {{2, 4, 0}, {1, 2, 0}, {1, 4, 2}};
   for (int i = 0; i < 3; i++) {
-    struct vx_params params = filter_params(10, 1, 1, cases[i].low, cases[i].high);
-    struct outcome outcome = check_scan(&params, points, 2);
+    struct vx_job asked = filter_params(10, 1, 1, cases[i].low, cases[i].high);
+    struct outcome outcome = check_scan(&asked, points, 2);
     assert_int_equal(outcome.counts.voxels_kept, cases[i].kept);
     free(outcome.block);
   }
@@ -54,11 +54,11 @@ static void thresholds_are_strict(void **state) {
 // Points that a full voxel did not keep, and points of voxels beyond max_voxels, raise no block.
 static void only_kept_points_count(void **state) {
   (void)state;
-  struct vx_params params = filter_params(10, 1, 1, 0.3f, 4);
-  params.max_points_per_voxel = 2;
-  params.max_voxels = 1;
+  struct vx_job asked = filter_params(10, 1, 1, 0.3f, 4);
+  asked.params.voxelize.max_points_per_voxel = 2;
+  asked.params.voxelize.max_voxels = 1;
   const float points[][4] = {{4, 4, 0, 0}, {4, 4, 0.1f, 0}, {4, 4, 0.9f, 0}, {4, 4, 3, 0}};
-  struct outcome outcome = check_scan(&params, points, 4);
+  struct outcome outcome = check_scan(&asked, points, 4);
   assert_int_equal(outcome.counts.voxels_kept, 0);
   assert_int_equal(outcome.counts.block_filtered, 3);
   assert_int_equal(outcome.counts.over_voxel_cap, 0);
@@ -69,10 +69,10 @@ static void only_kept_points_count(void **state) {
 // Blocks of one cloud say nothing about another.
 static void clouds_apart(void **state) {
   (void)state;
-  struct vx_params params = filter_params(10, 2, 4, 0.5f, 4);
+  struct vx_job asked = filter_params(10, 2, 4, 0.5f, 4);
   const float points[][4] = {{4, 4, 0, 0}, {4, 4, 2, 0}};
   const int32_t counts[2] = {1, 1};
-  struct outcome outcome = check_batch_on(lane, &params, points, 2, counts);
+  struct outcome outcome = check_batch_on(lane, &asked, points, 2, counts);
   assert_int_equal(outcome.counts.voxels_block_filtered, 2);
   free(outcome.block);
 }
@@ -92,9 +92,9 @@ static void scenes(void **state) {
   const int32_t factors[] = {1, 2, 3, 7, 50}, sizes[] = {1, 2, 3, 8, 31, 32};
   for (int f = 0; f < 5; f++) {
     for (int s = 0; s < 6; s++) {
-      struct vx_params params = filter_params(37, factors[f], sizes[s], 0.3f, 2.95f);
-      params.order = (enum vx_order)((f + s) % 2);
-      free(check_scan(&params, points, COUNT).block);
+      struct vx_job asked = filter_params(37, factors[f], sizes[s], 0.3f, 2.95f);
+      asked.params.voxelize.order = (enum vx_order)((f + s) % 2);
+      free(check_scan(&asked, points, COUNT).block);
     }
   }
 }
@@ -103,11 +103,11 @@ static void scenes(void **state) {
 static void ends_of_the_widest_axis(void **state) {
   (void)state;
   for (int axis = 0; axis < 2; axis++) {
-    struct vx_params params = filter_params(1, 1, VX_MAX_BLOCK_SIZE, 0.3f, 2);
-    params.range_max[axis] = 2147483520.0f;
+    struct vx_job asked = filter_params(1, 1, VX_MAX_BLOCK_SIZE, 0.3f, 2);
+    asked.params.voxelize.range_max[axis] = 2147483520.0f;
     float points[][4] = {{0, 0, 0, 0}, {0, 0, 0.5f, 0}, {0, 0, 0, 0}, {0, 0, 0.5f, 0}};
     points[2][axis] = points[3][axis] = 2147483392.0f;
-    struct outcome outcome = check_scan(&params, points, 4);
+    struct outcome outcome = check_scan(&asked, points, 4);
     assert_int_equal(outcome.counts.kept, 4);
     free(outcome.block);
   }

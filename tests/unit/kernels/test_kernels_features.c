@@ -3,10 +3,10 @@
 
 static void fill_zero(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}};
   const float voxel[4][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}, {0, 0, 0, 0}, {0, 0, 0, 0}};
-  struct outcome outcome = check_scan(&params, points, 2);
+  struct outcome outcome = check_scan(&asked, points, 2);
   assert_memory_equal(tensor(&outcome, VX_VOXELS), voxel, sizeof voxel);
   free(outcome.block);
 }
@@ -14,11 +14,11 @@ static void fill_zero(void **state) {
 // The mean pads `voxels`, all its columns, and nothing else.
 static void fill_mean(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.fill = VX_FILL_MEAN;
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.fill = VX_FILL_MEAN;
   const float points[][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}};
   const float voxel[4][4] = {{1, 1, 1, 2}, {1.5f, 1.5f, 1.5f, 4}, {1.25f, 1.25f, 1.25f, 3}, {1.25f, 1.25f, 1.25f, 3}};
-  struct outcome outcome = check_scan(&params, points, 2);
+  struct outcome outcome = check_scan(&asked, points, 2);
   assert_memory_equal(tensor(&outcome, VX_VOXELS), voxel, sizeof voxel);
   const float *padding = (const float *)tensor(&outcome, VX_PILLAR_FEATURES) + 2 * 10;
   for (int i = 0; i < 2 * 10; i++) {
@@ -29,13 +29,13 @@ static void fill_mean(void **state) {
 
 static void pillar(void **state) {
   (void)state;
-  struct vx_params params = plain_params(4);
-  params.voxel_size[2] = 4;
-  params.max_points_per_voxel = 2;
+  struct vx_job asked = plain_params(4);
+  asked.params.voxelize.voxel_size[2] = 4;
+  asked.params.voxelize.max_points_per_voxel = 2;
   const float points[][4] = {{1.25f, 2.5f, 1, 9}, {1.75f, 2.5f, 3, 8}};
   const float pillar[2][10] = {{1.25f, 2.5f, 1, 9, -0.25f, 0, -1, -0.25f, 0, -1},
                                {1.75f, 2.5f, 3, 8, 0.25f, 0, 1, 0.25f, 0, 1}};
-  struct outcome outcome = check_scan(&params, points, 2);
+  struct outcome outcome = check_scan(&asked, points, 2);
   assert_memory_equal(tensor(&outcome, VX_PILLAR_FEATURES), pillar, sizeof pillar);
   free(outcome.block);
 }
@@ -43,9 +43,9 @@ static void pillar(void **state) {
 // A sum begins with its first point, not with 0, and a mean over one point is that point.
 static void mean_of_negative_zero(void **state) {
   (void)state;
-  struct vx_params params = plain_params(4);
+  struct vx_job asked = plain_params(4);
   const float points[][4] = {{1, 1, 1, -0.0f}, {1, 1, 1, -0.0f}, {2, 2, 2, -0.0f}};
-  struct outcome outcome = check_scan(&params, points, 3);
+  struct outcome outcome = check_scan(&asked, points, 3);
   const float *features = tensor(&outcome, VX_VOXEL_FEATURES);
   assert_int_equal(bits_of(features[3]), 0x80000000);
   assert_int_equal(bits_of(features[7]), 0x80000000);
@@ -55,10 +55,10 @@ static void mean_of_negative_zero(void **state) {
 // float32 addition in input order: small terms are lost after a large one and not before it.
 static void mean_keeps_the_order(void **state) {
   (void)state;
-  struct vx_params params = plain_params(4);
+  struct vx_job asked = plain_params(4);
   const float points[][4] = {{1, 1, 1, 16777216}, {1, 1, 1, 1}, {1, 1, 1, 1},
                              {2, 2, 2, 1},        {2, 2, 2, 1}, {2, 2, 2, 16777216}};
-  struct outcome outcome = check_scan(&params, points, 6);
+  struct outcome outcome = check_scan(&asked, points, 6);
   const float *features = tensor(&outcome, VX_VOXEL_FEATURES);
   assert_true(features[3] == 16777216.0f / 3.0f);
   assert_true(features[7] == 16777218.0f / 3.0f);
@@ -68,19 +68,19 @@ static void mean_keeps_the_order(void **state) {
 // Computed values show one NaN, whatever the payload was; copied ones show the point's own bits.
 static void nan_payloads(void **state) {
   (void)state;
-  struct vx_params params = plain_params(4);
+  struct vx_job asked = plain_params(4);
   float points[3][4] = {{1, 1, 1, 0}, {1, 1, 1, 5}, {2, 2, 2, 0}};
   points[0][3] = float_of(0xFFC54321);
   points[2][3] = float_of(0x7F812345);  // not quiet
-  struct outcome outcome = check_scan(&params, points, 3);
+  struct outcome outcome = check_scan(&asked, points, 3);
   const uint32_t *features = tensor(&outcome, VX_VOXEL_FEATURES), *voxels = tensor(&outcome, VX_VOXELS);
   assert_int_equal(features[3], 0x7FC00000);
   assert_int_equal(features[7], 0x7FC00000);
   assert_int_equal(voxels[3], 0xFFC54321);
   assert_int_equal(voxels[4 * 4 + 3], 0x7F812345);
   free(outcome.block);
-  params.feature_dtype = VX_FLOAT16;
-  outcome = check_scan(&params, points, 3);
+  asked.params.voxelize.feature_dtype = VX_FLOAT16;
+  outcome = check_scan(&asked, points, 3);
   assert_int_equal(((const uint16_t *)tensor(&outcome, VX_VOXEL_FEATURES))[3], 0x7E00);
   assert_int_equal(((const uint16_t *)tensor(&outcome, VX_PILLAR_FEATURES))[3], 0x7E00);
   free(outcome.block);
@@ -89,16 +89,16 @@ static void nan_payloads(void **state) {
 // A sum of finite coordinates can overflow; opposite infinities and their offsets are NaN, and still one NaN.
 static void overflowing_sums(void **state) {
   (void)state;
-  struct vx_params params = {.range_max = {3e38f, 1, 1},
-                             .voxel_size = {3e38f, 1, 1},
-                             .num_features = 4,
-                             .max_points_per_voxel = 8,
-                             .max_voxels = 9,
-                             .tensors = ALL_TENSORS};
+  struct vx_job asked = {.params.voxelize = {.range_max = {3e38f, 1, 1},
+                                             .voxel_size = {3e38f, 1, 1},
+                                             .max_points_per_voxel = 8,
+                                             .max_voxels = 9},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
+                         .tensors = ALL_TENSORS};
   const float points[][4] = {{2e38f, 0, 0, INFINITY}, {2e38f, 0, 0, -INFINITY}, {2e38f, 0, 0, -3e38f}};
   for (int half = 0; half < 2; half++) {
-    params.feature_dtype = half ? VX_FLOAT16 : VX_FLOAT32;
-    free(check_scan(&params, points, 3).block);
+    asked.params.voxelize.feature_dtype = half ? VX_FLOAT16 : VX_FLOAT32;
+    free(check_scan(&asked, points, 3).block);
   }
 }
 
@@ -108,16 +108,16 @@ static void dynamic_mean_tree(void **state) {
   enum { MOST = 10000 };
   static float points[MOST][4];
   const int32_t lengths[] = {1, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097, 4160, 8193, MOST};
-  struct vx_params params = plain_params(4);
-  params.max_points_per_voxel = 0;
-  params.tensors = UNCAPPED_TENSORS;
+  struct vx_job asked = plain_params(4);
+  asked.params.voxelize.max_points_per_voxel = 0;
+  asked.tensors = UNCAPPED_TENSORS;
   struct random random = {9};
   for (int i = 0; i < MOST; i++) {
     points[i][0] = points[i][1] = points[i][2] = random_in(&random, 1, 2);
     points[i][3] = random_in(&random, -1000, 1000) * random_in(&random, 0, 1000);
   }
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-    struct outcome outcome = check_scan(&params, points, lengths[i]);
+    struct outcome outcome = check_scan(&asked, points, lengths[i]);
     assert_int_equal(outcome.counts.voxels_kept, 1);
     assert_int_equal(outcome.counts.kept, lengths[i]);
     free(outcome.block);
@@ -132,12 +132,12 @@ static void dynamic_mean_of_a_million(void **state) {
   for (int i = 0; i < COUNT; i++) {
     points[i][0] = points[i][1] = points[i][2] = i % 2 ? 1.0f : 3.0f;
   }
-  struct vx_params params = plain_params(4);
-  params.voxel_size[0] = params.voxel_size[1] = params.voxel_size[2] = 4;
-  params.num_features = 3;
-  params.max_points_per_voxel = 0;
-  params.tensors = UNCAPPED_TENSORS;
-  struct outcome outcome = run_scan(&params, points, COUNT);
+  struct vx_job asked = plain_params(4);
+  asked.params.voxelize.voxel_size[0] = asked.params.voxelize.voxel_size[1] = asked.params.voxelize.voxel_size[2] = 4;
+  asked.inputs[VX_POINTS].dims[1] = 3;
+  asked.params.voxelize.max_points_per_voxel = 0;
+  asked.tensors = UNCAPPED_TENSORS;
+  struct outcome outcome = run_scan(&asked, points, COUNT);
   assert_int_equal(outcome.status, VX_OK);
   assert_true(((const float *)tensor(&outcome, VX_VOXEL_FEATURES))[0] == 2.0f);
   free(outcome.block);
@@ -149,47 +149,47 @@ static void capped_mean_is_sequential(void **state) {
   (void)state;
   enum { COUNT = 1500 };
   static float points[COUNT][4];
-  struct vx_params params = plain_params(4);
-  params.max_points_per_voxel = VX_MAX_POINTS_PER_VOXEL;
-  params.tensors = UNCAPPED_TENSORS;
+  struct vx_job asked = plain_params(4);
+  asked.params.voxelize.max_points_per_voxel = VX_MAX_POINTS_PER_VOXEL;
+  asked.tensors = UNCAPPED_TENSORS;
   struct random random = {10};
   for (int i = 0; i < COUNT; i++) {
     points[i][0] = points[i][1] = points[i][2] = 1;
     points[i][3] = random_in(&random, -1000, 1000);
   }
-  free(check_scan(&params, points, COUNT).block);
+  free(check_scan(&asked, points, COUNT).block);
 }
 
 static void float16_output(void **state) {
   (void)state;
   enum { COUNT = 2000 };
   static float points[COUNT][6];
-  struct vx_params params = plain_params(6);
-  params.num_features = 6;
-  params.feature_dtype = VX_FLOAT16;
+  struct vx_job asked = plain_params(6);
+  asked.inputs[VX_POINTS].dims[1] = 6;
+  asked.params.voxelize.feature_dtype = VX_FLOAT16;
   struct random random = {11};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 6; c++) {
       points[i][c] = random_in(&random, 0, 6) * (c == 4 ? 20000 : c == 5 ? 1e-6f : 1);
     }
   }
-  free(check_scan(&params, points, COUNT).block);
+  free(check_scan(&asked, points, COUNT).block);
 }
 
 static void most_columns(void **state) {
   (void)state;
   enum { COUNT = 100 };
   static float points[COUNT][VX_MAX_FEATURES];
-  struct vx_params params = plain_params(3);
-  params.num_features = VX_MAX_FEATURES;
-  params.fill = VX_FILL_MEAN;
+  struct vx_job asked = plain_params(3);
+  asked.inputs[VX_POINTS].dims[1] = VX_MAX_FEATURES;
+  asked.params.voxelize.fill = VX_FILL_MEAN;
   struct random random = {12};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < VX_MAX_FEATURES; c++) {
       points[i][c] = random_in(&random, 0, 3);
     }
   }
-  free(check_scan(&params, points, COUNT).block);
+  free(check_scan(&asked, points, COUNT).block);
 }
 
 int main(void) {

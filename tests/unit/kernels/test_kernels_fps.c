@@ -5,20 +5,21 @@
 enum { MOST = 3000, COLUMNS = 5 };
 static float points[MOST * COLUMNS];
 
-static struct vx_params fps_params(void) {
-  return (struct vx_params){
-      .num_features = COLUMNS,
-      .sampling = {.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX},
+static struct vx_job fps_params(void) {
+  return (struct vx_job){
+      .op = VX_FPS,
+      .params.fps.sampling = {.enabled = true, .max_work = INT64_MAX},
+      .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
       .tensors = VX_SAMPLED_TENSORS,
   };
 }
 
-static struct vx_params voxel_params(void) {
-  struct vx_params params = plain_params(10);
-  params.num_features = COLUMNS;
-  params.sampling = (struct vx_sampling_params){.from = VX_SAMPLE_VOXELS, .max_work = INT64_MAX};
-  params.tensors |= VX_SAMPLED_TENSORS;
-  return params;
+static struct vx_job voxel_params(void) {
+  struct vx_job asked = plain_params(10);
+  asked.inputs[VX_POINTS].dims[1] = COLUMNS;
+  asked.params.voxelize.sampling = (struct vx_sampling){.enabled = true, .max_work = INT64_MAX};
+  asked.tensors |= VX_SAMPLED_TENSORS;
+  return asked;
 }
 
 static void scatter(uint64_t seed, float low, float high) {
@@ -42,28 +43,36 @@ struct clouds {
   const int32_t *points, *samples;
 };
 
-static struct outcome run_stopping(const struct vx_params *params, const void *rows, struct clouds clouds,
-                                   struct stop *stop) {
-  struct outcome outcome = {0};
-  struct vx_job job = {
-      .params = *params,
-      .points = rows,
-      .num_clouds = clouds.count,
-      .point_counts = clouds.points,
-      .sample_counts = clouds.samples,
-      .output = give_output,
-      .output_cls = &outcome,
-      .stopped = stop ? stop_after : NULL,
-      .stopped_cls = stop,
-      .voxel_counts = outcome.voxel_counts,
-  };
-  outcome.status = backend->run(lane, &job, &outcome.error);
-  outcome.counts = job.counts;
-  return outcome;
+// What `give_output` fills, and who may stop the job.
+struct asking {
+  struct outcome outcome;
+  struct stop *stop;
+};
+
+static enum vx_status give_asking(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  return give_output(&((struct asking *)cls)->outcome, layout, block, error);
 }
 
-static struct outcome run_clouds(const struct vx_params *params, const void *rows, struct clouds clouds) {
-  return run_stopping(params, rows, clouds, NULL);
+static bool stop_asking(void *cls) {
+  const struct asking *asking = cls;
+  return stop_after(asking->stop);
+}
+
+static struct outcome run_stopping(const struct vx_job *asked, const void *rows, struct clouds clouds,
+                                   struct stop *stop) {
+  struct asking asking = {.stop = stop};
+  struct vx_job job = job_over(asked, rows, clouds.count, clouds.points);
+  job.sample_counts = clouds.samples;
+  job.caller = &(const struct vx_caller){.output = give_asking, .stopped = stop ? stop_asking : NULL};
+  job.cls = &asking;
+  job.row_counts = asking.outcome.row_counts;
+  asking.outcome.status = backend->run(lane, &job, &asking.outcome.error);
+  asking.outcome.counts = job.counts;
+  return asking.outcome;
+}
+
+static struct outcome run_clouds(const struct vx_job *asked, const void *rows, struct clouds clouds) {
+  return run_stopping(asked, rows, clouds, NULL);
 }
 
 // ---- the model ----------------------------------------------------------------------------------------------------
@@ -131,10 +140,10 @@ static void one_cloud(void **state) {
   (void)state;
   scatter(1, -50, 50);
   for (int32_t start = 0; start < 500; start += 499) {
-    struct vx_params params = fps_params();
-    params.sampling.start = start;
+    struct vx_job asked = fps_params();
+    job_sampling(&asked)->start = start;
     struct clouds clouds = {1, (int32_t[]){500}, (int32_t[]){60}};
-    struct outcome outcome = run_clouds(&params, points, clouds);
+    struct outcome outcome = run_clouds(&asked, points, clouds);
     assert_int_equal(outcome.status, VX_OK);
     assert_int_equal(outcome.outputs, 1);
     assert_int_equal(outcome.counts.received, 500);
@@ -148,9 +157,9 @@ static void one_cloud(void **state) {
 static void batch_of_equal_numbers(void **state) {
   (void)state;
   scatter(2, -1, 1);
-  struct vx_params params = fps_params();
+  struct vx_job asked = fps_params();
   struct clouds clouds = {3, (int32_t[]){200, 31, 400}, (int32_t[]){31, 31, 31}};
-  struct outcome outcome = run_clouds(&params, points, clouds);
+  struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.layout.shape[VX_SAMPLED_INDICES].rank, 2);
   assert_int_equal(outcome.layout.shape[VX_SAMPLED_INDICES].dims[0], 3);
@@ -162,11 +171,11 @@ static void batch_of_equal_numbers(void **state) {
 static void stacked_batch_with_empty_clouds(void **state) {
   (void)state;
   scatter(3, -1, 1);
-  struct vx_params params = fps_params();
-  params.sampling.stacked = true;
-  params.sampling.start = 2;
+  struct vx_job asked = fps_params();
+  job_sampling(&asked)->stacked = true;
+  job_sampling(&asked)->start = 2;
   struct clouds clouds = {5, (int32_t[]){0, 300, 1, 3, 250}, (int32_t[]){0, 40, 0, 3, 1}};
-  struct outcome outcome = run_clouds(&params, points, clouds);
+  struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.layout.shape[VX_SAMPLED_POINTS].rank, 2);
   assert_int_equal(outcome.layout.shape[VX_SAMPLED_POINTS].dims[0], 44);
@@ -176,10 +185,10 @@ static void stacked_batch_with_empty_clouds(void **state) {
 
 static void no_samples(void **state) {
   (void)state;
-  struct vx_params params = fps_params();
-  params.sampling.start = 99;  // of nothing to sample any start will do
+  struct vx_job asked = fps_params();
+  job_sampling(&asked)->start = 99;  // of nothing to sample any start will do
   struct clouds clouds = {2, (int32_t[]){0, 5}, (int32_t[]){0, 0}};
-  struct outcome outcome = run_clouds(&params, points, clouds);
+  struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.layout.bytes, 0);
   assert_int_equal(outcome.layout.shape[VX_SAMPLED_INDICES].dims[0], 2);
@@ -194,11 +203,11 @@ static void nan_points(void **state) {
     points[i * COLUMNS + i % 3] = (float[]){NAN, INFINITY, -INFINITY}[i / 2 % 3];
     points[(i + 1) * COLUMNS + 3] = NAN;  // in another column: copied, no reason to leave it out
   }
-  struct vx_params params = fps_params();
-  params.sampling.start = 390;
+  struct vx_job asked = fps_params();
+  job_sampling(&asked)->start = 390;
   struct clouds clouds = {2, (int32_t[]){398, 2}, (int32_t[]){50, 0}};
-  params.sampling.stacked = true;
-  struct outcome outcome = run_clouds(&params, points, clouds);
+  job_sampling(&asked)->stacked = true;
+  struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.kept, 200);
   assert_int_equal(outcome.counts.not_finite, 200);
@@ -215,10 +224,10 @@ static void half_precision(void **state) {
     halves[i] = (uint16_t)next_random(&random);
     points[i] = model_widen(halves[i]);
   }
-  struct vx_params params = fps_params();
-  params.input_dtype = VX_FLOAT16;
+  struct vx_job asked = fps_params();
+  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;
   struct clouds clouds = {1, (int32_t[]){400}, (int32_t[]){100}};
-  struct outcome outcome = run_clouds(&params, halves, clouds);
+  struct outcome outcome = run_clouds(&asked, halves, clouds);
   assert_int_equal(outcome.status, VX_OK);
   check_samples(&outcome, points, 0, clouds);
   free(outcome.block);
@@ -228,11 +237,11 @@ static void each_tensor_alone(void **state) {
   (void)state;
   scatter(6, -1, 1);
   struct clouds clouds = {1, (int32_t[]){300}, (int32_t[]){40}};
-  struct vx_params params = fps_params();
-  struct outcome all = run_clouds(&params, points, clouds);
+  struct vx_job asked = fps_params();
+  struct outcome all = run_clouds(&asked, points, clouds);
   for (enum vx_tensor which = VX_SAMPLED_INDICES; which <= VX_SAMPLED_DISTANCES; which++) {
-    params.tensors = VX_TENSOR_BIT(which);
-    struct outcome alone = run_clouds(&params, points, clouds);
+    asked.tensors = VX_TENSOR_BIT(which);
+    struct outcome alone = run_clouds(&asked, points, clouds);
     assert_int_equal(alone.status, VX_OK);
     assert_int_equal(alone.layout.bytes, all.layout.shape[which].bytes);
     assert_memory_equal(alone.block, tensor(&all, which), alone.layout.bytes);
@@ -244,28 +253,28 @@ static void each_tensor_alone(void **state) {
 // ---- voxels -------------------------------------------------------------------------------------------------------
 
 // The samples are those of voxel_features as float32; those rows are held against the model of voxels.
-static void check_voxels(struct vx_params params, struct clouds clouds) {
-  struct outcome outcome = run_clouds(&params, points, clouds);
+static void check_voxels(struct vx_job asked, struct clouds clouds) {
+  struct outcome outcome = run_clouds(&asked, points, clouds);
   if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);
-  params.tensors &= ~VX_SAMPLED_TENSORS;
-  params.sampling.from = VX_SAMPLE_NONE;
-  struct outcome plain = check_batch_on(lane, &params, points, clouds.count, clouds.points);
+  asked.tensors &= ~VX_SAMPLED_TENSORS;
+  asked.params.voxelize.sampling.enabled = false;
+  struct outcome plain = check_batch_on(lane, &asked, points, clouds.count, clouds.points);
   struct vx_counts expected = plain.counts;
   for (int32_t cloud = 0; cloud < clouds.count; cloud++) {
     expected.sampled += clouds.samples[cloud];
   }
   assert_memory_equal(&outcome.counts, &expected, sizeof expected);
-  assert_memory_equal(outcome.voxel_counts, plain.voxel_counts, sizeof plain.voxel_counts);
+  assert_memory_equal(outcome.row_counts, plain.row_counts, sizeof plain.row_counts);
   for (int which = 0; which < VX_TENSOR_COUNT; which++) {
-    if (params.tensors & VX_TENSOR_BIT(which)) {
+    if (asked.tensors & VX_TENSOR_BIT(which)) {
       assert_memory_equal(tensor(&outcome, which), tensor(&plain, which), plain.layout.shape[which].bytes);
     }
   }
-  params.tensors = VX_TENSOR_BIT(VX_VOXEL_FEATURES);
-  params.feature_dtype = VX_FLOAT32;
-  struct outcome means = run_on(lane, &params, points, clouds.count, clouds.points);
-  clouds.points = outcome.voxel_counts;
-  check_samples(&outcome, tensor(&means, VX_VOXEL_FEATURES), params.sampling.start, clouds);
+  asked.tensors = VX_TENSOR_BIT(VX_VOXEL_FEATURES);
+  asked.params.voxelize.feature_dtype = VX_FLOAT32;
+  struct outcome means = run_on(lane, &asked, points, clouds.count, clouds.points);
+  clouds.points = outcome.row_counts;
+  check_samples(&outcome, tensor(&means, VX_VOXEL_FEATURES), job_sampling(&asked)->start, clouds);
   free(means.block);
   free(plain.block);
   free(outcome.block);
@@ -275,35 +284,35 @@ static void voxel_means(void **state) {
   (void)state;
   scatter(7, -1, 11);
   struct clouds clouds = {3, (int32_t[]){900, 0, 1200}, (int32_t[]){50, 0, 70}};
-  struct vx_params params = voxel_params();
-  params.sampling.stacked = true;
-  check_voxels(params, clouds);
-  params.order = VX_ORDER_KEY;
-  params.sampling.start = 33;
-  params.feature_dtype = VX_FLOAT16;
-  check_voxels(params, clouds);
-  params.block_filter = (struct vx_block_filter){true, 1, 1, 0.5f, 8};
-  params.max_voxels = 350;
-  check_voxels(params, clouds);
+  struct vx_job asked = voxel_params();
+  job_sampling(&asked)->stacked = true;
+  check_voxels(asked, clouds);
+  asked.params.voxelize.order = VX_ORDER_KEY;
+  job_sampling(&asked)->start = 33;
+  asked.params.voxelize.feature_dtype = VX_FLOAT16;
+  check_voxels(asked, clouds);
+  asked.params.voxelize.block_filter = (struct vx_block_filter){true, 1, 1, 0.5f, 8};
+  asked.params.voxelize.max_voxels = 350;
+  check_voxels(asked, clouds);
 }
 
 static void voxel_means_without_a_cap(void **state) {
   (void)state;
   scatter(8, 0, 3);
-  struct vx_params params = voxel_params();
-  params.max_points_per_voxel = 0;
-  params.tensors = UNCAPPED_TENSORS | VX_SAMPLED_TENSORS;
-  check_voxels(params, (struct clouds){1, (int32_t[]){MOST}, (int32_t[]){27}});
+  struct vx_job asked = voxel_params();
+  asked.params.voxelize.max_points_per_voxel = 0;
+  asked.tensors = UNCAPPED_TENSORS | VX_SAMPLED_TENSORS;
+  check_voxels(asked, (struct clouds){1, (int32_t[]){MOST}, (int32_t[]){27}});
 }
 
 static void voxel_means_that_are_not_returned(void **state) {
   (void)state;
   scatter(9, 0, 10);
-  struct vx_params params = voxel_params();
+  struct vx_job asked = voxel_params();
   struct clouds clouds = {1, (int32_t[]){1000}, (int32_t[]){80}};
-  struct outcome all = run_clouds(&params, points, clouds);
-  params.tensors = VX_TENSOR_BIT(VX_SAMPLED_POINTS);
-  struct outcome alone = run_clouds(&params, points, clouds);
+  struct outcome all = run_clouds(&asked, points, clouds);
+  asked.tensors = VX_TENSOR_BIT(VX_SAMPLED_POINTS);
+  struct outcome alone = run_clouds(&asked, points, clouds);
   assert_int_equal(alone.status, VX_OK);
   assert_memory_equal(alone.block, tensor(&all, VX_SAMPLED_POINTS), alone.layout.bytes);
   free(all.block);
@@ -316,16 +325,16 @@ static void voxel_means_that_overflow(void **state) {
   memset(points, 0, sizeof points);
   points[0] = points[COLUMNS] = 3e38f;
   points[2 * COLUMNS] = 1e38f;
-  struct vx_params params = voxel_params();
-  params.range_max[0] = 3.4e38f;
-  params.voxel_size[0] = 1.7e38f;
+  struct vx_job asked = voxel_params();
+  asked.params.voxelize.range_max[0] = 3.4e38f;
+  asked.params.voxelize.voxel_size[0] = 1.7e38f;
   struct clouds clouds = {1, (int32_t[]){3}, (int32_t[]){1}};
-  struct outcome outcome = run_clouds(&params, points, clouds);
+  struct outcome outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(*(const int32_t *)tensor(&outcome, VX_SAMPLED_INDICES), 1);
   free(outcome.block);
   clouds.samples = (int32_t[]){2};
-  outcome = run_clouds(&params, points, clouds);
+  outcome = run_clouds(&asked, points, clouds);
   assert_int_equal(outcome.status, VX_REFUSED);
   assert_non_null(strstr(outcome.error.text, "1 voxels whose x, y and z are finite"));
   free(outcome.block);
@@ -353,20 +362,20 @@ static void refusals(void **state) {
   }
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     for (int only_counts = 0; only_counts < 2; only_counts++) {
-      struct vx_params params = cases[i].voxels ? voxel_params() : fps_params();
-      params.sampling.start = cases[i].start;
-      params.sampling.max_work = cases[i].max_work;
-      params.sampling.stacked = true;
-      if (only_counts) params.tensors = 0;
+      struct vx_job asked = cases[i].voxels ? voxel_params() : fps_params();
+      job_sampling(&asked)->start = cases[i].start;
+      job_sampling(&asked)->max_work = cases[i].max_work;
+      job_sampling(&asked)->stacked = true;
+      if (only_counts) asked.tensors = 0;
       struct clouds clouds = {2, (int32_t[]){90, 10}, cases[i].samples};
-      struct outcome outcome = run_clouds(&params, points, clouds);
+      struct outcome outcome = run_clouds(&asked, points, clouds);
       assert_int_equal(outcome.status, VX_REFUSED);
       assert_int_equal(outcome.outputs, 0);
       if (!strstr(outcome.error.text, cases[i].reason)) fail_msg("%s: %s", cases[i].reason, outcome.error.text);
       // The lane goes on.
-      params.sampling = (struct vx_sampling_params){.from = params.sampling.from, .stacked = true, .max_work = 1000};
+      *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = 1000};
       clouds.samples = (int32_t[]){10, 10};
-      outcome = run_clouds(&params, points, clouds);
+      outcome = run_clouds(&asked, points, clouds);
       assert_int_equal(outcome.status, VX_OK);
       assert_int_equal(outcome.counts.sampled, 20);
       free(outcome.block);
@@ -380,9 +389,9 @@ static void counts_without_tensors(void **state) {
   points[0] = NAN;
   struct clouds clouds = {1, (int32_t[]){1000}, (int32_t[]){70}};
   struct stop stop = {0, 0};
-  struct vx_params params = fps_params(), voxels = voxel_params();
-  params.tensors = voxels.tensors = 0;
-  struct outcome outcome = run_stopping(&params, points, clouds, &stop);
+  struct vx_job asked = fps_params(), voxels = voxel_params();
+  asked.tensors = voxels.tensors = 0;
+  struct outcome outcome = run_stopping(&asked, points, clouds, &stop);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.not_finite, 1);
   assert_int_equal(outcome.counts.sampled, 70);
@@ -394,16 +403,16 @@ static void counts_without_tensors(void **state) {
 }
 
 // Asked for the n-th time the job says that it is to end; a GPU is asked by the clock, and may be through before.
-static void check_stopped(const struct vx_params *params, struct clouds clouds, int n, const struct outcome *whole) {
+static void check_stopped(const struct vx_job *asked, struct clouds clouds, int n, const struct outcome *whole) {
   struct stop stop = {n - 1, 0};
-  struct outcome outcome = run_stopping(params, points, clouds, &stop);
+  struct outcome outcome = run_stopping(asked, points, clouds, &stop);
   if (backend == &vx_cpu_backend || stop.asked >= n) {
     assert_int_equal(outcome.status, VX_STOPPED);
     assert_int_equal(stop.asked, n);  // and not once more
     assert_true(strlen(outcome.error.text) > 0);
   }
   free(outcome.block);
-  outcome = run_clouds(params, points, clouds);
+  outcome = run_clouds(asked, points, clouds);
   assert_memory_equal(outcome.block, whole->block, whole->layout.bytes);
   free(outcome.block);
 }
@@ -413,16 +422,16 @@ static void stopped(void **state) {
   scatter(11, 0, 30);
   struct clouds clouds = {2, (int32_t[]){MOST / 2, MOST / 2}, (int32_t[]){1400, 1400}};
   for (int voxels = 0; voxels < 2; voxels++) {
-    struct vx_params params = voxels ? voxel_params() : fps_params();
-    for (int a = 0; a < 3; a++) params.range_max[a] = 30;
-    params.max_voxels = MOST;
+    struct vx_job asked = voxels ? voxel_params() : fps_params();
+    for (int a = 0; voxels && a < 3; a++) asked.params.voxelize.range_max[a] = 30;
+    if (voxels) asked.params.voxelize.max_voxels = MOST;
     struct stop never = {INT32_MAX, 0};
-    struct outcome whole = run_stopping(&params, points, clouds, &never);
+    struct outcome whole = run_stopping(&asked, points, clouds, &never);
     assert_int_equal(whole.status, VX_OK);
     if (backend == &vx_cpu_backend) assert_true(never.asked > 0);
     const int times[] = {1, 2, never.asked / 2, never.asked};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-      if (times[i] > 0 && times[i] <= never.asked) check_stopped(&params, clouds, times[i], &whole);
+      if (times[i] > 0 && times[i] <= never.asked) check_stopped(&asked, clouds, times[i], &whole);
     free(whole.block);
   }
 }
@@ -438,19 +447,17 @@ static void output_that_is_refused(void **state) {
   (void)state;
   scatter(12, 0, 10);
   for (int voxels = 0; voxels < 2; voxels++) {
-    int asked = 0;
+    int times = 0;
     int32_t rows[1], count = 100, samples = 5;
     struct vx_error error;
-    struct vx_job job = {.params = voxels ? voxel_params() : fps_params(),
-                         .points = points,
-                         .num_clouds = 1,
-                         .point_counts = &count,
-                         .sample_counts = &samples,
-                         .output = give_nothing,
-                         .output_cls = &asked,
-                         .voxel_counts = rows};
+    const struct vx_job asked = voxels ? voxel_params() : fps_params();
+    struct vx_job job = job_over(&asked, points, 1, &count);
+    job.sample_counts = &samples;
+    job.caller = &(const struct vx_caller){.output = give_nothing};
+    job.cls = &times;
+    job.row_counts = rows;
     assert_int_equal(backend->run(lane, &job, &error), VX_OUT_OF_MEMORY);
-    assert_int_equal(asked, 1);
+    assert_int_equal(times, 1);
     assert_string_equal(error.text, "nothing");
   }
 }

@@ -18,11 +18,11 @@ static void scatter(struct random *random, float low, float high) {
 }
 
 // The same job on a lane that has done others and on a fresh one: the same bytes.
-static void assert_as_on_fresh_lane(const struct vx_params *params, int32_t count) {
+static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   struct vx_error error;
   struct vx_lane *fresh;
   assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &fresh, &error), VX_OK);
-  struct outcome used = run_scan(params, points, count), expected = run_on(fresh, params, points, 1, &count);
+  struct outcome used = run_scan(asked, points, count), expected = run_on(fresh, asked, points, 1, &count);
   assert_int_equal(used.status, VX_OK);
   assert_memory_equal(&used.counts, &expected.counts, sizeof used.counts);
   assert_int_equal(used.layout.bytes, expected.layout.bytes);
@@ -37,15 +37,15 @@ static void assert_as_on_fresh_lane(const struct vx_params *params, int32_t coun
 static void slot_reuse(void **state) {
   (void)state;
   struct random random = {14};
-  struct vx_params kinds[5];
+  struct vx_job kinds[5];
   for (int i = 0; i < 5; i++) {
     kinds[i] = plain_params(12);
   }
   kinds[1] = plain_params(2000);  // too many cells for a dense table
-  kinds[2].order = VX_ORDER_KEY;
-  kinds[3].block_filter = (struct vx_block_filter){true, 2, 4, 0.5f, 9};
-  kinds[4].voxel_size[0] = 0.5f;
-  kinds[4].max_points_per_voxel = 0;
+  kinds[2].params.voxelize.order = VX_ORDER_KEY;
+  kinds[3].params.voxelize.block_filter = (struct vx_block_filter){true, 2, 4, 0.5f, 9};
+  kinds[4].params.voxelize.voxel_size[0] = 0.5f;
+  kinds[4].params.voxelize.max_points_per_voxel = 0;
   kinds[4].tensors = UNCAPPED_TENSORS;
   const int32_t counts[] = {7, MOST, 0, 300};
   for (int first = 0; first < 5 * 4; first++) {
@@ -61,18 +61,18 @@ static void slot_reuse(void **state) {
 static void small_after_large(void **state) {
   (void)state;
   struct random random = {15};
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   scatter(&random, 0, 10);
-  free(check_scan(&params, points, MOST).block);
-  free(check_scan(&params, points + 100, 3).block);
+  free(check_scan(&asked, points, MOST).block);
+  free(check_scan(&asked, points + 100, 3).block);
 }
 
 static void dense_after_hash(void **state) {
   (void)state;
   struct random random = {16};
   scatter(&random, 0, 64);
-  struct vx_params hash = plain_params(1024), dense = plain_params(64);
-  hash.max_voxels = dense.max_voxels = MOST;
+  struct vx_job hash = plain_params(1024), dense = plain_params(64);
+  hash.params.voxelize.max_voxels = dense.params.voxelize.max_voxels = MOST;
   for (int i = 0; i < 3; i++) {
     free(check_scan(&hash, points, MOST).block);
     free(check_scan(&dense, points, MOST).block);
@@ -85,7 +85,7 @@ static void rubbish_in_scratch(void **state) {
   if (backend != &vx_cpu_backend) skip();
   struct random random = {17};
   scatter(&random, -1, 13);
-  struct vx_params params[2] = {plain_params(12), plain_params(2000)};
+  struct vx_job asked[2] = {plain_params(12), plain_params(2000)};
   for (int round = 0; round < 20; round++) {
     struct cpu_arena *scratch = &lane->scratch;
     scratch->used = 0;
@@ -93,7 +93,7 @@ static void rubbish_in_scratch(void **state) {
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++) {
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
     }
-    assert_as_on_fresh_lane(&params[round / 2 % 2], MOST);
+    assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }
 }
 
@@ -105,12 +105,12 @@ static void tables_are_seeded(void **state) {
   struct vx_error error;
   struct vx_lane *lanes[2];
   struct outcome outcomes[2];
-  struct vx_params params = plain_params(2000);
+  struct vx_job asked = plain_params(2000);
   int32_t count = MOST;
   scatter(&random, 0, 100);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &lanes[i], &error), VX_OK);
-    outcomes[i] = run_on(lanes[i], &params, points, 1, &count);
+    outcomes[i] = run_on(lanes[i], &asked, points, 1, &count);
   }
   uint64_t slots = cpu_cell_index_slots(MOST, 33);
   assert_memory_not_equal(lanes[0]->scratch.memory, lanes[1]->scratch.memory, slots * sizeof(int32_t));
@@ -124,13 +124,13 @@ static void tables_are_seeded(void **state) {
 static void scratch_grows(void **state) {
   (void)state;
   struct random random = {18};
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   scatter(&random, 0, 10);
   struct vx_error error;
   struct vx_lane *growing;
   assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &growing, &error), VX_OK);
   for (int32_t count = 1; count <= MOST; count *= 3) {
-    free(check_batch_on(growing, &params, points, 1, &count).block);
+    free(check_batch_on(growing, &asked, points, 1, &count).block);
   }
   backend->lane_close(growing);
 }
@@ -139,12 +139,12 @@ static void scratch_grows(void **state) {
 static void no_allocation_after_warm_up(void **state) {
   (void)state;
   struct random random = {19};
-  struct vx_params params = plain_params(2000);
+  struct vx_job asked = plain_params(2000);
   scatter(&random, 0, 100);
-  free(run_scan(&params, points, MOST).block);
+  free(run_scan(&asked, points, MOST).block);
   const void *memory = lane->scratch.memory;
   for (int32_t count = MOST; count > 0; count /= 2) {
-    free(run_scan(&params, points, count).block);
+    free(run_scan(&asked, points, count).block);
     assert_ptr_equal(lane->scratch.memory, memory);
   }
 }
@@ -155,15 +155,15 @@ static void huge_scratch_is_given_back(void **state) {
   if (backend != &vx_cpu_backend) skip();
   enum { COUNT = 2000000 };
   float *flat = calloc((size_t)COUNT * 3, sizeof *flat);
-  struct vx_params params = plain_params(4);
-  params.num_features = 3;
-  struct outcome outcome = run_scan(&params, flat, COUNT);
+  struct vx_job asked = plain_params(4);
+  asked.inputs[VX_POINTS].dims[1] = 3;
+  struct outcome outcome = run_scan(&asked, flat, COUNT);
   assert_int_equal(outcome.status, VX_OK);
   assert_int_equal(outcome.counts.kept, 4);
   assert_true(lane->scratch.bytes <= (size_t)64 << 20);
   free(outcome.block);
   free(flat);
-  free(check_scan(&params, points, 100).block);
+  free(check_scan(&asked, points, 100).block);
 }
 
 static enum vx_status refuse_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
@@ -182,27 +182,25 @@ static void output_failure_propagates(void **state) {
   for (int i = 0; i < 3; i++) {
     struct vx_error error = {""};
     int32_t count = 50, voxels;
-    struct vx_job job = {.params = plain_params(10),
-                         .points = points,
-                         .num_clouds = 1,
-                         .point_counts = &count,
-                         .output = refuse_output,
-                         .output_cls = &statuses[i],
-                         .voxel_counts = &voxels};
+    const struct vx_job asked = plain_params(10);
+    struct vx_job job = job_over(&asked, points, 1, &count);
+    job.caller = &(const struct vx_caller){.output = refuse_output};
+    job.cls = &statuses[i];
+    job.row_counts = &voxels;
     assert_int_equal(backend->run(lane, &job, &error), statuses[i]);
     assert_string_equal(error.text, "no room for the answer");
     assert_int_equal(job.counts.received, 50);
     assert_int_equal(job.counts.voxels_kept, voxels);
   }
-  struct vx_params params = plain_params(10);
-  free(check_scan(&params, points, 50).block);
+  struct vx_job asked = plain_params(10);
+  free(check_scan(&asked, points, 50).block);
 }
 
 static void impossible_grid_is_refused(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.voxel_size[0] = 1e-9f;
-  struct outcome outcome = run_scan(&params, points, 10);
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.voxel_size[0] = 1e-9f;
+  struct outcome outcome = run_scan(&asked, points, 10);
   assert_int_equal(outcome.status, VX_REFUSED);
   assert_int_equal(outcome.outputs, 0);
   assert_non_null(strstr(outcome.error.text, "along x"));
@@ -210,9 +208,9 @@ static void impossible_grid_is_refused(void **state) {
 
 static void too_many_points_are_refused(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const int32_t counts[2] = {INT32_MAX, 1};
-  struct outcome outcome = run_on(lane, &params, NULL, 2, counts);
+  struct outcome outcome = run_on(lane, &asked, NULL, 2, counts);
   assert_int_equal(outcome.status, VX_REFUSED);
 }
 
@@ -240,7 +238,8 @@ static bool allow(void *cls, size_t bytes) {
 static void much_scratch_is_asked_for(void **state) {
   (void)state;
   struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 2}, much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
-  const struct vx_job job = {.scratch = allow};
+  const struct vx_caller caller = {.scratch = allow};
+  const struct vx_job job = {.caller = &caller};
   struct vx_error error = {""};
   scratch_allowed = scratch_asked = 0;
   assert_int_equal(cpu_arena_reserve(&arena, &little, &job, &error), VX_OK);
@@ -266,8 +265,8 @@ static void out_of_memory(void **state) {
 #endif
   enum { COUNT = 4000000 };
   float *flat = calloc((size_t)COUNT * 3, sizeof *flat);
-  struct vx_params params = plain_params(4);
-  params.num_features = 3;
+  struct vx_job asked = plain_params(4);
+  asked.inputs[VX_POINTS].dims[1] = 3;
   struct rlimit before, tight, held;
   assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
   FILE *file = fopen("/proc/self/statm", "r");
@@ -282,22 +281,22 @@ static void out_of_memory(void **state) {
     free(flat);
     skip();  // qemu-user, which needs address space of its own, does not hold the limit
   }
-  struct outcome outcome = run_scan(&params, flat, COUNT);
+  struct outcome outcome = run_scan(&asked, flat, COUNT);
   assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
   assert_int_equal(outcome.status, VX_OUT_OF_MEMORY);
   assert_non_null(strstr(outcome.error.text, "scratch"));
   assert_int_equal(outcome.outputs, 0);
   free(flat);
-  free(check_scan(&params, points, 100).block);
+  free(check_scan(&asked, points, 100).block);
 }
 
 static void stage_times(void **state) {
   (void)state;
   if (backend != &vx_cpu_backend) skip();
   struct random random = {21};
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   scatter(&random, 0, 10);
-  struct outcome outcome = run_scan(&params, points, MOST);
+  struct outcome outcome = run_scan(&asked, points, MOST);
   assert_true(outcome.stage_ns[VX_STAGE_VOXELIZE] > 0);
   assert_true(outcome.stage_ns[VX_STAGE_FEATURES] > 0);
   assert_int_equal(outcome.stage_ns[VX_STAGE_COPY_IN], 0);

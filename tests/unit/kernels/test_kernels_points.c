@@ -16,16 +16,16 @@ static void upper_bound(void **state) {
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     for (int axis = 0; axis < 3; axis++) {
-      struct vx_params params = plain_params(100);
-      params.range_min[axis] = ranges[i].min;
-      params.range_max[axis] = ranges[i].max;
-      params.voxel_size[axis] = ranges[i].size;
+      struct vx_job asked = plain_params(100);
+      asked.params.voxelize.range_min[axis] = ranges[i].min;
+      asked.params.voxelize.range_max[axis] = ranges[i].max;
+      asked.params.voxelize.voxel_size[axis] = ranges[i].size;
       float points[4][4] = {{1, 1, 1, 0}, {1, 1, 1, 0}, {1, 1, 1, 0}, {1, 1, 1, 0}};
       points[0][axis] = nextafterf(ranges[i].max, -INFINITY);
       points[1][axis] = ranges[i].max;
       points[2][axis] = ranges[i].min;
       points[3][axis] = nextafterf(ranges[i].min, -INFINITY);
-      struct outcome outcome = check_scan(&params, points, 4);
+      struct outcome outcome = check_scan(&asked, points, 4);
       const int32_t *ids = tensor(&outcome, VX_POINT_VOXEL_IDS);
       assert_int_equal(ids[0] == -1, ranges[i].aliases);
       assert_true(ids[1] == -1 || !ranges[i].aliases);
@@ -39,11 +39,11 @@ static void upper_bound(void **state) {
 // A range that no whole number of voxels fills is rounded: the bound that holds is the grid's.
 static void bound_is_the_grids(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.range_max[0] = 9.6f;  // 10 cells
-  params.range_max[1] = 9.4f;  // 9 cells
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.range_max[0] = 9.6f;  // 10 cells
+  asked.params.voxelize.range_max[1] = 9.4f;  // 9 cells
   const float points[][4] = {{9.9f, 0, 0, 0}, {10, 0, 0, 0}, {0, 8.9f, 0, 0}, {0, 9.2f, 0, 0}};
-  struct outcome outcome = check_scan(&params, points, 4);
+  struct outcome outcome = check_scan(&asked, points, 4);
   assert_int_equal(outcome.counts.kept, 2);
   assert_int_equal(outcome.counts.out_of_range, 2);
   free(outcome.block);
@@ -51,9 +51,9 @@ static void bound_is_the_grids(void **state) {
 
 static void nan_points(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{NAN, 1, 1, 0}, {1, NAN, 1, 0}, {1, 1, NAN, 0}, {1, 1, -NAN, 0}, {1, 1, 1, 0}};
-  struct outcome outcome = check_scan(&params, points, 5);
+  struct outcome outcome = check_scan(&asked, points, 5);
   assert_int_equal(outcome.counts.not_finite, 4);
   assert_int_equal(outcome.counts.kept, 1);
   free(outcome.block);
@@ -62,18 +62,18 @@ static void nan_points(void **state) {
 // What is not finite beyond x, y, z is the caller's business.
 static void nan_features_pass(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{1, 1, 1, NAN}, {2, 2, 2, INFINITY}, {2, 2, 2, -INFINITY}};
-  struct outcome outcome = check_scan(&params, points, 3);
+  struct outcome outcome = check_scan(&asked, points, 3);
   assert_int_equal(outcome.counts.kept, 3);
   free(outcome.block);
 }
 
 static void infinite_points(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{INFINITY, 1, 1, 0}, {1, -INFINITY, 1, 0}, {1, 99, INFINITY, 0}, {99, 1, 1, 0}};
-  struct outcome outcome = check_scan(&params, points, 4);
+  struct outcome outcome = check_scan(&asked, points, 4);
   assert_int_equal(outcome.counts.not_finite, 3);
   assert_int_equal(outcome.counts.out_of_range, 1);
   free(outcome.block);
@@ -82,12 +82,12 @@ static void infinite_points(void **state) {
 // Far beyond what an integer holds, and where the subtraction itself overflows.
 static void far_points(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.range_min[0] = -2;
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.range_min[0] = -2;
   const float points[][4] = {{1e30f, 1, 1, 0},          {-1e30f, 1, 1, 0},        {1, 3.4e38f, 1, 0},
                              {1, 1, -3.4e38f, 0},       {2147483648.0f, 1, 1, 0}, {4294967296.0f, 1, 1, 0},
                              {1, -2147483648.0f, 1, 0}, {1, 1, 4294967297.0f, 0}, {1, 1, 1, 0}};
-  struct outcome outcome = check_scan(&params, points, 9);
+  struct outcome outcome = check_scan(&asked, points, 9);
   assert_int_equal(outcome.counts.out_of_range, 8);
   assert_int_equal(outcome.counts.not_finite, 0);
   free(outcome.block);
@@ -95,9 +95,9 @@ static void far_points(void **state) {
 
 static void negative_zero(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{-0.0f, -0.0f, -0.0f, -0.0f}, {-1e-45f, 0, 0, 0}};
-  struct outcome outcome = check_scan(&params, points, 2);
+  struct outcome outcome = check_scan(&asked, points, 2);
   assert_int_equal(outcome.counts.kept, 1);
   assert_int_equal(((const uint32_t *)tensor(&outcome, VX_VOXEL_FEATURES))[3], 0x80000000);
   free(outcome.block);
@@ -106,10 +106,10 @@ static void negative_zero(void **state) {
 // The largest grid on one axis: its number of cells is the last that an int32 and a float both hold.
 static void widest_axis(void **state) {
   (void)state;
-  struct vx_params params = plain_params(1);
-  params.range_max[0] = 2147483520.0f;
+  struct vx_job asked = plain_params(1);
+  asked.params.voxelize.range_max[0] = 2147483520.0f;
   const float points[][4] = {{2147483392.0f, 0, 0, 0}, {2147483520.0f, 0, 0, 0}, {2147483648.0f, 0, 0, 0}};
-  struct outcome outcome = check_scan(&params, points, 3);
+  struct outcome outcome = check_scan(&asked, points, 3);
   assert_int_equal(outcome.counts.kept, 1);
   assert_int_equal(((const int32_t *)tensor(&outcome, VX_VOXEL_COORDS))[3], 2147483392);
   free(outcome.block);
@@ -120,14 +120,14 @@ static void huge_grid(void **state) {
   (void)state;
   enum { COUNT = 3000 };
   static float points[COUNT][4];
-  struct vx_params params = {
-      .range_min = {-200, -200, -20},
-      .range_max = {200, 200, 20},
-      .voxel_size = {0.01f, 0.01f, 0.01f},
-      .num_features = 4,
-      .max_points_per_voxel = 2,
-      .max_voxels = COUNT,
-      .order = VX_ORDER_KEY,
+  struct vx_job asked = {
+      .params.voxelize = {.range_min = {-200, -200, -20},
+                          .range_max = {200, 200, 20},
+                          .voxel_size = {0.01f, 0.01f, 0.01f},
+                          .max_points_per_voxel = 2,
+                          .max_voxels = COUNT,
+                          .order = VX_ORDER_KEY},
+      .inputs = {vx_points_of(VX_FLOAT32, 0, 4, NULL)},
       .tensors = ALL_TENSORS,
   };
   struct random random = {1};
@@ -139,7 +139,7 @@ static void huge_grid(void **state) {
       memcpy(points[i], points[i - 2], sizeof points[i]);
     }
   }
-  struct outcome outcome = check_scan(&params, points, COUNT);
+  struct outcome outcome = check_scan(&asked, points, COUNT);
   assert_true(outcome.counts.voxels_kept > COUNT / 2);
   free(outcome.block);
 }
@@ -148,9 +148,9 @@ static void float16_input(void **state) {
   (void)state;
   enum { COUNT = 999 };
   static uint16_t points[COUNT][5];
-  struct vx_params params = plain_params(8);
-  params.num_features = 5;
-  params.input_dtype = VX_FLOAT16;
+  struct vx_job asked = plain_params(8);
+  asked.inputs[VX_POINTS].dims[1] = 5;
+  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;
   struct random random = {2};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 5; c++) {
@@ -162,7 +162,7 @@ static void float16_input(void **state) {
   points[7][4] = 0xFC01;  // NaN that is not quiet, in a feature: `voxels` shows it widened and otherwise as it came
   points[8][2] = 0x0001;  // subnormal
   points[9][2] = 0x8000;  // -0
-  struct outcome outcome = check_scan(&params, points, COUNT);
+  struct outcome outcome = check_scan(&asked, points, COUNT);
   assert_int_equal(outcome.counts.not_finite, 2);
   free(outcome.block);
 }
@@ -172,8 +172,8 @@ static void every_length(void **state) {
   (void)state;
   enum { MOST = 600 };
   static float points[MOST][3];
-  struct vx_params params = plain_params(6);
-  params.num_features = 3;
+  struct vx_job asked = plain_params(6);
+  asked.inputs[VX_POINTS].dims[1] = 3;
   struct random random = {3};
   for (int i = 0; i < MOST; i++) {
     for (int c = 0; c < 3; c++) {
@@ -182,7 +182,7 @@ static void every_length(void **state) {
   }
   const int32_t lengths[] = {0, 1, 2, 255, 256, 257, 511, 512, 513, 600};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-    free(check_scan(&params, points, lengths[i]).block);
+    free(check_scan(&asked, points, lengths[i]).block);
   }
 }
 

@@ -3,8 +3,8 @@
 
 static void empty_scan(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  struct outcome outcome = check_scan(&params, NULL, 0);
+  struct vx_job asked = plain_params(10);
+  struct outcome outcome = check_scan(&asked, NULL, 0);
   assert_int_equal(outcome.outputs, 1);
   assert_int_equal(outcome.layout.bytes, 0);
   assert_int_equal(outcome.layout.tensors, ALL_TENSORS);
@@ -14,9 +14,9 @@ static void empty_scan(void **state) {
 
 static void nothing_in_range(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{-1, 0, 0, 0}, {0, 10, 0, 0}};
-  struct outcome outcome = check_scan(&params, points, 2);
+  struct outcome outcome = check_scan(&asked, points, 2);
   assert_int_equal(outcome.counts.out_of_range, 2);
   assert_int_equal(outcome.layout.shape[VX_VOXEL_COORDS].dims[0], 0);
   free(outcome.block);
@@ -24,12 +24,12 @@ static void nothing_in_range(void **state) {
 
 static void order_of_first_appearance(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   const float points[][4] = {{5, 1, 2, 0}, {0, 0, 0, 1}, {5.5f, 1.5f, 2.5f, 2}, {9, 9, 9, 3}, {0.5f, 0, 0, 4}};
-  struct outcome outcome = check_scan(&params, points, 5);
+  struct outcome outcome = check_scan(&asked, points, 5);
   const int32_t coords[3][4] = {{0, 2, 1, 5}, {0, 0, 0, 0}, {0, 9, 9, 9}};
   const int32_t ids[5] = {0, 1, 0, 2, 1};
-  assert_int_equal(outcome.voxel_counts[0], 3);
+  assert_int_equal(outcome.row_counts[0], 3);
   assert_memory_equal(tensor(&outcome, VX_VOXEL_COORDS), coords, sizeof coords);
   assert_memory_equal(tensor(&outcome, VX_POINT_VOXEL_IDS), ids, sizeof ids);
   free(outcome.block);
@@ -38,11 +38,11 @@ static void order_of_first_appearance(void **state) {
 // A full voxel keeps its first points; those over the cap still name it.
 static void cap_points(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.max_points_per_voxel = 2;
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.max_points_per_voxel = 2;
   const float points[][4] = {{1, 1, 1, 10}, {1, 1, 1, 20}, {3, 3, 3, 7}, {1, 1, 1, 30}, {1, 1, 1, 40}};
   const int32_t ids[5] = {0, 0, 1, 0, 0};
-  struct outcome outcome = check_scan(&params, points, 5);
+  struct outcome outcome = check_scan(&asked, points, 5);
   assert_int_equal(outcome.counts.over_voxel_cap, 2);
   assert_int_equal(outcome.counts.kept, 3);
   assert_int_equal(((const int32_t *)tensor(&outcome, VX_VOXEL_NUM_POINTS))[0], 2);
@@ -54,12 +54,12 @@ static void cap_points(void **state) {
 // Beyond max_voxels new voxels are dropped, and counted once each; the earlier ones go on filling.
 static void cap_voxels(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.max_voxels = 2;
+  struct vx_job asked = plain_params(10);
+  asked.params.voxelize.max_voxels = 2;
   const float points[][4] = {{0, 0, 0, 0}, {1, 0, 0, 1}, {2, 0, 0, 2}, {3, 0, 0, 3},
                              {2, 0, 0, 4}, {1, 0, 0, 5}, {0, 0, 0, 6}, {3, 0, 0, 7}};
   const int32_t ids[8] = {0, 1, -1, -1, -1, 1, 0, -1};
-  struct outcome outcome = check_scan(&params, points, 8);
+  struct outcome outcome = check_scan(&asked, points, 8);
   assert_int_equal(outcome.counts.voxels_kept, 2);
   assert_int_equal(outcome.counts.voxels_dropped, 2);
   assert_int_equal(outcome.counts.over_max_voxels, 4);
@@ -71,13 +71,13 @@ static void cap_voxels(void **state) {
 // Which voxels are kept is decided by first appearance; only then are they sorted, by x, then y, then z.
 static void order_key(void **state) {
   (void)state;
-  struct vx_params params = plain_params(300);
-  params.order = VX_ORDER_KEY;
-  params.max_voxels = 4;
+  struct vx_job asked = plain_params(300);
+  asked.params.voxelize.order = VX_ORDER_KEY;
+  asked.params.voxelize.max_voxels = 4;
   const float points[][4] = {{256, 0, 0, 0}, {1, 2, 0, 0}, {1, 0, 299, 0}, {1, 0, 3, 0}, {0, 0, 0, 0}};
   const int32_t coords[4][4] = {{0, 3, 0, 1}, {0, 299, 0, 1}, {0, 0, 2, 1}, {0, 0, 0, 256}};
   const int32_t ids[5] = {3, 2, 1, 0, -1};
-  struct outcome outcome = check_scan(&params, points, 5);
+  struct outcome outcome = check_scan(&asked, points, 5);
   assert_memory_equal(tensor(&outcome, VX_VOXEL_COORDS), coords, sizeof coords);
   assert_memory_equal(tensor(&outcome, VX_POINT_VOXEL_IDS), ids, sizeof ids);
   free(outcome.block);
@@ -87,14 +87,14 @@ static void all_in_one_cell(void **state) {
   (void)state;
   enum { COUNT = 5000 };
   static float points[COUNT][4];
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   struct random random = {4};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 4; c++) {
       points[i][c] = random_in(&random, 3, 4);
     }
   }
-  struct outcome outcome = check_scan(&params, points, COUNT);
+  struct outcome outcome = check_scan(&asked, points, COUNT);
   assert_int_equal(outcome.counts.voxels_kept, 1);
   assert_int_equal(outcome.counts.over_voxel_cap, COUNT - 4);
   free(outcome.block);
@@ -112,9 +112,9 @@ static void all_in_different_cells(void **state) {
     points[i][2] = (float)(shuffled / SIDE / SIDE);
   }
   for (int large = 0; large < 2; large++) {
-    struct vx_params params = plain_params(large ? 1000 : SIDE);
-    params.max_voxels = COUNT;
-    struct outcome outcome = check_scan(&params, points, COUNT);
+    struct vx_job asked = plain_params(large ? 1000 : SIDE);
+    asked.params.voxelize.max_voxels = COUNT;
+    struct outcome outcome = check_scan(&asked, points, COUNT);
     assert_int_equal(outcome.counts.voxels_kept, COUNT);
     free(outcome.block);
   }
@@ -126,7 +126,7 @@ static void batch_with_empty_clouds(void **state) {
   enum { COUNT = 900 };
   static float points[COUNT][4];
   const int32_t counts[] = {0, 300, 0, 0, 1, 599, 0};
-  struct vx_params params = plain_params(5);
+  struct vx_job asked = plain_params(5);
   struct random random = {5};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 4; c++) {
@@ -134,13 +134,13 @@ static void batch_with_empty_clouds(void **state) {
     }
   }
   for (int order = 0; order < 2; order++) {
-    params.max_voxels = 60;
-    params.order = order ? VX_ORDER_KEY : VX_ORDER_FIRST;
-    struct outcome outcome = check_batch_on(lane, &params, points, 7, counts);
-    assert_int_equal(outcome.voxel_counts[0], 0);
-    assert_int_equal(outcome.voxel_counts[1], 60);
-    assert_int_equal(outcome.voxel_counts[5], 60);
-    assert_int_equal(outcome.voxel_counts[6], 0);
+    asked.params.voxelize.max_voxels = 60;
+    asked.params.voxelize.order = order ? VX_ORDER_KEY : VX_ORDER_FIRST;
+    struct outcome outcome = check_batch_on(lane, &asked, points, 7, counts);
+    assert_int_equal(outcome.row_counts[0], 0);
+    assert_int_equal(outcome.row_counts[1], 60);
+    assert_int_equal(outcome.row_counts[5], 60);
+    assert_int_equal(outcome.row_counts[6], 0);
     free(outcome.block);
   }
 }
@@ -151,17 +151,16 @@ static void batch_is_its_clouds(void **state) {
   enum { COUNT = 700 };
   static float points[COUNT][4];
   const int32_t counts[2] = {400, 300};
-  struct vx_params params = plain_params(6);
-  params.tensors = VX_TENSOR_BIT(VX_VOXELS);
+  struct vx_job asked = plain_params(6);
+  asked.tensors = VX_TENSOR_BIT(VX_VOXELS);
   struct random random = {6};
   for (int i = 0; i < COUNT; i++) {
     for (int c = 0; c < 4; c++) {
       points[i][c] = random_in(&random, -1, 7);
     }
   }
-  struct outcome both = run_on(lane, &params, points, 2, counts);
-  struct outcome first = run_scan(&params, points, counts[0]),
-                 second = run_scan(&params, points + counts[0], counts[1]);
+  struct outcome both = run_on(lane, &asked, points, 2, counts);
+  struct outcome first = run_scan(&asked, points, counts[0]), second = run_scan(&asked, points + counts[0], counts[1]);
   assert_int_equal(both.layout.bytes, first.layout.bytes + second.layout.bytes);
   assert_memory_equal(both.block, first.block, first.layout.bytes);
   assert_memory_equal(both.block + first.layout.bytes, second.block, second.layout.bytes);
@@ -173,10 +172,10 @@ static void batch_is_its_clouds(void **state) {
 // Without tensors there is nothing to lay out: the counts alone, the same as with tensors.
 static void only_counts(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
-  params.tensors = 0;
+  struct vx_job asked = plain_params(10);
+  asked.tensors = 0;
   const float points[][4] = {{1, 1, 1, 1}, {99, 1, 1, 1}, {NAN, 1, 1, 1}, {1, 1, 1, 1}};
-  struct outcome outcome = check_scan(&params, points, 4);
+  struct outcome outcome = check_scan(&asked, points, 4);
   assert_int_equal(outcome.outputs, 0);
   assert_int_equal(outcome.counts.kept, 2);
 }
@@ -192,12 +191,12 @@ static void each_tensor_alone(void **state) {
       points[i][c] = random_in(&random, -1, 6);
     }
   }
-  struct vx_params params = plain_params(5);
-  params.order = VX_ORDER_KEY;
-  struct outcome all = check_scan(&params, points, COUNT);
+  struct vx_job asked = plain_params(5);
+  asked.params.voxelize.order = VX_ORDER_KEY;
+  struct outcome all = check_scan(&asked, points, COUNT);
   for (int i = 0; i < VX_SAMPLED_INDICES; i++) {
-    params.tensors = VX_TENSOR_BIT(i);
-    struct outcome one = check_scan(&params, points, COUNT);
+    asked.tensors = VX_TENSOR_BIT(i);
+    struct outcome one = check_scan(&asked, points, COUNT);
     assert_int_equal(one.layout.bytes, all.layout.shape[i].bytes);
     assert_memory_equal(one.block, tensor(&all, (enum vx_tensor)i), one.layout.bytes);
     free(one.block);
@@ -212,15 +211,16 @@ static void random_requests(void **state) {
   static float points[MOST * 7];
   struct random random = {8};
   for (int round = 0; round < 400; round++) {
-    struct vx_params params = plain_params(0);
-    params.num_features = 3 + (int32_t)(next_random(&random) % 5);
-    params.max_points_per_voxel = (int32_t)(next_random(&random) % 5);
-    params.max_voxels = 1 + (int32_t)(next_random(&random) % 100);
-    params.order = (enum vx_order)(next_random(&random) % 2);
-    params.fill = (enum vx_fill)(next_random(&random) % 2);
-    params.feature_dtype = (enum vx_dtype)(next_random(&random) % 2);
-    params.tensors = next_random(&random) & (params.max_points_per_voxel == 0 ? UNCAPPED_TENSORS : ALL_TENSORS);
-    params.block_filter = (struct vx_block_filter){
+    struct vx_job asked = plain_params(0);
+    asked.inputs[VX_POINTS].dims[1] = 3 + (int32_t)(next_random(&random) % 5);
+    asked.params.voxelize.max_points_per_voxel = (int32_t)(next_random(&random) % 5);
+    asked.params.voxelize.max_voxels = 1 + (int32_t)(next_random(&random) % 100);
+    asked.params.voxelize.order = (enum vx_order)(next_random(&random) % 2);
+    asked.params.voxelize.fill = (enum vx_fill)(next_random(&random) % 2);
+    asked.params.voxelize.feature_dtype = (enum vx_dtype)(next_random(&random) % 2);
+    asked.tensors =
+        next_random(&random) & (asked.params.voxelize.max_points_per_voxel == 0 ? UNCAPPED_TENSORS : ALL_TENSORS);
+    asked.params.voxelize.block_filter = (struct vx_block_filter){
         .enabled = next_random(&random) % 3 == 0,
         .factor = 1 + (int32_t)(next_random(&random) % 4),
         .size = 1 + (int32_t)(next_random(&random) % 8),
@@ -229,16 +229,17 @@ static void random_requests(void **state) {
     };
     float size = random_in(&random, 0.02f, 2);
     for (int a = 0; a < 3; a++) {
-      params.range_min[a] = random_in(&random, -5, 0);
-      params.range_max[a] = random_in(&random, 2, 6);
-      params.voxel_size[a] = a == 2 && round % 2 ? 20 : size;
+      asked.params.voxelize.range_min[a] = random_in(&random, -5, 0);
+      asked.params.voxelize.range_max[a] = random_in(&random, 2, 6);
+      asked.params.voxelize.voxel_size[a] = a == 2 && round % 2 ? 20 : size;
     }
-    params.range_max[2] = round % 2 ? params.range_min[2] + 20 : params.range_max[2];
+    asked.params.voxelize.range_max[2] =
+        round % 2 ? asked.params.voxelize.range_min[2] + 20 : asked.params.voxelize.range_max[2];
     int32_t counts[3] = {(int32_t)(next_random(&random) % 150), 0, (int32_t)(next_random(&random) % 250)};
-    for (int i = 0; i < MOST * params.num_features; i++) {
+    for (int i = 0; i < MOST * asked.inputs[VX_POINTS].dims[1]; i++) {
       points[i] = random_in(&random, -6, 7);
     }
-    free(check_batch_on(lane, &params, points, 3, counts).block);
+    free(check_batch_on(lane, &asked, points, 3, counts).block);
   }
 }
 

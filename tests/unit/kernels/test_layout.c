@@ -38,14 +38,33 @@ static void assert_shape(const struct vx_shape *shape, enum vx_dtype dtype, int 
   assert_int_equal(shape->bytes, bytes);
 }
 
+// The layout of the job's tensors, of these sizes and those that follow from it.
+static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, struct vx_layout *layout,
+                              struct vx_error *reason) {
+  struct vx_sizes all = vx_sizes_of(job);
+  all.clouds = sizes.clouds;
+  all.points = sizes.points;
+  all.voxels = sizes.voxels;
+  all.samples = sizes.samples;
+  return vx_layout_of(job->tensors, &all, layout, reason);
+}
+
+// Farthest point sampling of points of so many columns.
+static struct vx_job sampling_job(int32_t columns) {
+  return (struct vx_job){.op = VX_FPS,
+                         .params.fps.sampling = {.enabled = true},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, columns, NULL)},
+                         .tensors = VX_SAMPLED_TENSORS};
+}
+
 static void shapes(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   struct vx_layout layout;
-  params.num_features = 5;
-  params.max_points_per_voxel = 7;
-  params.feature_dtype = VX_FLOAT16;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 1001, .voxels = 33}, &layout, &error), VX_OK);
+  asked.inputs[VX_POINTS].dims[1] = 5;
+  asked.params.voxelize.max_points_per_voxel = 7;
+  asked.params.voxelize.feature_dtype = VX_FLOAT16;
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 1001, .voxels = 33}, &layout, &error), VX_OK);
   assert_int_equal(layout.tensors, ALL_TENSORS);
   assert_shape(&layout.shape[VX_VOXEL_COORDS], VX_INT32, 2, 33, 4, 0);
   assert_shape(&layout.shape[VX_VOXEL_NUM_POINTS], VX_INT32, 1, 33, 0, 0);
@@ -58,15 +77,15 @@ static void shapes(void **state) {
 
 static void sampled_shapes(void **state) {
   (void)state;
-  struct vx_params params = {.num_features = 5, .sampling = {.from = VX_SAMPLE_POINTS}, .tensors = VX_SAMPLED_TENSORS};
+  struct vx_job asked = sampling_job(5);
   struct vx_layout layout;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
   assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 2, 3, 7, 0);
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 3, 3, 7, 5);
   assert_shape(&layout.shape[VX_SAMPLED_DISTANCES], VX_FLOAT32, 2, 3, 7, 0);
-  params.input_dtype = params.feature_dtype = VX_FLOAT16;  // they are float32 whatever the others are
-  params.sampling.stacked = true;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
+  asked.inputs[VX_POINTS].dtype = VX_FLOAT16;  // they are float32 whatever the points are
+  asked.params.fps.sampling.stacked = true;
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.clouds = 3, .samples = 21}, &layout, &error), VX_OK);
   assert_shape(&layout.shape[VX_SAMPLED_INDICES], VX_INT32, 1, 21, 0, 0);
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 21, 5, 0);
   assert_shape(&layout.shape[VX_SAMPLED_DISTANCES], VX_FLOAT32, 1, 21, 0, 0);
@@ -74,13 +93,13 @@ static void sampled_shapes(void **state) {
 
 static void no_samples(void **state) {
   (void)state;
-  struct vx_params params = {.num_features = 4, .tensors = VX_SAMPLED_TENSORS};
+  struct vx_job asked = sampling_job(4);
   struct vx_layout layout;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 2}, &layout, &error), VX_OK);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.clouds = 2}, &layout, &error), VX_OK);
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 3, 2, 0, 4);
   assert_int_equal(layout.bytes, 0);
-  params.sampling.stacked = true;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.clouds = 2}, &layout, &error), VX_OK);
+  asked.params.fps.sampling.stacked = true;
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.clouds = 2}, &layout, &error), VX_OK);
   assert_shape(&layout.shape[VX_SAMPLED_POINTS], VX_FLOAT32, 2, 0, 4, 0);
 }
 
@@ -88,56 +107,64 @@ static void no_samples(void **state) {
 static void samples_that_cannot_be(void **state) {
   (void)state;
   static const struct {
-    enum vx_sampling from;
+    enum vx_op op;
     int32_t start, counts[2], samples[2];
     int64_t max_work;
     const char *reason;
   } cases[] = {
-      {VX_SAMPLE_POINTS, 0, {10, 20}, {10, 20}, 500, NULL},
-      {VX_SAMPLE_POINTS, 0, {10, 20}, {10, 20}, 499, "500 points times samples are too much"},
-      {VX_SAMPLE_VOXELS, 0, {10, 20}, {10, 20}, 499, "allowed: up to 499"},
-      {VX_SAMPLE_POINTS, 0, {10, 20}, {10, 21}, 9999, "cloud 1 has 20 points, fewer than the 21 samples"},
-      {VX_SAMPLE_VOXELS, 0, {10, 20}, {11, 1}, 9999, "cloud 0 has 10 voxels"},
-      {VX_SAMPLE_POINTS, 9, {10, 20}, {1, 1}, 9999, NULL},
-      {VX_SAMPLE_POINTS, 10, {10, 20}, {1, 1}, 9999, "cloud 0 has 10 points, so none of number 10"},
-      {VX_SAMPLE_POINTS, 10, {10, 20}, {0, 1}, 9999, NULL},
-      {VX_SAMPLE_POINTS, 7, {0, 0}, {0, 0}, 1, NULL},
-      {VX_SAMPLE_POINTS, 0, {0, 0}, {0, 1}, 9999, "cloud 1 has 0 points"},
-      {VX_SAMPLE_POINTS, 0, {INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}, INT64_MAX, NULL},
-      {VX_SAMPLE_POINTS, 0, {INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}, INT64_MAX / 2, "too much work"},
+      {VX_FPS, 0, {10, 20}, {10, 20}, 500, NULL},
+      {VX_FPS, 0, {10, 20}, {10, 20}, 499, "500 points times samples are too much"},
+      {VX_VOXELIZE, 0, {10, 20}, {10, 20}, 499, "allowed: up to 499"},
+      {VX_FPS, 0, {10, 20}, {10, 21}, 9999, "cloud 1 has 20 points, fewer than the 21 samples"},
+      {VX_VOXELIZE, 0, {10, 20}, {11, 1}, 9999, "cloud 0 has 10 voxels"},
+      {VX_FPS, 9, {10, 20}, {1, 1}, 9999, NULL},
+      {VX_FPS, 10, {10, 20}, {1, 1}, 9999, "cloud 0 has 10 points, so none of number 10"},
+      {VX_FPS, 10, {10, 20}, {0, 1}, 9999, NULL},
+      {VX_FPS, 7, {0, 0}, {0, 0}, 1, NULL},
+      {VX_FPS, 0, {0, 0}, {0, 1}, 9999, "cloud 1 has 0 points"},
+      {VX_FPS, 0, {INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}, INT64_MAX, NULL},
+      {VX_FPS, 0, {INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}, INT64_MAX / 2, "too much work"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    struct vx_sampling_params sampling = {cases[i].from, cases[i].start, true, cases[i].max_work};
-    enum vx_status status = vx_check_samples(&sampling, 2, cases[i].counts, cases[i].samples, &error);
+    struct vx_job job = {.op = cases[i].op, .num_clouds = 2, .sample_counts = cases[i].samples};
+    *job_sampling(&job) = (struct vx_sampling){true, cases[i].start, true, cases[i].max_work};
+    enum vx_status status = vx_check_samples(&job, cases[i].counts, &error);
     assert_int_equal(status, cases[i].reason ? VX_REFUSED : VX_OK);
     if (cases[i].reason && !strstr(error.text, cases[i].reason)) fail_msg("%s: %s", cases[i].reason, error.text);
   }
   // Three such products are more than 64 bits hold.
   const int32_t most[3] = {INT32_MAX, INT32_MAX, INT32_MAX};
-  struct vx_sampling_params sampling = {.from = VX_SAMPLE_POINTS, .max_work = INT64_MAX - 1};
-  assert_int_equal(vx_check_samples(&sampling, 3, most, most, &error), VX_REFUSED);
+  struct vx_job job = sampling_job(4);
+  job.params.fps.sampling.max_work = INT64_MAX - 1;
+  job.num_clouds = 3;
+  job.sample_counts = most;
+  assert_int_equal(vx_check_samples(&job, most, &error), VX_REFUSED);
 }
 
 static void samples_and_candidates(void **state) {
   (void)state;
-  struct vx_sampling_params points = {.from = VX_SAMPLE_POINTS}, voxels = {.from = VX_SAMPLE_VOXELS};
-  assert_int_equal(vx_check_candidates(&points, 0, 5, 5, &error), VX_OK);
-  assert_int_equal(vx_check_candidates(&points, 0, 0, 0, &error), VX_OK);
-  assert_int_equal(vx_check_candidates(&points, 3, 4, 5, &error), VX_REFUSED);
+  const int32_t samples[4] = {5, 0, 0, 5};
+  struct vx_job points = {.op = VX_FPS, .sample_counts = samples},
+                voxels = {.op = VX_VOXELIZE, .sample_counts = samples};
+  assert_int_equal(vx_check_candidates(&points, 0, 5, &error), VX_OK);
+  assert_int_equal(vx_check_candidates(&points, 1, 0, &error), VX_OK);
+  assert_int_equal(vx_check_candidates(&points, 3, 4, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "cloud 3 has 4 points whose x, y and z are finite"));
-  assert_int_equal(vx_check_candidates(&voxels, 3, 4, 5, &error), VX_REFUSED);
+  assert_int_equal(vx_check_candidates(&voxels, 3, 4, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "4 voxels"));
 }
 
 static void samples_are_counted_once_accepted(void **state) {
   (void)state;
   const int32_t counts[2] = {10, 20}, samples[2] = {3, 4};
-  struct vx_job job = {
-      .params.sampling = {.from = VX_SAMPLE_POINTS, .max_work = 110}, .num_clouds = 2, .sample_counts = samples};
+  struct vx_job job = {.op = VX_FPS,
+                       .params.fps.sampling = {.enabled = true, .max_work = 110},
+                       .num_clouds = 2,
+                       .sample_counts = samples};
   assert_int_equal(vx_begin_samples(&job, counts, &error), VX_OK);
   assert_int_equal(job.counts.sampled, 7);
   job.counts.sampled = 0;
-  job.params.sampling.max_work = 109;
+  job.params.fps.sampling.max_work = 109;
   assert_int_equal(vx_begin_samples(&job, counts, &error), VX_REFUSED);
   assert_int_equal(job.counts.sampled, 0);
 }
@@ -145,11 +172,11 @@ static void samples_are_counted_once_accepted(void **state) {
 static void alignment(void **state) {
   (void)state;
   for (uint32_t tensors = 1; tensors <= ALL_TENSORS; tensors++) {
-    struct vx_params params = plain_params(10);
+    struct vx_job asked = plain_params(10);
     struct vx_layout layout;
     size_t end = 0;
-    params.tensors = tensors;
-    assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 13, .voxels = 3}, &layout, &error), VX_OK);
+    asked.tensors = tensors;
+    assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 13, .voxels = 3}, &layout, &error), VX_OK);
     for (int i = 0; i < VX_TENSOR_COUNT; i++) {
       if (tensors & VX_TENSOR_BIT(i)) {
         assert_int_equal(layout.offset[i] % VX_TENSOR_ALIGNMENT, 0);
@@ -163,52 +190,50 @@ static void alignment(void **state) {
 
 static void no_rows(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   struct vx_layout layout;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 0, .voxels = 0}, &layout, &error), VX_OK);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 0, .voxels = 0}, &layout, &error), VX_OK);
   assert_int_equal(layout.bytes, 0);
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
 
 static void refuses_what_overflows(void **state) {
   (void)state;
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   struct vx_layout layout;
-  params.max_points_per_voxel = 1024;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 0, .voxels = INT64_MAX}, &layout, &error),
-                   VX_REFUSED);
+  asked.params.voxelize.max_points_per_voxel = 1024;
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 0, .voxels = INT64_MAX}, &layout, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "voxel_coords"));
   // Each fits alone, but not all together.
-  params.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
-  assert_int_equal(
-      vx_layout_of(&params, &(struct vx_sizes){.points = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
-      VX_REFUSED);
+  asked.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
+                   VX_REFUSED);
   assert_non_null(strstr(error.text, "together"));
 }
 
 static void refuses_a_shape_without_a_cap(void **state) {
   (void)state;
   const enum vx_tensor need_a_cap[] = {VX_VOXELS, VX_PILLAR_FEATURES, VX_VOXEL_POINT_MASK};
-  struct vx_params params = plain_params(10);
+  struct vx_job asked = plain_params(10);
   struct vx_layout layout;
-  params.max_points_per_voxel = 0;
+  asked.params.voxelize.max_points_per_voxel = 0;
   for (int i = 0; i < 3; i++) {
-    params.tensors = VX_TENSOR_BIT(need_a_cap[i]);
-    assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_REFUSED);
+    asked.tensors = VX_TENSOR_BIT(need_a_cap[i]);
+    assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_REFUSED);
     assert_non_null(strstr(error.text, vx_tensor_name(need_a_cap[i])));
     assert_non_null(strstr(error.text, "max_points_per_voxel"));
   }
-  params.tensors = UNCAPPED_TENSORS;
-  assert_int_equal(vx_layout_of(&params, &(struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_OK);
+  asked.tensors = UNCAPPED_TENSORS;
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_OK);
 }
 
-static struct vx_params box(float x, float y, float z, float size) {
-  return (struct vx_params){.range_max = {x, y, z}, .voxel_size = {size, size, size}};
+static struct vx_voxelize box(float x, float y, float z, float size) {
+  return (struct vx_voxelize){.range_max = {x, y, z}, .voxel_size = {size, size, size}};
 }
 
 static void grid_of_usual_ranges(void **state) {
   (void)state;
-  struct vx_params params = {
+  struct vx_voxelize params = {
       .range_min = {0, -39.68f, -3}, .range_max = {69.12f, 39.68f, 1}, .voxel_size = {0.16f, 0.16f, 4}};
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
@@ -219,7 +244,7 @@ static void grid_of_usual_ranges(void **state) {
 
 static void grid_rounds_halves_away_from_zero(void **state) {
   (void)state;
-  struct vx_params params = box(0.5f, 2.5f, 3.49f, 1);
+  struct vx_voxelize params = box(0.5f, 2.5f, 3.49f, 1);
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
   assert_int_equal(grid.cells[0], 1);
@@ -229,7 +254,7 @@ static void grid_rounds_halves_away_from_zero(void **state) {
 
 static void grid_without_cells(void **state) {
   (void)state;
-  struct vx_params params = box(1, 0.49f, 1, 1);
+  struct vx_voxelize params = box(1, 0.49f, 1, 1);
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "along y"));
@@ -240,7 +265,7 @@ static void grid_without_cells(void **state) {
 static void grid_with_too_many_cells(void **state) {
   (void)state;
   struct vx_grid grid;
-  struct vx_params params = box(2147483648.0f, 1, 1, 1);
+  struct vx_voxelize params = box(2147483648.0f, 1, 1, 1);
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_REFUSED);
   params = box(2147483520.0f, 1, 1, 1);
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
@@ -254,7 +279,7 @@ static void grid_with_too_many_cells(void **state) {
 
 static void grid_product(void **state) {
   (void)state;
-  struct vx_params params = box(2097152, 2097152, 1048576, 1);  // 2^21 x 2^21 x 2^20
+  struct vx_voxelize params = box(2097152, 2097152, 1048576, 1);  // 2^21 x 2^21 x 2^20
   struct vx_grid grid;
   assert_int_equal(vx_grid_of(&params, 1, &grid, &error), VX_OK);
   assert_int_equal(vx_grid_of(&params, 2, &grid, &error), VX_REFUSED);

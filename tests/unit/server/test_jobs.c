@@ -80,7 +80,7 @@ static int close_room(void **state) {
 }
 
 // One that voxelizes POINTS points, or samples as many of them.
-static void make(struct job *job, enum job_kind kind, const char *samples) {
+static void make(struct job *job, enum vx_op op, const char *samples) {
   struct problem problem;
   job_init(job, &jobs.means);
   job->client = client;
@@ -89,8 +89,8 @@ static void make(struct job *job, enum job_kind kind, const char *samples) {
   job->done = on_done;
   job->started_ns = job->queued_ns = clock_ns();
   job->deadline_ns = INT64_MAX;
-  job_request_init(&job->asked, kind);
-  if (kind == JOB_VOXELIZE) {
+  job_request_init(&job->asked, op);
+  if (op == VX_VOXELIZE) {
     static const char range[] = "0,0,0,10,10,10", size[] = "1,1,1";
     assert_true(job_request_set(&job->asked, "point_cloud_range", 17, range, strlen(range), &problem));
     assert_true(job_request_set(&job->asked, "voxel_size", 10, size, strlen(size), &problem));
@@ -116,7 +116,7 @@ static struct job job, other;
 
 static void answer_is_whole_and_the_workers_last_act_is_done(void **state) {
   (void)state;
-  make(&job, JOB_VOXELIZE, NULL);
+  make(&job, VX_VOXELIZE, NULL);
   run(&job);
   assert_true(job.answered);
   assert_int_equal(job.work.counts.received, POINTS);
@@ -128,8 +128,8 @@ static void answer_is_whole_and_the_workers_last_act_is_done(void **state) {
 
 static void the_same_points_give_the_same_tensors(void **state) {
   (void)state;
-  make(&job, JOB_VOXELIZE, NULL);
-  make(&other, JOB_VOXELIZE, NULL);
+  make(&job, VX_VOXELIZE, NULL);
+  make(&other, VX_VOXELIZE, NULL);
   run(&job);
   run(&other);
   assert_int_equal(job.layout.bytes, other.layout.bytes);
@@ -141,7 +141,7 @@ static void the_same_points_give_the_same_tensors(void **state) {
 
 static void metadata_alone(void **state) {
   (void)state;
-  make(&job, JOB_FPS, "10");
+  make(&job, VX_FPS, "10");
   job.metadata_only = true;
   run(&job);
   assert_true(job.answered);
@@ -152,7 +152,7 @@ static void metadata_alone(void **state) {
 
 static void past_its_deadline_it_is_not_begun(void **state) {
   (void)state;
-  make(&job, JOB_VOXELIZE, NULL);
+  make(&job, VX_VOXELIZE, NULL);
   job.deadline_ns = clock_ns() - 1;
   run(&job);
   assert_false(job.answered || job.begun);
@@ -162,7 +162,7 @@ static void past_its_deadline_it_is_not_begun(void **state) {
 
 static void nobody_is_there_to_read_it(void **state) {
   (void)state;
-  make(&job, JOB_VOXELIZE, NULL);
+  make(&job, VX_VOXELIZE, NULL);
   atomic_store(&gone, true);
   run(&job);
   assert_false(job.answered || job.begun);
@@ -170,7 +170,7 @@ static void nobody_is_there_to_read_it(void **state) {
 
 static void what_waits_is_refused_in_a_hurry(void **state) {
   (void)state;
-  make(&job, JOB_FPS, "1000");
+  make(&job, VX_FPS, "1000");
   jobs_hurry(&jobs);
   run(&job);
   assert_false(job.answered);
@@ -179,7 +179,7 @@ static void what_waits_is_refused_in_a_hurry(void **state) {
 
 static void too_large_an_answer(void **state) {
   (void)state;
-  make(&job, JOB_VOXELIZE, NULL);
+  make(&job, VX_VOXELIZE, NULL);
   jobs.means.max_response_bytes = 100;
   run(&job);
   assert_false(job.answered);
@@ -189,7 +189,7 @@ static void too_large_an_answer(void **state) {
 
 static void closed_room_takes_nothing(void **state) {
   (void)state;
-  make(&job, JOB_VOXELIZE, NULL);
+  make(&job, VX_VOXELIZE, NULL);
   jobs_close(&jobs);
   assert_false(jobs_submit(&jobs, &job));
   job_leave_place(&job);
@@ -199,7 +199,7 @@ static void closed_room_takes_nothing(void **state) {
 static void many_at_once(void **state) {
   (void)state;
   static struct job all[16];
-  for (int i = 0; i < 16; i++) make(&all[i], i % 2 ? JOB_FPS : JOB_VOXELIZE, "100");
+  for (int i = 0; i < 16; i++) make(&all[i], i % 2 ? VX_FPS : VX_VOXELIZE, "100");
   for (int i = 0; i < 16; i++) assert_true(jobs_submit(&jobs, &all[i]));
   await(16);
   for (int i = 0; i < 16; i++) {

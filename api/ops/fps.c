@@ -1,0 +1,52 @@
+// The parameters of POST /v1/fps; kernels/fps.h says what they mean.
+#include "api/ops/sampling.h"
+
+static const struct param num_samples = {
+    .name = "num_samples",
+    .type = &value_samples,
+    .offset = FIELD(sample_counts),
+    .allowed = "whole numbers from 0 to 2147483647: one, or one a cloud",
+    .doc =
+        "points to choose of each cloud (M): with one number the tensors are [B, M], with several they follow on each "
+        "other",
+};
+static const struct param start = PARAM_START(job.params.fps.sampling.start);
+static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");
+
+static const struct param *const rows[] = {
+    &param_preset, &param_num_features, &param_dtype, &param_point_counts, &num_samples, &start,
+    &outputs,      &param_timeout_ms,   NULL};
+PARAM_ROWS_FIT(rows);
+
+static uint32_t tensors(const struct job_request *request) {
+  (void)request;
+  return SAMPLED_BY_DEFAULT;
+}
+
+static bool finish(struct job_request *request, struct problem *problem) {
+  if (request->num_sample_counts == 0)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_samples", "num_samples is missing");
+  sampling_finish(request, &request->job.params.fps.sampling);
+  return true;
+}
+
+// Without `start` first, so that what fails with it is its fault.
+static bool split(struct job_request *request, struct problem *problem) {
+  if (!sampling_split(request, &request->job.params.fps.sampling, problem)) return false;
+  struct vx_job job = job_request_job(request, NULL), from_first = job;
+  struct vx_error error;
+  from_first.params.fps.sampling.start = 0;
+  if (vx_check_samples(&from_first, request->point_counts, &error) != VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, "num_samples", "%s", error.text);
+  if (vx_check_samples(&job, request->point_counts, &error) != VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, "start", "%s", error.text);
+  return true;
+}
+
+const struct operation operation_fps = {
+    .rows = rows,
+    .tensors = tensors,
+    .finish = finish,
+    .split = split,
+    .samples = "num_samples",
+};

@@ -1,0 +1,132 @@
+// The table of operations, and requests made by it; see ops.h.
+#include "api/ops/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/ops/rows.h"
+
+static const struct operation *const operations[VX_OPS] = {
+    [VX_VOXELIZE] = &operation_voxelize,
+    [VX_FPS] = &operation_fps,
+};
+
+const struct operation *operation_of(enum vx_op op) { return operations[op]; }
+
+static param_rows rows_of(const struct job_request *request) { return operations[request->job.op]->rows; }
+
+static int find(const struct job_request *request, const char *name) {
+  return params_find(rows_of(request), name, strlen(name));
+}
+
+// ---- making ---------------------------------------------------------------------------------------------------------
+
+void job_request_init(struct job_request *request, enum vx_op op) {
+  memset(request, 0, offsetof(struct job_request, point_counts));
+  request->job.op = op;
+  request->max_sampling_work = INT64_MAX;
+  params_init(rows_of(request), request);
+}
+
+void job_request_copy(struct job_request *request, const struct job_request *from) {
+  memcpy(request, from, offsetof(struct job_request, point_counts));
+  memcpy(request->point_counts, from->point_counts, (size_t)from->num_clouds * sizeof *from->point_counts);
+  memcpy(request->sample_counts, from->sample_counts, (size_t)from->num_sample_counts * sizeof *from->sample_counts);
+}
+
+bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
+                     size_t value_length, struct problem *problem) {
+  int row = params_find(rows_of(request), name, name_length);
+  if (row < 0) {
+    char unknown[64];
+    snprintf(unknown, sizeof unknown, "%.*s", (int)(name_length < sizeof unknown ? name_length : sizeof unknown - 1),
+             name);
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, unknown, "there is no parameter '%s' here; see /openapi.yaml",
+                       unknown);
+  }
+  const struct param *param = rows_of(request)[row];
+  if (!value) return problem_set(problem, PROBLEM_BAD_PARAMETER, param->name, "%s has no value", param->name);
+  if (!param_read(param, value, value_length, request))
+    return job_request_refuse(request, param->name, value, value_length, problem);
+  request->given[row] = true;
+  return true;
+}
+
+bool job_request_is_given(const struct job_request *request, const char *name) {
+  return request->given[find(request, name)];
+}
+
+bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
+                        struct problem *problem) {
+  char allowed[256];
+  param_allowed(rows_of(request)[find(request, name)], allowed, sizeof allowed);
+  int shown = value_length > 80 ? 80 : (int)value_length;
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s", name, shown, value,
+                     value_length > 80 ? "..." : "", allowed);
+}
+
+void job_request_unset_outputs(struct job_request *request) {
+  request->outputs = 0;
+  request->given[find(request, "outputs")] = false;
+}
+
+bool job_request_finish(struct job_request *request, struct problem *problem) {
+  const struct operation *operation = operations[request->job.op];
+  request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
+  request->job.tensors = request->outputs ? request->outputs : operation->tensors(request);
+  return operation->finish(request, problem);
+}
+
+// ---- clouds ---------------------------------------------------------------------------------------------------------
+
+size_t job_request_row_bytes(const struct job_request *request) {
+  return (size_t)request->num_features * vx_dtype_size(request->dtype);
+}
+
+static bool split_points(struct job_request *request, int64_t rows, struct problem *problem) {
+  if (rows > VX_MAX_POINTS)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld points; allowed: up to %lld",
+                       (long long)rows, (long long)VX_MAX_POINTS);
+  if (request->num_clouds == 0) {
+    request->num_clouds = 1;
+    request->point_counts[0] = (int32_t)rows;
+    return true;
+  }
+  int64_t sum = 0;
+  for (int32_t i = 0; i < request->num_clouds; i++) sum += request->point_counts[i];
+  if (sum == rows) return true;
+  return problem_set(problem, PROBLEM_BAD_BODY, "point_counts",
+                     "point_counts add up to %lld points but the body has %lld", (long long)sum, (long long)rows);
+}
+
+bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem) {
+  const struct operation *operation = operations[request->job.op];
+  if (!split_points(request, rows, problem)) return false;
+  request->job.num_clouds = request->num_clouds;
+  request->job.inputs[VX_POINTS].dims[0] = rows;
+  return !operation->split || operation->split(request, problem);
+}
+
+struct vx_job job_request_job(const struct job_request *request, const void *points) {
+  struct vx_job job = request->job;
+  job.inputs[VX_POINTS].data = points;
+  job.point_counts = request->point_counts;
+  job.sample_counts = request->sample_counts;
+  return job;
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+void job_request_write(const struct job_request *request, struct text *out) {
+  params_write(rows_of(request), request->given, request, out);
+}
+
+void operations_describe(struct text *out) {
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    // The parameters of the first operation were there before there was another.
+    text_put(out, op ? ",\n  \"" : "\n  \"");
+    if (op) text_printf(out, "%s_", vx_operation_of(op)->name);
+    text_put(out, "parameters\": ");
+    params_describe(operations[op]->rows, out);
+  }
+}

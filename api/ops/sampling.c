@@ -1,0 +1,39 @@
+// See sampling.h.
+#include "api/ops/sampling.h"
+
+static bool read_samples(const struct param *param, const char *value, const char *end, void *record) {
+  struct job_request *request = record;
+  request->num_sample_counts = 0;
+  if (param->initial && value_is_off(value, end)) return true;
+  return value_read_counts(value, end, VX_MAX_CLOUDS, request->sample_counts, &request->num_sample_counts);
+}
+
+static void write_samples(const struct param *param, const void *record, struct text *out) {
+  (void)param;
+  const struct job_request *request = record;
+  if (request->num_sample_counts == 0)
+    text_put(out, "\"off\"");
+  else if (request->num_sample_counts > 1)
+    value_write_counts(request->sample_counts, request->num_sample_counts, out);
+  else
+    text_printf(out, "%d", request->sample_counts[0]);
+}
+
+const struct value_type value_samples = {"ints", false, read_samples, write_samples, NULL};
+
+void sampling_finish(struct job_request *request, struct vx_sampling *sampling) {
+  sampling->enabled = request->num_sample_counts > 0;
+  sampling->stacked = request->num_sample_counts > 1;
+}
+
+bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct problem *problem) {
+  const char *name = operation_of(request->job.op)->samples;
+  if (!sampling->enabled) return true;
+  sampling->max_work = request->max_sampling_work;
+  if (sampling->stacked && request->num_sample_counts != request->num_clouds)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %d numbers, one a cloud, and the batch %d", name,
+                       (int)request->num_sample_counts, (int)request->num_clouds);
+  for (int32_t i = 1; !sampling->stacked && i < request->num_clouds; i++)
+    request->sample_counts[i] = request->sample_counts[0];
+  return true;
+}

@@ -1,0 +1,264 @@
+// The parameters of POST /v1/voxelize, and what its metadata adds; kernels/voxelize.h says what they mean.
+#include <float.h>
+
+#include "api/ops/sampling.h"
+
+// ---- rows -----------------------------------------------------------------------------------------------------------
+
+enum feature { FEATURE_POINTS, FEATURE_MEAN, FEATURE_PILLAR, FEATURE_COUNT };
+
+static const char *const feature_words[] = {"points", "mean", "pillar", NULL};  // enum feature
+static const char *const order_words[] = {"first", "key", NULL};                // enum vx_order
+static const char *const fill_words[] = {"zero", "mean", NULL};                 // enum vx_fill
+_Static_assert(sizeof(enum vx_order) == sizeof(int32_t) && sizeof(enum vx_fill) == sizeof(int32_t),
+               "an enum is written as an int32_t");
+
+static bool read_block_filter(const struct param *param, const char *value, const char *end, void *record) {
+  struct vx_block_filter *out = (struct vx_block_filter *)(void *)((char *)record + param->offset);
+  char item[64];
+  int64_t factor, size;
+  float heights[2];
+  *out = (struct vx_block_filter){.enabled = false};
+  if (value_is_off(value, end)) return true;
+  if (!value_next(&value, end, item, sizeof item) || !value_parse_int(item, 1, INT32_MAX, &factor)) return false;
+  if (!value_next(&value, end, item, sizeof item) || !value_parse_int(item, 1, VX_MAX_BLOCK_SIZE, &size)) return false;
+  if (!value_take_floats(&value, end, heights, 2) || !value_ended(value, end)) return false;
+  *out = (struct vx_block_filter){true, (int32_t)factor, (int32_t)size, heights[0], heights[1]};
+  return true;
+}
+
+static void write_block_filter(const struct param *param, const void *record, struct text *out) {
+  const struct vx_block_filter *filter = (const void *)((const char *)record + param->offset);
+  if (!filter->enabled) {
+    text_put(out, "\"off\"");
+    return;
+  }
+  text_printf(out, "[%d,%d,", filter->factor, filter->size);
+  text_float(out, filter->low);
+  text_put(out, ",");
+  text_float(out, filter->high);
+  text_put(out, "]");
+}
+
+static const struct value_type value_block_filter = {"list", false, read_block_filter, write_block_filter, NULL};
+
+static const struct param point_cloud_range = {
+    .name = "point_cloud_range",
+    .type = &value_floats,
+    .offset = FIELD(job.params.voxelize.range_min),
+    .least = 6,
+    .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+    .doc = "metres; a point is inside where its cell is",
+};
+_Static_assert(FIELD(job.params.voxelize.range_max) == FIELD(job.params.voxelize.range_min) + 3 * sizeof(float),
+               "point_cloud_range is read as six floats");
+static const struct param voxel_size = {
+    .name = "voxel_size",
+    .type = &value_floats,
+    .offset = FIELD(job.params.voxelize.voxel_size),
+    .least = 3,
+    .allowed = "x,y,z, finite, each above 0",
+    .doc = "metres",
+};
+static const struct param max_points_per_voxel = {
+    .name = "max_points_per_voxel",
+    .type = &value_int,
+    .offset = FIELD(job.params.voxelize.max_points_per_voxel),
+    .least = 0,
+    .most = VX_MAX_POINTS_PER_VOXEL,
+    .initial = "32",
+    .doc = "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)",
+};
+static const struct param max_voxels = {
+    .name = "max_voxels",
+    .type = &value_int,
+    .offset = FIELD(job.params.voxelize.max_voxels),
+    .least = 1,
+    .most = VX_MAX_VOXELS,
+    .initial = "40000",
+    .doc = "per cloud: the first that appear are kept",
+};
+static const struct param feature = {
+    .name = "feature",
+    .type = &value_words,
+    .offset = FIELD(features),
+    .words = feature_words,
+    .initial = "mean",
+    .doc = "which tensors are computed",
+    .names_tensors = true,
+};
+static const struct param feature_dtype = {
+    .name = "feature_dtype",
+    .type = &value_word,
+    .offset = FIELD(job.params.voxelize.feature_dtype),
+    .words = dtype_words,
+    .initial = "float32",
+    .doc = "type of voxel_features and pillar_features",
+};
+static const struct param order = {
+    .name = "order",
+    .type = &value_word,
+    .offset = FIELD(job.params.voxelize.order),
+    .words = order_words,
+    .initial = "first",
+    .doc = "voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic VFEs)",
+};
+static const struct param fill = {
+    .name = "fill",
+    .type = &value_word,
+    .offset = FIELD(job.params.voxelize.fill),
+    .words = fill_words,
+    .initial = "zero",
+    .doc = "what pads voxels: zeros or the voxel's mean (spconv full_mean)",
+};
+static const struct param block_filter = {
+    .name = "block_filter",
+    .type = &value_block_filter,
+    .offset = FIELD(job.params.voxelize.block_filter),
+    .initial = "off",
+    .allowed =
+        "off, or block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size 1 to 32)",
+    .doc = "keep a voxel only where the heights around it span more and less than the thresholds (spconv)",
+};
+static const struct param fps = {
+    .name = "fps",
+    .type = &value_samples,
+    .offset = FIELD(sample_counts),
+    .initial = "off",
+    .allowed = "off, or whole numbers from 0 to 2147483647: one, or one a cloud",
+    .doc = "chooses so many voxels of each cloud by the farthest point rule, between their means",
+};
+static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
+static const struct param outputs =
+    PARAM_OUTPUTS(VX_VOXEL_TENSORS | VX_SAMPLED_TENSORS,
+                  "voxel_coords, voxel_num_points and those that feature computes; with fps also sampled_indices and "
+                  "sampled_points");
+
+static const struct param *const rows[] = {&param_preset,
+                                           &param_num_features,
+                                           &param_dtype,
+                                           &param_point_counts,
+                                           &point_cloud_range,
+                                           &voxel_size,
+                                           &max_points_per_voxel,
+                                           &max_voxels,
+                                           &feature,
+                                           &feature_dtype,
+                                           &order,
+                                           &fill,
+                                           &block_filter,
+                                           &fps,
+                                           &start,
+                                           &outputs,
+                                           &param_timeout_ms,
+                                           NULL};
+PARAM_ROWS_FIT(rows);
+
+// ---- tensors --------------------------------------------------------------------------------------------------------
+
+static uint32_t tensors(const struct job_request *request) {
+  static const enum vx_tensor tensor_of[FEATURE_COUNT] = {VX_VOXELS, VX_VOXEL_FEATURES, VX_PILLAR_FEATURES};
+  uint32_t tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
+  for (int i = 0; i < FEATURE_COUNT; i++)
+    if (request->features & 1u << i) tensors |= VX_TENSOR_BIT(tensor_of[i]);
+  return request->num_sample_counts == 0 ? tensors : tensors | SAMPLED_BY_DEFAULT;
+}
+
+static bool check_computed(uint32_t tensors, uint32_t available, struct problem *problem) {
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(tensors & ~available & VX_TENSOR_BIT(tensor))) continue;
+    bool sampled = VX_SAMPLED_TENSORS & VX_TENSOR_BIT(tensor);
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which %s",
+                       vx_tensor_name((enum vx_tensor)tensor),
+                       sampled ? "is there with fps only" : "feature does not compute");
+  }
+  return true;
+}
+
+static bool check_tensors(const struct job_request *request, struct problem *problem) {
+  const uint32_t padded =
+      VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
+  bool sampled = request->job.params.voxelize.sampling.enabled;
+  bool capped = request->job.params.voxelize.max_points_per_voxel > 0;
+  uint32_t wanted = request->job.tensors, available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) |
+                                                      VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
+                                                      (sampled ? VX_SAMPLED_TENSORS : 0);
+  if (!check_computed(wanted, available, problem)) return false;
+  if (sampled && !(wanted & VX_SAMPLED_TENSORS))
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
+                       "outputs names none of the tensors that are sampled; without them leave fps out, or off");
+  for (int tensor = 0; !capped && tensor < VX_TENSOR_COUNT; tensor++)
+    if (wanted & padded & VX_TENSOR_BIT(tensor))
+      return problem_set(problem, PROBLEM_IMPOSSIBLE, "max_points_per_voxel",
+                         "%s is padded to max_points_per_voxel points, so it needs a cap of 1 or more; "
+                         "with 0 (no cap) ask for feature=mean and point_voxel_ids",
+                         vx_tensor_name((enum vx_tensor)tensor));
+  return true;
+}
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+static bool check_grid(const struct job_request *request, struct problem *problem) {
+  static const char *const needed[] = {"point_cloud_range", "voxel_size"};
+  static const char axes[] = "xyz";
+  const struct vx_voxelize *params = &request->job.params.voxelize;
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+    if (!job_request_is_given(request, needed[i]))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, needed[i], "%s is missing: give it, or a preset", needed[i]);
+  for (int a = 0; a < 3; a++) {
+    if (!(params->voxel_size[a] > 0))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
+                         axes[a], (double)params->voxel_size[a]);
+    if (!(params->range_min[a] < params->range_max[a]))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_cloud_range",
+                         "point_cloud_range along %c runs from %g to %g; allowed: min below max", axes[a],
+                         (double)params->range_min[a], (double)params->range_max[a]);
+  }
+  struct vx_grid grid;
+  struct vx_error error;
+  if (vx_grid_of(params, request->num_clouds ? request->num_clouds : 1, &grid, &error) != VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, "voxel_size", "%s", error.text);
+  return true;
+}
+
+static bool finish(struct job_request *request, struct problem *problem) {
+  if (!check_grid(request, problem)) return false;
+  // If fps is off by name, a preset's start goes with it.
+  if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
+      !job_request_is_given(request, "fps"))
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given, but fps is not");
+  sampling_finish(request, &request->job.params.voxelize.sampling);
+  return check_tensors(request, problem);
+}
+
+// How many voxels there are to be sampled shows only when they are made.
+static bool split(struct job_request *request, struct problem *problem) {
+  return sampling_split(request, &request->job.params.voxelize.sampling, problem);
+}
+
+// ---- metadata -------------------------------------------------------------------------------------------------------
+
+static void write_grid(const struct vx_job *job, struct text *out) {
+  const struct vx_voxelize *params = &job->params.voxelize;
+  struct vx_grid grid = {{0, 0, 0}};
+  struct vx_error error;
+  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // held when the request was admitted
+  text_printf(out, ",\"grid_size\":[%d,%d,%d],\"effective_range\":", grid.cells[0], grid.cells[1], grid.cells[2]);
+  float range[6];
+  for (int a = 0; a < 3; a++) {
+    // If the range is not a whole number of voxels the grid ends elsewhere than the range; JSON has no infinity.
+    float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
+    range[a] = params->range_min[a];
+    range[3 + a] = end < FLT_MAX ? end : FLT_MAX;
+  }
+  value_write_floats(range, 6, out);
+}
+
+const struct operation operation_voxelize = {
+    .rows = rows,
+    .tensors = tensors,
+    .finish = finish,
+    .split = split,
+    .write = write_grid,
+    .samples = "fps",
+};

@@ -1,0 +1,118 @@
+// See metadata.h.
+#include "api/wire/metadata.h"
+
+#include <string.h>
+
+// ---- timing ---------------------------------------------------------------------------------------------------------
+
+static bool is_stage(int timing) { return timing >= TIMING_STAGES && timing < TIMING_TOTAL; }
+
+const char *answer_timing_name(int timing) {
+  if (timing == TIMING_RECEIVE) return "receive";
+  if (timing == TIMING_QUEUE) return "queue";
+  if (timing == TIMING_TOTAL) return "total";
+  return vx_stage_name((enum vx_stage)(timing - TIMING_STAGES));
+}
+
+bool answer_has_timing(const struct answer *answer, int timing) {
+  return !is_stage(timing) || vx_operation_of(answer->job->op)->stages & VX_STAGE_BIT(timing - TIMING_STAGES);
+}
+
+int64_t answer_timing_ns(const struct answer *answer, int timing) {
+  if (timing == TIMING_RECEIVE) return answer->receive_ns;
+  if (timing == TIMING_QUEUE) return answer->queue_ns;
+  if (timing == TIMING_TOTAL) return answer->total_ns;
+  return answer->job->stage_ns[timing - TIMING_STAGES];
+}
+
+void answer_server_timing(const struct answer *answer, struct text *out) {
+  const char *comma = "";
+  for (int timing = 0; timing < TIMING_COUNT; timing++) {
+    if (!answer_has_timing(answer, timing)) continue;
+    text_printf(out, "%s%s;dur=%.4f", comma, answer_timing_name(timing),
+                (double)answer_timing_ns(answer, timing) / 1e6);
+    comma = ", ";
+  }
+}
+
+static void write_timing(const struct answer *answer, bool widest, struct text *out) {
+  const char *comma = "";
+  text_put(out, "{");
+  for (int timing = 0; timing < TIMING_COUNT; timing++) {
+    if (!answer_has_timing(answer, timing)) continue;
+    text_printf(out, "%s\"%s\":", comma, answer_timing_name(timing));
+    text_microseconds(out, widest ? INT64_MAX : answer_timing_ns(answer, timing));
+    comma = ",";
+  }
+  text_put(out, "}");
+}
+
+// ---- counts ---------------------------------------------------------------------------------------------------------
+
+const struct voxel_fate voxel_fates[VOXEL_FATES] = {
+    {"kept", offsetof(struct vx_counts, voxels_kept)},
+    {"dropped", offsetof(struct vx_counts, voxels_dropped)},
+    {"block_filtered", offsetof(struct vx_counts, voxels_block_filtered)}};
+
+int64_t voxel_fate_count(int fate, const struct vx_counts *counts) {
+  int64_t count;
+  memcpy(&count, (const char *)counts + voxel_fates[fate].offset, sizeof count);
+  return count;
+}
+
+static void write_batch(const struct vx_job *job, struct text *out) {
+  const struct {
+    const char *name;  // NULL: there is none
+    const int32_t *counts;
+  } parts[] = {{"points", job->point_counts},
+               {vx_operation_of(job->op)->rows, job->row_counts},
+               {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
+  text_printf(out, ",\"batch\":{\"size\":%d", job->num_clouds);
+  for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
+    if (!parts[part].name) continue;
+    text_printf(out, ",\"%s\":[", parts[part].name);
+    for (int32_t i = 0; i < job->num_clouds; i++) text_printf(out, "%s%d", i ? "," : "", parts[part].counts[i]);
+    text_put(out, "]");
+  }
+  text_put(out, "}");
+}
+
+static void write_counts(const struct vx_job *job, struct text *out) {
+  const struct vx_operation *operation = vx_operation_of(job->op);
+  const struct vx_counts *counts = &job->counts;
+  text_printf(out, ",\"points\":{\"received\":%lld", (long long)counts->received);
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
+    if (operation->fates & VX_FATE_BIT(fate))
+      text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, counts));
+  text_put(out, "}");
+  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
+    text_printf(out, "%s\"%s\":%lld%s", i ? "," : ",\"voxels\":{", voxel_fates[i].name,
+                (long long)voxel_fate_count(i, counts), i == VOXEL_FATES - 1 ? "}" : "");
+  if (vx_sampling_of(job)) text_printf(out, ",\"samples\":{\"chosen\":%lld}", (long long)counts->sampled);
+}
+
+// ---- metadata -------------------------------------------------------------------------------------------------------
+
+static void write_string(struct text *out, const char *name, const char *value) {
+  text_printf(out, "\"%s\":", name);
+  text_json_string(out, value, strlen(value));
+  text_put(out, ",");
+}
+
+void answer_metadata(const struct answer *answer, bool widest, struct text *out) {
+  const struct vx_job *job = answer->job;
+  const struct operation *operation = operation_of(job->op);
+  text_put(out, "{");
+  write_string(out, "request_id", answer->request_id);
+  if (answer->trace_id) write_string(out, "trace_id", answer->trace_id);
+  write_string(out, "backend", answer->backend);
+  write_string(out, "device", answer->device);
+  text_put(out, "\"parameters\":");
+  job_request_write(answer->request, out);
+  if (operation->write) operation->write(job, out);
+  write_batch(job, out);
+  write_counts(job, out);
+  text_put(out, ",\"timing_us\":");
+  write_timing(answer, widest, out);
+  text_put(out, "}");
+}

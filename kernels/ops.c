@@ -1,0 +1,140 @@
+// The table of operations, and what jobs of all of them have in common; see ops.h. Pure functions over constant tables,
+// but for those that fill a job; any thread may call them.
+#include "kernels/ops.h"
+
+#include <string.h>
+
+// --- what follows from the parameters ---
+
+static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  sizes->cap = job->params.voxelize.max_points_per_voxel;
+  sizes->feature_dtype = job->params.voxelize.feature_dtype;
+}
+
+static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
+static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
+
+// --- the tables ---
+
+#define POINTS                                                                                                         \
+  {                                                                                                                    \
+    "points", VX_DTYPE_BIT(VX_FLOAT32) | VX_DTYPE_BIT(VX_FLOAT16), { VX_EXTENT_POINTS, VX_EXTENT_COLUMNS }             \
+  }
+// Of jobs that make voxels or sample; those that do not have a time of 0.
+#define STAGES                                                                                                         \
+  (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
+   VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
+#define FINITE (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_NOT_FINITE))
+
+static const struct vx_operation operations[VX_OPS] = {
+    [VX_VOXELIZE] = {.name = "voxelize",
+                     .inputs = {POINTS},
+                     .tensors = VX_VOXEL_TENSORS | VX_SAMPLED_TENSORS,
+                     .stages = STAGES,
+                     .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |
+                              VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED),
+                     .makes_voxels = true,
+                     .rows = "voxels",
+                     .add_sizes = add_voxelize_sizes,
+                     .sampling = voxelize_sampling},
+    [VX_FPS] = {.name = "fps",
+                .inputs = {POINTS},
+                .tensors = VX_SAMPLED_TENSORS,
+                .stages = STAGES,
+                .fates = FINITE,
+                .sampling = fps_sampling},
+};
+
+static const char *const stage_table[VX_STAGE_COUNT] = {
+    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize", [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_COPY_OUT] = "copy_out",
+};
+
+static const struct fate_row {
+  const char *name;
+  size_t offset;  // of its number in struct vx_counts
+} fate_table[VX_FATE_COUNT] = {
+    [VX_FATE_KEPT] = {"kept", offsetof(struct vx_counts, kept)},
+    [VX_FATE_NOT_FINITE] = {"not_finite", offsetof(struct vx_counts, not_finite)},
+    [VX_FATE_OUT_OF_RANGE] = {"out_of_range", offsetof(struct vx_counts, out_of_range)},
+    [VX_FATE_OVER_VOXEL_CAP] = {"over_max_points_per_voxel", offsetof(struct vx_counts, over_voxel_cap)},
+    [VX_FATE_OVER_MAX_VOXELS] = {"over_max_voxels", offsetof(struct vx_counts, over_max_voxels)},
+    [VX_FATE_BLOCK_FILTERED] = {"block_filtered", offsetof(struct vx_counts, block_filtered)},
+};
+
+const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
+const char *vx_fate_name(enum vx_fate fate) { return fate_table[fate].name; }
+
+int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts) {
+  int64_t count;
+  memcpy(&count, (const char *)counts + fate_table[fate].offset, sizeof count);
+  return count;
+}
+
+const struct vx_operation *vx_operation_of(enum vx_op op) { return &operations[op]; }
+
+enum vx_op vx_op_find(const char *name) {
+  enum vx_op op = 0;
+  while (op < VX_OPS && strcmp(operations[op].name, name) != 0) {
+    op++;
+  }
+  return op;
+}
+
+// --- jobs ---
+
+const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
+  const struct vx_operation *operation = &operations[job->op];
+  const struct vx_sampling *sampling = operation->sampling == NULL ? NULL : operation->sampling(job);
+  return sampling == NULL || !sampling->enabled ? NULL : sampling;
+}
+
+enum vx_lane_use vx_lane_use_of(const struct vx_job *job) {
+  return vx_sampling_of(job) == NULL ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
+}
+
+struct vx_sizes vx_sizes_of(const struct vx_job *job) {
+  const struct vx_sampling *sampling = vx_sampling_of(job);
+  struct vx_sizes sizes = {.clouds = job->num_clouds,
+                           .points = job->inputs[VX_POINTS].dims[0],
+                           .columns = job->inputs[VX_POINTS].dims[1],
+                           .samples = job->counts.sampled,
+                           .stacked = sampling != NULL && sampling->stacked};
+  if (operations[job->op].add_sizes != NULL) {
+    operations[job->op].add_sizes(job, &sizes);
+  }
+  return sizes;
+}
+
+static bool input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes) {
+  int rank = 0;
+  bool fits = (row->dtypes & VX_DTYPE_BIT(input->dtype)) != 0;
+  for (; rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE; rank++) {
+    fits = fits && input->dims[rank] == vx_extent_of(row->extents[rank], sizes);
+  }
+  return fits && input->rank == rank;
+}
+
+enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
+  int64_t points = 0;
+  memset(&job->counts, 0, sizeof job->counts);
+  memset(job->stage_ns, 0, sizeof job->stage_ns);
+  memset(job->row_counts, 0, (size_t)job->num_clouds * sizeof *job->row_counts);
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    points += job->point_counts[cloud];
+  }
+  if (points > VX_MAX_POINTS) {
+    return vx_refuse(error, "%lld points are too many: at most %lld can be numbered", (long long)points,
+                     (long long)VX_MAX_POINTS);
+  }
+  struct vx_sizes sizes = vx_sizes_of(job);
+  sizes.points = points;
+  const struct vx_input_row *rows = operations[job->op].inputs;
+  for (int i = 0; i < VX_MAX_INPUTS && rows[i].name != NULL; i++) {
+    if (!input_fits(&job->inputs[i], &rows[i], &sizes)) {
+      return vx_refuse(error, "the input %s has not the shape that it must have", rows[i].name);
+    }
+  }
+  job->counts.received = points;
+  return VX_OK;
+}

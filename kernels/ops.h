@@ -1,0 +1,61 @@
+// The operations: one row each. Inputs, tensors, stages, fates and the sizes that shapes follow from are facts of the
+// row; what else there is, in any layer, asks it.
+#ifndef VOXELD_OPS_H
+#define VOXELD_OPS_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// What becomes of a point.
+enum vx_fate {
+  VX_FATE_KEPT,
+  VX_FATE_NOT_FINITE,
+  VX_FATE_OUT_OF_RANGE,
+  VX_FATE_OVER_VOXEL_CAP,
+  VX_FATE_OVER_MAX_VOXELS,
+  VX_FATE_BLOCK_FILTERED,
+  VX_FATE_COUNT
+};
+#define VX_FATE_BIT(fate) (1u << (fate))
+const char *vx_fate_name(enum vx_fate fate);
+int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
+
+struct vx_input_row {
+  const char *name;  // NULL: no more inputs
+  uint32_t dtypes;   // VX_DTYPE_BITs
+  enum vx_extent extents[VX_MAX_RANK];
+};
+
+struct vx_operation {
+  const char *name;
+  struct vx_input_row inputs[VX_MAX_INPUTS];  // `points` first
+  uint32_t tensors, stages, fates;            // bits of those that it can have
+  bool makes_voxels;
+  const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
+  // Adds to the sizes what follows from the job's parameters. May be NULL.
+  void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
+  // The job's sampling, enabled or not; NULL if the operation never samples.
+  const struct vx_sampling *(*sampling)(const struct vx_job *job);
+};
+
+const struct vx_operation *vx_operation_of(enum vx_op op);
+// VX_OPS if there is none of that name.
+enum vx_op vx_op_find(const char *name);
+
+// How the job samples; NULL if it does not.
+const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
+
+// What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels.
+struct vx_sizes vx_sizes_of(const struct vx_job *job);
+
+// The way into a run, for every backend: clears what the job's run fills, and counts its points. VX_REFUSED with a
+// reason if there are too many, or if an input is not as the operation's row has it.
+VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,31 @@
+// What every call of the computation comes to: a status, and the reason in words where it is not VX_OK.
+#ifndef VOXELD_STATUS_H
+#define VOXELD_STATUS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VX_WARN_UNUSED __attribute__((warn_unused_result))
+
+// Why a call failed; the classes a caller can act on.
+enum vx_status {
+  VX_OK,
+  VX_REFUSED,        // the request cannot be satisfied; error text says why
+  VX_OUT_OF_MEMORY,  // host or device; the same job may succeed later
+  VX_DEVICE_LOST,    // nothing more may be run on this device
+  VX_STOPPED,        // the job's own `stopped` said so
+  VX_STATUS_COUNT,
+};
+
+struct vx_error {
+  char text[256];
+};
+
+// Fills the error and returns VX_REFUSED, so that a refusal is one statement.
+__attribute__((format(printf, 2, 3))) enum vx_status vx_refuse(struct vx_error *error, const char *format, ...);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,100 @@
+// The table of tensors and the layout of the output block; see tensor.h. Pure functions over constant tables; any
+// thread may call them.
+#include "kernels/tensor.h"
+
+static const struct tensor_row {
+  const char *name;
+  enum vx_dtype dtype;
+  bool feature_dtype;  // the job's feature_dtype overrides `dtype`
+  enum vx_extent extents[VX_MAX_RANK];
+} tensor_table[VX_TENSOR_COUNT] = {
+    [VX_VOXEL_COORDS] = {"voxel_coords", VX_INT32, false, {VX_EXTENT_VOXELS, VX_EXTENT_COORDS}},
+    [VX_VOXEL_NUM_POINTS] = {"voxel_num_points", VX_INT32, false, {VX_EXTENT_VOXELS}},
+    [VX_VOXELS] = {"voxels", VX_FLOAT32, false, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_COLUMNS}},
+    [VX_VOXEL_FEATURES] = {"voxel_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_COLUMNS}},
+    [VX_PILLAR_FEATURES] = {"pillar_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_PILLAR}},
+    [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, false, {VX_EXTENT_POINTS}},
+    [VX_VOXEL_POINT_MASK] = {"voxel_point_mask", VX_UINT8, false, {VX_EXTENT_VOXELS, VX_EXTENT_CAP}},
+    [VX_SAMPLED_INDICES] = {"sampled_indices", VX_INT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
+    [VX_SAMPLED_POINTS] = {"sampled_points",
+                           VX_FLOAT32,
+                           false,
+                           {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES, VX_EXTENT_COLUMNS}},
+    [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
+};
+
+static const struct dtype_row {
+  const char *name;
+  size_t size;
+} dtype_table[] = {
+    [VX_FLOAT32] = {"F32", 4},
+    [VX_FLOAT16] = {"F16", 2},
+    [VX_INT32] = {"I32", 4},
+    [VX_UINT8] = {"U8", 1},
+};
+
+const char *vx_tensor_name(enum vx_tensor tensor) { return tensor_table[tensor].name; }
+const char *vx_dtype_name(enum vx_dtype dtype) { return dtype_table[dtype].name; }
+size_t vx_dtype_size(enum vx_dtype dtype) { return dtype_table[dtype].size; }
+
+int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
+  switch (extent) {
+    case VX_EXTENT_POINTS: return sizes->points;
+    case VX_EXTENT_COLUMNS: return sizes->columns;
+    case VX_EXTENT_VOXELS: return sizes->voxels;
+    case VX_EXTENT_CAP: return sizes->cap;
+    case VX_EXTENT_COORDS: return 4;
+    case VX_EXTENT_PILLAR: return sizes->columns + 6;
+    case VX_EXTENT_BATCH: return sizes->clouds;
+    case VX_EXTENT_SAMPLES: return sizes->stacked ? sizes->samples : sizes->samples / sizes->clouds;
+    case VX_EXTENT_NONE: break;
+  }
+  return 1;
+}
+
+static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *sizes, struct vx_shape *shape,
+                               struct vx_error *error) {
+  const struct tensor_row *row = &tensor_table[tensor];
+  *shape = (struct vx_shape){.dtype = row->feature_dtype ? sizes->feature_dtype : row->dtype};
+  shape->bytes = vx_dtype_size(shape->dtype);
+  for (int i = 0; i < VX_MAX_RANK && row->extents[i] != VX_EXTENT_NONE; i++) {
+    enum vx_extent extent = row->extents[i];
+    if (extent == VX_EXTENT_BATCH && sizes->stacked) {
+      continue;
+    }
+    if (extent == VX_EXTENT_CAP && sizes->cap == 0) {
+      return vx_refuse(error, "%s has no shape without a cap: max_points_per_voxel must be at least 1", row->name);
+    }
+    int64_t length = vx_extent_of(extent, sizes);
+    shape->dims[shape->rank++] = length;
+    if (__builtin_mul_overflow(shape->bytes, (uint64_t)length, &shape->bytes)) {
+      return vx_refuse(error, "%s does not fit in memory", row->name);
+    }
+  }
+  return VX_OK;
+}
+
+enum vx_status vx_layout_of(uint32_t tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
+                            struct vx_error *error) {
+  *layout = (struct vx_layout){.tensors = tensors};
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if ((tensors & VX_TENSOR_BIT(tensor)) == 0) {
+      continue;
+    }
+    struct vx_shape *shape = &layout->shape[tensor];
+    enum vx_status status = shape_of(tensor, sizes, shape, error);
+    if (status != VX_OK) {
+      return status;
+    }
+    size_t offset;
+    if (__builtin_add_overflow(layout->bytes, VX_TENSOR_ALIGNMENT - 1, &offset)) {
+      return vx_refuse(error, "the tensors do not fit in memory together");
+    }
+    offset -= offset % VX_TENSOR_ALIGNMENT;
+    layout->offset[tensor] = offset;
+    if (__builtin_add_overflow(offset, shape->bytes, &layout->bytes)) {
+      return vx_refuse(error, "the tensors do not fit in memory together");
+    }
+  }
+  return VX_OK;
+}

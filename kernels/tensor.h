@@ -1,0 +1,89 @@
+// Tensors: their types, the table of those that jobs write, and where they lie in the one block of output memory.
+//
+// A tensor is one row of one table (tensor.c): its name, its dtype, and what each of its dimensions follows from.
+#ifndef VOXELD_TENSOR_H
+#define VOXELD_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { VX_TENSOR_ALIGNMENT = 64 };  // bytes
+enum { VX_MAX_RANK = 3 };
+
+enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
+#define VX_DTYPE_BIT(dtype) (1u << (dtype))
+
+const char *vx_dtype_name(enum vx_dtype dtype);  // as safetensors spells it: F32, F16, I32, U8
+size_t vx_dtype_size(enum vx_dtype dtype);
+
+enum vx_tensor {
+  VX_VOXEL_COORDS,
+  VX_VOXEL_NUM_POINTS,
+  VX_VOXELS,
+  VX_VOXEL_FEATURES,
+  VX_PILLAR_FEATURES,
+  VX_POINT_VOXEL_IDS,
+  VX_VOXEL_POINT_MASK,
+  VX_SAMPLED_INDICES,
+  VX_SAMPLED_POINTS,
+  VX_SAMPLED_DISTANCES,
+  VX_TENSOR_COUNT,
+};
+#define VX_TENSOR_BIT(tensor) (1u << (tensor))
+
+const char *vx_tensor_name(enum vx_tensor tensor);
+
+// What a dimension of a tensor, of an output or of an input, is as long as.
+enum vx_extent {
+  VX_EXTENT_NONE,
+  VX_EXTENT_POINTS,   // of all clouds
+  VX_EXTENT_COLUMNS,  // of a point
+  VX_EXTENT_VOXELS,   // of all clouds
+  VX_EXTENT_CAP,      // points that a voxel keeps
+  VX_EXTENT_COORDS,   // batch, z, y, x
+  VX_EXTENT_PILLAR,   // a point's columns, its offsets from the mean, its offsets from the centre
+  VX_EXTENT_BATCH,    // clouds; left out if samples are stacked
+  VX_EXTENT_SAMPLES,  // of one cloud, or of all if they are stacked
+};
+
+// What the shapes of a job's tensors follow from; points, voxels and samples of all clouds together.
+struct vx_sizes {
+  int64_t clouds, points, columns;
+  int64_t voxels, cap;  // a cap of 0 is none
+  int64_t samples;
+  bool stacked;                 // the clouds' samples follow on each other
+  enum vx_dtype feature_dtype;  // of voxel_features and pillar_features
+};
+
+int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);
+
+struct vx_shape {
+  enum vx_dtype dtype;
+  int rank;                   // 1..VX_MAX_RANK
+  int64_t dims[VX_MAX_RANK];  // outermost first
+  size_t bytes;
+};
+
+// Where each requested tensor lies in the one output block, VX_TENSOR_ALIGNMENT bytes apart or more.
+struct vx_layout {
+  uint32_t tensors;                        // those present
+  struct vx_shape shape[VX_TENSOR_COUNT];  // of those present
+  size_t offset[VX_TENSOR_COUNT];          // from the block's start
+  size_t bytes;                            // of the whole block, up to the end of its last tensor
+};
+
+// Lays out the tensors that `tensors` has bits of. VX_REFUSED if the block would not fit a size_t.
+VX_WARN_UNUSED enum vx_status vx_layout_of(uint32_t tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
+                                           struct vx_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+// Voxelization: points in, voxels out.
+//
+// The range is cut into a grid of cells, grid_of says how; a point is in the cell c[a] = floor((p[a] - min[a]) /
+// size[a]). Points whose x, y or z is not finite, and those outside the grid, are dropped and counted. Voxels are the
+// cells that hold a point, numbered in each cloud by their first point; those numbered max_voxels or above are dropped,
+// and a voxel keeps its first max_points_per_voxel points, both in input order. All arithmetic is float32, each
+// operation rounded to nearest, in the order written here and in grid.h. The mean is the sum of the kept points in
+// input order, then one division; without a cap the sum is taken in groups (cpu/voxelize/writers.c).
+#ifndef VOXELD_VOXELIZE_H
+#define VOXELD_VOXELIZE_H
+
+#include "kernels/fps.h"
+#include "kernels/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  VX_MAX_POINTS_PER_VOXEL = 1024,  // the largest cap; 0 means none
+  VX_MAX_VOXELS = 1 << 24,         // per cloud
+  VX_MAX_BLOCK_SIZE = 32,          // window of the block filter, in blocks
+};
+#define VX_MAX_AXIS_CELLS INT64_C(2147483647)  // cells along one axis
+#define VX_MAX_GRID_CELLS (INT64_C(1) << 62)   // cells of the grid times clouds of the batch
+
+#define VX_VOXEL_TENSORS                                                                                               \
+  (VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) | VX_TENSOR_BIT(VX_VOXELS) |                    \
+   VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) |          \
+   VX_TENSOR_BIT(VX_VOXEL_POINT_MASK))
+// Tensors that are made from the points of each voxel.
+#define VX_LIST_TENSORS                                                                                                \
+  (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES))
+
+enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
+enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
+
+// spconv's block filter: the grid's x-y plane is cut into blocks of factor x factor cells; a voxel stays if the heights
+// (z) of the kept points in the size x size blocks around it span more than `low` and less than `high` metres. The
+// window of block b is [b - size/2, b + size - size/2) on both axes, clipped to the grid.
+struct vx_block_filter {
+  bool enabled;
+  int32_t factor;  // >= 1
+  int32_t size;    // 1..VX_MAX_BLOCK_SIZE, in blocks
+  float low, high;
+};
+
+struct vx_voxelize {
+  float range_min[3], range_max[3];  // x, y, z; metres
+  float voxel_size[3];               // x, y, z; metres
+  int32_t max_points_per_voxel;      // P; 0 = no cap
+  int32_t max_voxels;                // per cloud
+  enum vx_dtype feature_dtype;       // of voxel_features and pillar_features
+  enum vx_order order;
+  enum vx_fill fill;
+  struct vx_block_filter block_filter;
+  struct vx_sampling sampling;  // of the voxels
+};
+
+// The grid that follows from range and voxel size, in float32, halves away from zero: cells[a] = round((max[a] -
+// min[a]) / size[a]).
+struct vx_grid {
+  int32_t cells[3];  // x, y, z
+};
+
+// Fills `grid`. VX_REFUSED with a reason if an axis has no cell or more than VX_MAX_AXIS_CELLS, or if
+// cells x num_clouds exceeds VX_MAX_GRID_CELLS. Expects finite ranges and finite positive voxel sizes.
+VX_WARN_UNUSED enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, struct vx_grid *grid,
+                                         struct vx_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

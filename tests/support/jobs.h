@@ -1,0 +1,28 @@
+// How tests and benchmarks make jobs: one says what is asked, and the number of columns; a scan is put under it.
+#ifndef VOXELD_TESTS_JOBS_H
+#define VOXELD_TESTS_JOBS_H
+
+#include "kernels/kernels.h"
+#include "kernels/ops.h"
+
+// The job that `asked` asks of these clouds; its caller and its row_counts are still to be named.
+static inline struct vx_job job_over(const struct vx_job *asked, const void *points, int32_t num_clouds,
+                                     const int32_t *point_counts) {
+  struct vx_job job = *asked;
+  struct vx_input *input = &job.inputs[VX_POINTS];
+  job.num_clouds = num_clouds;
+  job.point_counts = point_counts;
+  input->data = points;
+  input->dims[0] = 0;
+  for (int32_t cloud = 0; cloud < num_clouds; cloud++) input->dims[0] += point_counts[cloud];
+  return job;
+}
+
+// How the job samples; not enabled if it does not.
+static inline struct vx_sampling *job_sampling(struct vx_job *job) {
+  return job->op == VX_FPS ? &job->params.fps.sampling : &job->params.voxelize.sampling;
+}
+
+static inline int32_t job_columns(const struct vx_job *job) { return (int32_t)job->inputs[VX_POINTS].dims[1]; }
+
+#endif
