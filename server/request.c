@@ -368,7 +368,7 @@ void requests_destroy(struct request_pool *pool) {
 }
 
 struct request *request_open(struct server *server, struct MHD_Connection *connection, struct peer *peer,
-                             bool uri_sound, bool takes_interim) {
+                             const char *line_fault, bool takes_interim) {
   struct request_pool *pool = &server->requests;
   pthread_mutex_lock(&pool->lock);
   struct request *request = pool->free;
@@ -385,7 +385,7 @@ struct request *request_open(struct server *server, struct MHD_Connection *conne
   request->client = NULL;
   request->gated = NULL;
   request->has_place = false;
-  request->uri_sound = uri_sound;
+  request->line_fault = line_fault;
   request->takes_interim = takes_interim;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";

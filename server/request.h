@@ -48,8 +48,8 @@ struct request {
   bool has_place;         // in the queue, kept for it from the headers until a worker takes it
 
   // From the headers.
-  bool takes_interim;  // HTTP/1.1, which has 100 Continue
-  bool uri_sound;      // percent-encoding is well-formed and hides no NUL
+  bool takes_interim;      // HTTP/1.1, which has 100 Continue
+  const char *line_fault;  // what is wrong with the first line, or NULL
   enum endpoint endpoint;
   const char *page_name;  // the last part of the path, in the library's memory
   char id[129];
@@ -98,7 +98,7 @@ void requests_destroy(struct request_pool *pool);
 
 // The library's calls, in order: the headers are here (NULL: out of memory); headers, body, end (many calls); it is over.
 struct request *request_open(struct server *server, struct MHD_Connection *connection, struct peer *peer,
-                             bool uri_sound, bool takes_interim);
+                             const char *line_fault, bool takes_interim);
 enum MHD_Result request_advance(struct request *request, const char *method, const char *path, const char *data,
                                 size_t *size);
 void request_close(struct request *request, enum MHD_RequestTerminationCode code);
