@@ -245,9 +245,7 @@ static bool decide(struct request *request, const char *method, const char *path
     *early = true;  // nobody can say where this request ends
     return false;
   }
-  if (!request->uri_sound)
-    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "the path or query has a malformed percent-encoding, or a NUL");
+  if (request->line_fault) return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "%s", request->line_fault);
   request->endpoint = route_find(path, &request->page_name);
   if (!check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN)

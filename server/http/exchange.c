@@ -149,10 +149,10 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
 }
 
 struct request *exchange_open(struct service *service, struct MHD_Connection *connection, struct peer *peer,
-                              bool uri_sound, bool takes_interim) {
+                              const char *line_fault, bool takes_interim) {
   struct request *request = request_new(service, connection, peer);
   if (!request) return NULL;
-  request->uri_sound = uri_sound;
+  request->line_fault = line_fault;
   request->takes_interim = takes_interim;
   return request;
 }

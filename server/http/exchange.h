@@ -9,7 +9,7 @@
 
 // NULL: out of memory.
 struct request *exchange_open(struct service *service, struct MHD_Connection *connection, struct peer *peer,
-                              bool uri_sound, bool takes_interim);
+                              const char *line_fault, bool takes_interim);
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size);
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);

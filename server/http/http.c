@@ -47,6 +47,13 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
   return library_target_has_nul(&service->library, uri) ? &unsound_line : &sound_line;
 }
 
+// 0.9.72 takes any word for a version, and none for an empty one. Its connection ends after the answer.
+static bool is_known_version(const char *version) {
+  static const char known[] = "HTTP/1.";
+  size_t length = sizeof known - 1;
+  return strncmp(version, known, length) == 0 && strlen(version) == length + 1 && strchr("0123456789", version[length]);
+}
+
 static struct request *open_request(struct service *service, struct MHD_Connection *connection, bool uri_sound,
                                     const char *version) {
   struct peer *peer = peer_of(connection);
@@ -54,7 +61,10 @@ static struct request *open_request(struct service *service, struct MHD_Connecti
   peer->head_open = false;
   peer->asked = true;
   bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
-  struct request *request = exchange_open(service, connection, peer, uri_sound, takes_interim);
+  const char *fault = !uri_sound                   ? "the path or query has a malformed percent-encoding, or a NUL"
+                      : !is_known_version(version) ? "the version is neither HTTP/1.0 nor HTTP/1.1"
+                                                   : NULL;
+  struct request *request = exchange_open(service, connection, peer, fault, takes_interim);
   peer->turned_away = !request;
   peer->request = request;
   return request;

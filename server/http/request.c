@@ -80,7 +80,8 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   request->connection = connection;
   request->peer = peer;
   request->entry = (struct gate_entry){NULL, NULL};
-  request->takes_interim = request->uri_sound = false;
+  request->takes_interim = false;
+  request->line_fault = NULL;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = request->user[0] = '\0';

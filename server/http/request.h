@@ -38,8 +38,8 @@ struct request {
   struct gate_entry entry;  // at the gate
 
   // From the headers.
-  bool takes_interim;  // HTTP/1.1, which has 100 Continue
-  bool uri_sound;      // percent-encoding is well-formed and hides no NUL
+  bool takes_interim;      // HTTP/1.1, which has 100 Continue
+  const char *line_fault;  // what is wrong with the first line, or NULL
   enum endpoint endpoint;
   const char *page_name;  // the last part of the path, in the library's memory
   char id[129];

@@ -289,7 +289,8 @@ class Rude(CCase):
         _, url = self.talk(SOUND, folded)
         lines = self.calls(url, "-n", "5", "-r", "0")  # in which ASan finds nothing
         sound = [line["status"] == "OK" for line in lines]
-        self.assertEqual(sound, [True] * 5 if libcurl_version() >= (8,) else [True] + [False] * 4)  # libcurl 7 refuses it
+        refuses = (7, 84) <= libcurl_version() < (8,)  # older ones hand it on as a header, later ones unfold it
+        self.assertEqual(sound, [True] + [False] * 4 if refuses else [True] * 5)
 
     def test_an_answer_that_is_too_large(self):
         chunked = {"Content-Length": None, "Transfer-Encoding": "chunked"}

@@ -4,6 +4,7 @@ import http.client
 import pathlib
 import re
 import socketserver
+import subprocess
 import sys
 import tempfile
 import threading
@@ -476,4 +477,9 @@ if __name__ == "__main__":
         if not program(name):
             print(f"skipped: {name} is not installed")
             sys.exit(77)
+    told = subprocess.run((program("haproxy"), "-v"), check=True, capture_output=True, text=True).stdout
+    version = re.search(r"version (\d+)\.(\d+)", told)
+    if tuple(map(int, version.groups())) < (2, 6):
+        print(f"skipped: haproxy has {version[0]}, and {CONFIGURATION.name} is for 2.6 or later")
+        sys.exit(77)
     unittest.main()

@@ -191,6 +191,14 @@ class Requests(Case):
         status = daemon.status()
         return not daemon.busy() and status["requests"]["open"] == status["connections"]["open"] == 1
 
+    def after(self, daemon, kind):
+        """The daemon that goes on. libmicrohttpd 0.9.72 counts a connection that its epoll set refused for ever, and takes no more once it
+        lacks a descriptor: with that, one failure a daemon."""
+        if kind != DESCRIPTOR or daemon.library() != (0, 9, 72):
+            return daemon
+        daemon.stop()
+        return self.start()
+
     def test_each_call_of_a_warm_daemon(self):
         daemon = self.start()
         failed = 0
@@ -199,6 +207,7 @@ class Requests(Case):
             number = 1
             while self.fail_one(daemon, name, kind, number, expected, request):
                 number += 1
+                daemon = self.after(daemon, kind)
             self.assertGreater(number, 1, name)
             failed += number - 1
         print(f"warm: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")

@@ -1,4 +1,5 @@
-// Traps in stop, quiesce and threads.
+// Traps in stop, quiesce, threads and sets of epoll.
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -50,14 +51,19 @@ static enum outcome refused_in_stop(void) {
   return OUTCOME_NO;
 }
 
-// Takes the place of libc's: the thread that quiesces takes its listening socket out of a set only after the set's own
-// thread has, which a new client wakes.
+// Takes the place of libc's. The thread that quiesces takes its listening socket out of a set only after the set's own
+// thread has, which a new client wakes. Or nothing is added to a set.
 static const struct stage *quiesced;
 static pthread_t quiescer;
 static atomic_int taken_out;  // a set, plus 1
+static bool full;
 
 // NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
 int epoll_ctl(int set, int operation, int fd, struct epoll_event *event) {
+  if (full && operation == EPOLL_CTL_ADD) {
+    errno = ENOSPC;
+    return -1;
+  }
   bool own = quiesced && operation == EPOLL_CTL_DEL;
   const struct timespec pause = {.tv_nsec = 1000000};
   if (own && pthread_equal(pthread_self(), quiescer)) {
@@ -77,6 +83,21 @@ static enum outcome quiesce_aborts(void) {
   quiesced = &stage;
   (void)MHD_quiesce_daemon(stage.daemon);
   return OUTCOME_NO;
+}
+
+// ---- a set that is full ---------------------------------------------------------------------------------------------
+
+static enum outcome unwatched_is_counted(void) {
+  struct stage stage = {.strict = 0};
+  stage_open(&stage);
+  stage_leave(&stage);
+  stage.client = stage_connect(&stage);
+  full = true;
+  stage_run(&stage);
+  full = false;
+  stage_run(&stage);
+  const union MHD_DaemonInfo *info = MHD_get_daemon_info(stage.daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+  return info && stage.ended ? outcome(info->num_connections > 0) : OUTCOME_UNTRIED;
 }
 
 // ---- threads --------------------------------------------------------------------------------------------------------
@@ -119,6 +140,7 @@ const struct trap thread_traps[] = {
     {TRAP(stop_suspended), .what = "a stop with a suspended connection aborts", .dies = true},
     {TRAP(refused_in_stop), .what = "a request that the library refuses during a stop crashes it", .dies = true},
     {TRAP(quiesce_aborts), .what = "MHD_quiesce_daemon can abort", .dies = true},
+    {TRAP(unwatched_is_counted), .what = "a connection that its epoll set refuses is closed, and counted for ever"},
     {TRAP(wakeups_lost), .what = "with a thread a connection, connections that are resumed hang", .race = true},
 };
 const int thread_trap_count = sizeof thread_traps / sizeof *thread_traps;

@@ -178,6 +178,11 @@ class Daemon:
             self._library = tuple(int(part) for part in self.status()["build"]["libmicrohttpd"].split("."))
         return self._library
 
+    def parses_less(self):
+        """libmicrohttpd 0.9.72 ends the connection of most that it cannot parse without an answer, and leaves versions of HTTP to the
+        daemon, which refuses them with 400; later ones answer them all."""
+        return self.library() < (0, 9, 73)
+
     # --- judging ---
 
     def busy(self):
