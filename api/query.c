@@ -31,7 +31,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   if (from->job.op != op)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset", "preset is '%s', a preset of %s; allowed: those of %s",
                        preset_name(preset), vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
-  job_request_copy(request, from);
+  *request = *from;
   return true;
 }
 

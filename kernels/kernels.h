@@ -1,6 +1,6 @@
 // The one C interface to the computation: what a job is, what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs: voxelize.h and fps.h say what each means, ops.h has a row
+// A job is one operation (enum vx_op) on inputs: voxelize.h, fps.h and transform.h say what each means, ops.h has a row
 // for each. A backend is a table of function pointers (struct vx_backend); kernels/cpu fills one, kernels/cuda another.
 // Nothing in here knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA header.
 //
@@ -16,6 +16,7 @@
 #include "kernels/fps.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
+#include "kernels/transform.h"
 #include "kernels/voxelize.h"
 
 #ifdef __cplusplus
@@ -29,10 +30,11 @@ enum {
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_OPS };
+enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_OPS };
 
-// What a job computes from. The first input of every operation is `points`: [N, C], x, y and z first.
-enum { VX_POINTS, VX_MAX_INPUTS = 4 };
+// What a job computes from. The first input of every operation is `points`: [N, C], x, y and z first. The number of the others is
+// their place in the operation's row.
+enum { VX_POINTS, VX_MATRIX, VX_MAX_INPUTS };
 struct vx_input {
   enum vx_dtype dtype;
   int rank;                   // 0: not given
@@ -50,6 +52,7 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
 // be sampled.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
+  int64_t out_of_crop, cut_out;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
 };
@@ -59,11 +62,12 @@ enum vx_stage {
   VX_STAGE_VOXELIZE,
   VX_STAGE_FEATURES,
   VX_STAGE_SAMPLE,
+  VX_STAGE_TRANSFORM,
   VX_STAGE_COPY_OUT,
   VX_STAGE_COUNT
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
-const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, copy_out
+const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, transform, copy_out
 
 // What a CPU lane keeps of its scratch between jobs, at most. Scans of several hundred thousand points need no more.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
@@ -89,6 +93,7 @@ struct vx_job {
   union {
     struct vx_voxelize voxelize;
     struct vx_fps fps;
+    struct vx_transform transform;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts

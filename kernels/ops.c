@@ -11,6 +11,11 @@ static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes)
   sizes->feature_dtype = job->params.voxelize.feature_dtype;
 }
 
+static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  sizes->kept = job->counts.kept;
+  sizes->matrices = job->inputs[VX_MATRIX].dims[0] == 1 ? 1 : job->num_clouds;
+}
+
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
 static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
 
@@ -20,6 +25,8 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   {                                                                                                                    \
     "points", VX_DTYPE_BIT(VX_FLOAT32) | VX_DTYPE_BIT(VX_FLOAT16), { VX_EXTENT_POINTS, VX_EXTENT_COLUMNS }             \
   }
+#define MATRIX                                                                                                         \
+  { "matrix", VX_DTYPE_BIT(VX_FLOAT32), {VX_EXTENT_MATRICES, VX_EXTENT_SIDE, VX_EXTENT_SIDE}, true }
 // Of jobs that make voxels or sample; those that do not have a time of 0.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
@@ -43,11 +50,19 @@ static const struct vx_operation operations[VX_OPS] = {
                 .stages = STAGES,
                 .fates = FINITE,
                 .sampling = fps_sampling},
+    [VX_TRANSFORM] = {.name = "transform",
+                      .inputs = {POINTS, MATRIX},
+                      .tensors = VX_TRANSFORM_TENSORS,
+                      .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_TRANSFORM) |
+                                VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                      .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_CROP) | VX_FATE_BIT(VX_FATE_CUT_OUT),
+                      .rows = "kept",
+                      .add_sizes = add_transform_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize", [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const struct fate_row {
@@ -60,6 +75,8 @@ static const struct fate_row {
     [VX_FATE_OVER_VOXEL_CAP] = {"over_max_points_per_voxel", offsetof(struct vx_counts, over_voxel_cap)},
     [VX_FATE_OVER_MAX_VOXELS] = {"over_max_voxels", offsetof(struct vx_counts, over_max_voxels)},
     [VX_FATE_BLOCK_FILTERED] = {"block_filtered", offsetof(struct vx_counts, block_filtered)},
+    [VX_FATE_OUT_OF_CROP] = {"out_of_crop", offsetof(struct vx_counts, out_of_crop)},
+    [VX_FATE_CUT_OUT] = {"cut_out", offsetof(struct vx_counts, cut_out)},
 };
 
 const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
@@ -108,6 +125,9 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
 
 static bool input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes) {
   int rank = 0;
+  if (row->optional && input->rank == 0) {
+    return true;
+  }
   bool fits = (row->dtypes & VX_DTYPE_BIT(input->dtype)) != 0;
   for (; rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE; rank++) {
     fits = fits && input->dims[rank] == vx_extent_of(row->extents[rank], sizes);

@@ -17,6 +17,8 @@ enum vx_fate {
   VX_FATE_OVER_VOXEL_CAP,
   VX_FATE_OVER_MAX_VOXELS,
   VX_FATE_BLOCK_FILTERED,
+  VX_FATE_OUT_OF_CROP,
+  VX_FATE_CUT_OUT,
   VX_FATE_COUNT
 };
 #define VX_FATE_BIT(fate) (1u << (fate))
@@ -27,6 +29,7 @@ struct vx_input_row {
   const char *name;  // NULL: no more inputs
   uint32_t dtypes;   // VX_DTYPE_BITs
   enum vx_extent extents[VX_MAX_RANK];
+  bool optional;
 };
 
 struct vx_operation {
@@ -48,7 +51,7 @@ enum vx_op vx_op_find(const char *name);
 // How the job samples; NULL if it does not.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 
-// What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels.
+// What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels. Kept points are those counted by then.
 struct vx_sizes vx_sizes_of(const struct vx_job *job);
 
 // The way into a run, for every backend: clears what the job's run fills, and counts its points. VX_REFUSED with a

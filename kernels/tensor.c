@@ -21,6 +21,8 @@ static const struct tensor_row {
                            false,
                            {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES, VX_EXTENT_COLUMNS}},
     [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
+    [VX_MOVED_POINTS] = {"points", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
+    [VX_POINT_INDICES] = {"point_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
 };
 
 static const struct dtype_row {
@@ -47,6 +49,9 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_PILLAR: return sizes->columns + 6;
     case VX_EXTENT_BATCH: return sizes->clouds;
     case VX_EXTENT_SAMPLES: return sizes->stacked ? sizes->samples : sizes->samples / sizes->clouds;
+    case VX_EXTENT_KEPT: return sizes->kept;
+    case VX_EXTENT_MATRICES: return sizes->matrices;
+    case VX_EXTENT_SIDE: return 4;
     case VX_EXTENT_NONE: break;
   }
   return 1;

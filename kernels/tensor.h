@@ -34,6 +34,8 @@ enum vx_tensor {
   VX_SAMPLED_INDICES,
   VX_SAMPLED_POINTS,
   VX_SAMPLED_DISTANCES,
+  VX_MOVED_POINTS,
+  VX_POINT_INDICES,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
@@ -43,21 +45,26 @@ const char *vx_tensor_name(enum vx_tensor tensor);
 // What a dimension of a tensor, of an output or of an input, is as long as.
 enum vx_extent {
   VX_EXTENT_NONE,
-  VX_EXTENT_POINTS,   // of all clouds
-  VX_EXTENT_COLUMNS,  // of a point
-  VX_EXTENT_VOXELS,   // of all clouds
-  VX_EXTENT_CAP,      // points that a voxel keeps
-  VX_EXTENT_COORDS,   // batch, z, y, x
-  VX_EXTENT_PILLAR,   // a point's columns, its offsets from the mean, its offsets from the centre
-  VX_EXTENT_BATCH,    // clouds; left out if samples are stacked
-  VX_EXTENT_SAMPLES,  // of one cloud, or of all if they are stacked
+  VX_EXTENT_POINTS,    // of all clouds
+  VX_EXTENT_COLUMNS,   // of a point
+  VX_EXTENT_VOXELS,    // of all clouds
+  VX_EXTENT_CAP,       // points that a voxel keeps
+  VX_EXTENT_COORDS,    // batch, z, y, x
+  VX_EXTENT_PILLAR,    // a point's columns, its offsets from the mean, its offsets from the centre
+  VX_EXTENT_BATCH,     // clouds; left out if samples are stacked
+  VX_EXTENT_SAMPLES,   // of one cloud, or of all if they are stacked
+  VX_EXTENT_KEPT,      // points of all clouds
+  VX_EXTENT_MATRICES,  // one, or one a cloud
+  VX_EXTENT_SIDE,      // of a matrix
 };
 
-// What the shapes of a job's tensors follow from; points, voxels and samples of all clouds together.
+// What the shapes of a job's tensors follow from; points, voxels, samples and kept points of all clouds together.
 struct vx_sizes {
   int64_t clouds, points, columns;
   int64_t voxels, cap;  // a cap of 0 is none
   int64_t samples;
+  int64_t kept;                 // points
+  int64_t matrices;             // 1 or clouds
   bool stacked;                 // the clouds' samples follow on each other
   enum vx_dtype feature_dtype;  // of voxel_features and pillar_features
 };

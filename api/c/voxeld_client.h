@@ -102,11 +102,13 @@ struct voxeld_options voxeld_defaults(const char *url);
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // NULL is fine
 
-// POST /v1/voxelize and /v1/fps: `query` are its parameters, URL-encoded; `rows` little-endian points, one row after the other.
+// POST /v1/voxelize, /v1/fps and /v1/transform: `query` are its parameters, URL-encoded; `rows` little-endian points, one row after the other.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                               struct voxeld_result *result);
+enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                    struct voxeld_result *result);
 
 void voxeld_result_free(struct voxeld_result *result);
 
@@ -544,6 +546,11 @@ enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *que
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                               struct voxeld_result *result) {
   return voxeld__call(client, "/v1/fps", query, rows, bytes, result);
+}
+
+enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                    struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/transform", query, rows, bytes, result);
 }
 
 // --- the client ---

@@ -9,6 +9,7 @@
 static const struct operation *const operations[VX_OPS] = {
     [VX_VOXELIZE] = &operation_voxelize,
     [VX_FPS] = &operation_fps,
+    [VX_TRANSFORM] = &operation_transform,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }
@@ -22,16 +23,10 @@ static int find(const struct job_request *request, const char *name) {
 // ---- making ---------------------------------------------------------------------------------------------------------
 
 void job_request_init(struct job_request *request, enum vx_op op) {
-  memset(request, 0, offsetof(struct job_request, point_counts));
+  memset(request, 0, sizeof *request);
   request->job.op = op;
   request->max_sampling_work = INT64_MAX;
   params_init(rows_of(request), request);
-}
-
-void job_request_copy(struct job_request *request, const struct job_request *from) {
-  memcpy(request, from, offsetof(struct job_request, point_counts));
-  memcpy(request->point_counts, from->point_counts, (size_t)from->num_clouds * sizeof *from->point_counts);
-  memcpy(request->sample_counts, from->sample_counts, (size_t)from->num_sample_counts * sizeof *from->sample_counts);
 }
 
 bool job_request_set(struct job_request *request, const char *name, size_t name_length, const char *value,
@@ -112,6 +107,7 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
   job.inputs[VX_POINTS].data = points;
   job.point_counts = request->point_counts;
   job.sample_counts = request->sample_counts;
+  if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;
 }
 

@@ -16,6 +16,8 @@
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 
+enum { REQUEST_MATRICES = 64 };  // as many as take the room of the samples' counts
+
 struct job_request {
   struct vx_job job;  // operation, parameters, tensors to return; once split the clouds' number and the inputs' shapes
   int32_t num_features;       // C
@@ -24,13 +26,17 @@ struct job_request {
   uint32_t outputs;           // VX_TENSOR_BITs named by `outputs`; 0 = the operation's default
   int32_t num_clouds;         // entries of point_counts; 0 = not given: the body is one cloud
   int32_t num_sample_counts;  // as given; 0 = nothing is sampled
+  int32_t num_matrices;       // as given; 0 = points are not moved
   int32_t timeout_ms;         // 0 = none
   int64_t max_sampling_work;  // what vx_sampling.max_work becomes; the server's
   char preset[64];            // "" = none
   bool given[PARAMS_MAX];     // of each row of the operation's table: set by preset or query
-  // Written before they are read: a request that is begun anew keeps what is behind its counts.
   int32_t point_counts[VX_MAX_CLOUDS];
-  int32_t sample_counts[VX_MAX_CLOUDS];  // [num_clouds], once split
+  union {
+    int32_t sample_counts[VX_MAX_CLOUDS];                 // [num_clouds], once split
+    float matrices[REQUEST_MATRICES * VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
+  };
+  struct vx_box cuts[VX_MAX_CUTS];  // [job.params.transform.num_cuts]
 };
 
 // What an operation adds to what all have.
@@ -42,6 +48,8 @@ struct operation {
   bool (*finish)(struct job_request *request, struct problem *problem);
   // Splits what belongs to the clouds, whose number of points is known. False with a problem. May be NULL.
   bool (*split)(struct job_request *request, struct problem *problem);
+  // Points the job to what the request holds for it. May be NULL.
+  void (*bind)(const struct job_request *request, struct vx_job *job);
   // The operation's own part of the metadata: members, each with a comma in front. May be NULL.
   void (*write)(const struct vx_job *job, struct text *out);
   const char *samples;  // the parameter that says how many samples there are; NULL if there is none
@@ -52,9 +60,6 @@ const struct operation *operation_of(enum vx_op op);
 
 // The request that the defaults give.
 void job_request_init(struct job_request *request, enum vx_op op);
-
-// As if it had been made like that one.
-void job_request_copy(struct job_request *request, const struct job_request *from);
 
 // Sets one parameter from its text. False with a problem that names the parameter, what was given and what is allowed.
 VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/run.h"
+#include "kernels/cpu/transform/transform.h"
 
 struct vx_device {
   struct vx_description description;
@@ -82,6 +83,7 @@ static void close_lane(struct vx_lane *lane) {
 static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) = {
     [VX_VOXELIZE] = cpu_voxelize,
     [VX_FPS] = cpu_sample_points,
+    [VX_TRANSFORM] = cpu_transform,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }

@@ -60,8 +60,10 @@ int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults(NULL);
   const char *query = "", *path = NULL;
   int calls = 1;
-  bool fps = false, no_rows = false;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:fN")) != -1;) {
+  bool no_rows = false;
+  enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
+      voxeld_voxelize;
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:fpN")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -76,7 +78,8 @@ int main(int argc, char **argv) {
       case 'c': options.certificate = optarg; break;
       case 'k': options.key = optarg; break;
       case 'T': options.token = optarg; break;
-      case 'f': fps = true; break;
+      case 'f': ask = voxeld_fps; break;
+      case 'p': ask = voxeld_transform; break;
       case 'N': no_rows = true; break;  // but their number of bytes
       default: return 2;
     }
@@ -88,7 +91,7 @@ int main(int argc, char **argv) {
   unsigned char *rows = read_all(&size);
   struct voxeld_result result = {0};
   for (int i = 0; i < calls; i++) {
-    print((fps ? voxeld_fps : voxeld_voxelize)(client, query, no_rows ? NULL : rows, size, &result), &result);
+    print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);
     fflush(stdout);
   }
   bool written = !path || write_tensors(&result, path);

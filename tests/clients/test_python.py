@@ -17,6 +17,7 @@ import check
 import clouds
 import oracle
 import samples
+import transform
 import voxeld
 from test_access import Authority, TlsDaemon
 
@@ -84,6 +85,18 @@ class Values(DaemonCase):
         self.assertEqual(result["sampled_points"].shape, (4, 20, 4))
         listed = self.client.fps(list(points), [1, 2, 3, 4], outputs="sampled_indices")
         self.assertEqual(listed["sampled_indices"].shape, (10,))
+
+    def test_transform_moves_and_filters(self):
+        points, shift = random_points(300), np.eye(4)
+        shift[0, 3] = 2.5
+        boxes = [(0, 0, 0, 2, 2, 2), (3, -1, -1, 4, 1, 1)]
+        query = {"matrix": ",".join(map(str, shift.ravel())), "crop": "-9,-9,-9,9,9,9", "cut": "0,0,0,2,2,2;3,-1,-1,4,1,1"}
+        tensors, kept, _ = transform.transform(query, points.tobytes())
+        for cut in (boxes, query["cut"]):
+            result = self.client.transform(points, matrix=shift, crop=(-9, -9, -9, 9, 9, 9), cut=cut)
+            self.assert_tensors(tensors, result)
+            self.assertEqual(result.metadata["batch"]["kept"], kept)
+        self.assertEqual(self.client.transform(points, cut=[]).metadata["points"]["cut_out"], 0)
 
     def test_no_points_give_tensors_without_rows(self):
         for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float16)]):

@@ -44,10 +44,13 @@ PAGE_TABLES = {
         ("parameter", "default", "allowed", "meaning"),
         lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
     ),
-    "fps_parameters": (
-        ("parameter of fps", "default", "allowed", "meaning"),
-        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
-    ),
+    **{
+        f"{operation}_parameters": (
+            (f"parameter of {operation}", "default", "allowed", "meaning"),
+            lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+        )
+        for operation in ("fps", "transform")
+    },
     "options": (
         ("option", "default", "allowed", "meaning"),
         lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),

@@ -16,6 +16,7 @@ SCHEMAS = OPENAPI["components"]["schemas"]
 TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, "array": list, "boolean": bool}
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
 FPS = "/v1/fps?num_samples=1"
+TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
 
 
 class Answers(unittest.TestCase):
@@ -61,7 +62,12 @@ class Answers(unittest.TestCase):
             self.conforms(preset, SCHEMAS["Preset"], f"Preset {preset['name']}")
 
     def test_metadata(self):
-        for path, schema in ((QUERY, "Metadata"), (QUERY + "&fps=1", "Metadata"), (FPS, "FpsMetadata")):
+        for path, schema in (
+            (QUERY, "Metadata"),
+            (QUERY + "&fps=1", "Metadata"),
+            (FPS, "FpsMetadata"),
+            (TRANSFORM, "TransformMetadata"),
+        ):
             reply = self.daemon.post(path, bytes(32), {"Accept": "application/json"})
             self.assertEqual(reply.status, 200, reply)
             self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")

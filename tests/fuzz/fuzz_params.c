@@ -47,6 +47,19 @@ static void check_voxelize(const struct job_request *request) {
   check_grid(request);
 }
 
+static void check_box(const struct vx_box *box) {
+  for (int a = 0; a < 3; a++) assert(isfinite(box->min[a]) && isfinite(box->max[a]) && box->min[a] < box->max[a]);
+}
+
+static void check_transform(const struct job_request *request) {
+  const struct vx_transform *params = &request->job.params.transform;
+  assert(request->num_matrices >= 0 && request->num_matrices <= REQUEST_MATRICES);
+  for (int32_t i = 0; i < request->num_matrices * VX_MATRIX_VALUES; i++) assert(isfinite(request->matrices[i]));
+  if (params->cropped) check_box(&params->crop);
+  assert(params->num_cuts >= 0 && params->num_cuts <= VX_MAX_CUTS);
+  for (int32_t i = 0; i < params->num_cuts; i++) check_box(&request->cuts[i]);
+}
+
 static void check_request(const struct job_request *request) {
   assert(request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES);
   assert(request->num_clouds >= 0 && request->num_clouds <= VX_MAX_CLOUDS);
@@ -55,6 +68,7 @@ static void check_request(const struct job_request *request) {
   assert(tensors && !(tensors & ~vx_operation_of(request->job.op)->tensors));
   check_sampling(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
+  if (request->job.op == VX_TRANSFORM) check_transform(request);
 }
 
 // The clouds have all rows, and of a request for points as many samples as they can have.

@@ -113,7 +113,7 @@ static void check_answer(const struct figures *figures, const char *id, const st
   for (int32_t i = 0; request->num_sample_counts && i < request->num_clouds; i++)
     job.counts.sampled += request->sample_counts[i];
   struct vx_sizes sizes = vx_sizes_of(&job);
-  sizes.voxels = figures->voxels;
+  sizes.voxels = sizes.kept = figures->voxels;
   struct answer answer = {.request_id = id, .backend = "cpu", .device = device, .request = request, .job = &job};
   struct vx_layout layout;
   struct vx_error error;

@@ -110,6 +110,23 @@ class Client:
             "/v1/fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
         )
 
+    def transform(
+        self,
+        points: Points,
+        preset: Optional[str] = None,
+        *,
+        cut: Any = None,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Points moved and filtered, as voxelize makes voxels. matrix: 4x4, or one a cloud; crop: the six numbers of a box;
+        cut: a list of such boxes, or the text that the service takes."""
+        boxes = cut if cut is None or isinstance(cut, str) else ";".join(_text(box) for box in cut) or "off"
+        given = {"preset": preset, "cut": boxes, **parameters}
+        return self._compute("/v1/transform", points, given, metadata_only, request_id, traceparent)
+
     # --- asking ---
 
     def presets(self) -> List[Dict[str, Any]]:

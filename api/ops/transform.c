@@ -1,0 +1,173 @@
+// The parameters of POST /v1/transform; kernels/transform.h says what they mean.
+#include <string.h>
+
+#include "api/ops/rows.h"
+
+// ---- rows -------------------------------------------------------------------------------------------------------------
+
+// Sixteen numbers, or sixteen a cloud.
+static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
+  struct job_request *request = record;
+  (void)param;
+  request->num_matrices = 0;
+  while (request->num_matrices < REQUEST_MATRICES && !value_ended(value, end)) {
+    float *matrix = request->matrices + request->num_matrices++ * VX_MATRIX_VALUES;
+    if (!value_take_floats(&value, end, matrix, VX_MATRIX_VALUES)) return false;
+  }
+  return value_ended(value, end);
+}
+
+static void write_matrix(const struct param *param, const void *record, struct text *out) {
+  const struct job_request *request = record;
+  (void)param;
+  value_write_floats(request->matrices, (int64_t)request->num_matrices * VX_MATRIX_VALUES, out);
+}
+
+static const struct value_type value_matrix = {"floats", false, read_matrix, write_matrix, NULL};
+
+static bool read_box(const char *value, const char *end, struct vx_box *box) {
+  float values[6];
+  if (!value_take_floats(&value, end, values, 6) || !value_ended(value, end)) return false;
+  memcpy(box->min, values, sizeof box->min);
+  memcpy(box->max, values + 3, sizeof box->max);
+  return true;
+}
+
+static bool read_crop(const struct param *param, const char *value, const char *end, void *record) {
+  struct vx_transform *params = &((struct job_request *)record)->job.params.transform;
+  (void)param;
+  params->cropped = !value_is_off(value, end);
+  return !params->cropped || read_box(value, end, &params->crop);
+}
+
+// The six numbers of a box, as the query has them.
+static void write_box(const struct vx_box *box, struct text *out) {
+  for (int i = 0; i < 6; i++) {
+    if (i) text_put(out, ",");
+    text_float(out, i < 3 ? box->min[i] : box->max[i - 3]);
+  }
+}
+
+static void write_crop(const struct param *param, const void *record, struct text *out) {
+  const struct vx_transform *params = &((const struct job_request *)record)->job.params.transform;
+  (void)param;
+  text_put(out, params->cropped ? "[" : "\"off\"");
+  if (params->cropped) write_box(&params->crop, out);
+  if (params->cropped) text_put(out, "]");
+}
+
+static const struct value_type value_crop = {"list", false, read_crop, write_crop, NULL};
+
+// Boxes with semicolons between.
+static bool read_cut(const struct param *param, const char *value, const char *end, void *record) {
+  struct job_request *request = record;
+  int32_t *count = &request->job.params.transform.num_cuts;
+  (void)param;
+  *count = 0;
+  if (value_is_off(value, end)) return true;
+  for (const char *box = value; *count < VX_MAX_CUTS;) {
+    const char *semicolon = memchr(box, ';', (size_t)(end - box));
+    if (!read_box(box, semicolon ? semicolon : end, &request->cuts[(*count)++])) return false;
+    if (!semicolon) return true;
+    box = semicolon + 1;
+  }
+  return false;
+}
+
+// As text, so that it may be sent, or stand in a preset, as it is.
+static void write_cut(const struct param *param, const void *record, struct text *out) {
+  const struct job_request *request = record;
+  (void)param;
+  text_put(out, "\"");
+  if (request->job.params.transform.num_cuts == 0) text_put(out, "off");
+  for (int32_t i = 0; i < request->job.params.transform.num_cuts; i++) {
+    if (i) text_put(out, ";");
+    write_box(&request->cuts[i], out);
+  }
+  text_put(out, "\"");
+}
+
+static const struct value_type value_cut = {"string", false, read_cut, write_cut, NULL};
+
+static const struct param matrix = {
+    .name = "matrix",
+    .type = &value_matrix,
+    .allowed = "16 numbers, row by row, or 16 a cloud of up to 64; the last row of each is 0,0,0,1",
+    .doc = "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay",
+};
+static const struct param crop = {
+    .name = "crop",
+    .type = &value_crop,
+    .initial = "off",
+    .allowed = "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+    .doc = "metres; moved points outside of this box go",
+};
+static const struct param cut = {
+    .name = "cut",
+    .type = &value_cut,
+    .initial = "off",
+    .allowed = "off, or up to 64 boxes as those of crop with semicolons between",
+    .doc = "metres; moved points inside one of these boxes go, as those of the vehicle itself",
+};
+static const struct param outputs = PARAM_OUTPUTS(VX_TRANSFORM_TENSORS, "points and point_indices");
+
+static const struct param *const rows[] = {
+    &param_preset, &param_num_features, &param_dtype, &param_point_counts, &matrix, &crop, &cut,
+    &outputs,      &param_timeout_ms,   NULL};
+PARAM_ROWS_FIT(rows);
+
+// ---- checks -----------------------------------------------------------------------------------------------------------
+
+static uint32_t tensors(const struct job_request *request) {
+  (void)request;
+  return VX_TRANSFORM_TENSORS;
+}
+
+static bool check_matrices(const struct job_request *request, struct problem *problem) {
+  for (int32_t i = 0; i < request->num_matrices; i++) {
+    const float *last = request->matrices + i * VX_MATRIX_VALUES + 12;
+    if (last[0] != 0 || last[1] != 0 || last[2] != 0 || last[3] != 1)
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix",
+                         "the last row of matrix number %d is %g,%g,%g,%g; allowed: 0,0,0,1", (int)i, (double)last[0],
+                         (double)last[1], (double)last[2], (double)last[3]);
+  }
+  return true;
+}
+
+static bool check_box(const char *name, const struct vx_box *box, struct problem *problem) {
+  for (int a = 0; a < 3; a++)
+    if (!(box->min[a] < box->max[a]))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, name,
+                         "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a],
+                         (double)box -> min[a], (double)box -> max[a]);
+  return true;
+}
+
+static bool finish(struct job_request *request, struct problem *problem) {
+  const struct vx_transform *params = &request->job.params.transform;
+  bool good = check_matrices(request, problem) && (!params->cropped || check_box("crop", &params->crop, problem));
+  for (int32_t i = 0; good && i < params->num_cuts; i++) good = check_box("cut", &request->cuts[i], problem);
+  return good;
+}
+
+static bool split(struct job_request *request, struct problem *problem) {
+  if (request->num_matrices > 1 && request->num_matrices != request->num_clouds)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix",
+                       "matrix has %d matrices, one a cloud, and the batch %d", (int)request->num_matrices,
+                       (int)request->num_clouds);
+  return true;
+}
+
+static void bind(const struct job_request *request, struct vx_job *job) {
+  job->params.transform.cuts = request->cuts;
+  if (request->num_matrices > 0)
+    job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {request->num_matrices, 4, 4}, request->matrices};
+}
+
+const struct operation operation_transform = {
+    .rows = rows,
+    .tensors = tensors,
+    .finish = finish,
+    .split = split,
+    .bind = bind,
+};

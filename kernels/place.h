@@ -1,0 +1,44 @@
+// From a point to its place and its fate in a transform: the arithmetic that both backends share.
+//
+// Pure functions for C and CUDA, in IEEE binary32; compile with -ffp-contract=off or --fmad=false.
+#ifndef VOXELD_PLACE_H
+#define VOXELD_PLACE_H
+
+#include <math.h>
+
+#include "kernels/host_device.h"
+#include "kernels/ops.h"
+
+VX_SHARED void vx_move(const float *matrix, float x, float y, float z, float moved[3]) {
+  for (int axis = 0; axis < 3; axis++) {
+    const float *m = matrix + 4 * axis;
+    moved[axis] = ((m[0] * x + m[1] * y) + m[2] * z) + m[3];
+  }
+}
+
+VX_SHARED bool vx_is_inside(const struct vx_box *box, const float at[3]) {
+  bool inside = true;
+  for (int axis = 0; axis < 3; axis++) {
+    inside = inside & (box->min[axis] <= at[axis]) & (at[axis] < box->max[axis]);
+  }
+  return inside;
+}
+
+// `cuts`: where the boxes are that params->cuts points to.
+VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const struct vx_box *cuts,
+                                        const float at[3]) {
+  if (!((fabsf(at[0]) < INFINITY) & (fabsf(at[1]) < INFINITY) & (fabsf(at[2]) < INFINITY))) {
+    return VX_FATE_NOT_FINITE;
+  }
+  if (params->cropped && !vx_is_inside(&params->crop, at)) {
+    return VX_FATE_OUT_OF_CROP;
+  }
+  for (int32_t i = 0; i < params->num_cuts; i++) {
+    if (vx_is_inside(&cuts[i], at)) {
+      return VX_FATE_CUT_OUT;
+    }
+  }
+  return VX_FATE_KEPT;
+}
+
+#endif
