@@ -107,7 +107,7 @@ struct preset *preset_parse(const char *name, const char *json, size_t size, cha
 
 void preset_free(struct preset *preset) { free(preset); }
 
-// ---- the set ----------------------------------------------------------------------------------------------------------
+// ---- the set --------------------------------------------------------------------------------------------------------
 
 // Takes the preset: it replaces one of the same name, or is inserted in the order of names.
 static bool presets_put(struct presets *presets, struct preset *preset, char *error, size_t error_size) {

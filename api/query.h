@@ -22,8 +22,8 @@ struct query {
   size_t count;
 };
 
-// The query's preset, then every other parameter over it, each name once, then all held against each other. False with a
-// problem.
+// The query's preset, then every other parameter over it, each name once, then all held against each other. False with
+// a problem.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct presets *presets, struct problem *problem);
 

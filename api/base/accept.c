@@ -38,7 +38,8 @@ static const char *trim(const char *text, const char *end) {
   return end;
 }
 
-// How precise a range is that covers the type (1: all types, 2: all below its first part, 3: the type); 0 where it does not.
+// How precise a range is that covers the type (1: all types, 2: all below its first part, 3: the type); 0 where it does
+// not.
 static int precision(const char *range, size_t length, const char *type) {
   size_t major = strcspn(type, "/") + 1;
   if (length == 3 && strncmp(range, "*/*", 3) == 0) return 1;

@@ -1,7 +1,7 @@
 // Errors as clients see them: one row a kind of error, rendered as application/problem+json (RFC 9457).
 //
-// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. No HTTP status and no
-// error title stands anywhere else. Any thread.
+// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. No HTTP status
+// and no error title stands anywhere else. Any thread.
 #ifndef VOXELD_PROBLEM_H
 #define VOXELD_PROBLEM_H
 

@@ -2,12 +2,13 @@
 //
 //   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [SCAN.bin...]
 //
-// Scans are the files, or without any the frames of the standard input: each a little-endian uint32 of its bytes, then its rows. The
-// token is $VOXELD_TOKEN. Without -r every scan is sent, as soon as the one before is answered, and tried again where that may help.
-// With -r the scans are those of a live sensor, one every 1/HZ s, to which old ones are worth nothing: files are sent at that rate, and
-// frames when they come; what the service has no room for or does not answer is dropped, and so is what comes before Retry-After is
-// over, or is late by more than 1/HZ s. SIGTERM and SIGINT end it; the last line counts.
-// Ends with 0; with 1 where a request failed for good or a scan cannot be read; 2: usage. One thread.
+// Scans are the files, or without any the frames of the standard input: each a little-endian uint32 of its bytes, then
+// its rows. The token is $VOXELD_TOKEN. Without -r every scan is sent, as soon as the one before is answered, and tried
+// again where that may help. With -r the scans are those of a live sensor, one every 1/HZ s, to which old ones are
+// worth nothing: files are sent at that rate, and frames when they come; what the service has no room for or does not
+// answer is dropped, and so is what comes before Retry-After is over, or is late by more than 1/HZ s. SIGTERM and
+// SIGINT end it; the last line counts. Ends with 0; with 1 where a request failed for good or a scan cannot be read; 2:
+// usage. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <errno.h>
 #include <fcntl.h>
@@ -151,12 +152,12 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
   return false;
 }
 
-// Waits until a live sensor's scan is due, which was read from `asked` on. False where it is not to be sent: it was dropped, or a signal
-// came.
+// Waits until a live sensor's scan is due, which was read from `asked` on. False where it is not to be sent: it was
+// dropped, or a signal came.
 static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   double came = now();
-  // A frame that had to be waited for is as young as can be, however long its source has been silent. The others may have lain in a
-  // pipe, and are as old as the rate says.
+  // A frame that had to be waited for is as young as can be, however long its source has been silent. The others may
+  // have lain in a pipe, and are as old as the rate says.
   bool waited_for = !sensor->from_files && came - asked > sensor->interval / 10;
   sensor->due = sensor->due <= 0 || waited_for ? came : sensor->due + sensor->interval;
   if (sensor->from_files && !sleep_until(sensor->due)) return false;

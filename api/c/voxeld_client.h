@@ -1,4 +1,5 @@
-// A client of voxeld in one header, over libcurl (7.66 or later) and jansson, for processes that post scans: C99, C11 and C++, POSIX.
+// A client of voxeld in one header, over libcurl (7.66 or later) and jansson, for processes that post scans: C99, C11
+// and C++, POSIX.
 //
 //   #define VOXELD_CLIENT_IMPLEMENTATION  // in one source file, so that curl.h and jansson.h stay out of all others
 //   #include <voxeld_client.h>            // -std=gnu11 or -D_POSIX_C_SOURCE=200809L; pkg-config libcurl jansson
@@ -11,12 +12,12 @@
 //   else
 //     complain(result.error);
 //
-// Threads: a client and a result serve one thread at a time; threads with clients of their own need no lock. Open the first client
-// before other threads run where libcurl is older than 7.84. A process made by fork opens its own. With TLS the program should
-// ignore SIGPIPE.
+// Threads: a client and a result serve one thread at a time; threads with clients of their own need no lock. Open the
+// first client before other threads run where libcurl is older than 7.84. A process made by fork opens its own. With
+// TLS the program should ignore SIGPIPE.
 //
-// Memory: a result's buffer is kept for its next use, so that calls of like size allocate none; libcurl and jansson take and give
-// back what they work in. The rows are sent as they lie. Connections are kept and used again.
+// Memory: a result's buffer is kept for its next use, so that calls of like size allocate none; libcurl and jansson
+// take and give back what they work in. The rows are sent as they lie. Connections are kept and used again.
 #ifndef VOXELD_CLIENT_H
 #define VOXELD_CLIENT_H
 
@@ -82,8 +83,8 @@ struct voxeld_buffer {   // private: an answer's bytes and what was read of them
   struct json_t *header, *metadata;
 };
 
-// What a call gave. Zeroed before its first use: struct voxeld_result result = {0}. All that it points to is its own, until its next
-// use or voxeld_result_free.
+// What a call gave. Zeroed before its first use: struct voxeld_result result = {0}. All that it points to is its own,
+// until its next use or voxeld_result_free.
 struct voxeld_result {
   size_t tensor_count;
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS];
@@ -98,11 +99,13 @@ struct voxeld_result {
 
 struct voxeld_options voxeld_defaults(const char *url);
 
-// NULL where there is no memory or the options cannot be. What the options point to but `stop` is not needed afterwards.
+// NULL where there is no memory or the options cannot be. What the options point to but `stop` is not needed
+// afterwards.
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // NULL is fine
 
-// POST /v1/voxelize, /v1/fps and /v1/transform: `query` are its parameters, URL-encoded; `rows` little-endian points, one row after the other.
+// POST /v1/voxelize, /v1/fps and /v1/transform: `query` are its parameters, URL-encoded; `rows` little-endian points,
+// one row after the other.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
@@ -342,7 +345,8 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
 
 static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
 
-// Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our clock. -1: neither.
+// Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our clock. -1:
+// neither.
 static double voxeld__retry_after(const char *text, const char *date) {
   size_t digits = strspn(text, "0123456789");
   if (digits && !text[digits]) return strtod(text, NULL);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/ops/rows.h"
+#include "api/params/params.h"
 
 static const struct operation *const operations[VX_OPS] = {
     [VX_VOXELIZE] = &operation_voxelize,

@@ -55,7 +55,9 @@ struct operation {
   const char *samples;  // the parameter that says how many samples there are; NULL if there is none
 };
 
-// A row an operation; each is in the operation's own file.
+// Each is in the operation's own file.
+extern const struct operation operation_voxelize, operation_fps, operation_transform;
+// Those as a table.
 const struct operation *operation_of(enum vx_op op);
 
 // The request that the defaults give.

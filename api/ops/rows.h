@@ -21,6 +21,4 @@ extern const struct param param_preset, param_num_features, param_dtype, param_p
 // The table must leave every row a place in job_request.given; the NULL at its end counts too.
 #define PARAM_ROWS_FIT(rows) _Static_assert(sizeof(rows) / sizeof *(rows) <= PARAMS_MAX + 1, "given has a place a row")
 
-extern const struct operation operation_voxelize, operation_fps, operation_transform;
-
 #endif

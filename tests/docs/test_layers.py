@@ -10,7 +10,7 @@ from tables import ROOT
 LAYERS = ("server", "api", "kernels")
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
-    "api": ("", "wire", "params", "base"),
+    "api": ("", "wire", "ops", "params", "base"),
 }
 # Where foreign headers may be included.
 HOME = {
