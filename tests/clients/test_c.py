@@ -1,4 +1,5 @@
-"""The C client and the sensor example, under ASan where it was built: values, refusals, retries, restarts, rubbish, signals."""
+"""The C client and the sensor example, under ASan where it was built: values, refusals, retries, restarts, rubbish,
+signals."""
 
 import json
 import os
@@ -180,10 +181,24 @@ class Access(CCase):
             self.assertEqual(refused["problem"]["kind"], "invalid-token")
 
     def test_what_cannot_be_opened(self):
-        urls = ["ftp://host", "localhost:80", "http://", "http:///path", "http://:80", "https://user:word@host", "unix:"]
+        urls = [
+            "ftp://host",
+            "localhost:80",
+            "http://",
+            "http:///path",
+            "http://:80",
+            "https://user:word@host",
+            "unix:",
+        ]
         urls += ["http://host?a", "http://host#a"]
         host = ["-u", "http://host"]
-        none = ([*host, "-t", "0"], [*host, "-d", "nan"], [*host, "-d", "1e300"], [*host, "-r", "-1"], [*host, "-m", "0"])
+        none = (
+            [*host, "-t", "0"],
+            [*host, "-d", "nan"],
+            [*host, "-d", "1e300"],
+            [*host, "-r", "-1"],
+            [*host, "-m", "0"],
+        )
         for options in (*(["-u", url] for url in urls), [*host, "-T", "a\r\nb"], *none):
             self.assertEqual(subprocess.run([CLIENT, *options], stdin=subprocess.DEVNULL).returncode, 3, options)
 

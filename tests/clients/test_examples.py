@@ -1,4 +1,5 @@
-"""The examples in README.md's section on the clients do what they say: its Python, C and shell blocks run against a daemon."""
+"""The examples in README.md's section on the clients do what they say: its Python, C and shell blocks run against a
+daemon."""
 
 import os
 import pathlib

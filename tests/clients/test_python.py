@@ -90,7 +90,11 @@ class Values(DaemonCase):
         points, shift = random_points(300), np.eye(4)
         shift[0, 3] = 2.5
         boxes = [(0, 0, 0, 2, 2, 2), (3, -1, -1, 4, 1, 1)]
-        query = {"matrix": ",".join(map(str, shift.ravel())), "crop": "-9,-9,-9,9,9,9", "cut": "0,0,0,2,2,2;3,-1,-1,4,1,1"}
+        query = {
+            "matrix": ",".join(map(str, shift.ravel())),
+            "crop": "-9,-9,-9,9,9,9",
+            "cut": "0,0,0,2,2,2;3,-1,-1,4,1,1",
+        }
         tensors, kept, _ = transform.transform(query, points.tobytes())
         for cut in (boxes, query["cut"]):
             result = self.client.transform(points, matrix=shift, crop=(-9, -9, -9, 9, 9, 9), cut=cut)

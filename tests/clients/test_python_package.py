@@ -49,7 +49,17 @@ class Package(unittest.TestCase):
                 PACKAGE, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache")
             )
             pip = ("-m", "pip", "--disable-pip-version-check", "--no-input")
-            run(sys.executable, *pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder, str(source))
+            run(
+                sys.executable,
+                *pip,
+                "wheel",
+                "--no-deps",
+                "--no-build-isolation",
+                "--no-index",
+                "--wheel-dir",
+                folder,
+                str(source),
+            )
             (wheel,) = pathlib.Path(folder).glob("voxeld-*.whl")
             run(sys.executable, "-m", "venv", str(fresh))
             python = str(fresh / "bin" / "python")

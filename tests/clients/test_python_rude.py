@@ -1,4 +1,5 @@
-"""The Python client against a server that refuses, breaks off, stalls and lies. Pauses are looked at, not waited for."""
+"""The Python client against a server that refuses, breaks off, stalls and lies. Pauses are looked at, not waited
+for."""
 
 import contextlib
 import json
@@ -181,7 +182,6 @@ class Retries(RudeCase):
         self.assertIsInstance(error.__cause__, ConnectionRefusedError)
         self.assertEqual((error.attempts, sleep.call_count), (3, 2))
 
-
     def test_every_error_counts_them(self):
         damaged = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["overlap"])
         for kind, act in (
@@ -331,7 +331,12 @@ class Probes(RudeCase):
     def test_true_for_the_services_own_pages_alone(self):
         plain = {"Content-Type": "text/plain; charset=utf-8"}
         others = [answer(200, plain, text) for text in (b"", b"fine\n", b"not ready\n", b"\xff")]
-        others += [answer(200, {"Content-Type": "text/html"}, b"ok"), status_document(), answer(204), b"SSH-2.0\r\n\r\n"]
+        others += [
+            answer(200, {"Content-Type": "text/html"}, b"ok"),
+            status_document(),
+            answer(204),
+            b"SSH-2.0\r\n\r\n",
+        ]
         others += [problem(503), vanish]
         for ask, words in self.ASKED.items():
             for act, expected in (

@@ -1,6 +1,7 @@
 """Tensors of the Python client become torch tensors without a copy. Skipped where there is no torch.
 
-Needs numpy, torch and the daemon ($VOXELD_BIN, or build/bin/voxeld), and runs as it is: python3 tests/clients/test_torch.py
+Needs numpy, torch and the daemon ($VOXELD_BIN, or build/bin/voxeld), and runs as it is: python3
+tests/clients/test_torch.py
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""HAProxy with the configuration that docker/haproxy.cfg is, in front of the servers of a test, and who asks it: wrk, and clients
-that follow Retry-After. Standard library only.
+"""HAProxy with the configuration that docker/haproxy.cfg is, in front of the servers of a test, and who asks it:
+wrk, and clients that follow Retry-After. Standard library only.
 """
 
 import collections
@@ -22,7 +22,9 @@ sys.path.insert(0, str(ROOT / "tests" / "measure" / "load"))
 from servers import tensors, wrk_summary  # noqa: E402
 
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
-DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[1]  # as it advises its servers
+DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[
+    1
+]  # as it advises its servers
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that one exchange may take
 
@@ -40,13 +42,15 @@ def _listening():
 
 
 class Balancer:
-    """The configuration as it is shipped: addresses come from the environment, and as it listens on sockets handed over, no port is
-    taken twice. `options` go to the program, `variables` to the configuration."""
+    """The configuration as it is shipped: addresses come from the environment, and as it listens on sockets handed
+    over, no port is taken twice. `options` go to the program, `variables` to the configuration."""
 
     def __init__(self, ports, log, *options, **variables):
         front, stats = _listening(), _listening()
         self.address, self._stats = front.getsockname(), stats.getsockname()
-        environment = dict(os.environ, HAPROXY_USER=pwd.getpwuid(os.geteuid())[0], HAPROXY_GROUP=grp.getgrgid(os.getegid())[0])
+        environment = dict(
+            os.environ, HAPROXY_USER=pwd.getpwuid(os.geteuid())[0], HAPROXY_GROUP=grp.getgrgid(os.getegid())[0]
+        )
         environment.update(VOXELD_FRONT=f"fd@{front.fileno()}", VOXELD_STATS=f"fd@{stats.fileno()}")
         environment.update({f"VOXELD_SERVER_{n}": f"{HOST}:{port}" for n, port in enumerate(ports, 1)}, **variables)
         with open(log, "wb") as file, front, stats:
@@ -102,8 +106,8 @@ class Wrk:
 
 
 class Patients:
-    """Clients that each post the bodies in turn over one connection, and again where Retry-After says so or the connection breaks;
-    every answer must have the tensors that `expected` has for its body."""
+    """Clients that each post the bodies in turn over one connection, and again where Retry-After says so or the
+    connection breaks; every answer must have the tensors that `expected` has for its body."""
 
     TRIES = 20
 

@@ -1,4 +1,5 @@
-"""Builds images from docker/Dockerfile over a Debian made by tests/platform/base, and runs them as a container engine would.
+"""Builds images from docker/Dockerfile over a Debian made by tests/platform/base, and runs them as a container
+engine would.
 
 Everything lies in build/deploy, where layers are kept from run to run. Needs root. Standard library only.
 """
@@ -29,7 +30,8 @@ def output(*command, **arguments):
 
 
 def debian(suite):
-    """The path of a root file system of Debian; ends the test where there is none to be had, or where its packages are out of reach."""
+    """The path of a root file system of Debian; ends the test where there is none to be had, or where its packages
+    are out of reach."""
     made = subprocess.run((ROOT / "tests" / "platform" / "base", suite), stdout=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(made.returncode)  # it has said why
@@ -37,8 +39,8 @@ def debian(suite):
 
 
 class Buildah:
-    """buildah over a storage of our own, and the Debian that it builds on. Overlays are fast; where there are none, each layer is a whole
-    copy."""
+    """buildah over a storage of our own, and the Debian that it builds on. Overlays are fast; where there are none,
+    each layer is a whole copy."""
 
     def __init__(self, suite="bookworm"):
         self.suite = suite
@@ -117,8 +119,8 @@ class Image:
         self.buildah("rm", self.container)
 
 
-# Makes a root of $1 that cannot be written, with a /proc of its own and the mounts SOURCE:TARGET of $3, then becomes the user
-# $2, who has no privileges and can gain none, and runs the rest of the arguments as process 1.
+# Makes a root of $1 that cannot be written, with a /proc of its own and the mounts SOURCE:TARGET of $3, then becomes
+# the user $2, who has no privileges and can gain none, and runs the rest of the arguments as process 1.
 CONTAIN = """
 set -e
 root=$1 user=$2 mounts=$3
@@ -138,8 +140,8 @@ exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
 class Container(Daemon):
     """A daemon that runs from an image, by the image's own configuration.
 
-    `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files; without `env` it lets anybody in
-    on a free port.
+    `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files; without `env` it lets
+    anybody in on a free port.
     """
 
     def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):

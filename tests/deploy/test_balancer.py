@@ -1,4 +1,5 @@
-"""docker/haproxy.cfg with Debian's HAProxy before three daemons: one drains, one is killed, and what clients see of it."""
+"""docker/haproxy.cfg with Debian's HAProxy before three daemons: one drains, one is killed, and what clients see of
+it."""
 
 import http.client
 import pathlib
@@ -43,7 +44,9 @@ class BalancerCase(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.work = pathlib.Path(folder.name)
         self.daemons = [Daemon(*OPTIONS) for _ in range(self.COUNT)]
-        self.addCleanup(lambda: [self.kill(n) for n, daemon in enumerate(self.daemons) if daemon.process.poll() is None])
+        self.addCleanup(
+            lambda: [self.kill(n) for n, daemon in enumerate(self.daemons) if daemon.process.poll() is None]
+        )
         self.balancer = self.balance(daemon.address[1] for daemon in self.daemons)
         self.until_up(self.COUNT)
         self.front = Front(self.balancer.address)
@@ -57,7 +60,9 @@ class BalancerCase(unittest.TestCase):
 
     def until_up(self, count):
         numbers = set(range(1, count + 1))
-        wait_until(lambda: self.balancer.up() == numbers, lambda: f"servers {numbers} up; they are: {self.balancer.up()}")
+        wait_until(
+            lambda: self.balancer.up() == numbers, lambda: f"servers {numbers} up; they are: {self.balancer.up()}"
+        )
 
     def kill(self, number):
         self.daemons[number].kill()
@@ -204,7 +209,9 @@ class Ends(BalancerCase):
     def test_shares_are_the_clients_own(self):
         forged = head("GET", "/v1/presets", "X-Forwarded-For: 127.0.0.66", "X-Request-Id: mine")
         self.assertEqual(self.raw(source="127.0.0.55").send(forged).read().status, 200)
-        line = wait_until(lambda: [line for line in self.daemons[0].lines if "id=mine" in line], "the line of the log")[0]
+        line = wait_until(lambda: [line for line in self.daemons[0].lines if "id=mine" in line], "the line of the log")[
+            0
+        ]
         self.assertRegex(line, r"client=127\.0\.0\.55 .*proxy=127\.0\.0\.1\b")
 
     def test_refusals_pass_through(self):
@@ -421,7 +428,9 @@ class Figures(unittest.TestCase):
 
     def test_drain_delay_is_longer_than_it_takes_to_notice(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        (advised,) = set(re.findall(r"drain[-_]delay[-_]s[ (=]*(\d+)", self.text + readme + self.page.split("## Kubernetes")[0]))
+        (advised,) = set(
+            re.findall(r"drain[-_]delay[-_]s[ (=]*(\d+)", self.text + readme + self.page.split("## Kubernetes")[0])
+        )
         self.assertEqual(advised, DRAIN_DELAY)
         self.assertLess(self.notice, float(advised))
 

@@ -24,7 +24,8 @@ def document(path):
 
 
 def merged(base, patch):
-    """A strategic merge as kustomize does it, for what the overlay uses: lists whose items have a name are merged by it."""
+    """A strategic merge as kustomize does it, for what the overlay uses: lists whose items have a name are merged by
+    it."""
     if isinstance(base, dict) and isinstance(patch, dict):
         return {key: merged(base[key], patch[key]) if key in base and key in patch else {**base, **patch}[key]
                 for key in {**base, **patch}}  # fmt: skip
@@ -66,7 +67,9 @@ class Kubernetes(unittest.TestCase):
         """The options that a container runs with, as the program itself reads and prints them."""
         flags = {option["env"]: option["flag"] for option in self.tables["options"]}
         told = self.environment(container) | {"VOXELD_CONFIG": str(FOLDER / "base" / "voxeld.json")}
-        return json.loads(voxeld("--print-config", *(word for name, value in told.items() for word in (flags[name], value))))
+        return json.loads(
+            voxeld("--print-config", *(word for name, value in told.items() for word in (flags[name], value)))
+        )
 
     def test_every_file_is_used(self):
         for folder in (".", "base", "gpu"):
@@ -75,7 +78,9 @@ class Kubernetes(unittest.TestCase):
             for name in used:
                 self.assertTrue((FOLDER / folder / name).exists(), name)
             there = {path.name for path in (FOLDER / folder).glob("*.yaml")}
-            self.assertEqual(there - set(used), {"kustomization.yaml"} | ({"adapter-rules.yaml"} if folder == "." else set()))
+            self.assertEqual(
+                there - set(used), {"kustomization.yaml"} | ({"adapter-rules.yaml"} if folder == "." else set())
+            )
 
     def test_configuration_is_read(self):
         given = json.loads((FOLDER / "base" / "voxeld.json").read_text(encoding="utf-8"))
@@ -96,7 +101,9 @@ class Kubernetes(unittest.TestCase):
             with self.subTest(variant):
                 self.assertEqual(path, f"{mounts['config']}/{generator['files'][0]}")
                 self.assertEqual(volumes["config"]["configMap"]["name"], generator["name"])
-                self.assertEqual(pathlib.Path(self.options(container)["token_file"]).parent, pathlib.Path(mounts["tokens"]))
+                self.assertEqual(
+                    pathlib.Path(self.options(container)["token_file"]).parent, pathlib.Path(mounts["tokens"])
+                )
 
     def test_no_token_is_shipped(self):
         self.assertNotIn("Secret", self.base)
@@ -118,7 +125,10 @@ class Kubernetes(unittest.TestCase):
     def test_probes_ask_endpoints(self):
         paths = {endpoint["path"] for endpoint in self.tables["endpoints"] if endpoint["method"] == "GET"}
         for variant, _, container in self.pods():
-            asked = {probe: container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe", "startupProbe")}
+            asked = {
+                probe: container[probe]["httpGet"]["path"]
+                for probe in ("livenessProbe", "readinessProbe", "startupProbe")
+            }
             with self.subTest(variant):
                 self.assertLessEqual(set(asked.values()), paths)
                 self.assertEqual((asked["livenessProbe"], asked["readinessProbe"]), ("/healthz", "/readyz"))
@@ -130,15 +140,17 @@ class Kubernetes(unittest.TestCase):
             with self.subTest(variant):
                 self.assertGreater(spec["terminationGracePeriodSeconds"], drain)
                 # Whatever was let in has the time that it is allowed to take until it runs.
-                self.assertGreaterEqual(options["drain_timeout_s"], options["upload_timeout_s"] + options["max_timeout_ms"] / 1000)
+                self.assertGreaterEqual(
+                    options["drain_timeout_s"], options["upload_timeout_s"] + options["max_timeout_ms"] / 1000
+                )
 
     def test_memory_is_enough(self):
         for variant, _, container in self.pods():
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
             workers = (options["workers"] or processors) + (options["sampling_workers"] or (processors + 1) // 2)
-            most = (options["memory_budget_bytes"] + (options["max_connections"] << 18) + (options["queue_depth"] * 14 << 10)
-                    + (workers << 26))  # fmt: skip
+            requests = (options["max_connections"] << 18) + (options["queue_depth"] * 17 << 10)
+            most = options["memory_budget_bytes"] + requests + (workers << 26)
             with self.subTest(variant):
                 self.assertGreaterEqual(size(limits["memory"]), most)
                 self.assertEqual(limits["memory"], container["resources"]["requests"]["memory"])

@@ -1,4 +1,5 @@
-"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md, docs/ and the manual page show of them.
+"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md, docs/ and the manual
+page show of them.
 
 Run as a program it prints the Markdown and the rows of the manual page, ready to be pasted.
 """
@@ -10,7 +11,9 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-AFTER_DRAIN = 9  # seconds that the end may take once drain_delay_s and drain_timeout_s are over, by server/main.c and http.c
+AFTER_DRAIN = (
+    9  # seconds that the end may take once drain_delay_s and drain_timeout_s are over, by server/main.c and http.c
+)
 VOXELD = os.environ.get("VOXELD_BIN", str(ROOT / "build" / "bin" / "voxeld"))
 
 
@@ -74,7 +77,9 @@ def man_text(text):
 def man_rows(tables):
     """What follows .TP of each option in packaging/voxeld.8."""
     return [
-        man_text(f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: {option['default'] or 'none'}.")
+        man_text(
+            f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: {option['default'] or 'none'}."
+        )
         for option in tables["options"]
     ]
 

@@ -1,4 +1,5 @@
-"""docker/: names of options, versions and files that exist, the alerts of docs/operation.md, and a set-up that gives nothing away."""
+"""docker/: names of options, versions and files that exist, the alerts of docs/operation.md, and a set-up that gives
+nothing away."""
 
 import json
 import pathlib

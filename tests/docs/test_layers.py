@@ -38,7 +38,9 @@ GENERATED = {"api/resources.h"}
 def sources(*layers):
     for layer in layers:
         for path in sorted((ROOT / layer).rglob("*.[ch]*")):
-            if path.suffix in (".c", ".h", ".cu", ".cuh") and not path.relative_to(ROOT).as_posix().startswith("api/c/"):
+            if path.suffix in (".c", ".h", ".cu", ".cuh") and not path.relative_to(ROOT).as_posix().startswith(
+                "api/c/"
+            ):
                 yield path.relative_to(ROOT).as_posix(), ATTRIBUTE.sub("", path.read_text(encoding="utf-8"))
 
 
@@ -53,7 +55,8 @@ def module(path):
 
 
 def circles(below):
-    """The names that lead back to themselves: none is left once those without anything below or above have gone, time and again."""
+    """The names that lead back to themselves: none is left once those without anything below or above have gone,
+    time and again."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}
@@ -98,7 +101,8 @@ class Layers(unittest.TestCase):
 
 
 class Modules(unittest.TestCase):
-    """A module is a source file and its header. kernels/ is not looked at: some of its headers are those of several files."""
+    """A module is a source file and its header. kernels/ is not looked at: some of its headers are those of several
+    files."""
 
     def setUp(self):
         self.texts = dict(sources("server", "api"))
@@ -110,7 +114,9 @@ class Modules(unittest.TestCase):
         self.assertEqual(sorted(circles(below)), [])
 
     def test_each_header_declares_its_own_module(self):
-        defined = {name: path for path, text in self.texts.items() if path.endswith(".c") for name in DEFINITION.findall(text)}
+        defined = {
+            name: path for path, text in self.texts.items() if path.endswith(".c") for name in DEFINITION.findall(text)
+        }
         for path, text in self.texts.items():
             if not path.endswith(".h") or path in GENERATED:
                 continue
@@ -119,7 +125,9 @@ class Modules(unittest.TestCase):
                     self.assertEqual(module(defined.get(name, "nowhere.c")), module(path))
 
     def test_each_function_of_others_is_declared(self):
-        declared = {name for path, text in self.texts.items() if path.endswith(".h") for name in DECLARATION.findall(text)}
+        declared = {
+            name for path, text in self.texts.items() if path.endswith(".h") for name in DECLARATION.findall(text)
+        }
         for path, text in self.texts.items():
             for name in DEFINITION.findall(text) if path.endswith(".c") else ():
                 with self.subTest(f"{path} defines {name}"):

@@ -1,4 +1,5 @@
-"""docs/libmicrohttpd.md lists the traps that build/tests/traps tries, in its order and words, and with what it finds here.
+"""docs/libmicrohttpd.md lists the traps that build/tests/traps tries, in its order and words, and with what it finds
+here.
 
 Run as a program with the argument "show" it prints the rows for the library of this machine, ready to be pasted.
 """
@@ -43,7 +44,9 @@ class Traps(unittest.TestCase):
         cls.columns, cls.written = written()
 
     def test_the_rows_are_those_of_the_program(self):
-        self.assertEqual([(f"`{name}`", what) for name, _, what in self.found], [(row["trap"], row["what"]) for row in self.written])
+        self.assertEqual(
+            [(f"`{name}`", what) for name, _, what in self.found], [(row["trap"], row["what"]) for row in self.written]
+        )
 
     def test_the_library_here_does_what_the_page_says(self):
         if self.version not in self.columns:

@@ -90,7 +90,8 @@ class Crowd:
 
 
 class Bystander:
-    """A well-behaved client at another address that goes on posting while a test does its worst; it must notice nothing.
+    """A well-behaved client at another address that goes on posting while a test does its worst; it must notice
+    nothing.
 
     with Bystander(daemon) as bystander: ...
     """
@@ -318,7 +319,8 @@ class FaultCase(unittest.TestCase):
         return problem
 
     def assert_refused(self, reply, status, mentions=()):
-        """A problem; from libmicrohttpd 1.0 on the library may refuse a malformed head before the daemon, by a page of its own."""
+        """A problem; from libmicrohttpd 1.0 on the library may refuse a malformed head before the daemon, by a page
+        of its own."""
         if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)
         self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)

@@ -1,4 +1,5 @@
-"""Tokens, presets and certificates that change under load; TLS clients that stall, leave or send too much; the supervisor."""
+"""Tokens, presets and certificates that change under load; TLS clients that stall, leave or send too much; the
+supervisor."""
 
 import contextlib
 import http.client
@@ -63,7 +64,8 @@ class TokenDaemon(Daemon):
 
 @contextlib.contextmanager
 def load(number, ask):
-    """Threads that call `ask` over and over, each with a connection of its own, until the block ends; what they return."""
+    """Threads that call `ask` over and over, each with a connection of its own, until the block ends; what they
+    return."""
     results, over = [], threading.Event()
 
     def work():
@@ -153,7 +155,9 @@ class Reloading(unittest.TestCase):
 
         write(self.folder / "mine.json", preset(4, "small"))
         daemon = self.start(Daemon("--presets-dir", str(self.folder)))
-        asked = lambda: daemon.post("/v1/voxelize?preset=mine", rows(4), {"Accept": "application/json"}).json()["grid_size"][0]
+        asked = lambda: daemon.post("/v1/voxelize?preset=mine", rows(4), {"Accept": "application/json"}).json()[
+            "grid_size"
+        ][0]
         page = lambda: len(daemon.get("/v1/presets").json()["presets"])
         with load(2, asked) as sizes, load(1, page) as pages:
             for turn in range(12):  # the page grows by far more than a counter does
@@ -308,7 +312,9 @@ class TlsUploads(TlsCase):
                 connection.socket.sendall(piece)
             self.fail("ten times the largest body were taken without a word")
         wait_until(lambda: refusals(self.daemon, "body-too-large") == before + 1, "the refusal is counted")
-        wait_until(lambda: any("reason=body-too-large" in line for line in list(self.daemon.lines)), "its line of the log")
+        wait_until(
+            lambda: any("reason=body-too-large" in line for line in list(self.daemon.lines)), "its line of the log"
+        )
 
     def test_pipelined_requests(self):
         for body in (rows(4), tiled_rows(300_000)):
@@ -517,7 +523,9 @@ class Supervisor(unittest.TestCase):
         command = ["bash", "-c", script, "sh", voxeld_binary(), "--backend", BACKEND, "--listen", "systemd", *args]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
         fds = [listener.fileno() for listener in sockets]
-        process = subprocess.Popen(command, pass_fds=fds, stderr=subprocess.PIPE, text=True, env={**clean, **(environment or {})})
+        process = subprocess.Popen(
+            command, pass_fds=fds, stderr=subprocess.PIPE, text=True, env={**clean, **(environment or {})}
+        )
         self.addCleanup(lambda: process.poll() is None and process.kill())
         self.addCleanup(process.stderr.close)
         return process
@@ -573,8 +581,12 @@ class Supervisor(unittest.TestCase):
 
     def test_sockets_that_cannot_be_served_are_refused(self):
         self.refused([], "no socket was handed over")
-        self.refused([self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))], "no listening stream socket")
-        self.refused([self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_STREAM))], "no listening stream socket")
+        self.refused(
+            [self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))], "no listening stream socket"
+        )
+        self.refused(
+            [self.enterContext(socket.socket(socket.AF_INET, socket.SOCK_STREAM))], "no listening stream socket"
+        )
         tcp = self.listener(socket.AF_INET, ("127.0.0.1", 0))
         self.refused([tcp], "twice", "--listen", "systemd,systemd")
 

@@ -152,7 +152,9 @@ class Connections(FaultCase):
 
     def begin(self, number, source=None):
         """Connections on which something is under way."""
-        return [self.raw(source=source).send(head("POST", VOXELIZE, "Content-Length: 160") + b"x") for _ in range(number)]
+        return [
+            self.raw(source=source).send(head("POST", VOXELIZE, "Content-Length: 160") + b"x") for _ in range(number)
+        ]
 
     def fill(self, busy):
         """Uploads under way until one more is refused: that answer."""

@@ -1,7 +1,8 @@
 """GPUs that fail: the CPU answers with the same bytes, the service tells, and nothing is lost.
 
-Runs where CUDA calls can be made to fail (tests/support/standin): on a stand-in for the GPU in the sanitizer builds, on a real one in the
-build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which call fails; see tests/support/standin/inject.h.
+Runs where CUDA calls can be made to fail (tests/support/standin): on a stand-in for the GPU in the sanitizer builds,
+on a real one in the build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which call fails; see
+tests/support/standin/inject.h.
 """
 
 import concurrent.futures
@@ -180,7 +181,8 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """A daemon with one worker, and the answers to come of so many jobs that it has accepted, most of them waiting."""
+        """A daemon with one worker, and the answers to come of so many jobs that it has accepted, most of them
+        waiting."""
         devices = ("--devices", "0")
         daemon = self.start("--streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)

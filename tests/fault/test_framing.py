@@ -173,7 +173,12 @@ class Framing(FaultCase):
             self.assertEqual(connection.pending, b"")
 
     def test_space_before_the_colon(self):
-        for line in ("Content-Length : 4", "Content-Length\t: 4", "Transfer-Encoding : chunked", "\x0bContent-Length: 4"):
+        for line in (
+            "Content-Length : 4",
+            "Content-Length\t: 4",
+            "Transfer-Encoding : chunked",
+            "\x0bContent-Length: 4",
+        ):
             for method, path in (("POST", VOXELIZE), ("GET", "/healthz")):
                 with self.subTest(line=line, method=method):
                     self.assert_refused_whole(head(method, path, line))

@@ -46,6 +46,7 @@ class Gate(FaultCase):
         self.contend()
         message = head("POST", VOXELIZE, CHUNKED) + chunked(self.body)
         with concurrent.futures.ThreadPoolExecutor(16) as clients:
+
             def one(_):
                 with Raw(self.daemon) as connection:
                     return connection.send(message).read()
@@ -108,7 +109,9 @@ class Gate(FaultCase):
         for end in (Raw.close, Raw.reset):
             self.contend()
             holders = self.hold(2)
-            waiting = [Raw(self.daemon).send(head("POST", VOXELIZE, f"Content-Length: {SIZE}") + rows(4)) for _ in range(8)]
+            waiting = [
+                Raw(self.daemon).send(head("POST", VOXELIZE, f"Content-Length: {SIZE}") + rows(4)) for _ in range(8)
+            ]
             for connection in waiting:
                 end(connection)
             self.assert_voxels(self.daemon.post(VOXELIZE, self.body))
@@ -130,7 +133,9 @@ class Stop(FaultCase):
     def test_requests_at_the_gate_are_answered_before_the_end(self):
         body = tiled_rows(4 * MB)
         self.daemon.post(VOXELIZE, body, source=OTHER)
-        clients = [self.raw().send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[:100]) for _ in range(12)]
+        clients = [
+            self.raw().send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[:100]) for _ in range(12)
+        ]
         wait_until(lambda: self.daemon.status()["requests"]["active"] >= 12, "uploads under way")
         self.daemon.terminate()
         for client in clients:

@@ -1,4 +1,5 @@
-"""/metrics after a load of every kind: what was sent is counted once, by what became of it, and promtool has no complaint."""
+"""/metrics after a load of every kind: what was sent is counted once, by what became of it, and promtool has no
+complaint."""
 
 import concurrent.futures
 import re
@@ -9,10 +10,12 @@ import unittest
 
 from client import MB, VOXELIZE, Daemon, FaultCase, Raw, head, many_rows, post, rows, wait_until
 
-SAMPLE = re.compile(r'([a-z_]+)(?:\{(.*)\})? (\S+)')
+SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (\S+)")
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\]|\\.)*)"')
 LARGE = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel: more than sockets hold
-LONG_SAMPLES = "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"  # of a million points: a second or more
+LONG_SAMPLES = (
+    "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"  # of a million points: a second or more
+)
 
 
 class Metrics(dict):
@@ -163,10 +166,21 @@ class Counted(FaultCase):
 
 
 class Timeouts(FaultCase):
-    ARGS = ("--upload-timeout-s", "1", "--idle-timeout-s", "2", "--send-timeout-s", "1", "--max-response-bytes", str(64 * MB))
+    ARGS = (
+        "--upload-timeout-s",
+        "1",
+        "--idle-timeout-s",
+        "2",
+        "--send-timeout-s",
+        "1",
+        "--max-response-bytes",
+        str(64 * MB),
+    )
 
     def until_ended(self, reason):
-        wait_until(lambda: Metrics(self.daemon)["voxeld_connections_ended_total", reason], f"a connection ended: {reason}")
+        wait_until(
+            lambda: Metrics(self.daemon)["voxeld_connections_ended_total", reason], f"a connection ended: {reason}"
+        )
 
     def test_timeouts_by_reason(self):
         kept = [self.raw(), self.raw().send(b"GET /healthz HTTP/1.1\r\n")]  # idle, and in its head
@@ -174,7 +188,9 @@ class Timeouts(FaultCase):
         kept.append(self.raw(receive_buffer=4096).send(post(rows(1500), LARGE)))
         for reason in ("upload_failed", "send_timeout", "idle_timeout"):
             self.until_ended(reason)
-        wait_until(lambda: Metrics(self.daemon)["voxeld_connections_ended_total", "idle_timeout"] == 2, "both idle ends")
+        wait_until(
+            lambda: Metrics(self.daemon)["voxeld_connections_ended_total", "idle_timeout"] == 2, "both idle ends"
+        )
         metrics = Metrics(self.daemon)
         self.assertEqual(metrics["voxeld_refusals_total", "body-stalled"], 1)
         self.assertEqual(metrics["voxeld_requests_aborted_total", "send"], 1)

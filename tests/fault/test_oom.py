@@ -1,8 +1,8 @@
 """No memory, no thread, no descriptor: each call for one fails in turn, at the start and in requests of every kind.
 
-At the start the daemon ends with status 2 and a reason, or can do without. In a request that client may get an error or lose its
-connection; it never gets wrong bytes, nothing stays in use, and the next client notices nothing. The library that lets calls
-fail is tests/fault/oom.c, in $VOXELD_OOM_LIBRARY.
+At the start the daemon ends with status 2 and a reason, or can do without. In a request that client may get an error
+or lose its connection; it never gets wrong bytes, nothing stays in use, and the next client notices nothing. The
+library that lets calls fail is tests/fault/oom.c, in $VOXELD_OOM_LIBRARY.
 """
 
 import itertools
@@ -28,7 +28,8 @@ CPU = ("--backend", "cpu", "--workers", "2", "--sampling-workers", "1")
 
 
 class Control:
-    """What the preloaded library shares with the test: for each kind of call how many there were and which is to fail."""
+    """What the preloaded library shares with the test: for each kind of call how many there were and which is to
+    fail."""
 
     def __init__(self):
         self._file = tempfile.NamedTemporaryFile()
@@ -123,7 +124,8 @@ class Start(Case):
             return reply.read()
 
     def start_with(self, kind, number):
-        """Starts with one call failing. The presets of a daemon that serves all the same, None of one that ends with a reason."""
+        """Starts with one call failing. The presets of a daemon that serves all the same, None of one that ends with
+        a reason."""
         self.control.arm(kind, number)
         presets, log = None, ""
         with subprocess.Popen(
@@ -192,8 +194,8 @@ class Requests(Case):
         return not daemon.busy() and status["requests"]["open"] == status["connections"]["open"] == 1
 
     def after(self, daemon, kind):
-        """The daemon that goes on. libmicrohttpd 0.9.72 counts a connection that its epoll set refused for ever, and takes no more once it
-        lacks a descriptor: with that, one failure a daemon."""
+        """The daemon that goes on. libmicrohttpd 0.9.72 counts a connection that its epoll set refused for ever, and
+        takes no more once it lacks a descriptor: with that, one failure a daemon."""
         if kind != DESCRIPTOR or daemon.library() != (0, 9, 72):
             return daemon
         daemon.stop()

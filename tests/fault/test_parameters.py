@@ -250,7 +250,12 @@ class Samples(FaultCase):
                 self.assert_problem(self.fps(query), 400)
 
     def test_more_than_there_is(self):
-        for query in ("num_samples=5", "num_samples=2147483647", "num_samples=3&point_counts=2,2", "num_samples=1&start=4"):
+        for query in (
+            "num_samples=5",
+            "num_samples=2147483647",
+            "num_samples=3&point_counts=2,2",
+            "num_samples=1&start=4",
+        ):
             with self.subTest(query):
                 self.assert_problem(self.fps(query), 422, "start" if "start" in query else "num_samples")
         self.assert_problem(self.fps("num_samples=1", b""), 422, "num_samples")

@@ -1,4 +1,5 @@
-"""Behind a proxy that is trusted each client has its own share, and the proxy's connections are nobody's in particular."""
+"""Behind a proxy that is trusted each client has its own share, and the proxy's connections are nobody's in
+particular."""
 
 import unittest
 
@@ -39,7 +40,9 @@ class Proxies(FaultCase):
         self.assertIn(f" client=203.0.113.9 proxy={PROXY} ", self.log_of("203.0.113.9"))
         self.assertIn(" client=203.0.113.9 ", self.log_of("192.0.2.1, 203.0.113.9, 10.1.2.3"))
         self.assertIn(" client=203.0.113.9 ", self.log_of("192.0.2.1\n203.0.113.9\n10.1.2.3"))
-        self.assertIn(" client=203.0.113.9 ", self.log_of("\n".join(9 * ["192.0.2.1"] + ["203.0.113.9"] + 7 * ["10.1.2.3"])))
+        self.assertIn(
+            " client=203.0.113.9 ", self.log_of("\n".join(9 * ["192.0.2.1"] + ["203.0.113.9"] + 7 * ["10.1.2.3"]))
+        )
 
     def test_a_nul_in_it_is_refused(self):
         head = b"GET /v1/status HTTP/1.1\r\nHost: voxeld\r\nX-Forwarded-For: 203.0.113.9\0, 203.0.113.10\r\n\r\n"

@@ -86,7 +86,9 @@ class Shutdown(unittest.TestCase):
     def test_kept_connections_are_sent_away_before_anything_is_refused(self):
         daemon = Daemon("--drain-delay-s", "86400")
         kept = daemon.connection()
-        self.assertNotEqual(daemon.post(VOXELIZE, rows(4), connection=kept).headers.get("Connection", "").lower(), "close")
+        self.assertNotEqual(
+            daemon.post(VOXELIZE, rows(4), connection=kept).headers.get("Connection", "").lower(), "close"
+        )
         daemon.terminate()
         wait_until(lambda: daemon.get("/readyz").status == 503, "a daemon that is about to drain")
         reply = daemon.post(VOXELIZE, rows(4), connection=kept)
@@ -112,7 +114,8 @@ class Shutdown(unittest.TestCase):
 
     @unittest.skipIf(is_sanitized(), "there the job is too slow, and an exit without it a leak")
     def test_job_that_ends_late_is_answered(self):
-        # Nothing ends a job of this kind; the daemon waits a few seconds more for it, or tells by its status that it did not.
+        # Nothing ends a job of this kind; the daemon waits a few seconds more for it, or tells by its status that it
+        # did not.
         for number in (1_000_000, 2_500_000, 5_500_000):
             daemon = Daemon(*ARGS[:4], "--drain-timeout-s", "0")
             self.addCleanup(lambda daemon=daemon: daemon.process.poll() is None and daemon.kill())

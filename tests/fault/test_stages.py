@@ -1,4 +1,5 @@
-"""Requests of every kind that stop at every stage, in every way a client can stop; heads of every kind of rubbish; huge queries.
+"""Requests of every kind that stop at every stage, in every way a client can stop; heads of every kind of rubbish;
+huge queries.
 
 Each test prints how many cases it has tried.
 """
@@ -25,7 +26,8 @@ REQUESTS = {
 
 
 def stages(request):
-    """Where to stop: in the first line, at each line's end, in a header, around the head's end, in the body, at its end."""
+    """Where to stop: in the first line, at each line's end, in a header, around the head's end, in the body, at its
+    end."""
     top = request.index(b"\r\n\r\n") + 4
     ends = [at + 2 for at in range(top) if request[at : at + 2] == b"\r\n"]
     cuts = {0, 1, 3, 5, 12, ends[0] - 1, *ends, *(at - 1 for at in ends), ends[0] + 3, top - 3}
@@ -38,7 +40,8 @@ class Stages(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90")
 
     def each_stage(self, leave):
-        """Every request, stopped at every stage; `leave` gets the connection, and the status that is due if it is whole."""
+        """Every request, stopped at every stage; `leave` gets the connection, and the status that is due if it is
+        whole."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):

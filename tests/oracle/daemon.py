@@ -68,6 +68,7 @@ class Reply:
     def __repr__(self):
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
 
+
 # The address from which tests look at the daemon, so that they take nothing of the clients' shares.
 OPERATOR = "127.0.0.99"
 
@@ -179,8 +180,8 @@ class Daemon:
         return self._library
 
     def parses_less(self):
-        """libmicrohttpd 0.9.72 ends the connection of most that it cannot parse without an answer, and leaves versions of HTTP to the
-        daemon, which refuses them with 400; later ones answer them all."""
+        """libmicrohttpd 0.9.72 ends the connection of most that it cannot parse without an answer, and leaves
+        versions of HTTP to the daemon, which refuses them with 400; later ones answer them all."""
         return self.library() < (0, 9, 73)
 
     # --- judging ---

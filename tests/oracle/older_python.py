@@ -1,4 +1,5 @@
-"""Makes up for what the tests use and Python 3.9 and 3.10 lack: importing it adds to unittest. Standard library only."""
+"""Makes up for what the tests use and Python 3.9 and 3.10 lack: importing it adds to unittest. Standard library
+only."""
 
 import socket
 import unittest

@@ -144,7 +144,9 @@ class Corners(check.OracleCase):
         self.assertEqual(self.sampled(body, num_samples="5"), [[0, 1, 2, 3, 4]])
 
     def test_minus_zero_is_where_zero_is(self):
-        self.assertEqual(self.sampled(self.cloud((0, 0, 0), (-0.0, -0.0, -0.0), (1, 0, 0)), num_samples="3"), [[0, 2, 0]])
+        self.assertEqual(
+            self.sampled(self.cloud((0, 0, 0), (-0.0, -0.0, -0.0), (1, 0, 0)), num_samples="3"), [[0, 2, 0]]
+        )
 
     def test_no_fused_multiply_add(self):
         # Random mantissas: the contracted sum differs in its last bit for about one point in three.

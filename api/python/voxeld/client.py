@@ -105,7 +105,8 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Farthest point samples, as voxelize makes voxels. num_samples: of each cloud, or a list of numbers, one a cloud."""
+        """Farthest point samples, as voxelize makes voxels. num_samples: of each cloud, or a list of numbers, one a
+        cloud."""
         return self._compute(
             "/v1/fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
         )
@@ -121,8 +122,8 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Points moved and filtered, as voxelize makes voxels. matrix: 4x4, or one a cloud; crop: the six numbers of a box;
-        cut: a list of such boxes, or the text that the service takes."""
+        """Points moved and filtered, as voxelize makes voxels. matrix: 4x4, or one a cloud; crop: the six numbers of
+        a box; cut: a list of such boxes, or the text that the service takes."""
         boxes = cut if cut is None or isinstance(cut, str) else ";".join(_text(box) for box in cut) or "off"
         given = {"preset": preset, "cut": boxes, **parameters}
         return self._compute("/v1/transform", points, given, metadata_only, request_id, traceparent)

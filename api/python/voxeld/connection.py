@@ -124,8 +124,8 @@ class Connection:
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
         """The answer, read whole, and whether the connection may be used again.
 
-        Raises OSError where none came whole by `until` (of time.monotonic), and BadAnswer where what came is no HTTP; the
-        connection must be closed then.
+        Raises OSError where none came whole by `until` (of time.monotonic), and BadAnswer where what came is no
+        HTTP; the connection must be closed then.
         """
         self._until = until
         sent = self._send(request)

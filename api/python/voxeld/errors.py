@@ -97,7 +97,8 @@ def _text(document: Dict[str, Any], name: str) -> Optional[str]:
 
 
 def _retry_after(headers: Message) -> Optional[float]:
-    """Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our clock."""
+    """Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our
+    clock."""
     text = (headers.get("Retry-After") or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

@@ -84,7 +84,8 @@ class Transport:
         self._pool = Pool(idle_connections)
 
     def ask(self, request: Request, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
-        """What `read` makes of the 2xx answer. Raises the last attempt's Error otherwise, which may be that of `read`."""
+        """What `read` makes of the 2xx answer. Raises the last attempt's Error otherwise, which may be that of
+        `read`."""
         most = self._retries if retries is None else retries
         until = time.monotonic() + self._deadline
         for attempt in itertools.count(1):
@@ -132,6 +133,7 @@ class Transport:
         return answer
 
     def _pause(self, attempt: int, failure: Error) -> float:
-        """Seconds before the next attempt: Retry-After, and on top a random time, about twice that of the time before."""
+        """Seconds before the next attempt: Retry-After, and on top a random time, about twice that of the time
+        before."""
         backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** min(attempt - 1, 1000))
         return (failure.retry_after or 0.0) + backoff * random.uniform(0.5, 1.0)

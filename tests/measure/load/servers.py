@@ -1,6 +1,7 @@
 """What the load tests share: servers that run beside their clients, scans to post, medians. Standard library only.
 
-A server's log goes to a file: reading it would cost what is measured. For the same reason its CPU time comes from /proc.
+A server's log goes to a file: reading it would cost what is measured. For the same reason its CPU time comes from
+/proc.
 """
 
 import http.client
@@ -108,8 +109,8 @@ def null_service(work, name, binaries, *options):
 
 
 def scans(work, names, points=0):
-    """Files to post: these of ../shared/data; where that is missing, as many different simulated ones of 4 columns, thinned
-    to so many points."""
+    """Files to post: these of ../shared/data; where that is missing, as many different simulated ones of 4 columns,
+    thinned to so many points."""
     real = [SCANS / f"{name}.bin" for name in names]
     if all(path.is_file() for path in real):
         return real

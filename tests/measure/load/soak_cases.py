@@ -1,7 +1,8 @@
 """What the soak asks, and what must come of it.
 
-A Good request has one right answer: its tensors' bytes and its counts, taken once while the daemon does nothing else and, where the
-oracle is quick enough, held against the oracle. A Bad one has a status and a kind of problem; a Page is a GET.
+A Good request has one right answer: its tensors' bytes and its counts, taken once while the daemon does nothing else
+and, where the oracle is quick enough, held against the oracle. A Bad one has a status and a kind of problem; a Page
+is a GET.
 """
 
 import dataclasses
@@ -76,7 +77,8 @@ class Good:
 
 @dataclasses.dataclass
 class Bad:
-    """`data` is the whole request. No problem: the library answers by itself, or closes; `keeps`: the connection goes on."""
+    """`data` is the whole request. No problem: the library answers by itself, or closes; `keeps`: the connection
+    goes on."""
 
     data: bytes
     statuses: tuple
@@ -185,7 +187,11 @@ def other_requests(cloud, largest):
     yield Good(BOX | {"fps": "64"}, few.tobytes(), 4)
     for samples, body in (("0", few), ("256", few), ("1024", thin(cloud, largest))):
         yield Good({"num_samples": samples, "num_features": "4"}, body.tobytes(), 4)
-    lists = {"point_counts": f"{len(few)},{len(few)}", "num_samples": "100,7", "outputs": "sampled_distances,sampled_indices"}
+    lists = {
+        "point_counts": f"{len(few)},{len(few)}",
+        "num_samples": "100,7",
+        "outputs": "sampled_distances,sampled_indices",
+    }
     yield Good({"num_features": "4"} | lists, np.concatenate((few, few[::-1])).tobytes(), 4)
 
 
@@ -199,7 +205,9 @@ def good_requests(daemon, work, largest):
 
 def bad_requests(daemon, max_body_bytes):
     """Every kind of refusal that does not need a state of the daemon."""
-    ambiguous = "bad-request" if daemon.library() < (1, 0) else None  # later versions of the library refuse it before the daemon
+    ambiguous = (
+        "bad-request" if daemon.library() < (1, 0) else None
+    )  # later versions of the library refuse it before the daemon
     version = ((400,), "bad-request") if daemon.parses_less() else ((505,), None)
     grid = urllib.parse.urlencode(BOX, safe=",")
     rows = bytes(160)
@@ -230,10 +238,20 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post(grid + "&point_counts=3,4"), (400,), "bad-body"),
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),
-        Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *two_lengths, body=rows), (400,), "bad-request", False),
+        Bad(
+            plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *two_lengths, body=rows),
+            (400,),
+            "bad-request",
+            False,
+        ),
         Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *smuggled), (400,), ambiguous, False),
         Bad(head("POST", f"/v1/voxelize?{grid}"), (411,), "length-required"),
-        Bad(head("POST", f"/v1/voxelize?{grid}", f"Content-Length: {max_body_bytes + 16}"), (413,), "body-too-large", False),
+        Bad(
+            head("POST", f"/v1/voxelize?{grid}", f"Content-Length: {max_body_bytes + 16}"),
+            (413,),
+            "body-too-large",
+            False,
+        ),
         Bad(head("POST", f"/v1/voxelize?{grid}", "Content-Length: 1000000000000000"), (413,), "body-too-large", False),
         Bad(post(grid, rows, "Content-Type: text/plain"), (415,), "unsupported-media-type"),
         Bad(post(grid, rows, "Content-Encoding: gzip"), (415,), "unsupported-media-type"),

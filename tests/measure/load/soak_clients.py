@@ -1,7 +1,8 @@
-"""The soak's clients: processes of some threads each, every one with a random generator and, by process, an address of its own.
+"""The soak's clients: processes of some threads each, every one with a random generator and, by process, an address
+of its own.
 
-A thread asks until it is told to rest (so that the daemon can be seen quiet) or to end. What comes of each request goes into a
-Tally; each process sends the sum of its threads' to the soak once a second.
+A thread asks until it is told to rest (so that the daemon can be seen quiet) or to end. What comes of each request
+goes into a Tally; each process sends the sum of its threads' to the soak once a second.
 """
 
 import collections
@@ -114,7 +115,8 @@ class Client:
         return [*pieces, b"0\r\n\r\n"]
 
     def read(self, connection, endpoint, interim=False):
-        """One whole answer, counted as the daemon counts its own (the library's have no request id). A 100 may come before it."""
+        """One whole answer, counted as the daemon counts its own (the library's have no request id). A 100 may come
+        before it."""
         reply = connection.read() if interim else connection.read_final()
         if "X-Request-Id" in reply.headers:
             with self.lock:
@@ -344,7 +346,9 @@ def send_all(connection, pieces):
 
 def run_process(shared, number, seed):
     """One process of clients, at an address of their own."""
-    clients = [Client(shared, f"{number}.{n}", f"127.0.0.{2 + number}", f"{seed}.{number}.{n}") for n in range(shared.threads)]
+    clients = [
+        Client(shared, f"{number}.{n}", f"127.0.0.{2 + number}", f"{seed}.{number}.{n}") for n in range(shared.threads)
+    ]
     threads = [threading.Thread(target=client.run) for client in clients]
     for thread in threads:
         thread.start()
