@@ -9,10 +9,14 @@
 #include "kernels/host_device.h"
 #include "kernels/ops.h"
 
+VX_SHARED float vx_moved_on_axis(const float *matrix, unsigned axis, float x, float y, float z) {
+  const float *m = matrix + 4 * axis;
+  return ((m[0] * x + m[1] * y) + m[2] * z) + m[3];
+}
+
 VX_SHARED void vx_move(const float *matrix, float x, float y, float z, float moved[3]) {
-  for (int axis = 0; axis < 3; axis++) {
-    const float *m = matrix + 4 * axis;
-    moved[axis] = ((m[0] * x + m[1] * y) + m[2] * z) + m[3];
+  for (unsigned axis = 0; axis < 3; axis++) {
+    moved[axis] = vx_moved_on_axis(matrix, axis, x, y, z);
   }
 }
 

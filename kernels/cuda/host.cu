@@ -134,6 +134,9 @@ static void read_times(const struct cuda_run *run) {
   if (run->sampling != NULL) {
     stage_ns[VX_STAGE_SAMPLE] = (int64_t)(moments[CUDA_SAMPLED] - moments[made_voxels ? CUDA_GATHERED : CUDA_ARRIVED]);
   }
+  if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_TRANSFORM)) != 0) {
+    stage_ns[VX_STAGE_TRANSFORM] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
+  }
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
 

@@ -55,26 +55,38 @@ enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_
 
 // --- the arrays of a job ---
 
+// Those that the device cannot read where they are get a copy; as float32 in the place of the rows.
+void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
+  uint64_t values = (uint64_t)run->num_points * run->columns;
+  take(arena, &run->points, values);
+  if (run->source == NULL && run->halves) {
+    uint16_t *halves;
+    take(arena, &halves, values);
+    run->source_copy = halves;
+  } else {
+    run->source_copy = run->source == NULL ? run->points : NULL;
+  }
+}
+
+void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena) {
+  if (run->clouds.count > 1) {
+    uint32_t *first_point;
+    take(arena, &first_point, (uint64_t)run->clouds.count + 1);
+    run->clouds.first_point = first_point;
+  }
+}
+
 // Runs twice: over an empty arena to measure, then over the lane's scratch.
 static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   const struct vx_voxelize *params = run->params;
   bool filtered = params->block_filter.enabled, ordered = params->order == VX_ORDER_KEY;
   uint64_t points = run->num_points, rows = run->row_capacity, clouds = (uint64_t)run->clouds.count;
-  take(arena, &run->points, points * run->columns);
-  if (run->source == NULL && run->halves) {
-    uint16_t *halves;
-    take(arena, &halves, points * run->columns);
-    run->source_copy = halves;
-  } else {
-    run->source_copy = run->source == NULL ? run->points : NULL;
-  }
+  cuda_take_points(run, arena);
   take(arena, &run->slots, points);
   take(arena, &run->ranks, points);
   take(arena, &run->records, points);
+  cuda_take_clouds(run, arena);
   if (run->clouds.count > 1) {
-    uint32_t *first_point;
-    take(arena, &first_point, clouds + 1);
-    run->clouds.first_point = first_point;
     take(arena, &run->clouds.first_cell, clouds);
     take(arena, &run->clouds.first_row, clouds);
   }
@@ -141,7 +153,7 @@ static enum vx_status take_control(struct cuda_run *run, struct vx_error *error)
 }
 
 enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
-  CUDA_TRY(reserve_table(run->lane, 0, 0, 0, error));
+  CUDA_TRY(reserve_table(run->lane, run->num_tiles, 0, 0, error));
   return take_control(run, error);
 }
 

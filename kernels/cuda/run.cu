@@ -4,7 +4,7 @@
 static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct vx_error *error) = {
     /* VX_VOXELIZE */ cuda_voxelize,
     /* VX_FPS */ cuda_sample_points,
-    /* VX_TRANSFORM */ NULL,
+    /* VX_TRANSFORM */ cuda_transform,
 };
 
 bool cuda_runs(enum vx_op op) { return operations[op] != NULL; }

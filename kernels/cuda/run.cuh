@@ -10,7 +10,8 @@
 // The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
 // engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
 //
-// A job that samples goes on to fps.cuh, or does nothing else.
+// A job that samples goes on to fps.cuh, or does nothing else. A transform has stages of its own (transform.cu) between the
+// points' way from the host and the image's way to it.
 //
 // Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; a *row* counts those that
 // max_voxels lets in, in the same order; an *output row* is a row after block filter and ordering. Without several
@@ -58,7 +59,7 @@ enum cuda_moment {
 
 // What the device counts; zero when a job begins.
 struct cuda_tally {
-  uint32_t not_finite, out_of_range, over_max_voxels, over_voxel_cap, kept, block_filtered;
+  uint32_t not_finite, out_of_range, over_max_voxels, over_voxel_cap, kept, block_filtered, out_of_crop, cut_out;
   uint32_t num_cells;                    // distinct, of all clouds
   uint32_t num_rows;                     // let in by max_voxels
   uint32_t num_output_rows;              // left by the block filter
@@ -123,6 +124,7 @@ struct cuda_orders {
   uint32_t stop;  // sequence number of a job that is to end early
   uint32_t cloud_points[VX_MAX_CLOUDS + 1];
   struct cuda_fps_cloud fps_clouds[VX_MAX_CLOUDS];
+  float matrices[VX_MAX_CLOUDS * VX_MATRIX_VALUES];
 };
 
 // What belongs to one worker.
@@ -246,7 +248,10 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
 
 // Makes room for at least that many bytes; what was there is lost if it grows.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error);
-// The control block of a lane that is clean, for a job that makes no voxels.
+// The places of the points, and of the first point of each cloud.
+void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
+void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
+// The control block of a lane that is clean, for a job that makes no voxels; with run->num_tiles tiles.
 VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error);
 // Gives all arrays of the job their place, in a lane that is clean.
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error);
@@ -271,6 +276,9 @@ VX_WARN_UNUSED enum vx_status cuda_gather(const struct cuda_run *run, bool publi
 // `output`: host memory as the device sees it.
 VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error);
+// Enqueues the bringing of so many words: `from` is host memory as the device sees it.
+VX_WARN_UNUSED enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words,
+                                         struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error);
 // By cub: lists that are too long for any block; rows of hashed cells, once run->sizes is known.
 VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error);
@@ -312,6 +320,7 @@ VX_WARN_UNUSED enum vx_status cuda_finish_output(const struct cuda_run *run, str
 // --- jobs ---
 
 VX_WARN_UNUSED enum vx_status cuda_voxelize(struct cuda_run *run, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_transform(struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error);
 VX_WARN_UNUSED enum vx_status cuda_run_job(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 bool cuda_runs(enum vx_op op);

@@ -121,23 +121,28 @@ enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error) {
                      p, error);
 }
 
-// --- clouds ---
+// --- what the host has laid ready ---
 
-struct clouds_params {
+struct fetch_params {
   const uint32_t *from;  // host
   uint32_t *to;
   uint32_t count;
 };
 
-static __global__ void __launch_bounds__(BLOCK) clouds_kernel(const __grid_constant__ struct clouds_params p) {
+static __global__ void __launch_bounds__(BLOCK) fetch_kernel(const __grid_constant__ struct fetch_params p) {
   cuda_wait();
   for (uint32_t i = threadIdx.x; i < p.count; i += BLOCK) {
     p.to[i] = p.from[i];
   }
 }
 
+enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words,
+                          struct vx_error *error) {
+  struct fetch_params p = {(const uint32_t *)from, (uint32_t *)to, words};
+  return cuda_launch("fetch_kernel", fetch_kernel, 1, BLOCK, 0, run, p, error);
+}
+
 enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error) {
-  struct clouds_params p = {run->lane->device_orders->cloud_points, (uint32_t *)run->clouds.first_point,
-                            (uint32_t)run->clouds.count + 1};
-  return cuda_launch("clouds_kernel", clouds_kernel, 1, BLOCK, 0, run, p, error);
+  return cuda_fetch(run, run->lane->device_orders->cloud_points, (void *)run->clouds.first_point,
+                    (uint32_t)run->clouds.count + 1, error);
 }

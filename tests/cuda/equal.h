@@ -68,13 +68,17 @@ void random_job(struct random *random, int64_t largest, struct vx_job *asked, st
 // A number of points for a job of up to that many, a kind of cloud for each, in a batch.
 int64_t random_size(struct random *random, int64_t largest);
 void random_clouds(struct random *random, struct scan *scan);
-void random_points(struct random *random, const struct vx_job *asked, struct scan *scan);
+// Most of them are within the box.
+void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 
 // --- the parts ---
 
 // Points sampled: of scans whole and in part, of random clouds of up to that many points.
 void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
                   int64_t largest);
+
+// Points moved and filtered: random clouds of up to that many points.
+void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // What one lane keeps from job to job, and lanes side by side.
 void test_lanes(uint64_t seed);

@@ -97,15 +97,14 @@ void random_clouds(struct random *random, struct scan *scan) {
 }
 
 // 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.
-void random_points(struct random *random, const struct vx_job *asked, struct scan *scan) {
+void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan) {
   int32_t columns = job_columns(asked), kind = random_below(random, 5);
   float *points = malloc((size_t)(scan->num_points * columns + 1) * sizeof *points);
   bool strange = random_one_in(random, 3);
   for (int64_t i = 0; i < scan->num_points; i++) {
     float *point = points + i * columns;
     for (int32_t c = 0; c < columns; c++) {
-      float low = c < 3 ? asked->params.voxelize.range_min[c] : 0,
-            high = c < 3 ? asked->params.voxelize.range_max[c] : 1;
+      float low = c < 3 ? within->min[c] : 0, high = c < 3 ? within->max[c] : 1;
       float at = kind == 1   ? 0.5f + 0.02f * (random_unit(random) + random_unit(random) + random_unit(random) - 1.5f)
                  : kind == 2 ? 0.5f
                  : kind == 4 ? 0.5f + 0.4f * sinf((float)i * 1e-3f * (float)(c + 1))
@@ -158,7 +157,11 @@ void random_job(struct random *random, int64_t largest, struct vx_job *asked, st
     asked->params.voxelize.max_voxels = (int32_t)(most / width / 8);
   }
   random_clouds(random, scan);
-  random_points(random, asked, scan);
+  const struct vx_voxelize *params = &asked->params.voxelize;
+  struct vx_box within;
+  memcpy(within.min, params->range_min, sizeof within.min);
+  memcpy(within.max, params->range_max, sizeof within.max);
+  random_points(random, asked, &within, scan);
   if (random_one_in(random, 5)) {
     sample_voxels(random, asked, scan);
   }

@@ -59,16 +59,17 @@ static void make_hard(struct random *random, struct scan *scan, int32_t columns)
 static void test_random(struct side sides[2], struct random *random, int64_t largest, int number) {
   static struct scan scan;
   struct vx_job asked = sampling_of(3 + random_below(random, 8));
+  struct vx_box within;
   for (int axis = 0; axis < 3; axis++) {
-    asked.params.voxelize.range_min[axis] = -40.0f * random_unit(random);
-    asked.params.voxelize.range_max[axis] = 40.0f * random_unit(random) + 0.1f;
+    within.min[axis] = -40.0f * random_unit(random);
+    within.max[axis] = 40.0f * random_unit(random) + 0.1f;
   }
   asked.inputs[VX_POINTS].dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
   asked.tensors = random_one_in(random, 9) ? 0 : (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
   scan.columns = asked.inputs[VX_POINTS].dims[1];
   scan.num_points = random_size(random, largest);
   random_clouds(random, &scan);
-  random_points(random, &asked, &scan);
+  random_points(random, &asked, &within, &scan);
   if (asked.inputs[VX_POINTS].dtype == VX_FLOAT32 && random_one_in(random, 2)) {
     make_hard(random, &scan, scan.columns);
   }
@@ -91,14 +92,14 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
 static void test_stopped(struct side sides[2], struct random *random) {
   static struct scan scan;
   struct vx_job asked = sampling_of(3);
+  const struct vx_box within = {.max = {50, 50, 50}};
   for (int i = 0; i < 12; i++) {
     struct vx_error error = {""};
     scan.num_points = i % 3 == 0 ? 1500000 : 300000;  // kernels of several kinds
     scan.num_clouds = 1;
     scan.counts[0] = (int32_t)scan.num_points;
     scan.samples[0] = 200000;
-    for (int axis = 0; axis < 3; axis++) asked.params.voxelize.range_max[axis] = 50;
-    random_points(random, &asked, &scan);
+    random_points(random, &asked, &within, &scan);
     sides[1].stop = true;
     enum vx_status status = side_run(&sides[1], &asked, &scan, &error);
     sides[1].stop = false;

@@ -139,6 +139,7 @@ int main(int argc, char **argv) {
   compare_presets(sides, presets, loaded);
   compare_random(sides, &random, options.jobs, options.largest);
   test_samples(sides, options.seed, scans, loaded, options.jobs, options.largest);
+  test_transforms(sides, options.seed, options.jobs, options.largest);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
          jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);

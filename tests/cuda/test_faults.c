@@ -26,7 +26,7 @@ static const struct way {
   int32_t cap, num_clouds;
   enum vx_order order;
   enum vx_dtype input;
-  bool filtered;
+  bool filtered;  // a transform: with a matrix for each cloud
   uint32_t tensors;
   float size;  // of a voxel
   enum vx_op op;
@@ -47,6 +47,9 @@ static const struct way {
     {"samples of a batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SAMPLED_TENSORS, 2, VX_FPS, true},
     {"samples counted", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_FPS, true},
     {"samples of voxels", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_SAMPLED_TENSORS, 2, VX_VOXELIZE, true},
+    {"transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
+    {"transform counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_TRANSFORM, false},
+    {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
 
@@ -96,12 +99,24 @@ static struct vx_voxelize voxelize_of(const struct way *way) {
   return params;
 }
 
+// Filtered: each cloud has a matrix of its own.
+static void set_transform(const struct way *way, struct vx_job *job) {
+  static const float matrices[CLOUDS][VX_MATRIX_VALUES] = {{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
+                                                           {1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1},
+                                                           {0, 1, 0, 3, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}};
+  static const struct vx_box cut = {{-1, -1, -1}, {2, 2, 2}};
+  job->params.transform = (struct vx_transform){true, {{-8, -8, -8}, {9, 9, 9}}, 1, &cut};
+  job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {way->filtered ? CLOUDS : 1, 4, 4}, matrices};
+}
+
 static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
                           struct block *block, struct vx_counts *out, struct vx_error *error) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
-  *job_sampling(&asked) = (struct vx_sampling){.enabled = way->sampled, .stacked = true, .max_work = INT64_MAX};
+  if (way->op == VX_TRANSFORM) set_transform(way, &asked);
+  if (way->sampled)
+    *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   struct vx_job job = job_over(&asked, way->input == VX_FLOAT16 ? (const void *)halves : floats, way->num_clouds,
                                way->num_clouds == 1 ? one_count : counts);
   job.sample_counts = sample_counts;

@@ -25,13 +25,6 @@ static void lay_out(struct transform *transform, struct cpu_arena *arena) {
   }
 }
 
-static const float *matrix_of(const struct vx_job *job, int32_t cloud) {
-  static const float identity[VX_MATRIX_VALUES] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
-  const struct vx_input *matrix = &job->inputs[VX_MATRIX];
-  const float *values = matrix->data;
-  return matrix->rank == 0 ? identity : matrix->dims[0] == 1 ? values : values + (int64_t)cloud * VX_MATRIX_VALUES;
-}
-
 // Lists the points begin .. end - 1 that are kept behind the `listed` before them; returns how many that makes.
 static int32_t list_kept(const struct transform *transform, const float *matrix, int32_t begin, int32_t end,
                          int32_t listed, int64_t fates[VX_FATE_COUNT]) {
@@ -53,7 +46,7 @@ static void find_kept(struct transform *transform) {
   int32_t begin = 0, listed = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     int32_t end = begin + job->point_counts[cloud], before = listed;
-    listed = list_kept(transform, matrix_of(job, cloud), begin, end, listed, fates);
+    listed = list_kept(transform, vx_matrix_of(job, cloud), begin, end, listed, fates);
     job->row_counts[cloud] = listed - before;
     begin = end;
   }
@@ -67,7 +60,7 @@ static void write_points(const struct transform *transform, float *row) {
   const struct vx_job *job = transform->job;
   const int32_t *kept = transform->kept;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    const float *matrix = matrix_of(job, cloud);
+    const float *matrix = vx_matrix_of(job, cloud);
     for (int32_t i = 0; i < job->row_counts[cloud]; i++, row += transform->columns) {
       const float *point = transform->points + *kept++ * transform->columns;
       vx_move(matrix, point[0], point[1], point[2], row);
