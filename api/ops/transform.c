@@ -3,7 +3,7 @@
 
 #include "api/ops/rows.h"
 
-// ---- rows -------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 // Sixteen numbers, or sixteen a cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
@@ -116,7 +116,7 @@ static const struct param *const rows[] = {
     &outputs,      &param_timeout_ms,   NULL};
 PARAM_ROWS_FIT(rows);
 
-// ---- checks -----------------------------------------------------------------------------------------------------------
+// ---- checks ---------------------------------------------------------------------------------------------------------
 
 static uint32_t tensors(const struct job_request *request) {
   (void)request;

@@ -10,8 +10,8 @@
 // The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
 // engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
 //
-// A job that samples goes on to fps.cuh, or does nothing else. A transform has stages of its own (transform.cu) between the
-// points' way from the host and the image's way to it.
+// A job that samples goes on to fps.cuh, or does nothing else. A transform has stages of its own (transform.cu) between
+// the points' way from the host and the image's way to it.
 //
 // Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; a *row* counts those that
 // max_voxels lets in, in the same order; an *output row* is a row after block filter and ordering. Without several
@@ -79,8 +79,8 @@ struct cuda_report {
   uint32_t cloud_rows[VX_MAX_CLOUDS];
 };
 
-// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the next
-// one's while it still reads its own.
+// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the
+// next one's while it still reads its own.
 struct cuda_control {
   struct cuda_tally tallies[2];
   uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud

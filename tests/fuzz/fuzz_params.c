@@ -1,5 +1,5 @@
-// Fuzzes the query of every operation: any list of names and values must give either a request whose values keep their bounds, or a
-// problem with a reason. One thread; the presets are loaded once.
+// Fuzzes the query of every operation: any list of names and values must give either a request whose values keep their
+// bounds, or a problem with a reason. One thread; the presets are loaded once.
 //
 // The input is a query string without percent-encoding: name=value&name=value.
 #include <assert.h>
