@@ -32,8 +32,8 @@ enum {
 
 enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_OPS };
 
-// What a job computes from. The first input of every operation is `points`: [N, C], x, y and z first. The number of the others is
-// their place in the operation's row.
+// What a job computes from. The first input of every operation is `points`: [N, C], x, y and z first. The number of the
+// others is their place in the operation's row.
 enum { VX_POINTS, VX_MATRIX, VX_MAX_INPUTS };
 struct vx_input {
   enum vx_dtype dtype;

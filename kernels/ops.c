@@ -21,12 +21,16 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 
 // --- the tables ---
 
+#define FLOATS (VX_DTYPE_BIT(VX_FLOAT32) | VX_DTYPE_BIT(VX_FLOAT16))
 #define POINTS                                                                                                         \
   {                                                                                                                    \
-    "points", VX_DTYPE_BIT(VX_FLOAT32) | VX_DTYPE_BIT(VX_FLOAT16), { VX_EXTENT_POINTS, VX_EXTENT_COLUMNS }             \
+    .name = "points", .dtypes = FLOATS, .extents = { VX_EXTENT_POINTS, VX_EXTENT_COLUMNS }                             \
   }
 #define MATRIX                                                                                                         \
-  { "matrix", VX_DTYPE_BIT(VX_FLOAT32), {VX_EXTENT_MATRICES, VX_EXTENT_SIDE, VX_EXTENT_SIDE}, true }
+  {                                                                                                                    \
+    .name = "matrix", .dtypes = VX_DTYPE_BIT(VX_FLOAT32),                                                              \
+    .extents = {VX_EXTENT_MATRICES, VX_EXTENT_SIDE, VX_EXTENT_SIDE}, .optional = true                                  \
+  }
 // Of jobs that make voxels or sample; those that do not have a time of 0.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \

@@ -51,7 +51,8 @@ enum vx_op vx_op_find(const char *name);
 // How the job samples; NULL if it does not.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 
-// What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels. Kept points are those counted by then.
+// What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels. Kept points
+// are those counted by then.
 struct vx_sizes vx_sizes_of(const struct vx_job *job);
 
 // The way into a run, for every backend: clears what the job's run fills, and counts its points. VX_REFUSED with a

@@ -10,7 +10,7 @@
 #include "kernels/ops.h"
 
 VX_SHARED float vx_moved_on_axis(const float *matrix, unsigned axis, float x, float y, float z) {
-  const float *m = matrix + 4 * axis;
+  const float *m = matrix + (size_t)4 * axis;
   return ((m[0] * x + m[1] * y) + m[2] * z) + m[3];
 }
 

@@ -1,12 +1,12 @@
 // Transform: points moved, and filtered, in input order.
 //
-// A point is moved by its cloud's matrix, row-major m[16] with the last row 0, 0, 0, 1, in float32:
-// x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3], and so y' and z' from m[4] and m[8] on. Without matrices that of the identity
-// is taken. The other columns are copied; float16 points are widened first.
+// A point is moved by its cloud's matrix m, 16 values row by row with the last row 0, 0, 0, 1, in float32:
+//   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3], and so y' and z' from m[4] and m[8] on.
+// Without matrices that of the identity is taken. The other columns are copied; float16 points are widened first.
 //
 // Each point has one fate, the first of these that holds of it once it was moved: x, y or z is not finite (what is not
-// finite before never becomes finite); it is outside of the box that is kept, if there is one (out_of_crop); it is inside a
-// box that is taken out (cut_out); it is kept. A point is inside a box if min <= p < max on each axis.
+// finite before never becomes finite); it is outside of the box that is kept, if there is one (out_of_crop); it is
+// inside a box that is taken out (cut_out); it is kept. A point is inside a box if min <= p < max on each axis.
 //
 // The kept points of all clouds follow on each other, and so do their indices, which count the input's rows.
 #ifndef VOXELD_TRANSFORM_H

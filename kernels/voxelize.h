@@ -1,6 +1,6 @@
 // Voxelization: points in, voxels out.
 //
-// The range is cut into a grid of cells, grid_of says how; a point is in the cell c[a] = floor((p[a] - min[a]) /
+// The range is cut into a grid of cells, as vx_grid_of says; a point is in the cell c[a] = floor((p[a] - min[a]) /
 // size[a]). Points whose x, y or z is not finite, and those outside the grid, are dropped and counted. Voxels are the
 // cells that hold a point, numbered in each cloud by their first point; those numbered max_voxels or above are dropped,
 // and a voxel keeps its first max_points_per_voxel points, both in input order. All arithmetic is float32, each

@@ -33,8 +33,8 @@ struct job_request {
   bool given[PARAMS_MAX];     // of each row of the operation's table: set by preset or query
   int32_t point_counts[VX_MAX_CLOUDS];
   union {
-    int32_t sample_counts[VX_MAX_CLOUDS];                 // [num_clouds], once split
-    float matrices[REQUEST_MATRICES * VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
+    int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split
+    float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
   };
   struct vx_box cuts[VX_MAX_CUTS];  // [job.params.transform.num_cuts]
 };

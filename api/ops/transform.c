@@ -11,7 +11,7 @@ static bool read_matrix(const struct param *param, const char *value, const char
   (void)param;
   request->num_matrices = 0;
   while (request->num_matrices < REQUEST_MATRICES && !value_ended(value, end)) {
-    float *matrix = request->matrices + request->num_matrices++ * VX_MATRIX_VALUES;
+    float *matrix = request->matrices[request->num_matrices++];
     if (!value_take_floats(&value, end, matrix, VX_MATRIX_VALUES)) return false;
   }
   return value_ended(value, end);
@@ -20,7 +20,7 @@ static bool read_matrix(const struct param *param, const char *value, const char
 static void write_matrix(const struct param *param, const void *record, struct text *out) {
   const struct job_request *request = record;
   (void)param;
-  value_write_floats(request->matrices, (int64_t)request->num_matrices * VX_MATRIX_VALUES, out);
+  value_write_floats(request->matrices[0], (int64_t)request->num_matrices * VX_MATRIX_VALUES, out);
 }
 
 static const struct value_type value_matrix = {"floats", false, read_matrix, write_matrix, NULL};
@@ -125,7 +125,7 @@ static uint32_t tensors(const struct job_request *request) {
 
 static bool check_matrices(const struct job_request *request, struct problem *problem) {
   for (int32_t i = 0; i < request->num_matrices; i++) {
-    const float *last = request->matrices + i * VX_MATRIX_VALUES + 12;
+    const float *last = request->matrices[i] + 12;
     if (last[0] != 0 || last[1] != 0 || last[2] != 0 || last[3] != 1)
       return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix",
                          "the last row of matrix number %d is %g,%g,%g,%g; allowed: 0,0,0,1", (int)i, (double)last[0],

@@ -10,8 +10,8 @@
 // The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
 // engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
 //
-// A job that samples goes on to fps.cuh, or does nothing else. A transform has stages of its own (transform.cu) between the
-// points' way from the host and the image's way to it.
+// A job that samples goes on to fps.cuh, or does nothing else. A transform has stages of its own (transform.cu) between
+// the points' way from the host and the image's way to it.
 //
 // Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; a *row* counts those that
 // max_voxels lets in, in the same order; an *output row* is a row after block filter and ordering. Without several
@@ -57,9 +57,16 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts; zero when a job begins.
+// What the device counts; zero when a job begins. Fates that no job has both of share a word.
 struct cuda_tally {
-  uint32_t not_finite, out_of_range, over_max_voxels, over_voxel_cap, kept, block_filtered, out_of_crop, cut_out;
+  uint32_t not_finite;
+  union {
+    uint32_t out_of_range, out_of_crop;
+  };
+  union {
+    uint32_t over_max_voxels, cut_out;
+  };
+  uint32_t over_voxel_cap, kept, block_filtered;
   uint32_t num_cells;                    // distinct, of all clouds
   uint32_t num_rows;                     // let in by max_voxels
   uint32_t num_output_rows;              // left by the block filter
@@ -71,6 +78,7 @@ struct cuda_tally {
   uint32_t short_ticket;                 // next of the former
   uint64_t moments[CUDA_MOMENTS];
 };
+static_assert(sizeof(struct cuda_tally) == 128, "each of a lane's tallies has a line of the cache for itself");
 
 // Host memory that the device writes. A job believes only its own sequence numbers.
 struct cuda_report {
@@ -79,8 +87,8 @@ struct cuda_report {
   uint32_t cloud_rows[VX_MAX_CLOUDS];
 };
 
-// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the next
-// one's while it still reads its own.
+// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the
+// next one's while it still reads its own.
 struct cuda_control {
   struct cuda_tally tallies[2];
   uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud

@@ -59,12 +59,12 @@ class Devices(FaultCase):
         """How many there are: two stand-ins, or up to two real GPUs."""
         return 2 if STAND_IN else min(2, real_gpus())
 
-    def start(self, *args, inject=""):
+    def start(self, *args, inject="", env=()):
         """A daemon with two stand-ins, or with the first real GPU, whose calls fail as told from now on."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
-        env = {"VOXELD_INJECT": str(self.request), "VOXELD_STANDIN_DEVICES": "2"}
+        env = {"VOXELD_INJECT": str(self.request), "VOXELD_STANDIN_DEVICES": "2", **dict(env)}
         daemon = Daemon("--backend", "cuda", "--devices", "0,1" if self.devices() == 2 else "0", *args, env=env)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
         if inject:
@@ -92,6 +92,18 @@ class Devices(FaultCase):
         self.assertTrue(all(device["state"] == "working" for device in status["backend"]["devices"]))
         self.assertEqual(metric(daemon, 'voxeld_jobs_total{backend="cuda"}'), len(BODIES))
         self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 0)
+        daemon.stop()
+
+    @unittest.skipUnless(STAND_IN, "a real GPU has every operation")
+    def test_what_the_gpu_has_not_the_cpu_does(self):
+        daemon = self.start(env={"VOXELD_STANDIN_LACKS": "transform"})
+        for path, backend in (("/v1/transform?crop=0,0,0,9,9,9", "cpu"), (VOXELIZE, "cuda")):
+            reply = daemon.post(path, BODIES[1], {"Accept": "application/json"})
+            self.assertEqual((reply.status, reply.json()["backend"]), (200, backend))
+        self.assertEqual(metric(daemon, 'voxeld_jobs_total{backend="cpu"}'), 1)
+        self.assertEqual(metric(daemon, 'voxeld_reruns_total{failure="refused"}'), 0)  # it was not asked
+        self.assertEqual(daemon.status()["state"], "ready")
+        daemon.assert_quiet()
         daemon.stop()
 
     def test_failed_calls_are_made_good_by_the_cpu(self):

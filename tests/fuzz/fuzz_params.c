@@ -54,7 +54,8 @@ static void check_box(const struct vx_box *box) {
 static void check_transform(const struct job_request *request) {
   const struct vx_transform *params = &request->job.params.transform;
   assert(request->num_matrices >= 0 && request->num_matrices <= REQUEST_MATRICES);
-  for (int32_t i = 0; i < request->num_matrices * VX_MATRIX_VALUES; i++) assert(isfinite(request->matrices[i]));
+  for (int32_t i = 0; i < request->num_matrices; i++)
+    for (int k = 0; k < VX_MATRIX_VALUES; k++) assert(isfinite(request->matrices[i][k]));
   if (params->cropped) check_box(&params->crop);
   assert(params->num_cuts >= 0 && params->num_cuts <= VX_MAX_CUTS);
   for (int32_t i = 0; i < params->num_cuts; i++) check_box(&request->cuts[i]);

@@ -1,5 +1,5 @@
-// The way of a transform on the CPU: one pass decides which points are kept, then, once the output's size is known, a second one
-// moves those again and writes them. Moving a point costs less than to remember where it went.
+// The way of a transform on the CPU: one pass decides which points are kept, then, once the output's size is known, a
+// second one moves those again and writes them, which spares the memory of where they went.
 #include "kernels/cpu/transform/transform.h"
 
 #include <string.h>

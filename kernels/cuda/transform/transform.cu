@@ -1,8 +1,8 @@
 // A transform on a GPU: cuda_transform, at the end of this file. Runs on the thread that has the lane.
 //
-// The points come from the host and are judged, which leaves a bit each (judge); a scan over the bits lists those that are
-// kept, in input order (list); once the host knows how many they are, they are moved again and written into the image of
-// the output (write). Moving a point costs less than to store where it went.
+// The points come from the host and are judged, which leaves a bit each (judge); a scan over the bits lists those that
+// are kept, in input order (list); once the host knows how many they are, they are moved again and written into the
+// image of the output (write). To move a point twice spares storing where it went.
 #include <string.h>
 
 #include "kernels/cuda/bring.cuh"

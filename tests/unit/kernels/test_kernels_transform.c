@@ -1,5 +1,5 @@
-// Transform as a job: moved points, boxes, batches, refusals, an output that is refused. Whether every bit is right is
-// the matter of tests/oracle; here points are few and their places plain numbers.
+// Transform as a job: moved points, boxes, batches, inputs that do not fit. Whether every bit is right is the
+// matter of tests/oracle; here points are few and their places plain numbers.
 #include "tests/unit/kernels/kernels_reference.h"
 
 static const float shift[16] = {1, 0, 0, 10, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
