@@ -135,11 +135,12 @@ static bool check_matrices(const struct job_request *request, struct problem *pr
 }
 
 static bool check_box(const char *name, const struct vx_box *box, struct problem *problem) {
-  for (int a = 0; a < 3; a++)
-    if (!(box->min[a] < box->max[a]))
+  for (int a = 0; a < 3; a++) {
+    double min = box->min[a], max = box->max[a];
+    if (!(min < max))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, name,
-                         "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a],
-                         (double)box -> min[a], (double)box -> max[a]);
+                         "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a], min, max);
+  }
   return true;
 }
 

@@ -17,8 +17,8 @@ struct cpu_arena {
 // `count` items of `size` bytes, aligned to a cache line. NULL from an arena without memory.
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 
-// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not as much, or the job may not
-// have it.
+// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not as much, or the
+// job may not have it.
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct vx_error *error);
 

@@ -152,8 +152,9 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
 // Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
-// Memory that cannot be pinned, as on a lost device, serves as well: copies are slower, that is all. An integrated GPU reads
-// and writes it in place like any other: registering makes no second copy of it, only the device's addresses of these pages.
+// Memory that cannot be pinned, as on a lost device, serves as well: copies are slower, that is all. An integrated GPU
+// reads and writes it in place like any other: registering makes no second copy of it, only the device's addresses of
+// these pages.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (mapped(bytes) == 0) {
     return NULL;

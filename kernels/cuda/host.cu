@@ -69,9 +69,9 @@ static enum vx_status await_samples(const struct cuda_run *run, const volatile u
   return VX_OK;
 }
 
-// First in a tight loop, as the answer is mostly microseconds away, then letting others run, after a millisecond asleep.
-// Not a call before that: each would hold the driver's lock against the launches of other lanes. A kernel that fails
-// never writes; the driver then tells.
+// First in a tight loop, as the answer is mostly microseconds away, then letting others run, after a millisecond
+// asleep. Not a call before that: each would hold the driver's lock against the launches of other lanes. A kernel that
+// fails never writes; the driver then tells.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct vx_error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };

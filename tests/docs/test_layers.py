@@ -12,6 +12,8 @@ ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
 }
+COLUMNS = 120
+LONGEST = 430  # lines of a file
 # Where foreign headers may be included.
 HOME = {
     "microhttpd.h": ("server/http/",),
@@ -132,6 +134,22 @@ class Modules(unittest.TestCase):
             for name in DEFINITION.findall(text) if path.endswith(".c") else ():
                 with self.subTest(f"{path} defines {name}"):
                     self.assertIn(name, declared | {"main"})
+
+
+class Lines(unittest.TestCase):
+    def test_no_line_of_code_is_over_120_columns(self):
+        for layer in (*LAYERS, "tests"):
+            for path in sorted((ROOT / layer).rglob("*")):
+                if path.suffix not in (".c", ".h", ".cu", ".cuh", ".py") or not path.is_file():
+                    continue
+                with self.subTest(path.relative_to(ROOT).as_posix()):
+                    lines = path.read_text(encoding="utf-8").splitlines()
+                    self.assertEqual([line for line in lines if len(line) > COLUMNS], [])
+
+    def test_files_are_short(self):
+        for path, text in sources(*LAYERS):
+            with self.subTest(path):
+                self.assertLessEqual(text.count("\n"), LONGEST)
 
 
 if __name__ == "__main__":

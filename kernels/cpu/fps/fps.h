@@ -1,6 +1,6 @@
-// Farthest point sampling of the clouds of a job, from their points or from their voxels' means, and the way of a job that
-// only samples. Runs on the thread that has the lane; a struct cpu_fps lives on the stack of one call, its arrays are the
-// lane's scratch.
+// Farthest point sampling of the clouds of a job, from their points or from their voxels' means, and the way of a job
+// that only samples. Runs on the thread that has the lane; a struct cpu_fps lives on the stack of one call, its arrays
+// are the lane's scratch.
 #ifndef VOXELD_CPU_FPS_H
 #define VOXELD_CPU_FPS_H
 

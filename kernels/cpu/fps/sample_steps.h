@@ -1,20 +1,20 @@
 // The steps of farthest point sampling in the tree of sample_tree.h. Included by sample.c once for each kind of vector:
 //   WIDTH      floats of a vector
-//   TARGET     attribute of every function
-//   NAME(x)    x with a suffix of the kind
-// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, where every processor has it. Intrinsics stand
-// only for what it makes several instructions of. Their min and max differ in NaNs and in the signs of zeros. Neither
-// shows: every coordinate is finite, so no difference is a NaN, and differences are squared before they are compared.
+//   TARGET     attribute of every function NAME(x)    x with a suffix of the kind The vectors are the compiler's own:
+//   SSE2 or AVX2 on x86-64, NEON on arm64, where every processor has it. Intrinsics stand only for what it makes
+//   several instructions of. Their min and max differ in NaNs and in the signs of zeros. Neither shows: every
+//   coordinate is finite, so no difference is a NaN, and differences are squared before they are compared.
 //
 // A step holds the new sample against the boxes: the distance to a box, computed as that to a point, is no more than
-// the computed distance to any point in the box. (Every operation rounds, and rounding keeps order: of two exact results
-// the smaller never rounds to more. dx of the box is no more than |dx| of the point, so neither is its square, nor the
-// sums.) Where it is not below the farthest distance in the box, the sample changes nothing in it, and it is passed over.
-// A leaf that is not passed over only notes the sample as pending. Its key, which was the largest of its points, stays
-// an upper bound, since distances only shrink. The next sample is the largest key of all leaves; when that is of a leaf
-// with samples pending, they are held against its points, all in one pass, its key is found anew, and the largest key
-// of all is looked for again. So ties are broken as the plain loop breaks them: a leaf that might hold a lower index at
-// the same distance has the larger key and comes first. The pending list is bounded: a full one is worked off.
+// the computed distance to any point in the box. (Every operation rounds, and rounding keeps order: of two exact
+// results the smaller never rounds to more. dx of the box is no more than |dx| of the point, so neither is its square,
+// nor the sums.) Where it is not below the farthest distance in the box, the sample changes nothing in it, and it is
+// passed over. A leaf that is not passed over only notes the sample as pending. Its key, which was the largest of its
+// points, stays an upper bound, since distances only shrink. The next sample is the largest key of all leaves; when
+// that is of a leaf with samples pending, they are held against its points, all in one pass, its key is found anew, and
+// the largest key of all is looked for again. So ties are broken as the plain loop breaks them: a leaf that might hold
+// a lower index at the same distance has the larger key and comes first. The pending list is bounded: a full one is
+// worked off.
 
 typedef float NAME(floats) __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t NAME(ints) __attribute__((vector_size(4 * WIDTH)));
@@ -139,8 +139,8 @@ TARGET static void NAME(refresh)(struct cpu_sampler *sampler, struct cpu_sample_
   NAME(tell)(sampler, node);
 }
 
-// A bit for each box of the node in which the sample may change something. `most` becomes the distance to the far corner
-// of each box: as much as a point in it can have.
+// A bit for each box of the node in which the sample may change something. `most` becomes the distance to the far
+// corner of each box: as much as a point in it can have.
 TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3],
                                             float most[CPU_SAMPLE_LANES]) {
   unsigned reached = 0;

@@ -130,8 +130,8 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
 
 // --- Cutting ---
 
-// Writes the code of each point, which of the eight it falls in. Every cut is held against every point: that is what the
-// compiler makes vectors of.
+// Writes the code of each point, which of the eight it falls in. Every cut is held against every point: that is what
+// the compiler makes vectors of.
 static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *points, int32_t count,
                        unsigned char *codes) {
   float xyz[3][CHUNK];
@@ -323,8 +323,8 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
   node->child[lane] = child;
 }
 
-// Recurs less than CPU_SAMPLE_DEPTH deep: of 2^31 points three cuts in two, one in four and one in eight that are not poor
-// leave an eighth or less, and cuts in order are better than those.
+// Recurs less than CPU_SAMPLE_DEPTH deep: of 2^31 points three cuts in two, one in four and one in eight that are not
+// poor leave an eighth or less, and cuts in order are better than those.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;

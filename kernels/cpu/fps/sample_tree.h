@@ -35,10 +35,10 @@ struct cpu_sample_leaf {
   int32_t parent, lane;
 };
 
-// A key is a distance and an index in one number: the farther point has the larger key, and of two as far the one of the
-// lower index. The key of a leaf or node is the largest of its points; while samples are pending it may be larger. The
-// bound of a leaf may have gone down without the nodes above knowing yet.
-// Lanes without a child have a key below that of any point.
+// A key is a distance and an index in one number: the farther point has the larger key, and of two as far the one of
+// the lower index. The key of a leaf or node is the largest of its points; while samples are pending it may be larger.
+// The bound of a leaf may have gone down without the nodes above knowing yet. Lanes without a child have a key below
+// that of any point.
 struct cpu_sample_node {
   _Alignas(64) float low[3][CPU_SAMPLE_LANES];
   float high[3][CPU_SAMPLE_LANES];

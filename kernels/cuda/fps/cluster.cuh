@@ -1,8 +1,8 @@
 // Clusters of thread blocks, which can write into each other's shared memory: compute capability 9.0 and CUDA 12.1 on.
 // Elsewhere a cluster is one block, and none of this is called.
 //
-// A message is a few words and counts its bytes at a barrier (mbarrier) of the block it goes to; who waits for the bytes
-// of all blocks there has their messages. One barrier is for one exchange, and is used again once that is over.
+// A message is a few words and counts its bytes at a barrier (mbarrier) of the block it goes to; who waits for the
+// bytes of all blocks there has their messages. One barrier is for one exchange, and is used again once that is over.
 #ifndef VOXELD_CUDA_CLUSTER_CUH
 #define VOXELD_CUDA_CLUSTER_CUH
 

@@ -1,5 +1,5 @@
-// The way of sampling on a GPU: cuda_sample_points of a job that does nothing else, cuda_fps_* as the last stages of one
-// that makes voxels. Runs on the thread that has the lane.
+// The way of sampling on a GPU: cuda_sample_points of a job that does nothing else, cuda_fps_* as the last stages of
+// one that makes voxels. Runs on the thread that has the lane.
 #include <stdio.h>
 
 #include "kernels/cuda/fps/fps.cuh"

@@ -1,9 +1,9 @@
 // Farthest point sampling on a GPU: of the points of a job, or of its voxels' means.
 //
-// The rows of each cloud are put in the order of a space-filling curve (fps_sort.cu), so that each 32 neighbours in that
-// order, a bucket, lie in a small box. Then one kernel takes sample after sample (fps_sample.cu): a bucket whose box is
-// farther from the new sample than its points are from the earlier ones needs no look, so that a step is not so much work
-// as a few messages. At the end the chosen rows are written into the image of the output (fps.cu).
+// The rows of each cloud are put in the order of a space-filling curve (fps_sort.cu), so that each 32 neighbours in
+// that order, a bucket, lie in a small box. Then one kernel takes sample after sample (fps_sample.cu): a bucket whose
+// box is farther from the new sample than its points are from the earlier ones needs no look, so that a step is not so
+// much work as a few messages. At the end the chosen rows are written into the image of the output (fps.cu).
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 

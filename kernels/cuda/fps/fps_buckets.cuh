@@ -1,10 +1,10 @@
 // Buckets: 32 or more neighbouring rows each, what a new sample does to them, and the farthest row of those of a warp.
 //
-// Each warp owns buckets, neighbours belonging to different warps. Each lane holds, in registers, the boxes of `rounds` of
-// its warp's buckets and of each the row that is farthest from all samples. A step: every lane holds its boxes against the
-// new sample. By float32's monotonic rounding the distance to a box, computed as those of points are, is at most that of
-// any point in it; where it is not below the bucket's largest distance, nothing in the bucket changes. The other buckets,
-// a few, are gone through by their warp.
+// Each warp owns buckets, neighbours belonging to different warps. Each lane holds, in registers, the boxes of `rounds`
+// of its warp's buckets and of each the row that is farthest from all samples. A step: every lane holds its boxes
+// against the new sample. By float32's monotonic rounding the distance to a box, computed as those of points are, is at
+// most that of any point in it; where it is not below the bucket's largest distance, nothing in the bucket changes. The
+// other buckets, a few, are gone through by their warp.
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
@@ -30,7 +30,8 @@ struct sample_params {
   uint32_t sequence;
 };
 
-// A row and the key of its squared distance to the samples. Keys are ordered as distances are: the float's bits, and one.
+// A row and the key of its squared distance to the samples. Keys are ordered as distances are: the float's bits, and
+// one.
 struct candidate {
   uint32_t key;
   uint32_t bound;  // key that no other row of the same warp is above once this one is a sample

@@ -1,7 +1,7 @@
 // The kernel that takes sample after sample: a cluster of a few blocks a cloud (one block where there are no clusters).
 //
-// Buckets (fps_buckets.cuh) are shared out among the warps, neighbours to different ones. A step applies a new sample to
-// them all.
+// Buckets (fps_buckets.cuh) are shared out among the warps, neighbours to different ones. A step applies a new sample
+// to them all.
 //
 // Then each warp tells all others its farthest row, through the shared memory of its block and of the others of the
 // cluster, and all know the next sample. Mostly they know a few more: the next farthest row that was told is the sample
@@ -9,8 +9,8 @@
 // bounds that they told too, nothing that is as far. So one exchange serves for several samples.
 //
 // A step is a chain of operations that wait for each other, and takes as long as they do; what is not in the chain is
-// almost free. So the code that each step runs has no branch that it can do without, and ties, which are rare, a path of
-// their own.
+// almost free. So the code that each step runs has no branch that it can do without, and ties, which are rare, a path
+// of their own.
 //
 // Every order of rows gives the same samples: equal distances are decided by the rows' numbers. (The idea of pruning
 // buckets: Han et al., QuickFPS, 2023.)
@@ -24,7 +24,8 @@ enum {
 };
 #define STOP_KEY UINT32_MAX  // above all others
 
-// What warps tell each other. Two of each take turns: when one exchange is over, all have read what came in the one before.
+// What warps tell each other. Two of each take turns: when one exchange is over, all have read what came in the one
+// before.
 struct exchange {
   uint2 keys[2][SENDERS];  // key and bound
   float4 rows[2][SENDERS];
@@ -194,8 +195,8 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(const struct sample_params);
 
-// What a cloud is sampled with: the first of these that the device can run and that holds all of its rows. (Measured on an
-// H200: one block is the quickest up to as many as it holds in one round, then few warps in several blocks.)
+// What a cloud is sampled with: the first of these that the device can run and that holds all of its rows. (Measured on
+// an H200: one block is the quickest up to as many as it holds in one round, then few warps in several blocks.)
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;

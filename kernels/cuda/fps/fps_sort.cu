@@ -1,6 +1,6 @@
-// The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through the
-// box of its candidates: points that follow on each other are near each other. The order decides how much is pruned,
-// never what is chosen.
+// The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through
+// the box of its candidates: points that follow on each other are near each other. The order decides how much is
+// pruned, never what is chosen.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/cuda/bring.cuh"

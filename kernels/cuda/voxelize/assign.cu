@@ -1,6 +1,6 @@
 // From numbers to rows: each point writes itself into its cell's part of the list, at its rank, and notes its row where
-// the rows of points are asked for; each cell's points have their fates counted, and rows whose whole lists are long are
-// queued for ordering.
+// the rows of points are asked for; each cell's points have their fates counted, and rows whose whole lists are long
+// are queued for ordering.
 #include "kernels/cuda/publish.cuh"
 
 enum { BLOCK = 256 };

@@ -1,6 +1,7 @@
 // From points to cells: brings the points from the host's memory and puts each into the table of cells.
 //
-// The first are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the gather.
+// The first are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the
+// gather.
 //
 // Small grids have a slot for each cell. In larger ones a cell's slot is found by hashing its key, with linear probing:
 // a slot is claimed by one compare-and-swap, and keys are whole, so whoever finds its own has found its cell. Slots are

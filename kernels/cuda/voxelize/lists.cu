@@ -111,8 +111,8 @@ static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uin
   }
 }
 
-// How many of the first `count` items of two merged sequences, from[begin .. middle) and from[middle .. end), are of the
-// first. No two items are equal.
+// How many of the first `count` items of two merged sequences, from[begin .. middle) and from[middle .. end), are of
+// the first. No two items are equal.
 static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uint32_t middle, uint32_t end,
                                        uint32_t count) {
   uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);

@@ -1,0 +1,65 @@
+// The clouds of a batch and their cells, as kernels see them.
+#ifndef VOXELD_CUDA_CLOUDS_CUH
+#define VOXELD_CUDA_CLOUDS_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+// The clouds of a batch. With one cloud all arrays are NULL.
+struct cuda_clouds {
+  int32_t count;
+  uint32_t num_points;
+  uint32_t max_rows;            // let in of one cloud
+  const uint32_t *first_point;  // [count + 1]
+  uint32_t *first_cell;         // [count]; undefined for empty clouds at the end
+  uint32_t *first_row;          // [count]
+};
+
+// Of each slot of the table; all bits set: no point yet.
+struct __align__(8) cuda_cell {
+  uint32_t first;  // point of the cell, later the cell's number
+  uint32_t hits;   // of the cell, less one; later where its part of the list begins
+};
+
+// Of each cell number: points[begin .. begin + hits) are the cell's.
+struct __align__(16) cuda_record {
+  uint32_t first_point, hits, begin, slot;
+};
+
+// The last of `count` ascending items that is <= value; the first is.
+__device__ static inline int32_t cuda_last_at_most(const uint32_t *items, int32_t count, uint32_t value) {
+  int32_t low = 0, high = count;
+  while (high - low > 1) {
+    int32_t middle = (low + high) / 2;
+    if (items[middle] <= value) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+__device__ static inline int32_t cuda_cloud_of_point(const struct cuda_clouds &clouds, uint32_t point) {
+  return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_point, clouds.count, point);
+}
+
+__device__ static inline int32_t cuda_cloud_of_row(const struct cuda_clouds &clouds, uint32_t row) {
+  return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_row, clouds.count, row);
+}
+
+// The row of a cell of that cloud, or `none`.
+__device__ static inline uint32_t cuda_row_of_cell(const struct cuda_clouds &clouds, int32_t cloud, uint32_t number,
+                                                   uint32_t none) {
+  uint32_t within = clouds.count == 1 ? number : number - clouds.first_cell[cloud];
+  return within >= clouds.max_rows ? none : clouds.count == 1 ? within : clouds.first_row[cloud] + within;
+}
+
+__device__ static inline struct cuda_record
+cuda_record_of_row(const struct cuda_clouds &clouds, const struct cuda_record *records, int32_t cloud, uint32_t row) {
+  uint64_t number = clouds.count == 1 ? row : clouds.first_cell[cloud] + (row - clouds.first_row[cloud]);
+  uint4 bits = *(const uint4 *)&records[number];
+  return {bits.x, bits.y, bits.z, bits.w};
+}
+
+#endif

@@ -1,0 +1,67 @@
+// What kernels of all operations use on the device: their turn, the clock, sums and maxima of a warp, the last block.
+#ifndef VOXELD_CUDA_DEVICE_CUH
+#define VOXELD_CUDA_DEVICE_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+// Lets the blocks of the next kernel come up; they take the room of others, so not long before this one's end.
+__device__ static inline void cuda_let_next() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ static inline void cuda_wait_alone() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");  // the runtime's name for it came with CUDA 12
+#endif
+}
+
+__device__ static inline void cuda_wait() {
+  cuda_let_next();
+  cuda_wait_alone();
+}
+
+__device__ static inline uint64_t cuda_now() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+__device__ static inline uint32_t cuda_warp_add(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, value);
+#else
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(~0u, value, offset);
+  }
+  return value;
+#endif
+}
+
+__device__ static inline uint32_t cuda_warp_max(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(~0u, value);
+#else
+  for (int offset = 16; offset > 0; offset /= 2) {
+    value = max(value, __shfl_xor_sync(~0u, value, offset));
+  }
+  return value;
+#endif
+}
+
+// As a block, once it has done its part: whether it is the last of `blocks` to do so. Then all others' writes are seen.
+__device__ static inline bool cuda_last_block(uint32_t *ticket, uint32_t blocks) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(ticket, 1) == blocks - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
+#endif

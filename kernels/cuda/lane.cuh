@@ -1,0 +1,124 @@
+// A device and a lane of it: what one worker keeps between its jobs, and the memory through which host and device
+// speak.
+//
+// A lane belongs to one thread at a time; the device is shared, and does not change.
+#ifndef VOXELD_CUDA_LANE_CUH
+#define VOXELD_CUDA_LANE_CUH
+
+#include <cuda_runtime.h>
+#include <stddef.h>
+
+#include "kernels/kernels.h"
+
+#define CUDA_NO_SLOT 0xFFFFFFFFu   // of a point that is not finite or out of range; the table has at most 2^31 slots
+#define CUDA_NO_POINT 0xFFFFFFFFu  // after the last of a list; first point of a cell that has none
+#define CUDA_NO_ROW 0xFFFFFFFFu    // of a row that the block filter took out
+#define CUDA_NO_KEY UINT64_MAX     // of a free slot; keys are below VX_MAX_GRID_CELLS
+
+enum {
+  CUDA_TILE = 1024,            // items of one block of a scan
+  CUDA_SHORT_CAP = 32,         // under caps up to this only the first points of a list are put in order
+  CUDA_TINY_LIST = 8,          // longest whole list that a few threads put in order
+  CUDA_WARP_LIST = 256,        // longest that a warp does
+  CUDA_SHARED_LIST = 4096,     // longest list that a block sorts in shared memory
+  CUDA_SUM_GROUP = 64,         // points summed in sequence where there is no cap
+  CUDA_DIRECT_CELLS = 1 << 22  // up to this many cells each has its own slot, without hashing
+};
+
+// Moments of a job, as the device's clock has them, in ns.
+enum cuda_moment {
+  CUDA_BEGUN,
+  CUDA_ARRIVED,
+  CUDA_FOUND,
+  CUDA_GATHERED,
+  CUDA_SAMPLED,
+  CUDA_SENDING,
+  CUDA_SENT,
+  CUDA_MOMENTS
+};
+
+// What the device counts; zero when a job begins. Fates that no job has both of share a word.
+struct cuda_tally {
+  uint32_t not_finite;
+  union {
+    uint32_t out_of_range, out_of_crop;
+  };
+  union {
+    uint32_t over_max_voxels, cut_out;
+  };
+  uint32_t over_voxel_cap, kept, block_filtered;
+  uint32_t num_cells;                    // distinct, of all clouds
+  uint32_t num_rows;                     // let in by max_voxels
+  uint32_t num_output_rows;              // left by the block filter
+  uint32_t longest;                      // points of the row that has most
+  uint32_t unplaced;                     // points that found no slot: none, as the table is larger than the scan
+  uint32_t number_ticket, order_ticket;  // next tile of the scans
+  uint32_t send_ticket;                  // blocks that are done
+  uint32_t num_short, num_long;          // rows whose lists a warp or a block puts in order
+  uint32_t short_ticket;                 // next of the former
+  uint64_t moments[CUDA_MOMENTS];
+};
+static_assert(sizeof(struct cuda_tally) == 128, "each of a lane's tallies has a line of the cache for itself");
+
+// Host memory that the device writes. A job believes only its own sequence numbers.
+struct cuda_report {
+  uint32_t sized, sent;  // sequence number of the last job whose tally and rows, whose output and moments are here
+  struct cuda_tally tally;
+  uint32_t cloud_rows[VX_MAX_CLOUDS];
+};
+
+// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the
+// next one's while it still reads its own.
+struct cuda_control {
+  struct cuda_tally tallies[2];
+  uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud
+  uint64_t order_tiles[CUDA_DIRECT_CELLS / CUDA_TILE];  // look-back of the ordering
+  uint64_t tiles[];                                     // [num_tiles]: of the numbering
+};
+
+struct cuda_memory {
+  unsigned char *memory;
+  size_t bytes;
+};
+
+// A cloud that is sampled: its rows among those of all clouds, its samples among theirs.
+struct cuda_fps_cloud {
+  uint32_t first_row, num_rows, num_samples, first_sample;
+};
+
+// Host memory that the device reads.
+struct cuda_orders {
+  uint32_t stop;  // sequence number of a job that is to end early
+  uint32_t cloud_points[VX_MAX_CLOUDS + 1];
+  struct cuda_fps_cloud fps_clouds[VX_MAX_CLOUDS];
+  float matrices[VX_MAX_CLOUDS * VX_MATRIX_VALUES];
+};
+
+// What belongs to one worker.
+struct vx_lane {
+  struct vx_device *device;
+  cudaStream_t stream;
+  uint64_t seed[2];   // of the hash
+  uint32_t sequence;  // of the last job, which has this and the next three; a multiple of four
+  bool clean;         // whether control, keys and cells are as a job has to find them
+  struct cuda_memory control, keys, cells;
+  struct cuda_memory scratch;           // arrays of one job
+  struct cuda_memory sorting;           // arrays of one job that are needed only where something is sorted by cub
+  struct cuda_memory sampling;          // arrays of one job that samples
+  struct cuda_memory image;             // output block of one job
+  volatile struct cuda_report *report;  // host, pinned
+  struct cuda_report *device_report;    // the same, as the device sees it
+  struct cuda_orders *orders;           // host, pinned
+  struct cuda_orders *device_orders;    // the same, as the device sees it
+};
+
+struct vx_device {
+  int index;
+  bool overlap;              // whether a kernel can be started while the one before it ends
+  unsigned multiprocessors;  // streaming multiprocessors
+  unsigned largest_cluster;  // blocks in which samples can be taken together; 1 where clusters are not known
+  size_t shared_bytes;       // that such a block can have
+  struct vx_description description;
+};
+
+#endif
