@@ -54,8 +54,9 @@ class Balancer:
         environment.update(VOXELD_FRONT=f"fd@{front.fileno()}", VOXELD_STATS=f"fd@{stats.fileno()}")
         environment.update({f"VOXELD_SERVER_{n}": f"{HOST}:{port}" for n, port in enumerate(ports, 1)}, **variables)
         with open(log, "wb") as file, front, stats:
-            self.process = subprocess.Popen([program("haproxy"), "-db", "-f", CONFIGURATION, *options], env=environment, stdout=file,
-                                            stderr=file, pass_fds=(front.fileno(), stats.fileno()))  # fmt: skip
+            command = [program("haproxy"), "-db", "-f", CONFIGURATION, *options]
+            fds = (front.fileno(), stats.fileno())
+            self.process = subprocess.Popen(command, env=environment, stdout=file, stderr=file, pass_fds=fds)
 
     def _metrics(self):
         connection = http.client.HTTPConnection(*self._stats, timeout=PATIENCE)

@@ -143,7 +143,8 @@ class Loss(BalancerCase):
         self.come_back(0, patients)
         patients.stop()
         found = wrk.result()
-        print(f"killed: {patients.served} answers, tried again {dict(patients.retries)}; wrk: {found['requests']:.0f} requests,"
+        print(f"killed: {patients.served} answers, tried again {dict(patients.retries)}; wrk: "
+              f"{found['requests']:.0f} requests,"
               f" {found['errors']:.0f} broken, {found['non2xx']:.0f} not 2xx")  # fmt: skip
         self.assertEqual(patients.failures, [])
 

@@ -78,7 +78,8 @@ def man_rows(tables):
     """What follows .TP of each option in packaging/voxeld.8."""
     return [
         man_text(
-            f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: {option['default'] or 'none'}."
+            f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: "
+            f"{option['default'] or 'none'}."
         )
         for option in tables["options"]
     ]

@@ -45,8 +45,8 @@ class Names(unittest.TestCase):
 
     def test_arguments_are_those_of_the_page(self):
         page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
-        told = {name: default for names, default in re.findall(r"^\| ((?:`[A-Z]+`(?:, )?)+) \| (.*?) \|", page, re.MULTILINE)
-                for name in re.findall(r"[A-Z]+", names)}  # fmt: skip
+        rows = re.findall(r"^\| ((?:`[A-Z]+`(?:, )?)+) \| (.*?) \|", page, re.MULTILINE)
+        told = {name: default for names, default in rows for name in re.findall(r"[A-Z]+", names)}
         given = dict(re.findall(r"^ARG (\w+)=(.*)$", DOCKERFILE, re.MULTILINE))
         self.assertEqual(set(told), set(given))
         for name in ("BASE", "CUDA"):

@@ -35,8 +35,8 @@ class Client:
     timeout           seconds that a connection, and each wait for the next bytes to come or go, may take
     deadline          seconds that a call may take with all its attempts and pauses
     retries           further attempts after 429, 503, a 502 or 504 with Retry-After, and broken connections
-    backoff           seconds before the second attempt, doubled for each further one, of which up to half is left out at
-                      random; a Retry-After is waited for before. What goes past the deadline is not waited for.
+    backoff           seconds before the second attempt, doubled for each further one, of which up to half is left
+                      out at random; a Retry-After is waited for before. What goes past the deadline is not waited for.
     idle_connections  kept open for later requests
     """
 

@@ -292,8 +292,8 @@ class Client:
 
     def deed(self):
         weighted = {
-            self.ask_good: 40, self.ask_bad: 15, self.ask_page: 12, self.leave: 12, self.pipeline: 6, self.upload_slowly: 5,
-            self.read_slowly: 4, self.close_half: 3, self.expect_continue: 3, self.stall: 0.3,
+            self.ask_good: 40, self.ask_bad: 15, self.ask_page: 12, self.leave: 12, self.pipeline: 6,
+            self.upload_slowly: 5, self.read_slowly: 4, self.close_half: 3, self.expect_continue: 3, self.stall: 0.3,
         }  # fmt: skip
         return self.random.choices(list(weighted), list(weighted.values()))[0]
 
