@@ -39,7 +39,7 @@ struct vx_input {
   enum vx_dtype dtype;
   int rank;                   // 0: not given
   int64_t dims[VX_MAX_RANK];  // outermost first
-  const void *data;           // little-endian, 64-byte aligned
+  const void *data;           // little-endian; that of `points` is 64-byte aligned
 };
 
 // The input `points` of so many rows.

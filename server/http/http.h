@@ -1,7 +1,7 @@
 // Starts one libmicrohttpd daemon per listening socket and forwards its callbacks to the exchange of a request and to
 // the watcher.
 //
-// Main starts and ends it; the callbacks run on the library's IO threads.
+// The daemon starts and ends it; the callbacks run on the library's IO threads.
 #ifndef VOXELD_HTTP_H
 #define VOXELD_HTTP_H
 

@@ -38,6 +38,8 @@ static void refuse(struct job *list, enum problem_kind kind, const char *detail)
   while (list) {
     struct job *next = list->next;
     (void)problem_set(&list->problem, kind, NULL, "%s", detail);
+    job_leave_place(list);
+    job_give_input(list);
     list->done(list);
     list = next;
   }

@@ -1,6 +1,6 @@
 // The room of jobs: devices, memory, a queue for each kind of lanes, workers, and the jobs that go through them.
 //
-// Main starts and ends it; any thread submits.
+// The daemon starts and ends it; any thread submits. A job that comes back holds its output alone.
 #ifndef VOXELD_JOBS_H
 #define VOXELD_JOBS_H
 

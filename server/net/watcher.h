@@ -6,12 +6,11 @@
 // set of its own over all connections and
 //   - pokes the library (SHUT_RD makes a new edge) while it expects more from a half-closed connection,
 //   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by
-//   byte,
+//     byte,
 //   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),
 //   - finds out whether a client that has finished sending is gone or waits for its answer, and lets the queue drop
-//   what needs no
-//     run any more,
+//     what needs no run any more,
 //   - lets connections in by their clients' shares: where there are too many, the longest idle one goes.
 //
 // A peer's slot is found by file descriptor and its event checked by generation. What comes and goes is in

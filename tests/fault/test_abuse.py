@@ -93,6 +93,8 @@ class Abuse(FaultCase):
 
     def test_heads_without_end(self):
         begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+        # Under TSan the library's moves of folded headers take so long that eight such heads starve everybody.
+        clients = 2 if is_sanitized() else 8
         for begin, piece in (
             (begun, b"X-Flood: " + b"x" * 1000 + b"\r\n"),
             (begun, b"a: b\r\n" * 1000),
@@ -105,7 +107,7 @@ class Abuse(FaultCase):
             (b"GET /healthz HTTP/1.1", b" " * 4000),
         ):
             with self.subTest(begin=begin[-20:], piece=piece[:20]):
-                for status in self.flood_by_many(8, begin, piece):
+                for status in self.flood_by_many(clients, begin, piece):
                     self.assertIn(status, (400, 413, 414, 431, 505))
 
     def test_blank_lines_without_end(self):

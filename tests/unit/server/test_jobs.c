@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "server/base/clock.h"
@@ -168,13 +169,54 @@ static void nobody_is_there_to_read_it(void **state) {
   assert_false(job.answered || job.begun);
 }
 
-static void what_waits_is_refused_in_a_hurry(void **state) {
+static void what_runs_is_stopped_in_a_hurry(void **state) {
   (void)state;
   make(&job, VX_FPS, "1000");
   jobs_hurry(&jobs);
   run(&job);
   assert_false(job.answered);
   assert_int_equal(job.problem.kind, PROBLEM_DRAINING);
+}
+
+// The one worker that samples is held in its job's `done`, and another job waits behind it.
+static pthread_mutex_t hold = PTHREAD_MUTEX_INITIALIZER;
+
+static void on_done_held(struct job *held) {
+  pthread_mutex_lock(&hold);
+  pthread_mutex_unlock(&hold);
+  on_done(held);
+}
+
+static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int64_t deadline_ns) {
+  pthread_mutex_lock(&hold);
+  make(&job, VX_FPS, "10");
+  make(&other, VX_FPS, "10");
+  job.done = on_done_held;
+  other.deadline_ns = deadline_ns;
+  assert_true(jobs_submit(&jobs, &job));
+  while (queue_depth(&jobs.queues[VX_LANE_SAMPLE]) > 0) sched_yield();
+  assert_true(jobs_submit(&jobs, &other));
+  refuse();
+  await(1);
+  assert_true(pthread_equal(finisher, pthread_self()));
+  assert_false(other.answered || other.begun);
+  assert_int_equal(other.problem.kind, kind);
+  pthread_mutex_unlock(&hold);
+  await(2);
+  job_give_output(&job);
+}
+
+static void hurry(void) { jobs_hurry(&jobs); }
+static void tick(void) { jobs_tick(&jobs, 2); }
+
+static void what_waits_is_refused_in_a_hurry(void **state) {
+  (void)state;
+  refuse_what_waits(hurry, PROBLEM_DRAINING, INT64_MAX);
+}
+
+static void what_waits_past_its_deadline_is_refused(void **state) {
+  (void)state;
+  refuse_what_waits(tick, PROBLEM_DEADLINE, 1);
 }
 
 static void too_large_an_answer(void **state) {
@@ -216,7 +258,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(metadata_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(nobody_is_there_to_read_it, open_room, close_room),
+      cmocka_unit_test_setup_teardown(what_runs_is_stopped_in_a_hurry, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_room),
+      cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_room),
       cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_room),
       cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),
       cmocka_unit_test_setup_teardown(many_at_once, open_room, close_room),
