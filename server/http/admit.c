@@ -1,6 +1,5 @@
 // What the headers decide; see admit.h. Reads the library's values; answers nothing itself.
 #include "server/http/admit.h"
-#include "api/wire/safetensors.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "api/base/accept.h"
 #include "api/query.h"
+#include "api/wire/safetensors.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/http/body.h"

@@ -1,11 +1,11 @@
 // Bodies; see body.h.
 #include "server/http/body.h"
-#include "server/net/connections.h"
 
 #include <string.h>
 #include <sys/socket.h>
 
 #include "server/base/clock.h"
+#include "server/net/connections.h"
 
 // Whoever resumes the connection makes the library call again, but on this thread, so what is written here afterwards
 // comes first.

@@ -1,6 +1,5 @@
 // The way of one request; see exchange.h.
 #include "server/http/exchange.h"
-#include "server/net/connections.h"
 
 #include <stddef.h>
 
@@ -9,6 +8,7 @@
 #include "server/http/admit.h"
 #include "server/http/body.h"
 #include "server/http/reply.h"
+#include "server/net/connections.h"
 
 static struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));

@@ -4,7 +4,6 @@
 // collapses under idle clients. 256 KiB of memory a connection: with less, bodies of megabytes come several times
 // slower. The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
 #include "server/http/http.h"
-#include "server/net/connections.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +19,7 @@
 #include "server/base/log.h"
 #include "server/http/exchange.h"
 #include "server/http/learn.h"
+#include "server/net/connections.h"
 
 // The library may give a request up after its first line without a word to on_completed, so nothing is allocated here:
 // what the line tells goes on in the address of one of these.

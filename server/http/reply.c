@@ -1,11 +1,11 @@
 // Answers; see reply.h.
 #include "server/http/reply.h"
-#include "api/wire/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire/safetensors.h"
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
