@@ -133,7 +133,7 @@ class Devices(FaultCase):
                 # One job was rerun; after it the other GPU, or for want of one the CPU, has taken all.
                 self.assertGreaterEqual(backends.count("cpu"), 1)
                 self.assertEqual(self.ask(daemon, 0), "cuda" if self.devices() == 2 else "cpu")
-                self.assertIn("a GPU is lost", daemon.log())
+                wait_until(lambda daemon=daemon: "a GPU is lost" in daemon.log(), "the loss to be logged")
                 daemon.stop()
 
     def answered(self, daemon):
