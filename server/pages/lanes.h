@@ -1,4 +1,4 @@
-// What lanes are called, by what they are for. Constant.
+// The names of each kind of lanes, in metrics and in /v1/status. Constant.
 #ifndef VOXELD_LANES_H
 #define VOXELD_LANES_H
 
