@@ -16,9 +16,9 @@
   X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
   X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
   X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
-  X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting, draining, or without a working backend")         \
+  X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
   X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
-  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the description of all of this")
+  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,
