@@ -447,7 +447,8 @@ class Figures(unittest.TestCase):
         for phrase in (
             f"asks every {self.inter:g} s, waits up to {self.check:g} s for", f"after {notice} at the most, {at_once}",
             f"gets its part over {self.figure('slowstart #s'):g} s", f"without a word is out after {self.notice:g} s",
-            f"after {vanished:g} s (`srvtcpka`", f"still being sent after {silent:g} s", f"says nothing for {silent:g} s",
+            f"after {vanished:g} s (`srvtcpka`", f"still being sent after {silent:g} s",
+            f"says nothing for {silent:g} s",
             f"that stalls is answered 408 after {self.figure('wait-for-body time #s'):g} s",
             f"`maxconn` of a server ({most:g})", f"more than some {most:g} requests",
         ):  # fmt: skip
