@@ -41,8 +41,8 @@ teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test th
 
 # tensors: the header without its metadata, which has times in it, and the hash of all that follows.
 tensors() {
-  tensor '{k: v for k, v in d.items() if k != "__metadata__"},
-          __import__("hashlib").sha256(data[8 + size:]).hexdigest()'
+  tensor '({k: v for k, v in d.items() if k != "__metadata__"},
+           __import__("hashlib").sha256(data[8 + size:]).hexdigest())'
 }
 
 # serve COMMAND...: like start_daemon, for any command that runs a daemon on the port of its choice.
