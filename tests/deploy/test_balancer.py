@@ -437,7 +437,7 @@ class Figures(unittest.TestCase):
 
     def test_page_has_them(self):
         notice = f"{self.fall:g} * ({self.inter:g} + {self.check:g}) = {self.notice:g} s"
-        at_once = f"{self.inter + (self.fall - 1) * self.figure('fastinter #ms') / 1000:g} s where"
+        at_once = f"{self.inter + (self.fall - 1) * self.figure('fastinter #ms') / 1000:g} s if"
         vanished = self.figure("srvtcpka-idle #s") + self.figure("srvtcpka-intvl #s") * self.figure("srvtcpka-cnt #")
         silent, most = self.figure("timeout server #s"), self.figure("maxconn # pool")
         kept = f"{self.figure('hdr_val(Content-Length) 1:#') / 1024:g}"
@@ -447,7 +447,8 @@ class Figures(unittest.TestCase):
         for phrase in (
             f"asks every {self.inter:g} s, waits up to {self.check:g} s for", f"after {notice} at the most, {at_once}",
             f"gets its part over {self.figure('slowstart #s'):g} s", f"without a word is out after {self.notice:g} s",
-            f"after {vanished:g} s (`srvtcpka`", f"sends to it after {silent:g} s", f"says nothing for {silent:g} s",
+            f"after {vanished:g} s (`srvtcpka`", f"still being sent after {silent:g} s",
+            f"says nothing for {silent:g} s",
             f"that stalls is answered 408 after {self.figure('wait-for-body time #s'):g} s",
             f"`maxconn` of a server ({most:g})", f"more than some {most:g} requests",
         ):  # fmt: skip

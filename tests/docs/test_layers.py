@@ -13,6 +13,8 @@ ROOMS = {
     "api": ("", "wire", "ops", "params", "base"),
 }
 COLUMNS = 120
+CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash"}
+SCRIPTS = (".ci", "cmake", "docker", "packaging")  # folders of scripts, beside those of the layers and the tests
 LONGEST = 430  # lines of a file
 # Where foreign headers may be included.
 HOME = {
@@ -136,15 +138,21 @@ class Modules(unittest.TestCase):
                     self.assertIn(name, declared | {"main"})
 
 
+def code():
+    """Every source, script and CMake file. A script is known by its first line, #!."""
+    yield from (ROOT / "CMakeLists.txt", ROOT / "dev")
+    for folder in (*LAYERS, "tests", *SCRIPTS):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and (path.suffix in CODE or path.read_bytes()[:2] == b"#!"):
+                yield path
+
+
 class Lines(unittest.TestCase):
     def test_no_line_of_code_is_over_120_columns(self):
-        for layer in (*LAYERS, "tests"):
-            for path in sorted((ROOT / layer).rglob("*")):
-                if path.suffix not in (".c", ".h", ".cu", ".cuh", ".py") or not path.is_file():
-                    continue
-                with self.subTest(path.relative_to(ROOT).as_posix()):
-                    lines = path.read_text(encoding="utf-8").splitlines()
-                    self.assertEqual([line for line in lines if len(line) > COLUMNS], [])
+        for path in code():
+            with self.subTest(path.relative_to(ROOT).as_posix()):
+                lines = path.read_text(encoding="utf-8").splitlines()
+                self.assertEqual([line for line in lines if len(line) > COLUMNS], [])
 
     def test_files_are_short(self):
         for path, text in sources(*LAYERS):

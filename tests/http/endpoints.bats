@@ -22,7 +22,8 @@ teardown_file() { stop_daemon; }
   is "$code" 200
   is "$(header content-type)" application/json
   has "$(json 'd["version"]')" .
-  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" "('ready', '$backend', 2, 0)"
+  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" \
+    "('ready', '$backend', 2, 0)"
   is "$(json 'd["uptime_s"] >= 0')" True
 }
 
@@ -49,7 +50,8 @@ teardown_file() { stop_daemon; }
   ask /v1/presets
   is "$code" 200
   is "$(header content-type)" application/json
-  is "$(json '" ".join(sorted(p["name"] for p in d["presets"]))')" "$(basename -s .json -a "$root"/config/presets/*.json | sort | xargs)"
+  is "$(json '" ".join(sorted(p["name"] for p in d["presets"]))')" \
+    "$(basename -s .json -a "$root"/config/presets/*.json | sort | xargs)"
   is "$(json 'all(p["description"] and p["parameters"]["voxel_size"] for p in d["presets"])')" True
 }
 
@@ -117,6 +119,7 @@ teardown_file() { stop_daemon; }
 }
 
 @test "pipelined requests are answered in order" {
-  answer=$(raw 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: first\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: second\r\nConnection: close\r\n\r\n')
+  answer=$(raw "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: first\r\n\r\n\
+GET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: second\r\nConnection: close\r\n\r\n")
   is "$(grep -io 'x-request-id: [a-z]*' <<<"$answer" | tr -d '\r' | cut -d' ' -f2 | xargs)" 'first second'
 }

@@ -18,7 +18,7 @@ teardown_file() { stop_daemon; }
 # transform FILE QUERY [CURL-ARGUMENT...]: a request for moved points.
 transform() { ask --data-binary "@$1" "${@:3}" "/v1/transform?$2"; }
 
-# refused STATUS TYPE PARAMETER QUERY...: each query is refused so and names the parameter.
+# refused STATUS TYPE PARAMETER QUERY...: each query is refused with these.
 refused() {
   local query
   for query in "${@:4}"; do
@@ -47,7 +47,8 @@ refused() {
 }
 
 @test "each cloud has its matrix, or all have one" {
-  transform "$few" "point_counts=2,2&${shift_x},1,0,0,20,0,1,0,0,0,0,1,0,0,0,0,1&crop=-9,-9,-9,12,9,9" -H 'Accept: application/json'
+  transform "$few" "point_counts=2,2&${shift_x},1,0,0,20,0,1,0,0,0,0,1,0,0,0,0,1&crop=-9,-9,-9,12,9,9" \
+    -H 'Accept: application/json'
   is "$(json 'd["batch"]["kept"], d["points"]["out_of_crop"]')" '([2, 0], 1)'
   transform "$few" "point_counts=2,2&$shift_x" -H 'Accept: application/json'
   is "$(json 'd["batch"]["kept"]')" '[2, 1]'
@@ -57,9 +58,12 @@ refused() {
 @test "what is not a matrix or a box is refused" {
   refused 400 bad-parameter matrix matrix= matrix matrix=1 'matrix=1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1,1' \
     'matrix=1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,2' 'matrix=1,0,0,0,0,1,0,0,0,0,1,0,0,0,1,1' \
-    'matrix=1,0,0,inf,0,1,0,0,0,0,1,0,0,0,0,1' 'matrix=1,0,0,nan,0,1,0,0,0,0,1,0,0,0,0,1' 'matrix=1,0,0,1e40,0,1,0,0,0,0,1,0,0,0,0,1'
-  refused 400 bad-parameter crop crop= crop=on crop=0,0,0,1,1 crop=0,0,0,1,1,1,1 crop=0,0,0,1,0,1 crop=0,0,0,0,1,1 'crop=0,0,0,1,1,1;2,2,2,3,3,3'
-  refused 400 bad-parameter cut cut= cut=on 'cut=0,0,0,1,1,1;' 'cut=;0,0,0,1,1,1' 'cut=0,0,0,1,1,1;0,0,0,1,1,-1' 'cut=off;off' \
+    'matrix=1,0,0,inf,0,1,0,0,0,0,1,0,0,0,0,1' 'matrix=1,0,0,nan,0,1,0,0,0,0,1,0,0,0,0,1' \
+    'matrix=1,0,0,1e40,0,1,0,0,0,0,1,0,0,0,0,1'
+  refused 400 bad-parameter crop crop= crop=on crop=0,0,0,1,1 crop=0,0,0,1,1,1,1 crop=0,0,0,1,0,1 crop=0,0,0,0,1,1 \
+    'crop=0,0,0,1,1,1;2,2,2,3,3,3'
+  refused 400 bad-parameter cut cut= cut=on 'cut=0,0,0,1,1,1;' 'cut=;0,0,0,1,1,1' 'cut=0,0,0,1,1,1;0,0,0,1,1,-1' \
+    'cut=off;off' \
     "cut=$(printf '0,0,0,1,1,1;%.0s' {1..64})0,0,0,1,1,1"
   refused 400 bad-parameter outputs outputs=voxels outputs= outputs=points,points
   refused 400 bad-parameter start start=1
