@@ -30,7 +30,8 @@ static bool granted(enum grant grant, enum problem_kind full, const char *what, 
   if (grant == GRANTED) return true;
   if (grant == OVER_SERVER_LIMIT) return problem_set(problem, full, NULL, "there is no room for %s now", what);
   return problem_set(problem, PROBLEM_CLIENT_OVER_SHARE, NULL,
-                     "with %s this client would hold more than is left to others; wait for its other requests", what);
+                     "with %s this client would hold more than is left to others; wait until one of its requests ends",
+                     what);
 }
 
 static bool memory_granted(enum grant grant, const char *use, size_t bytes, struct problem *problem) {
@@ -39,7 +40,7 @@ static bool memory_granted(enum grant grant, const char *use, size_t bytes, stru
   return granted(grant, PROBLEM_MEMORY_FULL, what, problem);
 }
 
-// Bytes of memory that it holds.
+// Bytes that the job holds when it takes more memory: its input.
 static size_t holding(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
 bool job_take_place(struct job *job, struct problem *problem) {
@@ -51,7 +52,7 @@ bool job_take_place(struct job *job, struct problem *problem) {
 bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct buffer *input = job->input;
   if (input && bytes <= input->capacity) return true;
-  // Jobs that sample may wait long: their input gets a part of the memory only.
+  // Jobs that sample may wait long, so their inputs get only a part of the memory.
   enum share share = job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
   enum grant grant = GRANTED;
   struct buffer *larger = buffer_take(job->means->buffers, job->client, share, bytes, holding(job), &grant);
@@ -73,9 +74,9 @@ bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   size_t left = buffers->budget - holding(job);
   if (bytes > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "the job would work in %zu bytes of memory; memory_budget_bytes leaves %zu beside its body",
+                       "the job needs %zu bytes of working memory; memory_budget_bytes leaves %zu beside its body",
                        bytes, left);
-  if (!buffers_charge(buffers, bytes)) return memory_granted(OVER_SERVER_LIMIT, "scratch", bytes, problem);
+  if (!buffers_charge(buffers, bytes)) return memory_granted(OVER_SERVER_LIMIT, "working memory", bytes, problem);
   job->scratch_bytes = bytes;
   return true;
 }
