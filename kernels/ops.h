@@ -25,6 +25,8 @@ enum vx_fate {
 const char *vx_fate_name(enum vx_fate fate);
 int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
 
+const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, transform, copy_out
+
 struct vx_input_row {
   const char *name;  // NULL: no more inputs
   uint32_t dtypes;   // VX_DTYPE_BITs
@@ -50,6 +52,8 @@ enum vx_op vx_op_find(const char *name);
 
 // How the job samples; NULL if it does not.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
+
+enum vx_lane_use vx_lane_use_of(const struct vx_job *job);
 
 // What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels. Kept points
 // are those counted by then.

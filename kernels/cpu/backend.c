@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "kernels/backends.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/run.h"
 #include "kernels/cpu/transform/transform.h"

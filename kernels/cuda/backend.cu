@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
 #include "kernels/cuda/fps/fps.cuh"
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/base/limits.h"
 #include "server/base/log.h"
 

@@ -18,7 +18,7 @@
 #include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
 #include "kernels/half.h"
 #include "tests/support/jobs.h"
 #include "tests/support/standin/inject.h"

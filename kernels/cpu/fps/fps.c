@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/run.h"
+#include "kernels/samples.h"
 
 // --- the clouds of a job -------------------------------------------------------------------------------------------
 

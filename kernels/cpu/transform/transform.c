@@ -46,7 +46,7 @@ static void find_kept(struct transform *transform) {
   int32_t begin = 0, listed = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     int32_t end = begin + job->point_counts[cloud], before = listed;
-    listed = list_kept(transform, vx_matrix_of(job, cloud), begin, end, listed, fates);
+    listed = list_kept(transform, vx_matrix_of(&job->inputs[VX_MATRIX], cloud), begin, end, listed, fates);
     job->row_counts[cloud] = listed - before;
     begin = end;
   }
@@ -60,7 +60,7 @@ static void write_points(const struct transform *transform, float *row) {
   const struct vx_job *job = transform->job;
   const int32_t *kept = transform->kept;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    const float *matrix = vx_matrix_of(job, cloud);
+    const float *matrix = vx_matrix_of(&job->inputs[VX_MATRIX], cloud);
     for (int32_t i = 0; i < job->row_counts[cloud]; i++, row += transform->columns) {
       const float *point = transform->points + *kept++ * transform->columns;
       vx_move(matrix, point[0], point[1], point[2], row);

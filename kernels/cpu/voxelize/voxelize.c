@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/run.h"
+#include "kernels/samples.h"
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/fps/fps.cuh"
+#include "kernels/samples.h"
 
 enum { BLOCK = 256 };
 

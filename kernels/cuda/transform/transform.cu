@@ -250,7 +250,7 @@ static enum vx_status fetch(struct transform *transform, struct vx_error *error)
   struct cuda_run *run = transform->run;
   const struct vx_input *matrix = &run->job->inputs[VX_MATRIX];
   bool several = matrix->dims[0] > 1;
-  memcpy(transform->matrices.one, vx_matrix_of(run->job, 0), sizeof transform->matrices.one);
+  memcpy(transform->matrices.one, vx_matrix_of(matrix, 0), sizeof transform->matrices.one);
   if (run->clouds.count > 1) {
     CUDA_TRY(cuda_fetch_clouds(run, error));
   }

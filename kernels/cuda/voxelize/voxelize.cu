@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/run.cuh"
+#include "kernels/samples.h"
 
 #define EAGER_BYTES ((size_t)256 << 20)  // an image up to this is reserved for the most rows that there can be
 
