@@ -80,13 +80,9 @@ static void write_tensors(const struct transform *transform, const struct vx_lay
 
 static enum vx_status write_output(const struct transform *transform, struct vx_error *error) {
   struct vx_job *job = transform->job;
-  struct vx_sizes sizes = vx_sizes_of(job);
   struct vx_layout layout;
   void *output = NULL;
-  enum vx_status status = vx_layout_of(job->tensors, &sizes, &layout, error);
-  if (status == VX_OK) {
-    status = job->caller->output(job->cls, &layout, &output, error);
-  }
+  enum vx_status status = vx_take_output(job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
     int64_t began = cpu_now_ns();
     write_tensors(transform, &layout, output);

@@ -135,11 +135,9 @@ static void group_clouds(struct cpu_run *run) {
 
 static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
   struct vx_job *job = run->job;
-  struct vx_sizes sizes = vx_sizes_of(job);
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = VX_OK;
-  sizes.voxels = run->num_rows;
   if (run->sampling != NULL) {
     int64_t began = cpu_now_ns();
     cpu_write_means(run, run->means);
@@ -147,10 +145,7 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
     status = cpu_fps_prepare(&run->fps, job, run->means, job->row_counts, error);
   }
   if (status == VX_OK) {
-    status = vx_layout_of(job->tensors, &sizes, &layout, error);
-  }
-  if (status == VX_OK) {
-    status = job->caller->output(job->cls, &layout, &output, error);
+    status = vx_take_output(job, &layout, &output, error);
   }
   if (status == VX_OK) {
     int64_t began = cpu_now_ns();
