@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
+#include "kernels/ops.h"
 #include "kernels/samples.h"
 
 // --- the clouds of a job -------------------------------------------------------------------------------------------

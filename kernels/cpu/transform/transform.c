@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
 #include "kernels/place.h"
 
 struct transform {

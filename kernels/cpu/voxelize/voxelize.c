@@ -1,8 +1,14 @@
 // The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane.
-#include <stdio.h>
+#include "kernels/cpu/voxelize/voxelize.h"
+
 #include <string.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/voxelize/block_filter.h"
+#include "kernels/cpu/voxelize/points.h"
+#include "kernels/cpu/voxelize/rows.h"
+#include "kernels/cpu/voxelize/writers.h"
+#include "kernels/ops.h"
 #include "kernels/samples.h"
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
