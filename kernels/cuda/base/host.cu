@@ -1,9 +1,11 @@
 // The host's part in a job: what memory the device can read, waiting for what it writes, the output's memory, times.
+#include "kernels/cuda/base/host.cuh"
+
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/transfer.cuh"
 
 // --- memory ---
 
