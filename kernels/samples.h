@@ -8,9 +8,8 @@
 extern "C" {
 #endif
 
-// Checks that every sampled cloud has at least as many points (or voxels) as samples and one of number `start`, and
-// that all work is within max_work; otherwise VX_REFUSED with a reason. `from`: [num_clouds], points (or voxels) of each
-// cloud.
+// Checks that each sampled cloud has at least as many points (or voxels) as samples and one of number `start`, and that
+// all work is within max_work. Otherwise VX_REFUSED with a reason. `from`: [num_clouds], points (or voxels) of each.
 VX_WARN_UNUSED enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct vx_error *error);
 // Checks one cloud, once the number of its candidates is known: at least as many as samples.
 VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,
