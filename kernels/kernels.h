@@ -101,9 +101,9 @@ struct vx_job {
 struct vx_device;
 struct vx_lane;
 
-// What a lane is opened for. It runs jobs of any kind, but those that sample may keep it busy for long: they then go to
-// lanes that give way to others.
-enum vx_lane_use { VX_LANE_VOXELIZE, VX_LANE_SAMPLE, VX_LANE_USES };
+// What a lane is opened for. Any lane runs any job. Jobs that sample can take long, so they go to lanes of their own,
+// which give way to the quick ones.
+enum vx_lane_use { VX_LANE_QUICK, VX_LANE_SAMPLE, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"

@@ -112,7 +112,7 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
 }
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job) {
-  return vx_sampling_of(job) == NULL ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
+  return vx_sampling_of(job) == NULL ? VX_LANE_QUICK : VX_LANE_SAMPLE;
 }
 
 struct vx_sizes vx_sizes_of(const struct vx_job *job) {
