@@ -1,5 +1,6 @@
 // The parameters of POST /v1/fps; kernels/fps.h says what they mean.
 #include "api/ops/sampling.h"
+#include "kernels/samples.h"
 
 static const struct param num_samples = {
     .name = "num_samples",

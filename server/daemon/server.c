@@ -128,7 +128,7 @@ static void log_listening(const struct server *server) {
   log_string(&line, "backend", device->backend->name);
   log_string(&line, "device", device->description.name);
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
-  log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_VOXELIZE));
+  log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
   log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
   log_end(&line);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/base/log.h"
 #include "server/config/options.h"
 

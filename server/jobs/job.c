@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/ops.h"
+
 void job_init(struct job *job, struct job_means *means) {
   job->next = NULL;
   job->means = means;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/base/limits.h"
 #include "server/base/log.h"
 
@@ -110,10 +111,10 @@ struct crew {
 };
 
 static struct crew crew_of(const struct options *options, int64_t processors, enum vx_lane_use use) {
-  struct crew voxelize = {options->streams, options->workers ? options->workers : processors};
+  struct crew quick = {options->streams, options->workers ? options->workers : processors};
   struct crew sample = {options->sampling_streams,
                         options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};
-  return use == VX_LANE_SAMPLE ? sample : voxelize;
+  return use == VX_LANE_SAMPLE ? sample : quick;
 }
 
 static int64_t crew_size(const struct crew *crew, int64_t gpus) {

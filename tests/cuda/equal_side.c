@@ -39,7 +39,7 @@ void side_open(struct side *side, const struct vx_backend *backend) {
   memset(side, 0, sizeof *side);
   side->backend = backend;
   if (backend->open(0, &side->device, &error) != VX_OK ||
-      backend->lane_open(side->device, VX_LANE_VOXELIZE, &side->lane, &error) != VX_OK) {
+      backend->lane_open(side->device, VX_LANE_QUICK, &side->lane, &error) != VX_OK) {
     fprintf(stderr, "%s: %s\n", backend->name, error.text);
     exit(77);
   }

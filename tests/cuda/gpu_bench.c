@@ -18,7 +18,7 @@
 #include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
   struct vx_error error = {""};
   struct gpu gpu = {.backend = vx_backend_find("cuda")};
   if (!gpu.backend || gpu.backend->open(0, &gpu.device, &error) != VX_OK ||
-      gpu.backend->lane_open(gpu.device, VX_LANE_VOXELIZE, &gpu.lane, &error) != VX_OK) {
+      gpu.backend->lane_open(gpu.device, VX_LANE_QUICK, &gpu.lane, &error) != VX_OK) {
     printf("gpu-bench: skipped: %s\n", error.text[0] ? error.text : reason);
     return 77;
   }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "api/presets.h"
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
 #include "tests/cuda/equal.h"
 
 static const struct file {

@@ -2,7 +2,7 @@
 #ifndef VOXELD_TESTS_JOBS_H
 #define VOXELD_TESTS_JOBS_H
 
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "kernels/ops.h"
 
 // The job that `asked` asks of these clouds; its caller and its row_counts are still to be named.

@@ -5,7 +5,7 @@
 #ifndef VOXELD_TESTS_BENCH_RUN_H
 #define VOXELD_TESTS_BENCH_RUN_H
 
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "tests/measure/bench/plain_voxelizer.h"
 
 struct bench_scan {

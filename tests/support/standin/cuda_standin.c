@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "tests/support/standin/inject.h"
 

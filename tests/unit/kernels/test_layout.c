@@ -1,5 +1,6 @@
 // The table of tensors, the layout of the output block, what can be sampled, the grid of a request.
 #include "kernels/grid.h"
+#include "kernels/samples.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 static struct vx_error error;

@@ -1,5 +1,5 @@
-// What a sampling may ask of its clouds; see fps.h.
-#include "kernels/fps.h"
+// See samples.h.
+#include "kernels/samples.h"
 
 #include "kernels/ops.h"
 

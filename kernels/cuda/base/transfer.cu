@@ -2,7 +2,10 @@
 //
 // A few blocks are enough to fill the bus. The last of them to be done tells the host so, after a fence that puts the
 // word behind all that it speaks of. Cleaning comes after that: nobody waits for it but the lane's next job.
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/transfer.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
 
 enum { BLOCK = 256, SEND_BLOCK = 512, SEND_BLOCKS = 32, AHEAD = 4 };
 

@@ -1,9 +1,11 @@
 // The host's part in a job: what memory the device can read, waiting for what it writes, the output's memory, times.
+#include "kernels/cuda/base/host.cuh"
+
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/transfer.cuh"
 
 // --- memory ---
 
@@ -108,10 +110,7 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
 // --- output ---
 
 enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
-  struct vx_job *job = run->job;
-  struct vx_sizes sizes = cuda_sizes_of(run, run->sizes.num_output_rows);
-  CUDA_TRY(vx_layout_of(run->tensors, &sizes, &run->layout, error));
-  CUDA_TRY(job->caller->output(job->cls, &run->layout, &run->output, error));
+  CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
   return VX_OK;
 }

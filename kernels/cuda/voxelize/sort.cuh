@@ -2,7 +2,7 @@
 #ifndef VOXELD_CUDA_SORT_CUH
 #define VOXELD_CUDA_SORT_CUH
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/run.cuh"
 
 // Sorts one value of each of `width` neighbouring threads (a bitonic sort).
 template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint32_t value) {

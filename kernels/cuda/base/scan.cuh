@@ -8,7 +8,7 @@
 
 #include <cub/block/block_scan.cuh>
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/run.cuh"
 
 enum { SCAN_BLOCK = 256, SCAN_ITEMS = CUDA_TILE / SCAN_BLOCK, SCAN_WARPS = SCAN_BLOCK / 32 };
 enum : uint64_t { TILE_SUM = UINT64_C(1) << 31, TILE_PREFIX = UINT64_C(1) << 63 };

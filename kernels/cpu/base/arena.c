@@ -1,5 +1,5 @@
 // See arena.h.
-#include "kernels/cpu/arena.h"
+#include "kernels/cpu/base/arena.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

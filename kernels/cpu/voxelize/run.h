@@ -1,24 +1,16 @@
-// One voxelize job on its way through the stages of the CPU backend, and the stages themselves.
+// One voxelize job on its way through the stages of the CPU backend.
 //
-// A job goes cloud by cloud through index, list, filter, order and name; after that the rows of all clouds are known
-// and the tensors are written from them. A struct cpu_run lives on the stack of one call; its arrays are the lane's
-// scratch.
-#ifndef VOXELD_CPU_RUN_H
-#define VOXELD_CPU_RUN_H
+// Each cloud goes through five stages: index (points.h), list, order and name (rows.h), filter (block_filter.h). Then
+// the rows of all clouds are known, and the tensors are written from them (writers.h). A struct cpu_run lives on the
+// stack of one call; its arrays are the lane's scratch.
+#ifndef VOXELD_CPU_VOXELIZE_RUN_H
+#define VOXELD_CPU_VOXELIZE_RUN_H
 
-#include "kernels/cpu/arena.h"
+#include "kernels/cpu/base/sort.h"
 #include "kernels/cpu/fps/fps.h"
-#include "kernels/cpu/sort.h"
 #include "kernels/cpu/voxelize/cell_index.h"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
-#include "kernels/ops.h"
-
-// What belongs to one worker.
-struct vx_lane {
-  uint64_t seed[2];  // of the cell indexes
-  struct cpu_arena scratch;
-};
 
 // A voxel that is kept: a row of the output tensors.
 struct cpu_row {
@@ -85,34 +77,5 @@ struct cpu_run {
   struct cpu_heights *heights;                         // [largest_rows]: of each block
   struct cpu_heights *stretch_heights[CPU_STRETCHES];  // each [largest_rows]: of 1, 2, 4, ... sorted blocks
 };
-
-// Finds the voxel of each point of the cloud: fills run.cells and run.point_ids, counts not_finite and out_of_range.
-void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud);
-
-// Appends a row for each voxel that max_voxels lets in and lists its kept points; counts what the caps drop.
-void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
-
-// Takes out the rows that the block filter drops.
-void cpu_filter_blocks(struct cpu_run *run, const struct cpu_cloud *cloud);
-
-// Puts the cloud's rows in ascending order of their cells.
-void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
-
-// Turns the cloud's point_ids from numbers within the cloud into rows.
-void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);
-
-// Writes the mean of each row: [num_rows, columns] float32.
-void cpu_write_means(const struct cpu_run *run, float *means);
-
-// Writes the tensors of `layout` into `output`, but for those that are sampled.
-void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output);
-
-// All of a job.
-VX_WARN_UNUSED enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
-
-// The job's points as float32; float16 input is widened, so that nothing after this knows of it.
-const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
-
-int64_t cpu_now_ns(void);
 
 #endif

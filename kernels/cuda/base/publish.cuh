@@ -2,7 +2,8 @@
 #ifndef VOXELD_CUDA_PUBLISH_CUH
 #define VOXELD_CUDA_PUBLISH_CUH
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/run.cuh"
 
 struct publish_params {
   const struct cuda_tally *tally;
@@ -40,5 +41,8 @@ static __device__ void publish(const struct publish_params &p) {
     *(volatile uint32_t *)&p.report->sized = p.sequence;
   }
 }
+
+// Enqueues the telling, for jobs that no gather tells for.
+VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/run.cuh"
 #include "kernels/half.h"
 
 enum { BRING_BLOCK = 256, BRING_AHEAD = 4 };

@@ -1,5 +1,5 @@
 // See check.cuh.
-#include "kernels/cuda/check.cuh"
+#include "kernels/cuda/base/check.cuh"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 //
 // The table of cells and the lane's counters are found clean by every job, as the one before it has cleaned up after
 // itself; only where that one failed, or the memory is new, are they cleared whole.
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/memory.cuh"
 
 #define MEGABYTE ((size_t)1 << 20)
 #define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs

@@ -1,5 +1,5 @@
-// What all jobs on the CPU use; see run.h.
-#include "kernels/cpu/run.h"
+// See lane.h.
+#include "kernels/cpu/base/lane.h"
 
 #include <time.h>
 
