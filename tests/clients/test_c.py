@@ -15,29 +15,13 @@ import time
 import unittest
 
 import numpy as np
-from support import (
-    DATE,
-    GRID,
-    LASTING,
-    PASSING,
-    PATIENCE,
-    REPOSITORY,
-    RETRY_AFTER,
-    Daemon,
-    RudeServer,
-    Talk,
-    answer,
-    problem,
-    token_file,
-    url_of,
-    wait_until,
-)
 
 import check
 import oracle
 import samples
-from daemon import BINARIES
-from test_access import Authority, TlsDaemon
+from credentials import Authority, TlsDaemon
+from daemon import BIN, PATIENCE, ROOT, Daemon, wait_until
+from rude_server import DATE, GRID, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, token_file, url_of
 from test_python_rude import DAMAGED
 
 FLAVOURS = ["asan", "."]
@@ -60,8 +44,8 @@ def libcurl_version():
     return tuple(int(part) for part in text.split("."))
 
 
-CLIENT = program(BINARIES.parent / "tests", "c_client")
-SENSOR = program(BINARIES, "sensor")
+CLIENT = program(BIN.parent / "tests", "c_client")
+SENSOR = program(BIN, "sensor")
 
 
 def rows(number, seed=1):
@@ -537,7 +521,7 @@ class Compilers(CCase):
         for language in ("c -std=c99", "c -std=c11", "c++ -std=c++11", "c++ -std=c++20"):
             for source in (include, "#define VOXELD_CLIENT_IMPLEMENTATION\n" + include + include):
                 command = ["clang", "-x", *language.split(), *strict, *flags, "-"]
-                done = subprocess.run(command, input=source, capture_output=True, text=True, cwd=REPOSITORY)
+                done = subprocess.run(command, input=source, capture_output=True, text=True, cwd=ROOT)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), language)
 
 

@@ -11,7 +11,6 @@ import threading
 import unittest
 
 import numpy as np
-from support import GRID, Daemon, RudeServer, status_document, token_file, url_of, wait_until
 
 import check
 import clouds
@@ -19,7 +18,9 @@ import oracle
 import samples
 import transform
 import voxeld
-from test_access import Authority, TlsDaemon
+from credentials import Authority, TlsDaemon
+from daemon import Daemon, wait_until
+from rude_server import GRID, RudeServer, status_document, token_file, url_of
 
 
 def random_points(number, seed=1, columns=4):

@@ -12,12 +12,10 @@ import signal
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from daemon import ROOT, Daemon
+
 DEPLOY = ROOT / "build" / "deploy"
 SKIPPED = 77
-
-sys.path.insert(0, str(ROOT / "tests" / "fault"))
-from client import Daemon  # noqa: E402
 
 
 def skip(reason):

@@ -11,11 +11,11 @@ import tempfile
 import threading
 import unittest
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("fault", "docs")]
-from balancer import CONFIGURATION, DRAIN_DELAY, HOST, Balancer, Patients, Wrk, program, tensors  # noqa: E402
-from client import VOXELIZE, Closed, Daemon, FaultCase, Raw, counters, head, many_rows, post, rows  # noqa: E402
-from client import tiled_rows, wait_until  # noqa: E402
-from tables import ROOT, describe  # noqa: E402
+from balancer import CONFIGURATION, DRAIN_DELAY, HOST, Balancer, Patients, Wrk, program, tensors
+from client import VOXELIZE, Closed, Daemon, FaultCase, Raw, counters, head, many_rows, post, rows
+from client import tiled_rows, wait_until
+from daemon import ROOT
+from tables import describe
 
 OPTIONS = ("--workers", "1", "--drain-delay-s", DRAIN_DELAY, "--drain-timeout-s", "60", "--trusted-proxies", HOST)
 SERVERS = 3

@@ -12,10 +12,9 @@ import subprocess
 import tempfile
 import unittest
 
-from image import ROOT, Buildah, Container, Image, check_tools, output
-
 from client import HEAVY, VOXELIZE, Crowd, Daemon, heavy_jobs, heavy_rows, rows, wait_until
-from daemon import voxeld_binary
+from daemon import ROOT, voxeld_binary
+from image import Buildah, Container, Image, check_tools, output
 
 SCANNER = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
 

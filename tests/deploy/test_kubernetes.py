@@ -5,15 +5,13 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import yaml
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("oracle", "docs")]
-from daemon import Daemon  # noqa: E402
-from tables import AFTER_DRAIN, ROOT, describe, voxeld  # noqa: E402
+from daemon import ROOT, Daemon
+from tables import AFTER_DRAIN, describe, voxeld
 
 FOLDER = ROOT / "docker" / "kubernetes"
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}

@@ -4,7 +4,7 @@ import collections
 import re
 import unittest
 
-from tables import ROOT
+from daemon import ROOT
 
 # The layers and, of each, its rooms from the top down; "" are the files that lie in the layer's folder itself.
 LAYERS = ("server", "api", "kernels")

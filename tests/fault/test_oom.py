@@ -17,7 +17,7 @@ import unittest
 import urllib.request
 
 from client import MB, VOXELIZE, Closed, Daemon, Raw, head, is_sanitized, post, rows, tiled_rows, wait_until
-from daemon import REPOSITORY, voxeld_binary
+from daemon import ROOT, voxeld_binary
 
 LIBRARY = os.environ.get("VOXELD_OOM_LIBRARY", "")
 MEMORY, THREAD, DESCRIPTOR = range(3)
@@ -112,8 +112,8 @@ class Start(Case):
         super().setUp()
         presets = tempfile.TemporaryDirectory()
         self.addCleanup(presets.cleanup)
-        shutil.copy(REPOSITORY / "config/presets/kitti_second.json", presets.name)
-        self.command = [voxeld_binary(), "--config", REPOSITORY / "config/voxeld.json", "--presets-dir", presets.name]
+        shutil.copy(ROOT / "config/presets/kitti_second.json", presets.name)
+        self.command = [voxeld_binary(), "--config", ROOT / "config/voxeld.json", "--presets-dir", presets.name]
         self.command += ["--listen", "127.0.0.1:0", *CPU]
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
 

@@ -16,7 +16,7 @@ SENSORS = ("hdl64", "hdl32")
 
 def voxel_scan():
     named = os.environ.get("VOXEL_SCAN", "")
-    return next((path for path in (named, str(daemon.BINARIES / "voxel-scan")) if os.path.exists(path)), None)
+    return next((path for path in (named, str(daemon.BIN / "voxel-scan")) if os.path.exists(path)), None)
 
 
 def simulated(sensor, seed, columns):
@@ -56,7 +56,7 @@ class Generated(check.OracleCase):
 
     def test_presets_are_those_of_the_files(self):
         listed = {preset["name"]: preset["parameters"] for preset in self.daemon.get("/v1/presets").json()["presets"]}
-        files = list((daemon.REPOSITORY / "config" / "presets").glob("*.json"))
+        files = list((daemon.ROOT / "config" / "presets").glob("*.json"))
         self.assertEqual(sorted(listed), sorted(path.stem for path in files))
         for path in files:
             values = json.loads(path.read_text())["parameters"]

@@ -10,17 +10,15 @@ import hashlib
 import json
 import struct
 import subprocess
-import sys
 import urllib.parse
 from typing import Optional
 
 import numpy as np
-import servers
 
-sys.path[:0] = [str(servers.ROOT / "tests" / "oracle"), str(servers.ROOT / "tests" / "fault")]
-import check  # noqa: E402
-import oracle  # noqa: E402
-from client import head  # noqa: E402
+import check
+import oracle
+import servers
+from client import head
 
 QUICK_POINTS, QUICK_DISTANCES = 40_000, 30_000_000  # what the oracle is asked: points, and points times samples
 BOX = {"point_cloud_range": "-20,-20,-3,20,20,3", "voxel_size": "0.2,0.2,0.2"}

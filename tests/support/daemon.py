@@ -3,7 +3,7 @@
     with Daemon("--workers", "1") as daemon:
         reply = daemon.post("/v1/voxelize?preset=kitti_second", body)
 
-The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only, so that tests/fault needs nothing else.
+The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only.
 """
 
 import http.client
@@ -21,15 +21,15 @@ import time
 
 import older_python  # noqa: F401
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-BINARIES = REPOSITORY / "build" / "bin"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build" / "bin"
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
 PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
 
 
 def voxeld_binary():
-    return os.path.abspath(os.environ.get("VOXELD_BIN", BINARIES / "voxeld"))
+    return os.path.abspath(os.environ.get("VOXELD_BIN", BIN / "voxeld"))
 
 
 def is_sanitized():

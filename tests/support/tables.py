@@ -6,21 +6,22 @@ Run as a program it prints the Markdown and the rows of the manual page, ready t
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from daemon import voxeld_binary
+
 AFTER_DRAIN = (
     9  # seconds that the end may take once drain_delay_s and drain_timeout_s are over, by server/main.c and http.c
 )
-VOXELD = os.environ.get("VOXELD_BIN", str(ROOT / "build" / "bin" / "voxeld"))
 
 
 def voxeld(*arguments):
     """What the program prints, with no VOXELD_... option in its environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
-    return subprocess.run([VOXELD, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [voxeld_binary(), *arguments], env=environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def describe():

@@ -8,19 +8,16 @@ import array
 import http.client
 import json
 import math
-import pathlib
 import random
 import re
 import select
 import socket
 import struct
-import sys
 import threading
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-from daemon import PATIENCE, Daemon, Reply, is_sanitized, wait_until  # noqa: E402,F401
-from older_python import TIMEOUTS  # noqa: E402
+from daemon import PATIENCE, Daemon, Reply, is_sanitized, wait_until  # noqa: F401
+from older_python import TIMEOUTS
 
 GRID = "point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.5,0.5,0.5"
 VOXELIZE = "/v1/voxelize?" + GRID

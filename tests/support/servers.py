@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BIN = ROOT / "build" / "bin"
+from daemon import BIN, ROOT
+
 SCANS = ROOT.parent / "shared" / "data"
 PATIENCE = 30  # seconds until a server listens
 TICKS = os.sysconf("SC_CLK_TCK")

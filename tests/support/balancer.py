@@ -6,20 +6,17 @@ import collections
 import grp
 import http.client
 import os
-import pathlib
 import pwd
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "measure" / "load"))
-from servers import tensors, wrk_summary  # noqa: E402
+from daemon import ROOT
+from servers import tensors, wrk_summary
 
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
 DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[

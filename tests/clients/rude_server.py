@@ -1,21 +1,12 @@
-"""What the tests of the clients share: the way to the package, and a server that is as rude as a test says.
+"""A server that is as rude as a test says. Standard library only."""
 
-Standard library only. The package is taken from api/python, as it is there.
-"""
-
-import pathlib
 import re
 import socket
 import struct
-import sys
 import threading
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-for folder in ("tests/fault", "tests/oracle", "api/python"):
-    sys.path.insert(0, str(REPOSITORY / folder))
-
-from daemon import PATIENCE, Daemon, wait_until  # noqa: E402,F401
-from test_access import new_token  # noqa: E402
+from credentials import new_token
+from daemon import PATIENCE
 
 GRID = {"point_cloud_range": (-10, -10, -2, 10, 10, 2), "voxel_size": (0.5, 0.5, 0.5)}
 DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
