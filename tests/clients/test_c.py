@@ -119,7 +119,7 @@ class Calls(CCase):
         lines = self.calls(self.url, "-n", "10", body=rows(1000))
         self.assertEqual({line["status"] for line in lines}, {"OK"})
         self.assertEqual(len({line["buffer"] for line in lines}), 1)
-        self.assertGreaterEqual(self.daemon.status()["requests"]["answered"] - before, 10)
+        wait_until(lambda: self.daemon.status()["requests"]["answered"] - before >= 10, "the calls counted")
 
     def test_a_problem_has_all_fields(self):
         line = self.call(self.url, query=QUERY + "&max_voxels=0")
@@ -383,16 +383,16 @@ class Sensor(CCase):
             (answer(502, later), (), self.frames(5)),
         ):
             with RudeServer(SOUND, refusal, SOUND) as server:
-                status, lines, _ = self.end(self.start(url_of(server), "-r", "5", *scans), frames)
+                status, lines, _ = self.end(self.start(url_of(server), "-r", "1", *scans), frames)
                 self.assertEqual((status, lines[-1], len(server.heads)), (0, "1 scans sent, 4 dropped", 2))
 
     def test_a_live_sensor_goes_on_after_what_nobody_answers(self):
         def vanish(talk):
             return True
 
-        for rate, scans, frames in (("5", self.scans(3), b""), ("1", (), self.frames(3))):
+        for scans, frames in ((self.scans(3), b""), ((), self.frames(3))):
             with RudeServer(vanish, SOUND) as server:
-                status, lines, _ = self.end(self.start(url_of(server), "-r", rate, *scans), frames)
+                status, lines, _ = self.end(self.start(url_of(server), "-r", "1", *scans), frames)
                 self.assertEqual((status, lines[-1]), (0, "2 scans sent, 1 dropped"), lines)
 
     def test_a_live_sensor_drops_what_is_late(self):

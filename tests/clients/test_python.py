@@ -253,13 +253,13 @@ class Asking(DaemonCase):
         self.assertEqual(problem.parameter, "preset")
 
     def test_one_connection_serves_many_requests(self):
-        with voxeld.Client(url_of(self.daemon)) as client:
-            client.status()
-            before = self.daemon.status()["connections"]["open"]
+        with Daemon() as daemon, voxeld.Client(url_of(daemon)) as client:
+            connections = lambda: client.status()["connections"]["open"]
+            wait_until(lambda: connections() == 1, "the ends of all other connections")
             for _ in range(20):
                 client.voxelize(random_points(10), **GRID)
                 self.problem(lambda: client.voxelize(b"123", **GRID))
-            self.assertEqual(client.status()["connections"]["open"], before - 1)  # without the one that asked before
+            self.assertEqual(connections(), 1)
 
     def test_threads_share_one_client(self):
         parts = [random_points(50 + n, n) for n in range(8)]

@@ -37,7 +37,7 @@ class Abuse(FaultCase):
     )
 
     def setUp(self):
-        wait_until(lambda: self.daemon.status()["requests"]["open"] == 1, "the end of all earlier requests")
+        self.daemon.await_accounts()
         self.daemon.forget_peak()
         self.refused = counters(self.daemon, "voxeld_refusals_total")
         self.aborted = sum(counters(self.daemon, "voxeld_requests_aborted_total").values())

@@ -117,7 +117,7 @@ class Gate(FaultCase):
             self.assert_voxels(self.daemon.post(VOXELIZE, self.body))
             for holder in holders:
                 holder.close()
-            wait_until(lambda: self.daemon.status()["requests"]["active"] == 0, "the uploads given up")
+            self.daemon.assert_quiet()
 
 
 class Stop(FaultCase):

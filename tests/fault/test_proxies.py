@@ -84,6 +84,7 @@ class Proxies(FaultCase):
 
     def setUp(self):
         super().setUp()
+        wait_until(lambda: self.connections_at_most(1), "the ends of the last test's connections")
         self.opened = []
 
     def tearDown(self):

@@ -57,7 +57,6 @@ class Gone(FaultCase):
         for other in others:
             other.reset()
         wait_until(lambda: waiting(self.daemon) == 0, "an empty queue")
-        self.assertEqual(running(self.daemon), 1)
         first.reset()
         self.until_free()
 
@@ -90,7 +89,7 @@ class Gone(FaultCase):
         crowd = Crowd(self.daemon, 8, VOXELIZE, rows(3000))
         for reply in crowd.join():
             self.assertEqual(reply.status, 200, reply)
-        self.assertEqual(running(self.daemon), 1)
+        self.assertFalse(all(client.readable(0) for client in clients), "the samplings were over first")
         for client in clients:
             client.reset()
         self.until_free()

@@ -62,6 +62,7 @@ class Stages(FaultCase):
         self.each_stage(lambda connection, status: connection.reset())
 
     def test_clients_that_leave_in_an_upload_are_counted(self):
+        self.daemon.await_accounts()
         aborted = lambda: sum(counters(self.daemon, "voxeld_requests_aborted_total").values())
         for (request, _), leave in itertools.product(list(REQUESTS.values())[:4], (Raw.close, Raw.reset)):
             before = aborted()

@@ -107,6 +107,7 @@ class TlsUploads(TlsCase):
             self.assert_problem(self.daemon.post(VOXELIZE + "&order=x", body), 400, "order")
 
     def test_an_endless_chunked_body_is_cut_off_and_counted(self):
+        self.daemon.await_accounts()
         before = refusals(self.daemon, "body-too-large")
         connection = self.raw().send(head("POST", VOXELIZE, "Transfer-Encoding: chunked"))
         piece = b"10000\r\n" + bytes(65536) + b"\r\n"
@@ -150,6 +151,7 @@ class TlsDeadlines(TlsCase):
     OPTIONS = ("--upload-timeout-s", "2", "--idle-timeout-s", "3", "--upload-min-rate", "0")
 
     def test_a_stalled_upload_ends_without_a_byte_that_is_not_tls(self):
+        self.daemon.await_accounts()
         before = refusals(self.daemon, "body-stalled")
         connections = [self.raw().send(HALF[0] + HALF[1][:sent]) for sent in (0, 1, 65536)]
         for connection in connections:

@@ -201,6 +201,11 @@ class Daemon:
         """No request is in flight and no buffer in use, or will be within seconds."""
         wait_until(lambda: not self.busy(), lambda: f"all requests and buffers given back; left: {self.busy()}")
 
+    def await_accounts(self):
+        """Waits until every earlier request is counted and logged, which comes after its answer was sent."""
+        requests = lambda: self.status()["requests"]
+        wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all requests but the asking one: {requests()}")
+
     def assert_alive(self):
         assert self.process.poll() is None, f"voxeld ended with {self.process.returncode}:\n{self.log()}"
         reply = self.get("/healthz", source=OPERATOR)

@@ -27,6 +27,7 @@ class Shared:
         self.address, self.good, self.bad, self.threads = address, good, bad, threads
         self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM is sent; end
         self.resting = multiprocessing.Value("i", 0)  # threads
+        self.rests = multiprocessing.Value("i", 0)  # how often all of them have rested
         self.tallies = multiprocessing.Queue()
 
 
@@ -354,10 +355,10 @@ def run_process(shared, number, seed):
         thread.start()
 
     def report():
-        total = Tally()
+        rests, total = shared.rests.value, Tally()
         for client in clients:
             total.add(client.take_tally())
-        shared.tallies.put(total)
+        shared.tallies.put((number, rests, total))
 
     while any(thread.is_alive() for thread in threads):
         time.sleep(0.5)
