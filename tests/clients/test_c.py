@@ -1,4 +1,4 @@
-"""The C client and the sensor example, under ASan where it was built: values, refusals, retries, restarts, rubbish,
+"""The C client and the sensor example, under ASan if that was built: values, refusals, retries, restarts, rubbish,
 signals."""
 
 import json
@@ -30,7 +30,7 @@ SOUND = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["no
 
 
 def program(folder, name):
-    """The path of a program, of the ASan build where there is one."""
+    """The path of a program; that of the ASan build if there is one."""
     for flavour in FLAVOURS:
         path = folder / flavour / name
         if path.exists():
@@ -57,7 +57,7 @@ class CCase(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def calls(self, url, *options, body=b"", query=QUERY, **environment):
-        """What each call gave; self.tensors are those of the last."""
+        """The result of each call; self.tensors has the tensors of the last."""
         path = self.folder / "tensors"
         arguments = [CLIENT, "-u", url, "-q", query, "-o", str(path), *map(str, options)]
         done = subprocess.run(

@@ -25,7 +25,7 @@ def blocks(language):
 
 
 def command(beginning):
-    """The one shell line that begins so."""
+    """The one shell line with this beginning."""
     (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", SECTION, re.MULTILINE)
     return line
 

@@ -57,8 +57,7 @@ def module(path):
 
 
 def circles(below):
-    """The names that lead back to themselves: none is left once those without anything below or above have gone,
-    time and again."""
+    """The names on circles. It drops names with nothing below or nothing above until none is left to drop."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}
@@ -103,7 +102,7 @@ class Layers(unittest.TestCase):
 
 
 class Modules(unittest.TestCase):
-    """A module is a source file and its header. kernels/ is not looked at: some of its headers are those of several
+    """A module is a source file and its header. kernels/ is left out, since some of its headers belong to several
     files."""
 
     def setUp(self):

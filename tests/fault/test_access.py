@@ -20,7 +20,7 @@ from daemon import BACKEND, voxeld_binary
 
 
 def write(path, text):
-    """Replaces the file whole, as whoever edits a file that is read at any time should."""
+    """Replaces the file in one step, so that no reader sees half of it."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text, encoding="utf-8")
     fresh.chmod(0o600)
@@ -154,7 +154,7 @@ class Reloading(unittest.TestCase):
                 reload(daemon, "msg=reloaded what=presets")
                 self.assertEqual(asked(), 8 if turn % 2 else 4)
             wait_until(lambda: len(sizes) > 50 and len(pages) > 10, "some load")
-        self.assertEqual(set(sizes), {4, 8})  # and no KeyError: no problem for an answer
+        self.assertEqual(set(sizes), {4, 8})  # a problem for an answer would have raised KeyError
         few, many = sorted(set(pages))
         self.assertEqual(many, few + 20)
         daemon.stop()
@@ -241,7 +241,7 @@ class UnixSockets(unittest.TestCase):
 
 
 class Supervisor(unittest.TestCase):
-    """What systemd would see, and the sockets that it would hand over."""
+    """systemd's part: it is told of start, reload and stop, and hands sockets over."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -329,7 +329,7 @@ class Supervisor(unittest.TestCase):
                 client.connect(address)
                 client.sendall(head("GET", "/healthz"))
                 clients.append(client)
-            while clients:  # of the last time too: those that came while there was no service have waited in the socket
+            while clients:  # the clients that came while there was no service have waited in the socket
                 self.assertIn(b" 200 ", clients.pop().recv(4096))
             process.terminate()
             self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
@@ -365,7 +365,7 @@ class Supervisor(unittest.TestCase):
         self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
 
 
-del FaultCase  # what only others build on is no test of its own
+del FaultCase  # base classes are no tests
 
 if __name__ == "__main__":
     unittest.main()

@@ -87,7 +87,7 @@ class Gone(FaultCase):
     def test_client_that_reads_slowly_gets_all(self):
         connection = self.raw().send(post(LARGE_BODY, LARGE))
         pieces = []
-        for _ in range(10):  # together longer than the idle timeout; no pause is
+        for _ in range(10):  # all pauses together are longer than the idle timeout, each one is shorter
             pieces.append(connection.socket.recv(MB, socket.MSG_WAITALL))
             self.assertTrue(pieces[-1])
             threading.Event().wait(0.4)  # the pace of the reader
@@ -134,7 +134,7 @@ class Gone(FaultCase):
 
 
 class Connections(FaultCase):
-    # Half of them may be one address's.
+    # One address may have half of them.
     ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--upload-min-rate", "0")
 
     def setUp(self):
@@ -185,7 +185,8 @@ class Connections(FaultCase):
         def full():
             if self.exchange(head("GET", "/healthz")).status == 503:
                 return True
-            busy.extend(self.begin(1, f"127.0.0.{2 + len(busy)}"))  # refused where that look has not ended yet
+            # This one is refused if the connection of that look is still open.
+            busy.extend(self.begin(1, f"127.0.0.{2 + len(busy)}"))
             return False
 
         wait_until(full, "a 503")

@@ -1,5 +1,4 @@
-"""/metrics after a load of every kind: what was sent is counted once, by what became of it, and promtool has no
-complaint."""
+"""/metrics after load of every kind: each request is counted once, by its outcome, and promtool has no complaint."""
 
 import concurrent.futures
 import re
@@ -19,7 +18,7 @@ LONG_SAMPLES = (
 
 
 class Metrics(dict):
-    """The samples of one scrape: (name, label values...) to number; a name alone is that family's sum."""
+    """The samples of one scrape: (name, label values...) to number."""
 
     def __init__(self, daemon):
         self.text = daemon.get("/metrics").body.decode()

@@ -1,4 +1,5 @@
-"""More than the daemon may take: queue full, memory spent, jobs too late. Refused with a reason, and soon well."""
+"""More than the daemon can take: the queue is full, memory is spent, jobs are late. It refuses with a reason, and
+serves again soon."""
 
 import concurrent.futures
 import threading
@@ -38,7 +39,7 @@ class Queue(FaultCase):
         return self.daemon.post(VOXELIZE, rows(4), source=source)
 
     def test_client_has_its_share(self):
-        # Half of the places: one. The other is left to others.
+        # One client may hold half of the two places.
         with Pressure(self.daemon, 4) as own:
             reply = wait_until(lambda: (reply := self.ask()).status == 429 and reply, "a 429")
             for _ in range(5):
@@ -202,7 +203,8 @@ class Late(FaultCase):
     ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu")
 
     def under_load(self, ask, status):
-        """Asks until the answer has this status, while others keep the one worker busy; they must all get a 200."""
+        """Asks until the answer has this status, while other clients keep the one worker busy; these must all get a
+        200."""
         heavy, stop = heavy_rows(), threading.Event()
 
         def press():

@@ -8,7 +8,7 @@ import unittest
 from client import VOXELIZE, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
 
 POINTS = 1_000_000
-# Most of a million points are to be chosen: a second or more. Where a test needs longer, some follow on each other.
+# Choosing most of a million points takes a second or more. A test that needs longer sends several.
 LONG = "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"
 LONG_VOXELS = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.001,0.001,0.001&max_voxels=16777216"
@@ -135,7 +135,7 @@ class Shutdown(unittest.TestCase):
         return daemon
 
     def stopped_while_sampling(self, number):
-        """The answer to a sampling during which the daemon was told to stop; None where it was answered before."""
+        """The answer to a sampling during which the daemon was told to stop; None if it was answered before."""
         daemon, replies = self.daemon("--drain-timeout-s", "86400"), []
         body = BODY[: 12 * 4 * number]
         path = f"/v1/fps?num_features=3&num_samples={number}"

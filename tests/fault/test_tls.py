@@ -58,7 +58,7 @@ class TlsCase(FaultCase):
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 
     def ends(self, plain):
-        """The other side closes a bare socket, whatever it still sends before."""
+        """Reads a bare socket until the other side has closed it."""
         with contextlib.suppress(ConnectionError):
             while plain.recv(65536):
                 pass
@@ -69,7 +69,7 @@ class TlsUploads(TlsCase):
 
     def test_aborted_uploads_leave_nothing(self):
         def bye(connection):
-            connection.socket.settimeout(0.01)  # the alert that ends the stream is sent; its answer not waited for
+            connection.socket.settimeout(0.01)  # the alert that ends the stream is sent; nobody waits for its answer
             with contextlib.suppress(OSError):
                 connection.socket.unwrap()
             connection.close()
@@ -209,7 +209,7 @@ class TlsShares(TlsCase):
         wait_until(self.is_served, "room for a connection again")
 
 
-del TlsCase, FaultCase  # what only others build on is no test of its own
+del TlsCase, FaultCase  # base classes are no tests
 
 if __name__ == "__main__":
     unittest.main()

@@ -19,7 +19,7 @@ class Uploads(FaultCase):
         return connection.send(HALF[0]).send(HALF[1])
 
     def wait_for_uploads(self, number):
-        """The daemon knows of this many requests: their bodies are on the way."""
+        """Waits until the daemon knows of this many requests whose bodies are on the way."""
         active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
         wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
 

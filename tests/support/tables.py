@@ -11,9 +11,7 @@ import subprocess
 
 from daemon import voxeld_binary
 
-AFTER_DRAIN = (
-    9  # seconds that the end may take once drain_delay_s and drain_timeout_s are over, by server/main.c and http.c
-)
+AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
 
 
 def voxeld(*arguments):
@@ -37,7 +35,7 @@ def code(text):
 
 
 def path_of(endpoint):
-    """A path with * for any one name, as the pages and openapi.yaml write it: {name}."""
+    """The path as the pages and openapi.yaml write it: {name} in place of *."""
     return endpoint["path"].replace("*", "{name}")
 
 
@@ -71,12 +69,12 @@ def page_table(name, tables):
 
 
 def man_text(text):
-    """Text as groff takes it for what it is."""
+    """The text with groff's special characters escaped."""
     return text.replace("\\", "\\e").replace("-", "\\-")
 
 
 def man_rows(tables):
-    """What follows .TP of each option in packaging/voxeld.8."""
+    """The text behind .TP of each option in packaging/voxeld.8."""
     return [
         man_text(
             f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: "

@@ -85,7 +85,7 @@ class Bad:
 
     @property
     def endpoint(self):
-        """As the daemon counts it: it looks for one only where request and URI are well-formed."""
+        """The endpoint as the daemon counts it: it looks for one only if request and URI are well-formed."""
         return "unknown" if self.problem in (None, "bad-request") else self.data.split(b" ")[1].split(b"?")[0].decode()
 
     def verify(self, reply):
@@ -202,7 +202,7 @@ def good_requests(daemon, work, largest):
 
 
 def bad_requests(daemon, max_body_bytes):
-    """Every kind of refusal that does not need a state of the daemon."""
+    """Every kind of refusal that does not depend on the daemon's load."""
     ambiguous = (
         "bad-request" if daemon.library() < (1, 0) else None
     )  # later versions of the library refuse it before the daemon

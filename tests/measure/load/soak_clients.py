@@ -1,8 +1,8 @@
-"""The soak's clients: processes of some threads each, every one with a random generator and, by process, an address
-of its own.
+"""The soak's clients: processes of some threads each. Every thread has a random generator of its own, every process
+an address.
 
 A thread asks until it is told to rest (so that the daemon can be seen quiet) or to end. What comes of each request
-goes into a Tally; each process sends the sum of its threads' to the soak once a second.
+goes into a Tally; each process sends the sum of its threads' to the soak twice a second.
 """
 
 import collections
@@ -311,7 +311,7 @@ class Client:
             if stopping or self.shared.stopping.is_set():
                 self.done("not taken any more")
                 time.sleep(0.05)
-            elif deed != self.leave:  # that was refused before it could leave
+            elif deed != self.leave:  # refused before it could leave
                 self.fault("no answer", deed, repr(end))
         except Exception as wrong:  # Wrong, or an answer that cannot even be read
             self.fault("wrong", deed, repr(wrong))
