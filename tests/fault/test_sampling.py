@@ -5,7 +5,7 @@ import signal
 import threading
 import unittest
 
-from client import VOXELIZE, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
+from client import VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
 
 POINTS = 1_000_000
 # Choosing most of a million points takes a second or more. A test that needs longer sends several.
@@ -160,9 +160,13 @@ class Shutdown(unittest.TestCase):
             daemon = self.daemon("--drain-timeout-s", "0")
             client = begin(daemon, path)
             daemon.terminate()
-            self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
+            try:
+                self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
+                code = 0
+            except Closed:
+                code = 1  # on a busy machine the sampling may end too late for an answer, which the exit status tells
             client.close()
-            self.assertEqual(daemon.wait(), 0, daemon.log())
+            self.assertEqual(daemon.wait(), code, daemon.log())
 
     def test_client_that_resets_ends_the_drain(self):
         daemon = self.daemon("--drain-timeout-s", "86400")
