@@ -21,6 +21,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
+    PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
     PYTHONDONTWRITEBYTECODE=1
     LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1

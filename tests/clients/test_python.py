@@ -11,7 +11,6 @@ import threading
 import unittest
 
 import numpy as np
-from support import GRID, Daemon, RudeServer, status_document, token_file, url_of, wait_until
 
 import check
 import clouds
@@ -19,7 +18,9 @@ import oracle
 import samples
 import transform
 import voxeld
-from test_access import Authority, TlsDaemon
+from credentials import Authority, TlsDaemon
+from daemon import Daemon, wait_until
+from rude_server import GRID, RudeServer, status_document, token_file, url_of
 
 
 def random_points(number, seed=1, columns=4):
@@ -252,13 +253,13 @@ class Asking(DaemonCase):
         self.assertEqual(problem.parameter, "preset")
 
     def test_one_connection_serves_many_requests(self):
-        with voxeld.Client(url_of(self.daemon)) as client:
-            client.status()
-            before = self.daemon.status()["connections"]["open"]
+        with Daemon() as daemon, voxeld.Client(url_of(daemon)) as client:
+            connections = lambda: client.status()["connections"]["open"]
+            wait_until(lambda: connections() == 1, "the ends of all other connections")
             for _ in range(20):
                 client.voxelize(random_points(10), **GRID)
                 self.problem(lambda: client.voxelize(b"123", **GRID))
-            self.assertEqual(client.status()["connections"]["open"], before - 1)  # without the one that asked before
+            self.assertEqual(connections(), 1)
 
     def test_threads_share_one_client(self):
         parts = [random_points(50 + n, n) for n in range(8)]

@@ -1,7 +1,7 @@
 // gpu-bench: what the kernels take on a GPU, beside the targets and the rivals of the field: one table.
 //
 //   gpu-bench [--repeat N] [DIRECTORY]
-//   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     so many runs and no table, for a profiler to look at
+//   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     RUNS runs and no table, for a profiler
 //
 // Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from
 // the first kernel to the finished tensors on the device, with points that are there already, as the rivals were

@@ -11,7 +11,8 @@ import unittest
 
 import yaml
 
-from tables import AFTER_DRAIN, ROOT, alerts, describe
+from daemon import ROOT
+from tables import AFTER_DRAIN, alerts, describe
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ import collections
 import re
 import unittest
 
-from tables import ROOT
+from daemon import ROOT
 
 # The layers, each with the layers that it may include. A backend is a layer of its own, so that neither the other
 # backend nor server/ or api/ can include it.
@@ -72,8 +72,7 @@ def module(path):
 
 
 def circles(below):
-    """The names that lead back to themselves: none is left once those without anything below or above have gone,
-    time and again."""
+    """The names on circles. It drops names with nothing below or nothing above until none is left to drop."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}

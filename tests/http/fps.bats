@@ -51,7 +51,12 @@ refused_voxelize() {
 # status_of EXPRESSION: its value over d, the answer of /v1/status.
 status_of() { (ask /v1/status && json "$1"); }
 samples_total() { (ask /metrics && sed -n 's/^voxeld_samples_total //p' "$body"); }
-samplings_running() { [[ $(status_of 'd["sampling_workers"]["running"]') == "$1" ]]; }
+# running SAMPLINGS VOXELIZATIONS, and so do the metrics say.
+running() {
+  [[ $(status_of 'd["sampling_workers"]["running"], d["workers"]["running"]') == "($1, $2)" ]]
+  (ask /metrics && grep -qx "voxeld_jobs_running{lanes=\"sample\"} $1" "$body" &&
+    grep -qx "voxeld_jobs_running{lanes=\"voxelize\"} $2" "$body")
+}
 
 # begin_long: starts samplings in the background, one after the other; sets long_client to the client of the last.
 begin_long() {
@@ -403,7 +408,7 @@ JSON
     --max-timeout-ms 600000 --drain-timeout-s 0
   own=$daemon
   begin_long
-  await samplings_running 1
+  await running 1 0
   for _ in 1 2 3 4 5; do
     post "$scan" preset=kitti_second
     is "$code" 200
@@ -413,10 +418,7 @@ JSON
   is_problem 504 deadline
   post "$scan" 'preset=kitti_second&fps=5&timeout_ms=300'
   is_problem 504 deadline
-  is "$(status_of 'd["sampling_workers"]["running"], d["workers"]["running"]')" '(1, 0)'
-  ask /metrics
-  grep -q '^voxeld_jobs_running{lanes="sample"} 1$' "$body"
-  grep -q '^voxeld_jobs_running{lanes="voxelize"} 0$' "$body"
+  await running 1 0
   stop_daemon
   own=
   wait "$long_client"
@@ -428,7 +430,7 @@ JSON
   sample "$long" 'num_features=3&num_samples=900000&outputs=sampled_indices&timeout_ms=400'
   is_problem 504 deadline
   has "$(json 'd["detail"]')" samples
-  await samplings_running 0
+  await running 0 0
   sample "$scan" num_samples=5
   is "$code" 200
 }

@@ -93,10 +93,10 @@ JSON
 
 @test "its points, its time and its requests are counted" {
   total() { sed -n "s#^$1 ##p" "$body"; }
+  counted() { ask /metrics && (($(total 'voxeld_requests_total{endpoint="/v1/transform",code="200"}') > 0)); }
   transform "$few" 'crop=0,0,0,2,4,4'
-  ask /metrics
+  await counted
   (($(total 'voxeld_points_total{fate="out_of_crop"}') > 0))
   (($(total 'voxeld_stage_duration_seconds_count{stage="transform"}') > 0))
   is "$(total 'voxeld_stage_duration_seconds_count{stage="voxelize"}')" 0
-  (($(total 'voxeld_requests_total{endpoint="/v1/transform",code="200"}') > 0))
 }

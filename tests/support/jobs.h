@@ -1,4 +1,4 @@
-// How tests and benchmarks make jobs: one says what is asked, and the number of columns; a scan is put under it.
+// How tests and benchmarks make jobs: first the parameters and the number of columns, then the scan.
 #ifndef VOXELD_TESTS_JOBS_H
 #define VOXELD_TESTS_JOBS_H
 

@@ -186,7 +186,7 @@ static void modes(void **state) {
   assert_non_null(strstr(error, "unix_mode is 'rw'; allowed: octal"));
 }
 
-// A flag takes the argument behind it only where that is its value.
+// A flag takes the argument behind it only if that is its value.
 static void flags(void **state) {
   (void)state;
   static const struct {

@@ -1,5 +1,4 @@
-"""Makes up for what the tests use and Python 3.9 and 3.10 lack: importing it adds to unittest. Standard library
-only."""
+"""Adds to unittest what the tests use and Python 3.9 and 3.10 lack. Standard library only."""
 
 import socket
 import unittest

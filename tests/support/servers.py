@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BIN = ROOT / "build" / "bin"
+from daemon import BIN, ROOT
+
 SCANS = ROOT.parent / "shared" / "data"
 PATIENCE = 30  # seconds until a server listens
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -40,7 +40,7 @@ def split_cores(text):
 
 
 def run_on(cores):
-    """Processes started from now on run there, and so does this one."""
+    """Moves this process, and those that it starts from now on, to these cores."""
     os.sched_setaffinity(0, cores)
 
 
@@ -83,7 +83,7 @@ class Server:
         return cpu_seconds(self.process)
 
     def memory_mb(self):
-        """Resident now, and at most since reset_peak."""
+        """Resident memory: now, and the peak since reset_peak."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return [int(re.search(rf"{name}:\s*(\d+) kB", text)[1]) / 1024 for name in ("VmRSS", "VmHWM")]
 
@@ -109,8 +109,8 @@ def null_service(work, name, binaries, *options):
 
 
 def scans(work, names, points=0):
-    """Files to post: these of ../shared/data; where that is missing, as many different simulated ones of 4 columns,
-    thinned to so many points."""
+    """Files to post: the named scans of ../shared/data. If one is missing, as many simulated scans of 4 columns
+    instead, thinned to `points` points."""
     real = [SCANS / f"{name}.bin" for name in names]
     if all(path.is_file() for path in real):
         return real
@@ -123,7 +123,7 @@ def scans(work, names, points=0):
 
 
 def wrk_summary(text):
-    """What post.lua's last line in wrk's output says, by the names that it gives; None where it is missing."""
+    """The figures of post.lua's last line in wrk's output by name; None if there is no such line."""
     summary = re.search(r"^summary (.*)", text, re.MULTILINE)
     return summary and {name: float(value) for name, value in (pair.split("=") for pair in summary[1].split())}
 

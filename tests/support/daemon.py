@@ -3,7 +3,7 @@
     with Daemon("--workers", "1") as daemon:
         reply = daemon.post("/v1/voxelize?preset=kitti_second", body)
 
-The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only, so that tests/fault needs nothing else.
+The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only.
 """
 
 import http.client
@@ -21,15 +21,15 @@ import time
 
 import older_python  # noqa: F401
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-BINARIES = REPOSITORY / "build" / "bin"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build" / "bin"
 BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
 PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
 SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
 
 
 def voxeld_binary():
-    return os.path.abspath(os.environ.get("VOXELD_BIN", BINARIES / "voxeld"))
+    return os.path.abspath(os.environ.get("VOXELD_BIN", BIN / "voxeld"))
 
 
 def is_sanitized():
@@ -59,7 +59,8 @@ class Reply:
         return json.loads(self.body)
 
     def tensors(self):
-        """Of a safetensors file what must be the same each time: the description of the tensors, and their bytes."""
+        """The part of a safetensors file that is the same each time: the description of the tensors, and their
+        bytes."""
         (length,) = struct.unpack_from("<Q", self.body)
         described = json.loads(self.body[8 : 8 + length])
         del described["__metadata__"]
@@ -69,14 +70,14 @@ class Reply:
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
 
 
-# The address from which tests look at the daemon, so that they take nothing of the clients' shares.
+# Tests look at the daemon from this address, so that looking takes nothing of the clients' shares.
 OPERATOR = "127.0.0.99"
 
 
 class Daemon:
     def __init__(self, *args, env=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
-        # Freed memory that ASan keeps back is not a leak of the daemon's; a small quarantine keeps it out of the way.
+        # ASan keeps freed memory in quarantine, which would look like a leak; a small quarantine keeps little.
         environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
         environment.update(env or {})
         self.may_fail = "VOXELD_INJECT" in environment
@@ -131,7 +132,7 @@ class Daemon:
 
     # --- asking ---
 
-    # Clients are known by their addresses: `source`, such as 127.0.0.2, is another one.
+    # The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client.
 
     def connection(self, timeout=PATIENCE, source=None):
         return http.client.HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
@@ -180,8 +181,8 @@ class Daemon:
         return self._library
 
     def parses_less(self):
-        """libmicrohttpd 0.9.72 ends the connection of most that it cannot parse without an answer, and leaves
-        versions of HTTP to the daemon, which refuses them with 400; later ones answer them all."""
+        """True for libmicrohttpd 0.9.72: it closes the connection of most requests that it cannot parse, and lets
+        the daemon refuse unknown HTTP versions with 400. Later versions answer all of these."""
         return self.library() < (0, 9, 73)
 
     # --- judging ---
@@ -198,8 +199,13 @@ class Daemon:
         return {name: value for name, value in left.items() if value} or None
 
     def assert_quiet(self):
-        """No request is in flight and no buffer in use, or will be within seconds."""
+        """Waits until no request is in flight and no buffer in use."""
         wait_until(lambda: not self.busy(), lambda: f"all requests and buffers given back; left: {self.busy()}")
+
+    def await_accounts(self):
+        """Waits until every earlier request is counted and logged, which comes after its answer was sent."""
+        requests = lambda: self.status()["requests"]
+        wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all requests but the asking one: {requests()}")
 
     def assert_alive(self):
         assert self.process.poll() is None, f"voxeld ended with {self.process.returncode}:\n{self.log()}"
@@ -214,7 +220,7 @@ class Daemon:
         return self._memory("VmRSS:")
 
     def forget_peak(self):
-        """From now on peak_bytes is the most memory since this call."""
+        """Makes peak_bytes count from now on."""
         with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
             file.write("5")
 
@@ -243,7 +249,7 @@ class Daemon:
             self.terminate()
         code = self.wait()
         assert code == 0, f"voxeld ended with {code}:\n{self.log()}"
-        # The CPU writes the same bytes: only the log tells that it was not the GPU.
+        # The CPU writes the same bytes, so only the log tells that the GPU did not do a job.
         failed = "" if self.may_fail else "".join(line for line in self.lines if "a GPU failed a job" in line)
         assert not failed, f"jobs were not done by the GPU:\n{failed}"
 

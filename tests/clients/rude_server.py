@@ -1,21 +1,12 @@
-"""What the tests of the clients share: the way to the package, and a server that is as rude as a test says.
+"""A server that is as rude as a test says. Standard library only."""
 
-Standard library only. The package is taken from api/python, as it is there.
-"""
-
-import pathlib
 import re
 import socket
 import struct
-import sys
 import threading
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
-for folder in ("tests/fault", "tests/oracle", "api/python"):
-    sys.path.insert(0, str(REPOSITORY / folder))
-
-from daemon import PATIENCE, Daemon, wait_until  # noqa: E402,F401
-from test_access import new_token  # noqa: E402
+from credentials import new_token
+from daemon import PATIENCE
 
 GRID = {"point_cloud_range": (-10, -10, -2, 10, 10, 2), "voxel_size": (0.5, 0.5, 0.5)}
 DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
@@ -50,7 +41,7 @@ def problem(status, headers=None, **fields):
     return answer(status, {"Content-Type": "application/problem+json", **(headers or {})}, body.encode())
 
 
-# What a Retry-After means, in seconds from the answer's DATE; None: nothing.
+# Values of Retry-After, and the seconds that each means in an answer of DATE; None: it means nothing.
 RETRY_AFTER = {
     "0": 0,
     "3": 3,
@@ -58,7 +49,7 @@ RETRY_AFTER = {
     "Sat, 21 Nov 1998 12:00:00 GMT": 0,
     **dict.fromkeys(("soon", "-5", "1.5", "", "99 Nov")),
 }
-# Refusals by whether a client tries again: a balancer's 502 and 504 where they say when.
+# Clients try again after PASSING (a balancer's 502 and 504 only with Retry-After) and never after LASTING.
 PASSING = [problem(429), problem(503), *(answer(status, {"Retry-After": "0"}) for status in (502, 504))]
 LASTING = [problem(status) for status in (400, 401, 403, 404, 405, 408, 411, 413, 415, 422, 500, 502, 504, 302)]
 LASTING.append(answer(502, {"Retry-After": "soon"}))
@@ -97,9 +88,10 @@ class Talk:
 
 
 class RudeServer:
-    """Answers each request by the next act: bytes to send, or a function that gets the Talk and may do anything. Bytes
-    are sent after the body was read, and the connection is kept; a function that returns True has it closed. The last
-    act serves all further requests. `heads` are the requests so far, `connections` is how many have been opened.
+    """Answers each request by the next act: bytes to send, or a function that gets the Talk and may do anything.
+    Bytes are sent after the body was read, and the connection is kept. If a function returns True, the connection
+    is closed. The last act serves all further requests. `heads` has the requests so far, `connections` counts the
+    connections.
 
     with RudeServer(answer(503), answer(200)) as server: ...
     """

@@ -15,7 +15,7 @@ DEFAULT = ("sampled_indices", "sampled_points")
 
 
 def choose(xyz, number, start):
-    """(indices, squared distances) of `number` samples of the points [N, 3]. Raises Refused where there are too few."""
+    """(indices, squared distances) of `number` samples of the points [N, 3]. Raises Refused if there are too few."""
     if number > 0 and start >= len(xyz):
         raise Refused(f"no point {start} of {len(xyz)}")
     candidates = np.flatnonzero(np.isfinite(xyz).all(axis=1))

@@ -66,7 +66,7 @@ def _show(array, row):
 
 
 def difference(name, expected, got):
-    """None, or where two tensors differ first and in how many rows."""
+    """Where two tensors differ first and in how many rows, or None."""
     if expected.dtype != got.dtype or expected.shape != got.shape:
         return f"tensor {name}: expected {expected.dtype}{list(expected.shape)}, got {got.dtype}{list(got.shape)}"
     differing = (_as_words(expected) != _as_words(got)).any(axis=1)
@@ -140,7 +140,7 @@ def path_of(query):
 
 
 def answer_of(query, body, params=None):
-    """What the oracle says to this request. `params` where the query leaves some to a preset."""
+    """The oracle's answer to this request. `params` is needed if the query takes some from a preset."""
     if "num_samples" in query:
         return samples.of_points(query, body)
     params = params or oracle.Params.from_values(query)
@@ -173,7 +173,8 @@ class OracleCase(unittest.TestCase):
         self.fail(f"{what}:\n" + "\n".join(problems) + f"\nto see it again: {self.reproducer(path, body)}")
 
     def check(self, query, body, params=None, what="", result=None):
-        """Posts, and fails unless the answer is the oracle's. `params` where the query leaves some to a preset."""
+        """Posts, and fails unless the answer is the oracle's. `params` is needed if the query takes some from a
+        preset."""
         result = result or answer_of(query, body, params)
         path = path_of(query)
         reply = self.daemon.post(path, body)

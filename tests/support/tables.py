@@ -6,21 +6,20 @@ Run as a program it prints the Markdown and the rows of the manual page, ready t
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-AFTER_DRAIN = (
-    9  # seconds that the end may take once drain_delay_s and drain_timeout_s are over, by server/main.c and http.c
-)
-VOXELD = os.environ.get("VOXELD_BIN", str(ROOT / "build" / "bin" / "voxeld"))
+from daemon import voxeld_binary
+
+AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
 
 
 def voxeld(*arguments):
     """What the program prints, with no VOXELD_... option in its environment."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
-    return subprocess.run([VOXELD, *arguments], env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [voxeld_binary(), *arguments], env=environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
 def describe():
@@ -36,7 +35,7 @@ def code(text):
 
 
 def path_of(endpoint):
-    """A path with * for any one name, as the pages and openapi.yaml write it: {name}."""
+    """The path as the pages and openapi.yaml write it: {name} in place of *."""
     return endpoint["path"].replace("*", "{name}")
 
 
@@ -70,12 +69,12 @@ def page_table(name, tables):
 
 
 def man_text(text):
-    """Text as groff takes it for what it is."""
+    """The text with groff's special characters escaped."""
     return text.replace("\\", "\\e").replace("-", "\\-")
 
 
 def man_rows(tables):
-    """What follows .TP of each option in packaging/voxeld.8."""
+    """The text behind .TP of each option in packaging/voxeld.8."""
     return [
         man_text(
             f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: "

@@ -1,36 +1,32 @@
-"""HAProxy with the configuration that docker/haproxy.cfg is, in front of the servers of a test, and who asks it:
-wrk, and clients that follow Retry-After. Standard library only.
+"""Runs HAProxy with docker/haproxy.cfg in front of a test's servers, and clients that ask it: wrk, and some that
+follow Retry-After. Standard library only.
 """
 
 import collections
 import grp
 import http.client
 import os
-import pathlib
 import pwd
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "measure" / "load"))
-from servers import tensors, wrk_summary  # noqa: E402
+from daemon import ROOT
+from servers import tensors, wrk_summary
 
 CONFIGURATION = ROOT / "docker" / "haproxy.cfg"
-DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[
-    1
-]  # as it advises its servers
+# What the configuration advises for its servers.
+DRAIN_DELAY = re.search(r"--drain-delay-s (\d+)", CONFIGURATION.read_text(encoding="utf-8"))[1]
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds that one exchange may take
 
 
 def program(name):
-    """Where it is, or None; Debian has haproxy in /usr/sbin, which not everybody's PATH has."""
+    """The path of a program, or None. Debian has haproxy in /usr/sbin, which may be missing from PATH."""
     return shutil.which(name, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin")
 
 
@@ -42,8 +38,8 @@ def _listening():
 
 
 class Balancer:
-    """The configuration as it is shipped: addresses come from the environment, and as it listens on sockets handed
-    over, no port is taken twice. `options` go to the program, `variables` to the configuration."""
+    """HAProxy with the configuration as it is shipped. Addresses come from the environment; it listens on sockets
+    handed over, so no port is taken twice. `options` go to the program, `variables` to the configuration."""
 
     def __init__(self, ports, log, *options, **variables):
         front, stats = _listening(), _listening()
@@ -82,7 +78,7 @@ class Balancer:
 
 
 class Wrk:
-    """wrk, which posts files in turn and knows of no second try, from its making until result()."""
+    """Runs wrk from its creation until result(). wrk posts the files in turn and never tries again."""
 
     def __init__(self, address, path, bodies, connections):
         url = f"http://{address[0]}:{address[1]}{path}"
@@ -91,7 +87,7 @@ class Wrk:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def result(self):
-        """What it measured, by the names that post.lua gives."""
+        """What wrk measured, by post.lua's names."""
         self._process.send_signal(signal.SIGINT)
         text, _ = self._process.communicate(timeout=PATIENCE)
         summary = wrk_summary(text)
@@ -100,15 +96,15 @@ class Wrk:
         return summary
 
     def end(self):
-        """Where nobody wants a result any more; after result() it does nothing."""
+        """Ends wrk without a result; does nothing after result()."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
 
 
 class Patients:
-    """Clients that each post the bodies in turn over one connection, and again where Retry-After says so or the
-    connection breaks; every answer must have the tensors that `expected` has for its body."""
+    """Clients that each post the bodies in turn over one connection. They try again if Retry-After says so or the
+    connection breaks. Every answer must have the tensors that `expected` has for its body."""
 
     TRIES = 20
 
@@ -159,7 +155,7 @@ class Patients:
             while not self._stop.is_set() and not self.failures:
                 for body, expected in self._expected:
                     self._ask(connection, body, expected)
-        except Exception as reason:  # which would end the thread without a word
+        except Exception as reason:  # it would end the thread silently
             self.failures.append(repr(reason))
         connection.close()
 

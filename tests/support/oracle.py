@@ -1,8 +1,9 @@
 """The reference for both backends: voxelization in numpy float32, written from the specification alone.
 
 Every operation is rounded to float32 where the specification rounds it, and in the same order: sums run over the rank
-of a point in its voxel (vectorised across voxels), never through numpy's pairwise reductions. Values that the service
-copies are moved as integers, so that a NaN keeps its bits; of values that it computes every NaN is the canonical one.
+of a point in its voxel (vectorised across voxels), never through numpy's pairwise reductions. Values that the
+service copies are moved as integers, so that a NaN keeps its bits. Every NaN among computed values is the canonical
+one.
 """
 
 import dataclasses
@@ -100,7 +101,7 @@ def _block_filter(value):
 @dataclasses.dataclass
 class Result:
     tensors: dict  # name -> array
-    grid_size: list  # x, y, z; None where no voxels are made, as are the other two that are about voxels
+    grid_size: list  # x, y, z; these three are None if no voxels are made
     points: dict  # the counts of points, as the metadata names them
     voxels: dict  # the counts of voxels
     batch_points: list
