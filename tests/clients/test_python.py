@@ -1,6 +1,7 @@
 """The Python client against a real daemon: values, forms of points, errors, tokens, TLS, threads, fork, restarts."""
 
 import array
+import json
 import os
 import pathlib
 import shutil
@@ -43,6 +44,25 @@ class DaemonCase(unittest.TestCase):
         with self.assertRaises(voxeld.Problem) as caught:
             ask()
         return caught.exception
+
+
+class Presets(DaemonCase):
+    """A daemon with a preset of fps."""
+
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        few = {"description": "few", "operation": "fps", "parameters": {"num_samples": 7}}
+        (pathlib.Path(directory.name) / "few.json").write_text(json.dumps(few))
+        cls.ARGS = ("--presets-dir", directory.name)
+        super().setUpClass()
+
+    def test_fps_takes_the_number_of_the_preset_or_its_own(self):
+        points = random_points(50)
+        self.assertEqual(self.client.fps(points, preset="few")["sampled_indices"].shape, (1, 7))
+        self.assertEqual(self.client.fps(points, 3, preset="few")["sampled_indices"].shape, (1, 3))
+        self.assertEqual(self.problem(lambda: self.client.fps(points)).parameter, "num_samples")
 
 
 class Values(DaemonCase):
