@@ -10,7 +10,11 @@
 #include "api/base/json.h"
 #include "api/resources.h"
 
-enum { MAX_PRESETS = 256, MAX_VALUE = 16384 };
+enum {
+  MAX_PRESETS = 256,
+  LONGEST_NUMBER = sizeof "-1.7976931348623157e+308,",
+  MAX_VALUE = REQUEST_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
+};
 
 struct preset {
   char name[64];

@@ -98,6 +98,23 @@ static void a_preset_has_an_operation(void **state) {
   }
 }
 
+// A matrix for each of the most clouds, every number as long as one can be.
+static void a_preset_may_hold_all_matrices(void **state) {
+  (void)state;
+  char json[65536], error[256] = "";
+  struct text text = text_over(json, sizeof json);
+  text_put(&text, "{\"description\":\"d\",\"operation\":\"transform\",\"parameters\":{\"matrix\":[");
+  for (int i = 0; i < REQUEST_MATRICES; i++) {
+    for (int j = 0; j < 12; j++) text_put(&text, "-1.2345678901234567e-100,");
+    text_printf(&text, "0,0,0,1%s", i < REQUEST_MATRICES - 1 ? "," : "]}}");
+  }
+  assert_true(text_complete(&text));
+  struct preset *preset = preset_parse("p", json, text.length, error, sizeof error);
+  if (!preset) fail_msg("%s", error);
+  assert_int_equal(presets_request(preset)->num_matrices, REQUEST_MATRICES);
+  preset_free(preset);
+}
+
 static void a_directory_overrides_and_adds(void **state) {
   (void)state;
   char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64], error[256];
@@ -131,6 +148,7 @@ int main(void) {
       cmocka_unit_test(refused_files_say_why),
       cmocka_unit_test(a_preset_may_sample),
       cmocka_unit_test(a_preset_has_an_operation),
+      cmocka_unit_test(a_preset_may_hold_all_matrices),
       cmocka_unit_test(a_directory_overrides_and_adds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
