@@ -67,6 +67,16 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
   return true;
 }
 
+static bool refuse_operation(const struct preset *preset, const json_t *operation, char *error, size_t error_size) {
+  char memory[256];
+  struct text names = text_over(memory, sizeof memory);
+  for (enum vx_op op = 0; op < VX_OPS; op++) text_printf(&names, "%s%s", op ? ", " : "", vx_operation_of(op)->name);
+  if (!json_is_string(operation))
+    return error_set(error, error_size, "preset %s: operation is not a string; allowed: %s", preset->name, names.data);
+  return error_set(error, error_size, "preset %s: operation is '%.80s'; allowed: %s", preset->name,
+                   json_string_value(operation), names.data);
+}
+
 static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
   const json_t *operation = json_object_get(root, "operation");
@@ -77,7 +87,7 @@ static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t
   enum vx_op op = !operation                  ? VX_VOXELIZE
                   : json_is_string(operation) ? vx_op_find(json_string_value(operation))
                                               : VX_OPS;
-  if (op == VX_OPS) return error_set(error, error_size, "preset %s: there is no such operation", preset->name);
+  if (op == VX_OPS) return refuse_operation(preset, operation, error, error_size);
   if (json_string_length(description) >= sizeof preset->description)
     return error_set(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
                      sizeof preset->description - 1);

@@ -39,6 +39,9 @@ const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNO
 // The endpoint of a path, whose last part is `*name` where the row has a *. ENDPOINT_UNKNOWN if there is none.
 enum endpoint route_find(const char *path, const char **name);
 
+// The refusal of a path without an endpoint: names it and the paths that there are. Returns false.
+bool route_missing(const char *path, struct problem *problem);
+
 // Whether the endpoint takes the method; a GET endpoint takes HEAD too. Where not, the problem tells what it takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
 
