@@ -101,6 +101,11 @@ void text_float(struct text *text, float value) {
     snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
     if ((float)strtod(digits, NULL) == value) break;
   }
+  char *plus = strchr(digits, '+');
+  if (plus) {
+    const char *exponent = plus + strspn(plus, "+0");
+    memmove(plus, exponent, strlen(exponent) + 1);
+  }
   text_put(text, digits);
 }
 

@@ -32,7 +32,8 @@ __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const 
 // A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD: the client may have sent anything.
 void text_json_string(struct text *text, const char *bytes, size_t length);
 
-// A float32 in the fewest digits that read back as the same float32.
+// A float32 in the fewest digits that read back as the same float32. Without a '+', which means a space in a query:
+// 1e20.
 void text_float(struct text *text, float value);
 
 // Nanoseconds as microseconds with one decimal, the unit of the metadata's timing.

@@ -51,13 +51,22 @@ bool job_request_is_given(const struct job_request *request, const char *name) {
   return request->given[find(request, name)];
 }
 
+// Whether a space stands before a digit: in a query a '+' becomes one.
+static bool may_have_lost_plus(const char *value, size_t length) {
+  for (size_t i = 0; i + 1 < length; i++)
+    if (value[i] == ' ' && memchr("0123456789.", value[i + 1], 11)) return true;
+  return false;
+}
+
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct problem *problem) {
   char allowed[256];
   param_allowed(rows_of(request)[find(request, name)], allowed, sizeof allowed);
   int shown = value_length > 80 ? 80 : (int)value_length;
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s", name, shown, value,
-                     value_length > 80 ? "..." : "", allowed);
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
+                     value_length > 80 ? "..." : "", allowed,
+                     may_have_lost_plus(value, value_length) ? "; in a URL + means a space and must be written %2B"
+                                                             : "");
 }
 
 void job_request_unset_outputs(struct job_request *request) {

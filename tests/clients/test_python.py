@@ -122,6 +122,12 @@ class Values(DaemonCase):
             self.assertEqual(result.metadata["batch"]["kept"], kept)
         self.assertEqual(self.client.transform(points, cut=[]).metadata["points"]["cut_out"], 0)
 
+    def test_large_numbers_arrive(self):
+        box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +
+        for crop, cut in ((box, [box]), (np.array(box, np.float32), "-1e+20,-1e20,-1e20,1e+20,1e20,1e+20")):
+            told = self.client.transform(random_points(3), crop=crop, cut=cut).metadata["parameters"]
+            self.assertEqual((told["crop"], told["cut"]), (box, ",".join(["-1e20"] * 3 + ["1e20"] * 3)))
+
     def test_no_points_give_tensors_without_rows(self):
         for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float16)]):
             result = self.client.voxelize(points, **GRID)
