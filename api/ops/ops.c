@@ -115,7 +115,7 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
   struct vx_job job = request->job;
   job.inputs[VX_POINTS].data = points;
   job.point_counts = request->point_counts;
-  job.sample_counts = request->sample_counts;
+  if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;
 }

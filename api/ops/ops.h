@@ -16,7 +16,7 @@
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 
-enum { REQUEST_MATRICES = 64 };  // as many as take the room of the samples' counts
+enum { REQUEST_MATRICES = 64 };
 
 struct job_request {
   struct vx_job job;  // operation, parameters, tensors to return; once split the clouds' number and the inputs' shapes
@@ -32,11 +32,9 @@ struct job_request {
   char preset[64];            // "" = none
   bool given[PARAMS_MAX];     // of each row of the operation's table: set by preset or query
   int32_t point_counts[VX_MAX_CLOUDS];
-  union {
-    int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split
-    float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
-  };
-  struct vx_box cuts[VX_MAX_CUTS];  // [job.params.transform.num_cuts]
+  int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split; if anything is sampled
+  float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
+  struct vx_box cuts[VX_MAX_CUTS];                     // [job.params.transform.num_cuts]
 };
 
 // What an operation adds to what all have.
