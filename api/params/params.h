@@ -52,8 +52,6 @@ int params_find(param_rows rows, const char *name, size_t length);
 void param_allowed(const struct param *param, char *out, size_t size);
 // Reads a value into the record. False if it is not one that the parameter takes.
 PARAM_WARN_UNUSED bool param_read(const struct param *param, const char *value, size_t length, void *record);
-// Writes the record's value as JSON.
-void param_write(const struct param *param, const void *record, struct text *out);
 
 // Reads the defaults into the record.
 void params_init(param_rows rows, void *record);

@@ -34,7 +34,8 @@ bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out
   return *out >= least && *out <= most;
 }
 
-bool value_parse_float(const char *item, float *out) {
+// Decimal text to float64 to float32, so that a query and a preset file give the same bits.
+static bool parse_float(const char *item, float *out) {
   char *rest;
   if (strspn(item, "0123456789+-.eE") != strlen(item)) return false;
   *out = (float)strtod(item, &rest);
@@ -44,7 +45,7 @@ bool value_parse_float(const char *item, float *out) {
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   char item[64];
   for (int64_t i = 0; i < count; i++)
-    if (!value_next(cursor, end, item, sizeof item) || !value_parse_float(item, &out[i])) return false;
+    if (!value_next(cursor, end, item, sizeof item) || !parse_float(item, &out[i])) return false;
   return true;
 }
 

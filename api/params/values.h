@@ -21,8 +21,6 @@ PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
 PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 
 PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
-// Decimal text to float64 to float32, so that a query and a preset file give the same bits.
-PARAM_WARN_UNUSED bool value_parse_float(const char *item, float *out);
 // The next `count` items of a list as numbers; the cursor goes behind them.
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
 // A list of up to `most` whole numbers, each 0 or more; *length becomes their number.
