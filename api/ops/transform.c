@@ -93,7 +93,8 @@ static const struct param matrix = {
     .name = "matrix",
     .type = &value_matrix,
     .allowed = "16 numbers, row by row, or 16 a cloud of up to 64; the last row of each is 0,0,0,1",
-    .doc = "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay",
+    .doc =
+        "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay, except that -0 becomes 0",
 };
 static const struct param crop = {
     .name = "crop",
