@@ -54,7 +54,8 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
     struct text text = text_over(memory, sizeof memory);
     struct problem problem;
     if (strcmp(name, "preset") == 0 || !value_text(value, &text) || !text_complete(&text))
-      return error_set(error, error_size, "preset %s: %s cannot stand in a preset in this form", preset->name, name);
+      return error_set(error, error_size, "preset %s: %s is not allowed in a preset, or not in this form", preset->name,
+                       name);
     if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
       return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   }
@@ -82,14 +83,14 @@ static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t
   const json_t *operation = json_object_get(root, "operation");
   if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != (operation ? 3 : 2))
     return error_set(error, error_size,
-                     "preset %s: expected an object of \"description\" and \"parameters\", and perhaps \"operation\"",
+                     "preset %s: expected an object of \"description\", \"parameters\" and, if needed, \"operation\"",
                      preset->name);
   enum vx_op op = !operation                  ? VX_VOXELIZE
                   : json_is_string(operation) ? vx_op_find(json_string_value(operation))
                                               : VX_OPS;
   if (op == VX_OPS) return refuse_operation(preset, operation, error, error_size);
   if (json_string_length(description) >= sizeof preset->description)
-    return error_set(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
+    return error_set(error, error_size, "preset %s: the description has more than %zu bytes", preset->name,
                      sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
   job_request_init(&preset->request, op);
@@ -132,7 +133,7 @@ static bool presets_put(struct presets *presets, struct preset *preset, char *er
   } else {
     if (presets->count == MAX_PRESETS) {
       preset_free(preset);
-      return error_set(error, error_size, "more than %d presets", MAX_PRESETS);
+      return error_set(error, error_size, "there are more than %d presets", MAX_PRESETS);
     }
     memmove(&presets->item[at + 1], &presets->item[at], (presets->count - at) * sizeof *presets->item);
     presets->count++;
@@ -161,7 +162,7 @@ static bool put_file(struct presets *presets, const char *directory, const char 
     size_t size = fread(json, 1, MAX_FILE, stream);
     good = size < MAX_FILE && !ferror(stream)
                ? put_text(presets, name, json, size, error, error_size)
-               : error_set(error, error_size, "%s: unreadable, or over %d bytes", path, MAX_FILE - 1);
+               : error_set(error, error_size, "%s: cannot be read, or has more than %d bytes", path, MAX_FILE - 1);
   }
   free(json);
   if (stream) fclose(stream);

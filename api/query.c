@@ -29,8 +29,9 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
   const struct job_request *from = presets_request(preset);
   if (from->job.op != op)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset", "preset is '%s', a preset of %s; allowed: those of %s",
-                       preset_name(preset), vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset",
+                       "preset is '%s', a preset of %s; allowed: a preset of %s", preset_name(preset),
+                       vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
   *request = *from;
   return true;
 }

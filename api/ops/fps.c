@@ -5,10 +5,10 @@ static const struct param num_samples = {
     .name = "num_samples",
     .type = &value_samples,
     .offset = FIELD(sample_counts),
-    .allowed = "whole numbers from 0 to 2147483647: one, or one a cloud",
-    .doc =
-        "points to choose of each cloud (M): with one number the tensors are [B, M], with several they follow on each "
-        "other",
+    .allowed = "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+    .doc = "points to choose of each cloud (M); one number gives tensors [B, M], a list gives one cloud's samples "
+           "after the "
+           "other's",
 };
 static const struct param start = PARAM_START(job.params.fps.sampling.start);
 static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");

@@ -10,7 +10,7 @@ extern const struct value_type value_samples;
 #define PARAM_START(member)                                                                                            \
   {                                                                                                                    \
     .name = "start", .type = &value_int, .offset = FIELD(member), .least = 0, .most = VX_MAX_POINTS, .initial = "0",   \
-    .doc = "what each cloud's sampling starts from: the first finite point (with fps, voxel) from this one on",        \
+    .doc = "the first sample of each cloud is the first finite point (with fps, voxel) from this number on",           \
   }
 
 // The tensors that are returned of samples without `outputs`.

@@ -51,14 +51,14 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"operation\":\"sort\",\"parameters\":{}}",
        "operation is 'sort'; allowed: voxelize, fps, transform"},
       {"{\"description\":\"d\",\"operation\":7,\"parameters\":{}}", "operation is not a string; allowed: voxelize,"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset is not allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"voxel_sise\":1}}", "there is no parameter"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels is not allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":0}}", "allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":1,\"max_voxels\":1}}", "line"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"start\":1}}", "fps is not"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"start\":1}}", "without fps"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"num_samples\":1}}", "there is no parameter"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature is not allowed"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char error[256] = "";
