@@ -251,9 +251,7 @@ static bool decide(struct request *request, const char *method, const char *path
   if (request->line_fault) return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "%s", request->line_fault);
   request->endpoint = route_find(path, &request->page_name);
   if (!check_access(request, &heads)) return false;
-  if (request->endpoint == ENDPOINT_UNKNOWN)
-    return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
-                       path);
+  if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
   if (!route_computes(request->endpoint)) return true;
   if (atomic_load(request->service->phase) == PHASE_DRAINING)

@@ -75,7 +75,10 @@ teardown_file() { stop_daemon; }
   for path in / /v1 /v1/voxelize/ /v1/Voxelize /favicon.ico /healthz/x /v1/presets/ '/..%2f..%2fetc/passwd' /%ff%fe; do
     ask "$path"
     is_problem 404 not-found
+    has "$(json 'd["detail"]')" '/v1/voxelize, /v1/fps, /v1/transform'
   done
+  ask /v1/sort
+  has "$(json 'd["detail"]')" 'nothing at /v1/sort;'
 }
 
 @test "a NUL in the path is not taken for the path before it" {

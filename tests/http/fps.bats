@@ -373,10 +373,10 @@ JSON
     "('keypoints', 3, 1)"
   post "$scan" preset=keypoints
   is_problem 400 bad-parameter preset
-  has "$(json 'd["detail"]')" 'a preset of fps; allowed: those of voxelize'
+  has "$(json 'd["detail"]')" 'a preset of fps; allowed: a preset of voxelize'
   sample "$scan" 'preset=kitti_second&num_samples=1'
   is_problem 400 bad-parameter preset
-  has "$(json 'd["detail"]')" 'a preset of voxelize; allowed: those of fps'
+  has "$(json 'd["detail"]')" 'a preset of voxelize; allowed: a preset of fps'
   ask /v1/presets/keypoints
   is "$(json 'd["operation"]')" fps
   stop_daemon

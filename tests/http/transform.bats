@@ -46,6 +46,26 @@ refused() {
   is "$(json 'd["parameters"]["cut"], d["parameters"]["crop"]')" "('4,4,4,6,6,6;-1,-1,-1,0.5,1,1', [0, 0, 0, 2, 4, 4])"
 }
 
+@test "what the metadata says of numbers can be sent again as it is" {
+  transform "$few" 'crop=-1e20,-1e%2B20,-1e6,1e%2B06,3e7,1e-7&cut=-1e20,0,0,1,1,1e%2B20' -H 'Accept: application/json'
+  has "$(cat "$body")" '"crop":[-1e20,-1e20,-1e6,1e6,3e7,1e-07],"cut":"-1e20,0,0,1,1,1e20"'
+  transform "$few" "cut=$(json 'd["parameters"]["cut"]')" -H 'Accept: application/json'
+  is "$(json 'd["parameters"]["cut"]')" -1e20,0,0,1,1,1e20
+}
+
+@test "a plus that became a space is told" {
+  for query in 'cut=-1e+20,0,0,1,1,1' 'crop=+1,0,0,2,1,1' 'crop=0,0,0,1,1,+.5' 'matrix=1e+0' 'timeout_ms=+1'; do
+    transform "$few" "$query"
+    is_problem 400 bad-parameter "${query%%=*}"
+    has "$(json 'd["detail"]')" '; in a URL + means a space and must be written %2B'
+  done
+  for query in 'crop=1,2' 'outputs=points,+points' 'crop=0,0,0,1,1,1+'; do
+    transform "$few" "$query"
+    is_problem 400 bad-parameter "${query%%=*}"
+    fails grep -F %2B "$body"
+  done
+}
+
 @test "each cloud has its matrix, or all have one" {
   transform "$few" "point_counts=2,2&${shift_x},1,0,0,20,0,1,0,0,0,0,1,0,0,0,0,1&crop=-9,-9,-9,12,9,9" \
     -H 'Accept: application/json'
