@@ -277,8 +277,8 @@ refused_to_start() {
   refused_to_start "$address" --listen "unix:$PWD/sock,$address"
   [[ ! -e sock ]]
   stop_daemon
-  refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0"
-  refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0" --check-config
+  refused_to_start 'up to 8 listeners' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0"
+  refused_to_start 'up to 8 listeners' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0" --check-config
   refused_to_start expected --listen 127.0.0.1:0,
 }
 

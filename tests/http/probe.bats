@@ -114,7 +114,7 @@ PYTHON
 
 @test "bad options and listeners without an address of their own are failures, with 1" {
   unwell workers --workers many
-  unwell 'cannot connect to systemd: only the service' --listen systemd
+  unwell 'cannot connect to systemd: systemd gives the address' --listen systemd
   unwell 'cannot connect to unix:' --listen unix:
   unwell nonesuch --config "$BATS_TEST_TMPDIR/nonesuch"
 }
