@@ -27,7 +27,7 @@ struct presets {
   struct preset *item[MAX_PRESETS];  // sorted by name
 };
 
-// A JSON value in the spelling of the query: numbers and strings as they are, arrays with commas.
+// A JSON value as it would stand in a query: numbers and strings as they are, arrays with commas between.
 static bool value_text(const json_t *value, struct text *out) {
   size_t index;
   const json_t *item;
@@ -59,7 +59,8 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
     if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
       return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   }
-  // The preset's own name is what its requests will show; a preset that cannot be used is found here, not by a client.
+  // Requests with this preset echo its name. Finishing one here finds a preset that cannot be used before a client
+  // does.
   struct problem problem;
   struct job_request *request = &preset->request;
   if (!job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
@@ -124,7 +125,7 @@ void preset_free(struct preset *preset) { free(preset); }
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
-// Takes the preset: it replaces one of the same name, or is inserted in the order of names.
+// Takes ownership of the preset. It replaces one of the same name, or is inserted in the order of names.
 static bool presets_put(struct presets *presets, struct preset *preset, char *error, size_t error_size) {
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;

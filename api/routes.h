@@ -1,4 +1,4 @@
-// The endpoints: one row each, read by dispatch, 404, 405 with Allow, metrics, --describe and the documentation test.
+// The endpoints, one row each. Dispatch, 404, 405 with Allow, metrics, --describe and the documentation test read them.
 #ifndef VOXELD_ROUTES_H
 #define VOXELD_ROUTES_H
 
@@ -6,8 +6,8 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
-// X(endpoint, method, path, operation, doc). A GET endpoint computes nothing: VX_OPS. A path that ends in * stands for
-// any one name there.
+// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * at the
+// end of a path matches any one name.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
@@ -30,19 +30,19 @@ enum endpoint {
 
 struct route {
   const char *method, *path;
-  enum vx_op op;  // VX_OPS: it computes nothing
+  enum vx_op op;  // VX_OPS if it computes nothing
   const char *doc;
 };
 
 const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNOWN, whose path is "unknown"
 
-// The endpoint of a path, whose last part is `*name` where the row has a *. ENDPOINT_UNKNOWN if there is none.
+// The endpoint of a path; ENDPOINT_UNKNOWN if there is none. *name is what matches the row's *, or "".
 enum endpoint route_find(const char *path, const char **name);
 
 // The refusal of a path without an endpoint: names it and the paths that there are. Returns false.
 bool route_missing(const char *path, struct problem *problem);
 
-// Whether the endpoint takes the method; a GET endpoint takes HEAD too. Where not, the problem tells what it takes.
+// Whether the endpoint takes the method; a GET endpoint takes HEAD too. If not, the problem names those it takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
 
 // Whether a request to the endpoint is a job.

@@ -1,7 +1,7 @@
-// Errors as clients see them: one row a kind of error, rendered as application/problem+json (RFC 9457).
+// Errors as clients see them: one row for each kind of error, rendered as application/problem+json (RFC 9457).
 //
-// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. No HTTP status
-// and no error title stands anywhere else. Any thread.
+// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. HTTP statuses and
+// titles of errors are written only here. Any thread.
 #ifndef VOXELD_PROBLEM_H
 #define VOXELD_PROBLEM_H
 
@@ -46,19 +46,19 @@ enum problem_kind {
 
 struct problem {
   enum problem_kind kind;
-  char parameter[64];  // the one at fault, or ""
+  char parameter[64];  // the parameter at fault, or ""
   char detail[480];
 };
 
 struct problem_info {
   int status;
   const char *name;
-  int retry_after;  // seconds; 0 = the same request will not do better later
+  int retry_after;  // seconds; 0 = repeating the request does not help
   const char *title;
 };
 
 const struct problem_info *problem_info(enum problem_kind kind);
-// The words behind the status in a status line.
+// The reason phrase of the status line.
 const char *problem_phrase(enum problem_kind kind);
 
 // Fills the problem and returns false, so that a refusal is one statement. `parameter` may be NULL.

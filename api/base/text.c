@@ -16,7 +16,7 @@ static void put_raw(struct text *text, const char *bytes, size_t length) {
   text->length += length;
 }
 
-// The escape of one byte inside a JSON string, or NULL where the byte stands for itself.
+// The escape of one byte inside a JSON string, or NULL if the byte needs none.
 static const char *json_escape(unsigned char byte, char escape[8]) {
   if (byte == '"') return "\\\"";
   if (byte == '\\') return "\\\\";

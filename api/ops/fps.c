@@ -30,7 +30,7 @@ static bool finish(struct job_request *request, struct problem *problem) {
   return true;
 }
 
-// Without `start` first, so that what fails with it is its fault.
+// Checks without `start` first: if only the second check fails, `start` is at fault.
 static bool split(struct job_request *request, struct problem *problem) {
   if (!sampling_split(request, &request->job.params.fps.sampling, problem)) return false;
   struct vx_job job = job_request_job(request, NULL), from_first = job;

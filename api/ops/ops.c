@@ -1,4 +1,4 @@
-// The table of operations, and requests made by it; see ops.h.
+// The table of operations, and requests made with it; see ops.h.
 #include "api/ops/ops.h"
 
 #include <stdio.h>
@@ -128,7 +128,7 @@ void job_request_write(const struct job_request *request, struct text *out) {
 
 void operations_describe(struct text *out) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    // The parameters of the first operation were there before there was another.
+    // The first operation's member keeps the name that it had before there were others.
     text_put(out, op ? ",\n  \"" : "\n  \"");
     if (op) text_printf(out, "%s_", vx_operation_of(op)->name);
     text_put(out, "parameters\": ");

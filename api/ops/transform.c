@@ -5,7 +5,7 @@
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-// Sixteen numbers, or sixteen a cloud.
+// Sixteen numbers, or sixteen for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
   struct job_request *request = record;
   (void)param;
@@ -74,7 +74,7 @@ static bool read_cut(const struct param *param, const char *value, const char *e
   return false;
 }
 
-// As text, so that it may be sent, or stand in a preset, as it is.
+// Written as a string, which can be sent in a query or put into a preset as it is.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct job_request *request = record;
   (void)param;

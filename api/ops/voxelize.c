@@ -225,7 +225,7 @@ static bool check_grid(const struct job_request *request, struct problem *proble
 
 static bool finish(struct job_request *request, struct problem *problem) {
   if (!check_grid(request, problem)) return false;
-  // If fps is off by name, a preset's start goes with it.
+  // A query with fps=off may leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given without fps");
@@ -233,7 +233,7 @@ static bool finish(struct job_request *request, struct problem *problem) {
   return check_tensors(request, problem);
 }
 
-// How many voxels there are to be sampled shows only when they are made.
+// The number of voxels is known only once they are made, so it is not checked here.
 static bool split(struct job_request *request, struct problem *problem) {
   return sampling_split(request, &request->job.params.voxelize.sampling, problem);
 }
@@ -244,11 +244,12 @@ static void write_grid(const struct vx_job *job, struct text *out) {
   const struct vx_voxelize *params = &job->params.voxelize;
   struct vx_grid grid = {{0, 0, 0}};
   struct vx_error error;
-  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // held when the request was admitted
+  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // was checked by check_grid
   text_printf(out, ",\"grid_size\":[%d,%d,%d],\"effective_range\":", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];
   for (int a = 0; a < 3; a++) {
-    // If the range is not a whole number of voxels the grid ends elsewhere than the range; JSON has no infinity.
+    // The grid ends elsewhere if the range is not a whole number of voxels. JSON has no infinity, so FLT_MAX is the
+    // most.
     float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
     range[a] = params->range_min[a];
     range[3 + a] = end < FLT_MAX ? end : FLT_MAX;
