@@ -60,7 +60,7 @@ __device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
 #endif
 }
 
-// Waits for all bytes of an exchange; `phase` is 0 in a barrier's first exchange, 1 in its second, and so on in turn.
+// Waits for all bytes of an exchange. `phase` is 0 in a barrier's first exchange, 1 in its second, then alternates.
 __device__ static inline void barrier_wait(uint32_t barrier, uint32_t phase) {
 #if CUDA_CLUSTER_CODE
   uint32_t done = 0;
