@@ -55,7 +55,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_idle_until_ns;  // the watcher's: it has looked for an idle connection of it in vain
+  int64_t none_until_ns;  // the watcher's: it has looked in vain for a connection of it that makes room
 };
 
 enum { CLIENT_HASHES = 1024 };

@@ -10,10 +10,6 @@
 #include "server/http/reply.h"
 #include "server/net/connections.h"
 
-static struct request *request_of_job(struct job *job) {
-  return (struct request *)((char *)job - offsetof(struct request, job));
-}
-
 static struct request *request_of_entry(struct gate_entry *entry) {
   return (struct request *)((char *)entry - offsetof(struct request, entry));
 }
@@ -75,6 +71,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 static enum MHD_Result complete(struct request *request) {
   // If the length was known, that was held against the rows when the headers were here.
   if (request->body_bytes < 0 && !body_check(request, request->received_bytes)) return answer(request);
+  if (!loan_settle(&request->job, &request->problem)) return answer(request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
   request_to(request, REQUEST_WHOLE);
   return MHD_YES;
@@ -117,6 +114,7 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
     return MHD_YES;
   }
   if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
+  loan_resume(&request->job);
   go_on(request);
   // The library may repeat the head's call, if it was suspended in that one, or go on with the body.
   bool head_again = *size == 0 && request->received_bytes < request->body_bytes;
@@ -173,8 +171,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
     problem_set(&request->problem, failure, NULL,
                 request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
-  job_leave_place(job);
-  job_give_input(job);
+  loan_end(job);
   job_give_output(job);
   if (job->client) clients_leave(service->clients, job->client);
   request_account(request, aborted);

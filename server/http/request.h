@@ -72,6 +72,9 @@ void request_free(struct request *request);
 
 void request_to(struct request *request, enum request_state state);
 
+// Whose job it is.
+struct request *request_of_job(struct job *job);
+
 // Whose it is: the user's or, before that is known, its address's.
 struct client *request_client(const struct request *request);
 

@@ -29,6 +29,12 @@ struct buffer {
   char *data;  // 4096-byte aligned
 };
 
+// Why there is no buffer: what is short, SHARES if the system has no memory.
+struct shortage {
+  enum grant grant;
+  enum share share;
+};
+
 struct buffers {
   pthread_mutex_t lock;
   const struct devices *devices;
@@ -46,7 +52,7 @@ void buffers_destroy(struct buffers *buffers);  // all buffers must have been gi
 // that is asked. `mine` of what it holds is the same request's. NULL with OVER_CLIENT_SHARE, or with OVER_SERVER_LIMIT
 // where the budget or the memory is spent.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
-                                          size_t mine, enum grant *grant);
+                                          size_t mine, struct shortage *shortage);
 void buffer_give(struct buffer *buffer);
 
 // Memory that is not of the pool but counts as if it were: the scratch of jobs that run. It is nobody's share, since no

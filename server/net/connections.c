@@ -8,6 +8,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
+#include "server/net/laggards.h"
 
 static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
 static const int64_t look_again_ns = 100 * NS_PER_MS;
@@ -40,20 +41,30 @@ static struct peer *longest_idle(struct watcher *watcher, const struct client *c
   return longest;
 }
 
-// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. False if none
-// has been for a while; that takes a look at all, which is not repeated at once.
-static bool end_longest_idle(struct watcher *watcher, struct client *client) {
+// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. NULL if none has
+// been for a while.
+static struct peer *end_longest_idle(struct watcher *watcher, const struct client *client) {
   struct peer *peer;
-  int64_t *none_until_ns = client ? &client->none_idle_until_ns : &watcher->none_idle_until_ns;
-  if (clock_ns() < *none_until_ns) return false;
   do {
     peer = longest_idle(watcher, client);
   } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request of it may begin just now
-  if (!peer) *none_until_ns = clock_ns() + look_again_ns;
-  if (!peer) return false;
-  uncount(watcher, peer);
-  (void)shutdown(peer->fd, SHUT_RDWR);
-  return true;
+  if (peer) (void)shutdown(peer->fd, SHUT_RDWR);
+  return peer;
+}
+
+// With the lock held: a connection, of that client or (NULL) of any, makes room, an idle one rather than a slow one.
+// False if there is none; that takes a look at all, which is not repeated at once.
+static bool make_room(struct watcher *watcher, struct client *client) {
+  int64_t *none_until_ns = client ? &client->none_until_ns : &watcher->none_until_ns;
+  int64_t now_ns = clock_ns();
+  if (now_ns < *none_until_ns) return false;
+  struct peer *peer = end_longest_idle(watcher, client);
+  if (!peer) peer = laggards_end_one(watcher, client, now_ns);
+  if (peer)
+    uncount(watcher, peer);
+  else
+    *none_until_ns = now_ns + look_again_ns;
+  return peer;
 }
 
 // Those of a trusted proxy are many clients'.
@@ -65,7 +76,7 @@ static enum grant count_in(struct watcher *watcher, struct peer *peer) {
 // With the lock held: the new peer counts to its client's connections. False with what stands against it.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
   enum grant grant = count_in(watcher, peer);
-  if (grant != GRANTED && end_longest_idle(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
+  if (grant != GRANTED && make_room(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
     grant = count_in(watcher, peer);
   *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
   peer->counted = grant == GRANTED;
@@ -148,7 +159,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   if (fd < 0) return;
   (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
   // Where the reading side was shut from here an end of file says nothing about the client.
-  bool shut = peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
+  bool shut = peer->cut || peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
   watcher->lingering[watcher->lingering_count++] =
       (struct lingering){fd, peer->client, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
 }
@@ -157,11 +168,11 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
+  if (peer->cut) return peer->cut;
   if (peer->failure == PROBLEM_CLIENT_OVER_SHARE) return PEER_END_OVER_SHARE;
   if (peer->failure == PROBLEM_CONNECTIONS_FULL) return PEER_END_FULL;
   if (peer->failure) return PEER_END_UPLOAD;
   if (peer_is_failed(peer)) return PEER_END_MADE_ROOM;
-  if (peer->cut_off) return PEER_END_SEND_TIMEOUT;
   if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
   if (peer->head_open) return PEER_END_HEAD;
   return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;

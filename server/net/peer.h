@@ -12,6 +12,7 @@
 
 #include "api/base/problem.h"
 #include "kernels/kernels.h"
+#include "server/base/pace.h"
 #include "server/base/trace.h"
 #include "server/clients/clients.h"
 #include "server/net/listener.h"
@@ -24,6 +25,22 @@ enum peer_phase {
   PEER_PROBED,  // the same, while the watcher writes to the socket
   PEER_REPLY,   // the answer is being sent
   PEER_FAILED,  // ended from here, without TLS with an error written straight to the socket: nothing more is answered
+};
+
+// Why a connection ended, as far as that is known.
+enum peer_end {
+  PEER_END_USUAL,         // after its last answer, by either side
+  PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
+  PEER_END_UPLOAD,        // a body came too slowly, or went on without end
+  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
+  PEER_END_HEAD,          // in a request's head: the client left, or the library gave it up
+  PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a look at the port
+  PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
+  PEER_END_OUTPACED,      // its body or answer was the slowest, when memory or connections ran short
+  PEER_END_MADE_ROOM,     // idle for long, when there were too many
+  PEER_END_OVER_SHARE,    // its client had its share of connections
+  PEER_END_FULL,          // there were as many as there may be
+  PEER_ENDS
 };
 
 struct request;
@@ -44,33 +61,23 @@ struct peer {
   struct trace trace;          // likewise
   bool takes_interim;          // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong received;       // bytes of the body so far
+  atomic_llong answer;         // bytes of memory that the answer takes, while it is sent
+  atomic_bool outpaced;        // the upload gave up its memory to a faster one
   bool head_open;              // the IO thread's: a request's first line is here, its headers are not
   bool asked;                  // likewise: a request has come
   struct request *request;     // likewise: it is not completed yet
   bool turned_away;            // likewise: but there was no memory for it
   bool probed;                 // the watcher's; the rest under its lock
+  struct pace pace;            // of the body that comes or the answer that goes,
+  int64_t paced_since_ns;      // which began then
   enum problem_kind failure;   // what it was told in phase FAILED
   bool open;
-  bool half_closed;  // the client has sent its end of file
-  bool refused;      // beside the connections that may be open
-  bool linger;       // read on after the close
-  bool cut_off;      // its client did not take an answer in time
+  bool half_closed;   // the client has sent its end of file
+  bool refused;       // beside the connections that may be open
+  bool linger;        // read on after the close
+  enum peer_end cut;  // why it was ended from here in mid-answer or mid-upload; PEER_END_USUAL: it was not
 };
 
-// Why a connection ended, as far as that is known.
-enum peer_end {
-  PEER_END_USUAL,         // after its last answer, by either side
-  PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
-  PEER_END_UPLOAD,        // a body came too slowly, or went on without end
-  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
-  PEER_END_HEAD,          // in a request's head: the client left, or the library gave it up
-  PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a look at the port
-  PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
-  PEER_END_MADE_ROOM,     // idle for long, when there were too many
-  PEER_END_OVER_SHARE,    // its client had its share of connections
-  PEER_END_FULL,          // there were as many as there may be
-  PEER_ENDS
-};
 const char *peer_end_name(enum peer_end end);
 
 // By compare-and-swap: false where it is in another phase.
@@ -87,8 +94,8 @@ VX_WARN_UNUSED bool peer_upload_go_on(struct peer *peer, int64_t now_ns);
 void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is here, or no longer wanted. False if the watcher has failed the upload: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
-// The answer is about to be sent.
-void peer_reply_begin(struct peer *peer, int64_t now_ns);
+// The answer, of `bytes` of memory, is about to be sent.
+void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
 // It is sent, or cannot be.
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 

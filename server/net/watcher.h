@@ -53,7 +53,7 @@ struct watcher {
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS];
   int lingering_count, refused_count;
-  int64_t none_idle_until_ns;  // connections.c has looked for an idle one in vain
+  int64_t none_until_ns;  // connections.c has looked in vain for one that makes room
   atomic_llong connections;
   atomic_bool ending;  // whoever comes is sent away
   struct clients *clients;

@@ -171,6 +171,7 @@ static void write_buffers(const struct view *view, const char *name, struct text
 
 // ---- families of one sample -----------------------------------------------------------------------------------------
 
+static double outpaced(const struct view *view) { return (double)counter_value(&view->jobs->loans.ended); }
 static double ready(const struct view *view) { return atomic_load(view->phase) == PHASE_READY; }
 static double received(const struct view *view) { return (double)counter_value(&view->counters->received_bytes); }
 static double sent(const struct view *view) { return (double)counter_value(&view->counters->sent_bytes); }
@@ -241,6 +242,8 @@ static const struct family {
     {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
     {"voxeld_buffer_bytes", "gauge", "Memory of bodies, answers and large jobs, in use and kept for reuse.",
      write_buffers, NULL},
+    {"voxeld_uploads_outpaced_total", "counter",
+     "Slow uploads that were refused to give their memory or place to others.", NULL, outpaced},
     {"voxeld_buffer_budget_bytes", "gauge", "What that memory may become.", NULL, budget},
     {"voxeld_log_lines_dropped_total", "counter", "Lines of the log that its reader was too slow for.", NULL, dropped},
     {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},
