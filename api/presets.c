@@ -10,7 +10,11 @@
 #include "api/base/json.h"
 #include "api/resources.h"
 
-enum { MAX_PRESETS = 256, MAX_VALUE = 16384 };
+enum {
+  MAX_PRESETS = 256,
+  LONGEST_NUMBER = sizeof "-1.7976931348623157e+308,",
+  MAX_VALUE = REQUEST_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
+};
 
 struct preset {
   char name[64];
@@ -23,7 +27,7 @@ struct presets {
   struct preset *item[MAX_PRESETS];  // sorted by name
 };
 
-// A JSON value in the spelling of the query: numbers and strings as they are, arrays with commas.
+// A JSON value as it would stand in a query: numbers and strings as they are, arrays with commas between.
 static bool value_text(const json_t *value, struct text *out) {
   size_t index;
   const json_t *item;
@@ -50,11 +54,13 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
     struct text text = text_over(memory, sizeof memory);
     struct problem problem;
     if (strcmp(name, "preset") == 0 || !value_text(value, &text) || !text_complete(&text))
-      return error_set(error, error_size, "preset %s: %s cannot stand in a preset in this form", preset->name, name);
+      return error_set(error, error_size, "preset %s: %s is not allowed in a preset, or not in this form", preset->name,
+                       name);
     if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
       return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   }
-  // The preset's own name is what its requests will show; a preset that cannot be used is found here, not by a client.
+  // Requests with this preset echo its name. Finishing one here finds a preset that cannot be used before a client
+  // does.
   struct problem problem;
   struct job_request *request = &preset->request;
   if (!job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
@@ -63,19 +69,29 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
   return true;
 }
 
+static bool refuse_operation(const struct preset *preset, const json_t *operation, char *error, size_t error_size) {
+  char memory[256];
+  struct text names = text_over(memory, sizeof memory);
+  for (enum vx_op op = 0; op < VX_OPS; op++) text_printf(&names, "%s%s", op ? ", " : "", vx_operation_of(op)->name);
+  if (!json_is_string(operation))
+    return error_set(error, error_size, "preset %s: operation is not a string; allowed: %s", preset->name, names.data);
+  return error_set(error, error_size, "preset %s: operation is '%.80s'; allowed: %s", preset->name,
+                   json_string_value(operation), names.data);
+}
+
 static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
   const json_t *operation = json_object_get(root, "operation");
   if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != (operation ? 3 : 2))
     return error_set(error, error_size,
-                     "preset %s: expected an object of \"description\" and \"parameters\", and perhaps \"operation\"",
+                     "preset %s: expected an object of \"description\", \"parameters\" and, if needed, \"operation\"",
                      preset->name);
   enum vx_op op = !operation                  ? VX_VOXELIZE
                   : json_is_string(operation) ? vx_op_find(json_string_value(operation))
                                               : VX_OPS;
-  if (op == VX_OPS) return error_set(error, error_size, "preset %s: there is no such operation", preset->name);
+  if (op == VX_OPS) return refuse_operation(preset, operation, error, error_size);
   if (json_string_length(description) >= sizeof preset->description)
-    return error_set(error, error_size, "preset %s: the description is over %zu bytes", preset->name,
+    return error_set(error, error_size, "preset %s: the description has more than %zu bytes", preset->name,
                      sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
   job_request_init(&preset->request, op);
@@ -109,7 +125,7 @@ void preset_free(struct preset *preset) { free(preset); }
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
-// Takes the preset: it replaces one of the same name, or is inserted in the order of names.
+// Takes ownership of the preset. It replaces one of the same name, or is inserted in the order of names.
 static bool presets_put(struct presets *presets, struct preset *preset, char *error, size_t error_size) {
   size_t at = 0;
   while (at < presets->count && strcmp(presets->item[at]->name, preset->name) < 0) at++;
@@ -118,7 +134,7 @@ static bool presets_put(struct presets *presets, struct preset *preset, char *er
   } else {
     if (presets->count == MAX_PRESETS) {
       preset_free(preset);
-      return error_set(error, error_size, "more than %d presets", MAX_PRESETS);
+      return error_set(error, error_size, "there are more than %d presets", MAX_PRESETS);
     }
     memmove(&presets->item[at + 1], &presets->item[at], (presets->count - at) * sizeof *presets->item);
     presets->count++;
@@ -147,7 +163,7 @@ static bool put_file(struct presets *presets, const char *directory, const char 
     size_t size = fread(json, 1, MAX_FILE, stream);
     good = size < MAX_FILE && !ferror(stream)
                ? put_text(presets, name, json, size, error, error_size)
-               : error_set(error, error_size, "%s: unreadable, or over %d bytes", path, MAX_FILE - 1);
+               : error_set(error, error_size, "%s: cannot be read, or has more than %d bytes", path, MAX_FILE - 1);
   }
   free(json);
   if (stream) fclose(stream);

@@ -1,9 +1,9 @@
-// Named parameter sets: the files of config/presets, built into the binary, and those of a directory that the operator
-// names.
+// Named parameter sets: those of config/presets, which are built into the binary, and those of the operator's
+// directory.
 //
 // A preset file is one JSON object: "description", a string; "parameters", an object whose names and values are those
-// of the query (lists as JSON arrays); and "operation", the one whose parameters these are, which is voxelize if it is
-// left out. A set is immutable once loaded and may be read by any thread; presets_free ends it.
+// of the query (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by default.
+// A set is immutable once loaded and may be read by any thread; presets_free ends it.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
 
@@ -15,7 +15,8 @@
 struct preset;
 struct presets;
 
-// The built-in presets, and over them every NAME.json of `directory` ("" = none). NULL with a reason in `error`.
+// Loads the built-in presets, then every NAME.json of `directory` ("" = none), which may replace built-in ones. NULL
+// with a reason in `error`.
 VX_WARN_UNUSED struct presets *presets_load(const char *directory, char *error, size_t error_size);
 void presets_free(struct presets *presets);
 

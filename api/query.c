@@ -1,4 +1,4 @@
-// Presets and queries laid over each other; see query.h.
+// Lays a query over its preset; see query.h.
 #include "api/query.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static bool set_item(struct job_request *request, const struct query_item *item,
   return job_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
 }
 
-// Where the query starts from: the defaults, or its preset.
+// Sets the request to what the query starts from: its preset, or the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query,
                        const struct presets *presets, struct problem *problem) {
   const struct query_item *item = find_item(query, "preset");
@@ -29,13 +29,14 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
   const struct job_request *from = presets_request(preset);
   if (from->job.op != op)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset", "preset is '%s', a preset of %s; allowed: those of %s",
-                       preset_name(preset), vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset",
+                       "preset is '%s', a preset of %s; allowed: a preset of %s", preset_name(preset),
+                       vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
   *request = *from;
   return true;
 }
 
-// Whether the query, rather than a preset, says which tensors there are by something else than `outputs`.
+// Whether the query itself has a parameter other than `outputs` that decides which tensors are returned.
 static bool names_tensors(const struct job_request *request, const struct query *query) {
   param_rows rows = operation_of(request->job.op)->rows;
   for (int i = 0; rows[i]; i++)
@@ -57,13 +58,13 @@ bool job_request_from_query(struct job_request *request, enum vx_op op, const st
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!set_item(request, item, problem)) return false;
-    char name[64];  // as long as any parameter's, now that it is known to be one
+    char name[64];  // set_item has found the parameter, and no parameter's name is longer
     snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
     if (is_repeated(query, name))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
   }
-  // A query that asks for other features than its preset, or for samples where that has none, or for none, means their
-  // tensors, not the preset's list.
+  // The preset's list of outputs does not count if the query asks for other features, or turns sampling on or off: then
+  // the tensors follow from the other parameters.
   bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !find_item(query, "outputs")) job_request_unset_outputs(request);
   return job_request_finish(request, problem);

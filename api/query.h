@@ -1,4 +1,4 @@
-// From a query string's items to a checked request: a preset's parameters, and the query's own over them.
+// Makes a checked request from the items of a query string: the preset's parameters, overridden by the query's own.
 //
 // The items belong to the caller and are only read. Any thread.
 #ifndef VOXELD_QUERY_H
@@ -10,7 +10,7 @@
 #include "api/ops/ops.h"
 #include "api/presets.h"
 
-// One name=value, percent-decoded; `value` is NULL where there is no '='. Their lengths count: either may hold a NUL.
+// One name=value, percent-decoded; `value` is NULL if there is no '='. Either may hold a NUL, so use the lengths.
 struct query_item {
   const char *name, *value;
   size_t name_length, value_length;
@@ -22,8 +22,8 @@ struct query {
   size_t count;
 };
 
-// The query's preset, then every other parameter over it, each name once, then all held against each other. False with
-// a problem.
+// Starts from the query's preset, sets every other parameter, each at most once, and then checks them against each
+// other. False with a problem.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct presets *presets, struct problem *problem);
 

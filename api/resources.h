@@ -1,4 +1,4 @@
-// Text files of the source tree that travel inside the binary: the presets of config/presets and api/openapi.yaml.
+// Text files of the source tree that are built into the binary: the presets of config/presets and api/openapi.yaml.
 //
 // The build writes the definitions (cmake/resources.cmake). Everything here is constant, so any thread may read it.
 #ifndef VOXELD_RESOURCES_H

@@ -24,6 +24,14 @@ enum endpoint route_find(const char *path, const char **name) {
   return ENDPOINT_UNKNOWN;
 }
 
+bool route_missing(const char *path, struct problem *problem) {
+  char memory[192];
+  struct text paths = text_over(memory, sizeof memory);
+  for (int i = 0; i < ENDPOINT_UNKNOWN; i++) text_printf(&paths, "%s%s", i ? ", " : "", routes[i].path);
+  return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; the paths are %s", path,
+                     paths.data);
+}
+
 const char *route_allow(enum endpoint endpoint) {
   return strcmp(routes[endpoint].method, "GET") == 0 ? "GET, HEAD" : "POST";
 }

@@ -1,4 +1,4 @@
-// The endpoints: one row each, read by dispatch, 404, 405 with Allow, metrics, --describe and the documentation test.
+// The endpoints, one row each. Dispatch, 404, 405 with Allow, metrics, --describe and the documentation test read them.
 #ifndef VOXELD_ROUTES_H
 #define VOXELD_ROUTES_H
 
@@ -6,8 +6,8 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
-// X(endpoint, method, path, operation, doc). A GET endpoint computes nothing: VX_OPS. A path that ends in * stands for
-// any one name there.
+// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * at the end of
+// a path matches any one name.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
@@ -16,9 +16,9 @@
   X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
   X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
   X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
-  X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting, draining, or without a working backend")         \
+  X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
   X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
-  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the description of all of this")
+  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,
@@ -30,16 +30,19 @@ enum endpoint {
 
 struct route {
   const char *method, *path;
-  enum vx_op op;  // VX_OPS: it computes nothing
+  enum vx_op op;  // VX_OPS if it computes nothing
   const char *doc;
 };
 
 const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNOWN, whose path is "unknown"
 
-// The endpoint of a path, whose last part is `*name` where the row has a *. ENDPOINT_UNKNOWN if there is none.
+// The endpoint of a path; ENDPOINT_UNKNOWN if there is none. *name is what matches the row's *, or "".
 enum endpoint route_find(const char *path, const char **name);
 
-// Whether the endpoint takes the method; a GET endpoint takes HEAD too. Where not, the problem tells what it takes.
+// The refusal of a path without an endpoint: names it and the paths that there are. Returns false.
+bool route_missing(const char *path, struct problem *problem);
+
+// Whether the endpoint takes the method; a GET endpoint takes HEAD too. If not, the problem names those it takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
 
 // Whether a request to the endpoint is a job.

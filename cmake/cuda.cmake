@@ -1,8 +1,8 @@
-# Whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND and, unless
-# it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
+# Finds out whether there is a CUDA toolkit to build the CUDA backend with, and for which GPUs. Sets VOXELD_CUDA_FOUND
+# and, unless it was set by hand, CMAKE_CUDA_ARCHITECTURES; VOXELD_CUDA_ABSENT is why there is no CUDA.
 #
-# Of the GPUs below those are built for that the toolkit knows. N-real is machine code for GPU N, N is machine code and
-# PTX; the last one is with PTX too. Machine code also serves later GPUs of the same major number, but an integrated GPU
+# A build is for those of the GPUs below that the toolkit knows. N-real is machine code for GPU N, N is machine code and
+# PTX; the last one has PTX too. Machine code also runs on later GPUs of the same major number, but an integrated GPU
 # needs its own: hence 87. From PTX the driver compiles for any later GPU when the daemon starts.
 set(voxeld_gpus_release
   75-real  # Turing: T4, RTX 20
@@ -18,7 +18,7 @@ set(voxeld_gpus_release
   120)     # Blackwell: RTX 50, and DGX Spark, which is 121
 set(voxeld_gpus_development 75 90)
 
-set(VOXELD_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where nvcc is found), ON or OFF")
+set(VOXELD_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (if nvcc is found), ON or OFF")
 set_property(CACHE VOXELD_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(VOXELD_CUDA_FOUND OFF)
 set(VOXELD_CUDA_ABSENT "no nvcc: built without CUDA")
@@ -52,11 +52,11 @@ if(cuda_wanted AND NOT CMAKE_CUDA_COMPILER)
 endif()
 if(cuda_wanted AND (CMAKE_CUDA_COMPILER OR NOT VOXELD_CUDA STREQUAL AUTO))
   set(architectures_by_hand ${CMAKE_CUDA_ARCHITECTURES})
-  set(CMAKE_CUDA_ARCHITECTURES 75) # only so that enabling the language asks for none
+  set(CMAKE_CUDA_ARCHITECTURES 75) # only so that enabling the language does not ask for any
   enable_language(CUDA)
   set(VOXELD_CUDA_FOUND ON)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 11.8)
-    message(FATAL_ERROR "CUDA ${CMAKE_CUDA_COMPILER_VERSION} is too old; 11.8 is the least")
+    message(FATAL_ERROR "CUDA ${CMAKE_CUDA_COMPILER_VERSION} is too old; 11.8 or newer is needed")
   endif()
   if(architectures_by_hand)
     set(CMAKE_CUDA_ARCHITECTURES ${architectures_by_hand})

@@ -1,13 +1,13 @@
-# One set of sources, built in flavours: `plain` is what runs in production; `asan` (ASan and UBSan), `tsan` and `faults` (CUDA
-# calls that fail on request) are for tests.
-# Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others, and link libraries of their own flavour.
+# One set of sources, built in flavours: `plain` is for production; `asan` (ASan and UBSan), `tsan` and `faults` (CUDA
+# calls that fail on request) are for tests. Targets are named NAME in the plain flavour and FLAVOUR-NAME in the others,
+# and link libraries of their own flavour.
 
 set(voxeld_warnings -Wall -Wextra -Wpedantic)
 if(VOXELD_WERROR)
   list(APPEND voxeld_warnings -Werror)
 endif()
 
-# Distributions fortify by their compiler or their CFLAGS, and mostly at a higher level: theirs stands.
+# Distributions fortify by their compiler or their CFLAGS, mostly at a higher level than 2: then nothing is added.
 include(CheckCSourceCompiles)
 set(CMAKE_REQUIRED_FLAGS -O2)
 check_c_source_compiles("#ifndef _FORTIFY_SOURCE
@@ -17,9 +17,9 @@ int main(void) { return 0; }" VOXELD_FORTIFIED)
 unset(CMAKE_REQUIRED_FLAGS)
 
 # -fPIE: a position-independent executable, without the cost of functions that another library could replace (-fPIC).
-# -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once where two steps round twice.
+# -ffp-contract=off: the results are specified to the bit, and a fused multiply-add rounds once instead of twice.
 set(voxeld_compile_all -fPIE -ffp-contract=off -fno-omit-frame-pointer)
-# Assertions are for the tests: a wrong move in the service must not end it.
+# Assertions are for the tests: a wrong move must not end the service.
 set(voxeld_compile_plain -DNDEBUG -fstack-protector-strong)
 if(NOT VOXELD_FORTIFIED)
   list(APPEND voxeld_compile_plain -D_FORTIFY_SOURCE=2)
@@ -32,7 +32,7 @@ set(voxeld_link_asan -fsanitize=address,undefined)
 set(voxeld_link_tsan -fsanitize=thread)
 set(voxeld_link_faults ${voxeld_link_plain})
 
-# The target that NAME, one of the project's libraries or programs, is built by in FLAVOUR; other names stay as they are.
+# The target of NAME, one of the project's libraries or programs, in FLAVOUR; other names stay as they are.
 function(voxeld_target_name NAME FLAVOUR RESULT)
   set(target ${NAME})
   if(NOT FLAVOUR STREQUAL plain AND NAME MATCHES "^(kernels|api|server|voxeld|sensor|c_client|test_.*)$")
@@ -53,8 +53,9 @@ function(voxeld_configure TARGET FLAVOUR LIBRARIES)
   endforeach()
 endfunction()
 
-# Bit by bit what the CPU computes: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
-# -objtemp: else an object names the process that made it, and no two builds in one folder are the same.
+# The same bits as the CPU: no fused multiply-add, on the device or the host, IEEE division, subnormals kept.
+# -objtemp: otherwise an object contains the number of the process that made it, and no two builds in one folder are the
+# same.
 function(voxeld_configure_cuda TARGET)
   target_include_directories(${TARGET} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${TARGET} PRIVATE
@@ -71,7 +72,7 @@ function(voxeld_add_cuda FLAVOUR CHECK)
   elseif(VOXELD_CUDA_FOUND)
     target_sources(${target} PRIVATE ${CHECK} $<TARGET_OBJECTS:kernels-cuda>)
     voxeld_configure_cuda(${target})
-    # Nothing beyond libc is needed where the program runs.
+    # The program needs nothing beyond libc where it runs.
     target_link_options(${target} PUBLIC -static-libstdc++ -static-libgcc)
   else()
     return()

@@ -1,5 +1,6 @@
-# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, DESTDIR before it all, by the GNU layout. The
-# components: daemon (all that an image needs), service (systemd's), dev (the client for C), doc. No test program is among it.
+# What `cmake --install BUILD [--prefix PREFIX] [--component COMPONENT] [--strip]` installs, by the GNU layout, with
+# DESTDIR before all of it. The components: daemon (all that an image needs), service (systemd's), dev (the client for
+# C), doc. Test programs are not installed.
 include(GNUInstallDirs)
 
 install(TARGETS voxeld RUNTIME COMPONENT daemon)
@@ -12,7 +13,7 @@ install(FILES docker/haproxy.cfg api/c/sensor.c DESTINATION ${CMAKE_INSTALL_DOCD
 install(DIRECTORY docker/kubernetes DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT doc)
 install(FILES packaging/voxeld.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT doc)
 
-# The rest depends on the prefix, which is known only then.
+# The rest depends on the prefix, which is known only at installation.
 install(CODE "set(voxeld_source [[${CMAKE_SOURCE_DIR}]])
 set(voxeld_binary [[${CMAKE_BINARY_DIR}]])
 set(voxeld_bindir [[${CMAKE_INSTALL_BINDIR}]])

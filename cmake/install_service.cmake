@@ -1,4 +1,5 @@
-# Run at installation, after cmake/install_places.cmake: the service, which names the places of the program and of the configuration.
+# Run at installation, after cmake/install_places.cmake: installs the service, which names the places of the program and
+# of the configuration.
 set(VOXELD_PROGRAM "${voxeld_bindir}/voxeld")
 set(VOXELD_CONFIG "${voxeld_sysconfdir}/voxeld/voxeld.json")
 if(DEFINED ENV{VOXELD_INSTALLED_PREFIX})

@@ -1,6 +1,6 @@
-# The packages that `cpack --config BUILD/CPackConfig.cmake` makes, in BUILD/packages, of what is installed: a .deb,
-# and a .tar.gz that runs wherever it is unpacked. Both are named by version, CUDA and platform, so that no two kinds
-# of packages can be taken for each other, and two builds of one commit give the same bytes.
+# The packages that `cpack --config BUILD/CPackConfig.cmake` makes of what is installed, in BUILD/packages: a .deb, and
+# a .tar.gz that runs wherever it is unpacked. Their names have version, CUDA and platform, so that no two kinds of
+# packages can be confused. Two builds of one commit give the same bytes.
 if(VOXELD_PORTABLE)
   set(CPACK_GENERATOR TGZ)
 elseif(NOT CPACK_GENERATOR)
@@ -19,12 +19,13 @@ set(package_backends "This build computes on the CPU.")
 if(VOXELD_CUDA_FOUND)
   string(REGEX MATCH "^[0-9]+" cuda_major ${CMAKE_CUDA_COMPILER_VERSION})
   string(APPEND package_version +cuda${cuda_major})
-  set(package_backends "This build computes on NVIDIA GPUs whose driver knows CUDA ${cuda_major},\nand on the CPU where there is none.")
+  set(package_backends "This build computes on NVIDIA GPUs whose driver knows CUDA ${cuda_major},
+and on the CPU without one.")
 endif()
 
-# The platform: debian12 and the like, or for what has its libraries beside it the libc that it needs. In a .deb's
-# version it sorts below what goes before it, so that apt takes a later Debian's package of the same version, and the
-# next version of any.
+# The platform: debian12 and the like or, for a package with its own libraries, the libc that it needs. In a .deb's
+# version the platform sorts below what goes before it. So apt takes a later Debian's package of the same version for
+# newer, and the next version for newer than both.
 cmake_host_system_information(RESULT distribution QUERY DISTRIB_INFO)
 set(distribution ${distribution_ID}${distribution_VERSION_ID})
 if(NOT distribution_VERSION_ID) # Debian's testing
@@ -32,7 +33,8 @@ if(NOT distribution_VERSION_ID) # Debian's testing
 endif()
 string(REPLACE debian deb package_distribution "${distribution}")
 if(VOXELD_PORTABLE)
-  execute_process(COMMAND getconf GNU_LIBC_VERSION OUTPUT_VARIABLE libc OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND getconf GNU_LIBC_VERSION OUTPUT_VARIABLE libc OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE " " "" libc ${libc})
   set(distribution linux-${libc})
 endif()
@@ -51,7 +53,7 @@ binary voxel tensors, and chooses farthest points of them, with the same
 bytes every time.
 ${package_backends}")
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
-  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64) # of which cpack would ask this machine
+  set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64) # cpack would take this machine's
 endif()
 set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)

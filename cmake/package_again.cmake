@@ -1,9 +1,9 @@
-# Run by cpack after it packed: packs the same files again, so that two packages of the same files have the same
-# bytes. Members are sorted by name, belong to root, have no time but SOURCE_DATE_EPOCH and the same rights whatever
-# the umask; the compressors note none of it.
+# Run by cpack after it has packed: packs the same files again, so that two packages of the same files have the same
+# bytes. Members are sorted by name, belong to root, have SOURCE_DATE_EPOCH as their time and the same permissions
+# whatever the umask. The compressors write neither name nor time.
 
-# cpack asks du, whose answer depends on the file system: here each file counts in whole KiB, as dpkg-gencontrol does
-# it.
+# cpack asks du for the installed size, which depends on the file system. Here each file counts in whole KiB, as for
+# dpkg-gencontrol.
 function(write_installed_size FOLDER)
   file(GLOB_RECURSE files ${FOLDER}/*)
   list(FILTER files EXCLUDE REGEX "/DEBIAN/[^/]*$")
@@ -25,8 +25,9 @@ foreach(package IN LISTS CPACK_PACKAGE_FILES)
     write_installed_size(${unpacked})
     execute_process(COMMAND find ${unpacked} -exec touch -hd @$ENV{SOURCE_DATE_EPOCH} {} + COMMAND_ERROR_IS_FATAL ANY)
     execute_process(COMMAND chmod -R u=rwX,go=rX ${unpacked} COMMAND_ERROR_IS_FATAL ANY)
-    execute_process(COMMAND dpkg-deb --root-owner-group -Z ${CPACK_DEBIAN_COMPRESSION_TYPE} --build ${unpacked} ${package}
-                    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(
+      COMMAND dpkg-deb --root-owner-group -Z ${CPACK_DEBIAN_COMPRESSION_TYPE} --build ${unpacked} ${package}
+      OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   else()
     file(MAKE_DIRECTORY ${unpacked})
     execute_process(COMMAND tar -xzf ${package} -C ${unpacked} COMMAND_ERROR_IS_FATAL ANY)

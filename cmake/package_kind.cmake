@@ -1,5 +1,5 @@
 # Read by cpack before each kind of package.
-if(NOT DEFINED ENV{SOURCE_DATE_EPOCH}) # the time of all that is packed: the commit's, or the moment if there is none
+if(NOT DEFINED ENV{SOURCE_DATE_EPOCH}) # the time of all packed files: the commit's, or now if there is no commit
   execute_process(COMMAND git log -1 --format=%ct WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR}
                   OUTPUT_VARIABLE time OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(NOT time)
@@ -13,6 +13,6 @@ if(CPACK_GENERATOR STREQUAL DEB)
     set(ENV{DEB_HOST_ARCH} ${CPACK_DEBIAN_PACKAGE_ARCHITECTURE})
   endif()
   unset(ENV{VOXELD_INSTALLED_PREFIX})
-else() # may end up anywhere: its service is made for the most likely place
+else() # may be unpacked anywhere: its service is made for the most likely place
   set(ENV{VOXELD_INSTALLED_PREFIX} /usr/local)
 endif()

@@ -1,12 +1,12 @@
-# VOXELD_PORTABLE: the libraries that the daemon needs beyond libc are installed with it, in lib/voxeld, so that it
-# runs on any glibc that is no older than the one it was built with. They are Debian's files, byte for byte, beside
+# VOXELD_PORTABLE: installs the libraries that the daemon needs beyond libc with it, in lib/voxeld. The daemon then runs
+# on any glibc that is no older than the one it was built with. The libraries are Debian's files, byte for byte, beside
 # their licences.
 #
-# A library looks for its own libraries where the system has them, not beside itself. So the program names them all,
-# and its RUNPATH finds them all: the loader takes one that is loaded already.
+# A library looks for its own libraries where the system has them, not beside itself. So the program names all of them,
+# and its RUNPATH finds them all; the loader does not load a library twice.
 set(portable_libraries microhttpd jansson gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
 
-# What a file says of itself in its package, and the name that programs know it by.
+# The name by which programs know a library file, and its package with version.
 function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${FILE} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^\n]+)" found "${headers}")
@@ -19,7 +19,7 @@ function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   set(${VERSION} ${version} PARENT_SCOPE)
 endfunction()
 
-# The licence of a package, and the texts that this names.
+# Installs the licence of a package, and the texts that the licence names.
 function(voxeld_install_licence PACKAGE)
   set(folder ${CMAKE_INSTALL_DOCDIR}/libraries)
   file(REAL_PATH /usr/share/doc/${PACKAGE}/copyright licence)
@@ -34,8 +34,9 @@ function(voxeld_install_licence PACKAGE)
   endforeach()
 endfunction()
 
-set(listed "The libraries in lib/voxeld are those of ${distribution_PRETTY_NAME}, unchanged. Their licences are the files beside this one, by
-package; their sources are at https://snapshot.debian.org, by package and version.
+set(listed "The libraries in lib/voxeld are those of ${distribution_PRETTY_NAME}, unchanged.
+Their licences are the files beside this one, by package; their sources are at
+https://snapshot.debian.org, by package and version.
 
 ")
 foreach(name IN LISTS portable_libraries)
@@ -48,7 +49,8 @@ foreach(name IN LISTS portable_libraries)
   target_link_libraries(voxeld PRIVATE ${file})
 endforeach()
 file(CONFIGURE OUTPUT generated/libraries.txt CONTENT "${listed}" @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/generated/libraries.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/libraries RENAME README COMPONENT daemon)
+install(FILES ${CMAKE_BINARY_DIR}/generated/libraries.txt DESTINATION ${CMAKE_INSTALL_DOCDIR}/libraries RENAME README
+        COMPONENT daemon)
 
 target_link_options(voxeld PRIVATE -Wl,--no-as-needed,--enable-new-dtags)
 set_target_properties(voxeld PROPERTIES

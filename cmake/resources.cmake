@@ -1,7 +1,7 @@
-# Writes a C file that holds text files as constants: config/presets/*.json and api/openapi.yaml travel inside the binary,
-# so that it runs without its source tree. Run by the build as
+# Writes a C file that holds text files as constants: config/presets/*.json and api/openapi.yaml, so that the program
+# runs without its source tree. The build runs it as
 #   cmake -D LIST=FILE -D OUTPUT=FILE -P cmake/resources.cmake
-# LIST names the files, one a line: the openapi description first, then the presets. The C side is api/resources.h.
+# LIST names the files, one per line: the openapi description first, then the presets. The C side is api/resources.h.
 cmake_policy(VERSION 3.22)
 
 function(c_string_literal PATH RESULT)

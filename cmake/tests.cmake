@@ -1,6 +1,8 @@
-# What ctest runs. A test is named [FLAVOUR.]LABEL.FILE and carries its label and, if it is not plain, its flavour as labels:
-#   ctest --test-dir build -L http            ctest --test-dir build -L 'asan|tsan'            ctest --test-dir build -R unit.params
-# Programs under test reach the tests through the environment; exit code 77 means skipped.
+# What ctest runs. A test is named [FLAVOUR.]LABEL.FILE. Its labels are its label and, if it is not plain, its flavour:
+#   ctest --test-dir build -L http
+#   ctest --test-dir build -L 'asan|tsan'
+#   ctest --test-dir build -R unit.params
+# The environment tells the tests where the programs under test are. Exit code 77 means skipped.
 enable_testing()
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
@@ -19,6 +21,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
+    PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
     PYTHONDONTWRITEBYTECODE=1
     LC_ALL=C.UTF-8
     ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1
@@ -28,7 +31,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     LABELS "${labels}" TIMEOUT ${TIMEOUT} SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
 endfunction()
 
-# One test for each file that matches PATTERN, run by the given command with the file's path at its end, in each of FLAVOURS.
+# One test for each file that matches PATTERN, in each of FLAVOURS: the given command with the file's path at its end.
 function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   file(GLOB scripts CONFIGURE_DEPENDS ${PATTERN})
   foreach(script IN LISTS scripts)
@@ -40,7 +43,7 @@ function(voxeld_script_tests LABEL PATTERN TIMEOUT FLAVOURS)
   endforeach()
 endfunction()
 
-# Tests of every kind run in these; `faults` is for cuda.faults and fault.devices alone.
+# All kinds of tests run in these flavours; `faults` is for cuda.faults and fault.devices alone.
 set(test_flavours ${flavours})
 list(REMOVE_ITEM test_flavours faults)
 
@@ -57,7 +60,7 @@ foreach(source IN LISTS unit_sources)
   endforeach()
 endforeach()
 
-# The others run on this machine: tests/platform/arm64 holds what is built for another one against them.
+# The other tests run only programs of this machine; tests/platform/arm64 compares a cross-build with them.
 if(CMAKE_CROSSCOMPILING)
   return()
 endif()
@@ -73,7 +76,8 @@ set_target_properties(oom PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR
 
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
-voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources} LIBRARIES PkgConfig::libmicrohttpd Threads::Threads)
+voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources}
+               LIBRARIES PkgConfig::libmicrohttpd Threads::Threads)
 
 voxeld_script_tests(http "tests/http/*.bats" 600 "${test_flavours}" ${BATS})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHON})
@@ -82,25 +86,27 @@ if(VOXELD_CUDA_FOUND)
   voxeld_test(cuda.faults plain cuda 600 ${CMAKE_BINARY_DIR}/bin/faults/cuda-faults)
   voxeld_test(cuda.equal plain cuda 900 ${CMAKE_BINARY_DIR}/bin/cuda-equal --jobs 200)
 endif()
-foreach(flavour IN LISTS test_flavours) # a short one, so that the soak itself cannot rot
-  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000 --processes 3 --threads 3)
+foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays tested
+  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
+              --processes 3 --threads 3)
 endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
 voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
-set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # it holds a balancer to checks of a second each
-set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip") # what it needs is missing
+set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # its servers must answer checks within a second
+# If what they need is missing, their first test is skipped.
+set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
-# platform: the machines of other releases of Debian, and what `./dev test --platforms` does in short. Both wait for the network.
+# platform: the machines of other releases of Debian, and a short `./dev test --platforms`. Both need the network.
 voxeld_script_tests(platform "tests/platform/*.bats" 900 plain ${BATS})
 voxeld_test(platform.trixie plain platform 1500 tests/platform/run --quick trixie)
 voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 
-# clients: the C client's example and what drives it, plain and under ASan; clients.c is skipped where there is no libcurl.
+# clients: the C client's example and its tests, plain and under ASan; clients.c is skipped without libcurl.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${test_flavours})
 list(REMOVE_ITEM client_flavours tsan)
@@ -116,16 +122,16 @@ if(libcurl_FOUND)
   endforeach()
 endif()
 voxeld_script_tests(clients "tests/clients/test_*.py" 300 plain ${PYTHON})
-set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one that tests/gpu/run takes along
-if(TEST oracle.scans) # all of it needs real scans
+set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one client test that tests/gpu/run runs too
+if(TEST oracle.scans) # every test of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()
 
-# fuzz: libFuzzer drivers, built whole by clang, since gcc has no libFuzzer: over the parsers and writers of api/, and what the lists
-# fuzz_NAME_sources and fuzz_NAME_libraries add. They start from the seeds in tests/fuzz/corpus/NAME, with the words of
-# tests/fuzz/NAME.dict where there is one; what they find on the way is kept in build/fuzz/NAME.
+# fuzz: libFuzzer drivers over the parsers and writers of api/, and over what the lists fuzz_NAME_sources and
+# fuzz_NAME_libraries add. clang builds them as a whole, since gcc has no libFuzzer. They start from the seeds in
+# tests/fuzz/corpus/NAME, with the words of tests/fuzz/NAME.dict if that exists; new inputs go into build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
-file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # no backend's
+file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # those of no backend
 list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)
 set(fuzzed_sources ${shared_kernels_sources} ${api_sources})
 file(GLOB_RECURSE fuzzed_headers CONFIGURE_DEPENDS kernels/*.h api/*.h server/*.h tests/fuzz/*.h)
@@ -155,6 +161,7 @@ foreach(driver IN LISTS drivers)
   add_dependencies(${stem} resources)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
   voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=10 -max_len=4096 -timeout=10
-    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/ ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
+    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
+    ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
 endforeach()

@@ -1,10 +1,7 @@
-// The backends of this build. VOXELD_CUDA is defined where the CUDA backend, or a stand-in for it, is linked in.
-#include <string.h>
+// See backends.h. VOXELD_CUDA is defined if the CUDA backend, or a stand-in for it, is linked in.
+#include "kernels/backends.h"
 
-#include "kernels/kernels.h"
-#ifdef VOXELD_CUDA
-#include "kernels/cuda/cuda_backend.h"
-#endif
+#include <string.h>
 
 const struct vx_backend *const vx_backends[] = {
 #ifdef VOXELD_CUDA

@@ -29,17 +29,6 @@ struct vx_fps {
   struct vx_sampling sampling;  // of the points; enabled
 };
 
-struct vx_job;
-
-// VX_REFUSED with a reason unless every cloud that is to be sampled has as many points (or voxels) as samples and one
-// of number `start`, and all work is within max_work. `from` is [num_clouds].
-VX_WARN_UNUSED enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct vx_error *error);
-// The same of one cloud, once it is known how many of its points (or voxels) are candidates.
-VX_WARN_UNUSED enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,
-                                                  struct vx_error *error);
-// As vx_check_samples; fills counts.sampled.
-VX_WARN_UNUSED enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct vx_error *error);
-
 #ifdef __cplusplus
 }
 #endif

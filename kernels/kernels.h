@@ -19,10 +19,6 @@
 #include "kernels/transform.h"
 #include "kernels/voxelize.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
   VX_MIN_FEATURES = 3,   // x, y, z come first
   VX_MAX_FEATURES = 64,  // columns of one row
@@ -35,12 +31,6 @@ enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_OPS };
 // What a job computes from. The first input of every operation is `points`: [N, C], x, y and z first. The number of the
 // others is their place in the operation's row.
 enum { VX_POINTS, VX_MATRIX, VX_MAX_INPUTS };
-struct vx_input {
-  enum vx_dtype dtype;
-  int rank;                   // 0: not given
-  int64_t dims[VX_MAX_RANK];  // outermost first
-  const void *data;           // little-endian; that of `points` is 64-byte aligned
-};
 
 // The input `points` of so many rows.
 static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, int32_t columns, const void *data) {
@@ -67,7 +57,6 @@ enum vx_stage {
   VX_STAGE_COUNT
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
-const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, transform, copy_out
 
 // What a CPU lane keeps of its scratch between jobs, at most. Scans of several hundred thousand points need no more.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
@@ -112,11 +101,9 @@ struct vx_job {
 struct vx_device;
 struct vx_lane;
 
-// What a lane is opened for. It runs jobs of any kind, but those that sample may keep it busy for long: they then go to
-// lanes that give way to others.
-enum vx_lane_use { VX_LANE_VOXELIZE, VX_LANE_SAMPLE, VX_LANE_USES };
-
-enum vx_lane_use vx_lane_use_of(const struct vx_job *job);
+// What a lane is opened for. Any lane runs any job. Jobs that sample can take long, so they go to lanes of their own,
+// which give way to the quick ones.
+enum vx_lane_use { VX_LANE_QUICK, VX_LANE_SAMPLE, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"
@@ -150,13 +137,4 @@ struct vx_backend {
   void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
 };
 
-extern const struct vx_backend vx_cpu_backend;  // always there
-// The backends of this build, the fastest first; NULL ends them.
-extern const struct vx_backend *const vx_backends[];
-// NULL if this build has none of that name.
-const struct vx_backend *vx_backend_find(const char *name);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -7,6 +7,7 @@
 // --- what follows from the parameters ---
 
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
   sizes->feature_dtype = job->params.voxelize.feature_dtype;
 }
@@ -111,7 +112,7 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
 }
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job) {
-  return vx_sampling_of(job) == NULL ? VX_LANE_VOXELIZE : VX_LANE_SAMPLE;
+  return vx_sampling_of(job) == NULL ? VX_LANE_QUICK : VX_LANE_SAMPLE;
 }
 
 struct vx_sizes vx_sizes_of(const struct vx_job *job) {
@@ -161,4 +162,11 @@ enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
   }
   job->counts.received = points;
   return VX_OK;
+}
+
+enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
+                              struct vx_error *error) {
+  struct vx_sizes sizes = vx_sizes_of(job);
+  enum vx_status status = vx_layout_of(job->tensors, &sizes, layout, error);
+  return status == VX_OK ? job->caller->output(job->cls, layout, output, error) : status;
 }

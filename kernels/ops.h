@@ -25,6 +25,8 @@ enum vx_fate {
 const char *vx_fate_name(enum vx_fate fate);
 int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
 
+const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, transform, copy_out
+
 struct vx_input_row {
   const char *name;  // NULL: no more inputs
   uint32_t dtypes;   // VX_DTYPE_BITs
@@ -51,13 +53,18 @@ enum vx_op vx_op_find(const char *name);
 // How the job samples; NULL if it does not.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 
-// What the shapes of the job's tensors follow from, but for the numbers that show only in its run: voxels. Kept points
-// are those counted by then.
+enum vx_lane_use vx_lane_use_of(const struct vx_job *job);
+
+// What the shapes of the job's tensors follow from. Numbers that show only in the run are those of job->counts.
 struct vx_sizes vx_sizes_of(const struct vx_job *job);
 
 // The way into a run, for every backend: clears what the job's run fills, and counts its points. VX_REFUSED with a
 // reason if there are too many, or if an input is not as the operation's row has it.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error);
+
+// Lays out the job's tensors and asks the caller for their memory, once job->counts are final.
+VX_WARN_UNUSED enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,
+                                             struct vx_error *error);
 
 #ifdef __cplusplus
 }

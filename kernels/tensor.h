@@ -78,6 +78,14 @@ struct vx_shape {
   size_t bytes;
 };
 
+// A tensor that a job computes from.
+struct vx_input {
+  enum vx_dtype dtype;
+  int rank;                   // 0: not given
+  int64_t dims[VX_MAX_RANK];  // outermost first
+  const void *data;           // little-endian; that of `points` is 64-byte aligned
+};
+
 // Where each requested tensor lies in the one output block, VX_TENSOR_ALIGNMENT bytes apart or more.
 struct vx_layout {
   uint32_t tensors;                        // those present

@@ -1,11 +1,8 @@
 // The matrices of a transform; see transform.h.
 #include "kernels/transform.h"
 
-#include "kernels/kernels.h"
-
-const float *vx_matrix_of(const struct vx_job *job, int32_t cloud) {
+const float *vx_matrix_of(const struct vx_input *matrix, int32_t cloud) {
   static const float identity[VX_MATRIX_VALUES] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1};
-  const struct vx_input *matrix = &job->inputs[VX_MATRIX];
   if (matrix->rank == 0) {
     return identity;
   }

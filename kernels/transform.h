@@ -34,10 +34,8 @@ struct vx_transform {
   const struct vx_box *cuts;  // [num_cuts]: what is taken out; the caller's
 };
 
-struct vx_job;
-
-// The matrix of a cloud of the job, or that of the identity.
-const float *vx_matrix_of(const struct vx_job *job, int32_t cloud);
+// The matrix of a cloud in the input `matrix`; that of the identity if the input is not given.
+const float *vx_matrix_of(const struct vx_input *matrix, int32_t cloud);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
-// voxeld: reads its options and does what they ask for: prints, checks, or serves until a signal, drains, and exits.
+// voxeld: reads the options, then prints, checks, probes, or serves until a signal, drains and exits.
 //
-// Only main exits: with 0 after a clean stop, 1 if a job would not end, 2 if it could not start, 3 after the loss of a
-// GPU.
+// The exit status is 0 after success, 1 if a job would not end, a print or a probe failed, 2 if the options are bad or
+// the service could not start, and 3 after the loss of a GPU (with --on-device-lost exit).
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -45,25 +45,25 @@ static void write_good(struct text *out) {
 }
 
 static int fail(const char *error) {
-  // What --new-token says often goes to the end of the token file, where this is a comment.
+  // The stderr of --new-token is often appended to the token file. The # makes this line a comment there.
   fprintf(stderr, "%svoxeld: %s\n", action == ACTION_NEW_TOKEN ? "# " : "", error);
   return 2;
 }
 
-// A health check knows no other failure than 1.
+// A probe fails with 1: Docker reserves other statuses of a health check.
 static int unwell(const char *error) {
   (void)fail(error);
   return EXIT_FAILURE;
 }
 
-// A descriptor that the process was started without would be taken by its next file or connection, and the log written
-// to that.
+// Opens /dev/null for each standard descriptor that is closed. Otherwise the next file or connection could become
+// descriptor 2, and the log would be written to it.
 static void fill_standard_files(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // takes the lowest that is free
 }
 
-// The token goes to stdout and its line to stderr, so that each can be sent where it belongs.
+// Prints the token to stdout and its line for the token file to stderr, so that a shell can redirect each.
 static int print_new_token(void) {
   char token[TOKEN_SIZE], line[TOKEN_LINE_SIZE], error[256];
   if (!token_make(server.options.new_token, token, line, error, sizeof error)) return fail(error);
@@ -71,7 +71,8 @@ static int print_new_token(void) {
   return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-// Not an error: others set such variables too, as Kubernetes does for a service of that name.
+// Warns of each VOXELD_ variable that is no option. It is no error: Kubernetes sets such variables for a service that
+// is named voxeld.
 static void warn_of_variables(void) {
   for (char **entry = environ; (entry = options_stray_variable(entry)); entry++) {
     char name[64];

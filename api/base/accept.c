@@ -8,7 +8,7 @@
 
 static const char *skip_blanks(const char *text) { return text + strspn(text, " \t"); }
 
-// The end of what reaches to one of `ends` or the end of the text; such bytes between quotes do not count.
+// The first byte that is one of `ends`, or the end of the text. Bytes between quotes are skipped.
 static const char *reach(const char *text, const char *ends) {
   bool quoted = false;
   for (; *text; text++) {
@@ -19,7 +19,7 @@ static const char *reach(const char *text, const char *ends) {
   return text;
 }
 
-// 0 to 1 with up to three decimals, ending at `end`, as thousandths; -1 where it is not that.
+// Reads a weight from 0 to 1 with up to three decimals, as thousandths. -1 if the text up to `end` is no such weight.
 static int read_weight(const char *text, const char *end) {
   int value = 0, scale = 1000;
   if (text == end || (*text != '0' && *text != '1')) return -1;
@@ -38,8 +38,8 @@ static const char *trim(const char *text, const char *end) {
   return end;
 }
 
-// How precise a range is that covers the type (1: all types, 2: all below its first part, 3: the type); 0 where it does
-// not.
+// How precisely a range covers the type: 1: all types, 2: all types with its first part, 3: the type itself; 0 if not
+// at all.
 static int precision(const char *range, size_t length, const char *type) {
   size_t major = strcspn(type, "/") + 1;
   if (length == 3 && strncmp(range, "*/*", 3) == 0) return 1;

@@ -2,8 +2,8 @@
 #ifndef VOXELD_ACCEPT_H
 #define VOXELD_ACCEPT_H
 
-// The quality that `accept` gives to `type` ("application/json"), in thousandths: that of the most precise range that
-// covers it, 0 where none does or it says q=0. Parameters other than q are overlooked. What is malformed covers
+// The quality that `accept` gives to `type` ("application/json"), in thousandths. The most precise range that covers
+// the type decides; the quality is 0 if no range does. Parameters other than q are ignored. A malformed range covers
 // nothing.
 int accept_quality(const char *accept, const char *type);
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool starved;  // memory was asked for and not there
+static bool starved;  // an allocation failed since begin()
 
 static void *take(size_t size) {
   void *memory = malloc(size);

@@ -1,7 +1,7 @@
-// Errors as clients see them: one row a kind of error, rendered as application/problem+json (RFC 9457).
+// Errors as clients see them: one row for each kind of error, rendered as application/problem+json (RFC 9457).
 //
-// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. No HTTP status
-// and no error title stands anywhere else. Any thread.
+// A function that can refuse takes a caller-owned struct problem and returns false after problem_set. HTTP statuses and
+// titles of errors are written only here. Any thread.
 #ifndef VOXELD_PROBLEM_H
 #define VOXELD_PROBLEM_H
 
@@ -16,25 +16,25 @@
 #define PROBLEMS(X)                                                                                                    \
   X(BAD_REQUEST, 400, "bad-request", 0, "The request is malformed or ambiguous")                                       \
   X(BAD_PARAMETER, 400, "bad-parameter", 0, "A parameter is unknown, repeated or out of bounds")                       \
-  X(BAD_BODY, 400, "bad-body", 0, "The body is not what the parameters say")                                           \
+  X(BAD_BODY, 400, "bad-body", 0, "The body does not match the parameters")                                            \
   X(UNAUTHORIZED, 401, "unauthorized", 0, "Credentials are needed")                                                    \
-  X(INVALID_TOKEN, 401, "invalid-token", 0, "The token is not one of this server's")                                   \
+  X(INVALID_TOKEN, 401, "invalid-token", 0, "The token is unknown")                                                    \
   X(FORBIDDEN, 403, "forbidden", 0, "The client certificate does not verify")                                          \
   X(NOT_FOUND, 404, "not-found", 0, "There is nothing at this path")                                                   \
   X(METHOD_NOT_ALLOWED, 405, "method-not-allowed", 0, "This path does not take this method")                           \
   X(BODY_STALLED, 408, "body-stalled", 0, "The body came too slowly")                                                  \
-  X(LENGTH_REQUIRED, 411, "length-required", 0, "The request says neither Content-Length nor chunked")                 \
+  X(LENGTH_REQUIRED, 411, "length-required", 0, "The request has no Content-Length and is not chunked")                \
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
-  X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client has its share of the server already")                  \
+  X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
-  X(CONNECTIONS_FULL, 503, "connections-full", 1, "There are as many connections as there may be")                     \
-  X(NOT_READY, 503, "not-ready", 1, "The server is starting or has no working backend")                                \
+  X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \
+  X(NOT_READY, 503, "not-ready", 1, "The server is starting")                                                          \
   X(DRAINING, 503, "draining", 1, "The server is stopping")                                                            \
-  X(DEADLINE, 504, "deadline", 0, "The job did not begin, or still sampled, at its deadline")
+  X(DEADLINE, 504, "deadline", 0, "The job had not begun, or still sampled, at its deadline")
 
 enum problem_kind {
   PROBLEM_NONE,
@@ -46,19 +46,19 @@ enum problem_kind {
 
 struct problem {
   enum problem_kind kind;
-  char parameter[64];  // the one at fault, or ""
+  char parameter[64];  // the parameter at fault, or ""
   char detail[480];
 };
 
 struct problem_info {
   int status;
   const char *name;
-  int retry_after;  // seconds; 0 = the same request will not do better later
+  int retry_after;  // seconds; 0 = repeating the request does not help
   const char *title;
 };
 
 const struct problem_info *problem_info(enum problem_kind kind);
-// The words behind the status in a status line.
+// The reason phrase of the status line.
 const char *problem_phrase(enum problem_kind kind);
 
 // Fills the problem and returns false, so that a refusal is one statement. `parameter` may be NULL.

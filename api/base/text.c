@@ -16,7 +16,7 @@ static void put_raw(struct text *text, const char *bytes, size_t length) {
   text->length += length;
 }
 
-// The escape of one byte inside a JSON string, or NULL where the byte stands for itself.
+// The escape of one byte inside a JSON string, or NULL if the byte needs none.
 static const char *json_escape(unsigned char byte, char escape[8]) {
   if (byte == '"') return "\\\"";
   if (byte == '\\') return "\\\\";
@@ -100,6 +100,11 @@ void text_float(struct text *text, float value) {
   for (int precision = 6; precision <= 9; precision++) {
     snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
     if ((float)strtod(digits, NULL) == value) break;
+  }
+  char *plus = strchr(digits, '+');
+  if (plus) {
+    const char *exponent = plus + strspn(plus, "+0");
+    memmove(plus, exponent, strlen(exponent) + 1);
   }
   text_put(text, digits);
 }

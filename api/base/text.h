@@ -1,6 +1,6 @@
-// A bounded text builder: JSON, headers, log lines and metrics are written with it into memory that the caller owns.
+// A bounded text builder: writes JSON, headers, log lines and metrics into memory that the caller owns.
 //
-// Never allocates. Past the capacity nothing is written but the length goes on counting, so that a text can be measured
+// It never allocates. Past the capacity it writes nothing but goes on counting the length, so a text can be measured
 // with capacity 0 before it is written. Any thread; one builder belongs to one thread.
 #ifndef VOXELD_TEXT_H
 #define VOXELD_TEXT_H
@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 struct text {
-  char *data;       // the caller's; NUL-terminated after every call as far as it fits
+  char *data;       // the caller's; NUL-terminated after every call, cut to the capacity
   size_t capacity;  // bytes of data, the NUL included
-  size_t length;    // of the whole text, written or not
-  bool quoted;      // what is appended stands inside a JSON string: it is escaped on its way in
+  size_t length;    // bytes of the whole text, written or not
+  bool quoted;      // true inside a JSON string: what is appended is escaped
 };
 
 static inline struct text text_over(char *data, size_t capacity) {
@@ -32,13 +32,14 @@ __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const 
 // A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD: the client may have sent anything.
 void text_json_string(struct text *text, const char *bytes, size_t length);
 
-// A float32 in the fewest digits that read back as the same float32.
+// A float32 in the fewest digits that read back as the same float32. Without a '+', which means a space in a query:
+// 1e20.
 void text_float(struct text *text, float value);
 
 // Nanoseconds as microseconds with one decimal, the unit of the metadata's timing.
 void text_microseconds(struct text *text, int64_t nanoseconds);
 
-// Writes why something is refused into the caller's `error`, and returns false, so that a refusal is one statement.
+// Writes the reason of a refusal into the caller's `error`. Returns false, so that a refusal is one statement.
 __attribute__((format(printf, 3, 4))) bool error_set(char *error, size_t size, const char *format, ...);
 
 #endif

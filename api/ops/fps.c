@@ -1,14 +1,15 @@
 // The parameters of POST /v1/fps; kernels/fps.h says what they mean.
 #include "api/ops/sampling.h"
+#include "kernels/samples.h"
 
 static const struct param num_samples = {
     .name = "num_samples",
     .type = &value_samples,
     .offset = FIELD(sample_counts),
-    .allowed = "whole numbers from 0 to 2147483647: one, or one a cloud",
-    .doc =
-        "points to choose of each cloud (M): with one number the tensors are [B, M], with several they follow on each "
-        "other",
+    .allowed = "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+    .doc = "points to choose of each cloud (M); one number gives tensors [B, M], a list gives one cloud's samples "
+           "after the "
+           "other's",
 };
 static const struct param start = PARAM_START(job.params.fps.sampling.start);
 static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");
@@ -30,7 +31,7 @@ static bool finish(struct job_request *request, struct problem *problem) {
   return true;
 }
 
-// Without `start` first, so that what fails with it is its fault.
+// Checks without `start` first: if only the second check fails, `start` is at fault.
 static bool split(struct job_request *request, struct problem *problem) {
   if (!sampling_split(request, &request->job.params.fps.sampling, problem)) return false;
   struct vx_job job = job_request_job(request, NULL), from_first = job;

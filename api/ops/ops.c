@@ -1,4 +1,4 @@
-// The table of operations, and requests made by it; see ops.h.
+// The table of operations, and requests made with it; see ops.h.
 #include "api/ops/ops.h"
 
 #include <stdio.h>
@@ -51,13 +51,22 @@ bool job_request_is_given(const struct job_request *request, const char *name) {
   return request->given[find(request, name)];
 }
 
+// Whether a space stands before a digit: in a query a '+' becomes one.
+static bool may_have_lost_plus(const char *value, size_t length) {
+  for (size_t i = 0; i + 1 < length; i++)
+    if (value[i] == ' ' && memchr("0123456789.", value[i + 1], 11)) return true;
+  return false;
+}
+
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct problem *problem) {
   char allowed[256];
   param_allowed(rows_of(request)[find(request, name)], allowed, sizeof allowed);
   int shown = value_length > 80 ? 80 : (int)value_length;
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s", name, shown, value,
-                     value_length > 80 ? "..." : "", allowed);
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
+                     value_length > 80 ? "..." : "", allowed,
+                     may_have_lost_plus(value, value_length) ? "; in a URL + means a space and must be written %2B"
+                                                             : "");
 }
 
 void job_request_unset_outputs(struct job_request *request) {
@@ -106,7 +115,7 @@ struct vx_job job_request_job(const struct job_request *request, const void *poi
   struct vx_job job = request->job;
   job.inputs[VX_POINTS].data = points;
   job.point_counts = request->point_counts;
-  job.sample_counts = request->sample_counts;
+  if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);
   return job;
 }
@@ -119,7 +128,7 @@ void job_request_write(const struct job_request *request, struct text *out) {
 
 void operations_describe(struct text *out) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    // The parameters of the first operation were there before there was another.
+    // The first operation's member keeps the name that it had before there were others.
     text_put(out, op ? ",\n  \"" : "\n  \"");
     if (op) text_printf(out, "%s_", vx_operation_of(op)->name);
     text_put(out, "parameters\": ");

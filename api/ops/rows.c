@@ -47,5 +47,6 @@ const struct param param_timeout_ms = {
     .least = 0,
     .most = 3600000,
     .initial = "0",
-    .doc = "the job is answered 504 if it has not begun by then, or if it still samples; 0 = the server's own limit",
+    .doc = "milliseconds; a job that has not begun by then, or is still sampling, is answered 504; 0 = the server's "
+           "own limit",
 };

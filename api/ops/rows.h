@@ -1,4 +1,4 @@
-// Rows of the parameter tables that several operations have, and what their files are made with.
+// Parameter rows that several operations share, and macros to write rows with.
 #ifndef VOXELD_API_ROWS_H
 #define VOXELD_API_ROWS_H
 
@@ -18,7 +18,7 @@ extern const struct param param_preset, param_num_features, param_dtype, param_p
     .most = (allowed_tensors), .doc = "which tensors to return; without it " text,                                     \
   }
 
-// The table must leave every row a place in job_request.given; the NULL at its end counts too.
+// Checks that job_request.given has a place for every row of the table; the table ends with a NULL, hence the + 1.
 #define PARAM_ROWS_FIT(rows) _Static_assert(sizeof(rows) / sizeof *(rows) <= PARAMS_MAX + 1, "given has a place a row")
 
 #endif

@@ -1,24 +1,24 @@
-// What operations that sample have in common: their parameters, and the samples of each cloud.
+// What operations that sample share: their parameters, and the number of samples of each cloud.
 #ifndef VOXELD_API_SAMPLING_H
 #define VOXELD_API_SAMPLING_H
 
 #include "api/ops/rows.h"
 
-// "off" if it is the default, or one number, or one a cloud.
+// One number for all clouds, or one for each; "off" too, if that is the default.
 extern const struct value_type value_samples;
 
 #define PARAM_START(member)                                                                                            \
   {                                                                                                                    \
     .name = "start", .type = &value_int, .offset = FIELD(member), .least = 0, .most = VX_MAX_POINTS, .initial = "0",   \
-    .doc = "what each cloud's sampling starts from: the first finite point (with fps, voxel) from this one on",        \
+    .doc = "the first sample of each cloud is the first finite point (with fps, voxel) from this number on",           \
   }
 
-// The tensors that are returned of samples without `outputs`.
+// The tensors of samples that are returned if `outputs` is not given.
 #define SAMPLED_BY_DEFAULT (VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS))
 
-// Fills the job's sampling from whether and how samples are asked for.
+// Fills the job's sampling from num_sample_counts: whether to sample, and whether each cloud has a number of its own.
 void sampling_finish(struct job_request *request, struct vx_sampling *sampling);
-// How many samples each cloud has. False with a problem.
+// Fills the number of samples of each cloud. False with a problem.
 VX_WARN_UNUSED bool sampling_split(struct job_request *request, struct vx_sampling *sampling, struct problem *problem);
 
 #endif

@@ -5,7 +5,7 @@
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
-// Sixteen numbers, or sixteen a cloud.
+// Sixteen numbers, or sixteen for each cloud.
 static bool read_matrix(const struct param *param, const char *value, const char *end, void *record) {
   struct job_request *request = record;
   (void)param;
@@ -74,7 +74,7 @@ static bool read_cut(const struct param *param, const char *value, const char *e
   return false;
 }
 
-// As text, so that it may be sent, or stand in a preset, as it is.
+// Written as a string, which can be sent in a query or put into a preset as it is.
 static void write_cut(const struct param *param, const void *record, struct text *out) {
   const struct job_request *request = record;
   (void)param;
@@ -92,22 +92,23 @@ static const struct value_type value_cut = {"string", false, read_cut, write_cut
 static const struct param matrix = {
     .name = "matrix",
     .type = &value_matrix,
-    .allowed = "16 numbers, row by row, or 16 a cloud of up to 64; the last row of each is 0,0,0,1",
-    .doc = "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay",
+    .allowed = "16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is 0,0,0,1",
+    .doc =
+        "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay, except that -0 becomes 0",
 };
 static const struct param crop = {
     .name = "crop",
     .type = &value_crop,
     .initial = "off",
     .allowed = "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; moved points outside of this box go",
+    .doc = "metres; removes moved points outside of this box",
 };
 static const struct param cut = {
     .name = "cut",
     .type = &value_cut,
     .initial = "off",
-    .allowed = "off, or up to 64 boxes as those of crop with semicolons between",
-    .doc = "metres; moved points inside one of these boxes go, as those of the vehicle itself",
+    .allowed = "off, or up to 64 boxes like that of crop, separated by semicolons",
+    .doc = "metres; removes moved points inside any of these boxes, such as points on the vehicle itself",
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_TRANSFORM_TENSORS, "points and point_indices");
 
@@ -139,7 +140,7 @@ static bool check_box(const char *name, const struct vx_box *box, struct problem
     double min = box->min[a], max = box->max[a];
     if (!(min < max))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, name,
-                         "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a], min, max);
+                         "along %c a box of %s runs from %g to %g; allowed: min below max", "xyz"[a], name, min, max);
   }
   return true;
 }
@@ -153,9 +154,10 @@ static bool finish(struct job_request *request, struct problem *problem) {
 
 static bool split(struct job_request *request, struct problem *problem) {
   if (request->num_matrices > 1 && request->num_matrices != request->num_clouds)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix",
-                       "matrix has %d matrices, one a cloud, and the batch %d", (int)request->num_matrices,
-                       (int)request->num_clouds);
+    return problem_set(
+        problem, PROBLEM_BAD_PARAMETER, "matrix",
+        "matrix has %d matrices, but the batch has %d clouds; allowed: one matrix, or one for each cloud",
+        (int)request->num_matrices, (int)request->num_clouds);
   return true;
 }
 

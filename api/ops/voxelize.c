@@ -48,7 +48,7 @@ static const struct param point_cloud_range = {
     .offset = FIELD(job.params.voxelize.range_min),
     .least = 6,
     .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
-    .doc = "metres; a point is inside where its cell is",
+    .doc = "metres; a point is in range if its cell index is inside the grid",
 };
 _Static_assert(FIELD(job.params.voxelize.range_max) == FIELD(job.params.voxelize.range_min) + 3 * sizeof(float),
                "point_cloud_range is read as six floats");
@@ -76,7 +76,7 @@ static const struct param max_voxels = {
     .least = 1,
     .most = VX_MAX_VOXELS,
     .initial = "40000",
-    .doc = "per cloud: the first that appear are kept",
+    .doc = "voxels to keep of each cloud: the first that appear",
 };
 static const struct param feature = {
     .name = "feature",
@@ -118,15 +118,16 @@ static const struct param block_filter = {
     .initial = "off",
     .allowed =
         "off, or block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size 1 to 32)",
-    .doc = "keep a voxel only where the heights around it span more and less than the thresholds (spconv)",
+    .doc = "keeps a voxel only if the heights around it span more than the first threshold and less than the second "
+           "(spconv)",
 };
 static const struct param fps = {
     .name = "fps",
     .type = &value_samples,
     .offset = FIELD(sample_counts),
     .initial = "off",
-    .allowed = "off, or whole numbers from 0 to 2147483647: one, or one a cloud",
-    .doc = "chooses so many voxels of each cloud by the farthest point rule, between their means",
+    .allowed = "off, or whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+    .doc = "voxels to choose of each cloud by farthest point sampling of their means",
 };
 static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
 static const struct param outputs =
@@ -186,7 +187,7 @@ static bool check_tensors(const struct job_request *request, struct problem *pro
   if (!check_computed(wanted, available, problem)) return false;
   if (sampled && !(wanted & VX_SAMPLED_TENSORS))
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
-                       "outputs names none of the tensors that are sampled; without them leave fps out, or off");
+                       "fps is given, but outputs names no tensor of the samples; name one, or give fps=off");
   for (int tensor = 0; !capped && tensor < VX_TENSOR_COUNT; tensor++)
     if (wanted & padded & VX_TENSOR_BIT(tensor))
       return problem_set(problem, PROBLEM_IMPOSSIBLE, "max_points_per_voxel",
@@ -204,14 +205,15 @@ static bool check_grid(const struct job_request *request, struct problem *proble
   const struct vx_voxelize *params = &request->job.params.voxelize;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (!job_request_is_given(request, needed[i]))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, needed[i], "%s is missing: give it, or a preset", needed[i]);
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, needed[i], "%s is missing; give it, or a preset that has it",
+                         needed[i]);
   for (int a = 0; a < 3; a++) {
     if (!(params->voxel_size[a] > 0))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
                          axes[a], (double)params->voxel_size[a]);
     if (!(params->range_min[a] < params->range_max[a]))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_cloud_range",
-                         "point_cloud_range along %c runs from %g to %g; allowed: min below max", axes[a],
+                         "along %c point_cloud_range runs from %g to %g; allowed: min below max", axes[a],
                          (double)params->range_min[a], (double)params->range_max[a]);
   }
   struct vx_grid grid;
@@ -223,15 +225,15 @@ static bool check_grid(const struct job_request *request, struct problem *proble
 
 static bool finish(struct job_request *request, struct problem *problem) {
   if (!check_grid(request, problem)) return false;
-  // If fps is off by name, a preset's start goes with it.
+  // A query with fps=off may leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given, but fps is not");
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "start", "start is given without fps");
   sampling_finish(request, &request->job.params.voxelize.sampling);
   return check_tensors(request, problem);
 }
 
-// How many voxels there are to be sampled shows only when they are made.
+// The number of voxels is known only once they are made, so it is not checked here.
 static bool split(struct job_request *request, struct problem *problem) {
   return sampling_split(request, &request->job.params.voxelize.sampling, problem);
 }
@@ -242,11 +244,12 @@ static void write_grid(const struct vx_job *job, struct text *out) {
   const struct vx_voxelize *params = &job->params.voxelize;
   struct vx_grid grid = {{0, 0, 0}};
   struct vx_error error;
-  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // held when the request was admitted
+  (void)!vx_grid_of(params, job->num_clouds, &grid, &error);  // was checked by check_grid
   text_printf(out, ",\"grid_size\":[%d,%d,%d],\"effective_range\":", grid.cells[0], grid.cells[1], grid.cells[2]);
   float range[6];
   for (int a = 0; a < 3; a++) {
-    // If the range is not a whole number of voxels the grid ends elsewhere than the range; JSON has no infinity.
+    // The grid ends elsewhere if the range is not a whole number of voxels. JSON has no infinity, so FLT_MAX is the
+    // most.
     float end = params->range_min[a] + (float)grid.cells[a] * params->voxel_size[a];
     range[a] = params->range_min[a];
     range[3 + a] = end < FLT_MAX ? end : FLT_MAX;

@@ -21,10 +21,6 @@ bool param_read(const struct param *param, const char *value, size_t length, voi
   return param->type->read(param, value, value + length, record);
 }
 
-void param_write(const struct param *param, const void *record, struct text *out) {
-  param->type->write(param, record, out);
-}
-
 void params_init(param_rows rows, void *record) {
   for (int i = 0; rows[i]; i++)
     if (rows[i]->initial) (void)!param_read(rows[i], rows[i]->initial, strlen(rows[i]->initial), record);
@@ -36,7 +32,7 @@ void params_write(param_rows rows, const bool *given, const void *record, struct
   for (int i = 0; rows[i]; i++) {
     if (!given[i] && !rows[i]->initial && !rows[i]->type->computed) continue;
     text_printf(out, "%s\"%s\":", comma, rows[i]->name);
-    param_write(rows[i], record, out);
+    rows[i]->type->write(rows[i], record, out);
     comma = ",";
   }
   text_put(out, "}");

@@ -34,7 +34,8 @@ bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out
   return *out >= least && *out <= most;
 }
 
-bool value_parse_float(const char *item, float *out) {
+// Reads decimal text as a double and rounds it to float. Numbers of presets are doubles, so both give the same bits.
+static bool parse_float(const char *item, float *out) {
   char *rest;
   if (strspn(item, "0123456789+-.eE") != strlen(item)) return false;
   *out = (float)strtod(item, &rest);
@@ -44,7 +45,7 @@ bool value_parse_float(const char *item, float *out) {
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
   char item[64];
   for (int64_t i = 0; i < count; i++)
-    if (!value_next(cursor, end, item, sizeof item) || !value_parse_float(item, &out[i])) return false;
+    if (!value_next(cursor, end, item, sizeof item) || !parse_float(item, &out[i])) return false;
   return true;
 }
 
@@ -59,7 +60,7 @@ bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_
   return value_ended(cursor, end);
 }
 
-// The one item that the text is.
+// Copies the text, which must be a single item.
 static bool read_item(const char *cursor, const char *end, char *item, size_t size) {
   return value_next(&cursor, end, item, size) && value_ended(cursor, end);
 }
@@ -124,7 +125,7 @@ static const char *tensor_of(const struct param *param, int index) {
   return index < VX_TENSOR_COUNT ? vx_tensor_name((enum vx_tensor)index) : NULL;
 }
 
-// The names that a type's values have, in order, then NULL.
+// The name of a type's value at an index; NULL behind the last.
 typedef const char *(*name_of)(const struct param *param, int index);
 
 static int find_name(const struct param *param, name_of name, const char *item) {
@@ -162,7 +163,7 @@ static void allow_word(const struct param *param, char *out, size_t size) {
   list_names(param, word_of, UINT32_MAX, " or ", out, size);
 }
 
-// A list of names, each once, as a set of bits.
+// Reads a list of names, each at most once, as a set of bits.
 static bool read_set(const struct param *param, name_of name, uint32_t allowed, const char *cursor, const char *end,
                      uint32_t *out) {
   char item[64];

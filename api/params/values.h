@@ -1,5 +1,5 @@
-// The types of values that parameters of any operation may have, and what other types are made of: items of a list,
-// numbers in text and in JSON.
+// The types of values that parameters of any operation may have, and functions to build further types with: items of a
+// list, numbers in text and in JSON.
 #ifndef VOXELD_VALUES_H
 #define VOXELD_VALUES_H
 
@@ -8,24 +8,22 @@
 extern const struct value_type value_int;     // int32, from least to most
 extern const struct value_type value_word;    // int32: which of `words`
 extern const struct value_type value_words;   // uint32: a set of `words`, each once
-extern const struct value_type value_floats;  // float[least], no more and no fewer
-extern const struct value_type value_counts;  // int32[up to most], each 0 or more; second: int32, how many there are
+extern const struct value_type value_floats;  // float[least], exactly that many
+extern const struct value_type value_counts;  // int32[up to most], each 0 or more; second: int32, their number
 extern const struct value_type value_text;    // char[64]
 extern const struct value_type
-    value_tensors;  // uint32: a set of tensors, of those in most; second: uint32, those in effect
+    value_tensors;  // uint32: a set of tensors out of those in `most`; second: uint32, those that are returned
 
-// The next item of the list at *cursor, as a NUL-terminated copy; false at the end, or if an item is empty or too long.
+// Copies the next item of the list at *cursor, NUL-terminated. False at the end, or if the item is empty or too long.
 PARAM_WARN_UNUSED bool value_next(const char **cursor, const char *end, char *item, size_t size);
-// Whether the cursor went over the whole list, so that no item was refused.
+// Whether the cursor is behind the whole list. If not, value_next refused an item, or items are left.
 PARAM_WARN_UNUSED bool value_ended(const char *cursor, const char *end);
 PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 
 PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
-// Decimal text to float64 to float32, so that a query and a preset file give the same bits.
-PARAM_WARN_UNUSED bool value_parse_float(const char *item, float *out);
-// The next `count` items of a list as numbers; the cursor goes behind them.
+// Reads the next `count` items of a list as numbers, and moves the cursor behind them.
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
-// A list of up to `most` whole numbers, each 0 or more; *length becomes their number.
+// Reads a list of up to `most` whole numbers, each 0 or more; *length becomes their number.
 PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out,
                                          int32_t *length);
 

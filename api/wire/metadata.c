@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/ops.h"
+
 // ---- timing ---------------------------------------------------------------------------------------------------------
 
 static bool is_stage(int timing) { return timing >= TIMING_STAGES && timing < TIMING_TOTAL; }

@@ -1,6 +1,6 @@
-// The metadata of an answer, and where its time went: as JSON, and as the Server-Timing header.
+// The metadata of an answer as JSON, and its times as the Server-Timing header.
 //
-// What of it there is follows from the job's operation. Any thread; nothing here allocates.
+// The job's operation decides which members there are. Any thread; nothing here allocates.
 #ifndef VOXELD_METADATA_H
 #define VOXELD_METADATA_H
 
@@ -11,10 +11,10 @@
 #include "api/ops/ops.h"
 #include "kernels/kernels.h"
 
-// Where a request's time goes; the kernels' own stages lie between queue and total.
+// The parts of a request's time. The stages of the kernels lie between queue and total.
 enum { TIMING_RECEIVE, TIMING_QUEUE, TIMING_STAGES, TIMING_TOTAL = TIMING_STAGES + VX_STAGE_COUNT, TIMING_COUNT };
 
-// What became of the voxels that appeared: each has one fate.
+// What became of the voxels: each is counted under one fate.
 struct voxel_fate {
   const char *name;
   size_t offset;  // of its number in struct vx_counts
@@ -23,7 +23,7 @@ enum { VOXEL_FATES = 3 };
 extern const struct voxel_fate voxel_fates[VOXEL_FATES];
 int64_t voxel_fate_count(int fate, const struct vx_counts *counts);
 
-// What the metadata tells; everything pointed to is the caller's.
+// What the metadata is made from. Everything pointed to is the caller's.
 struct answer {
   const char *request_id;
   const char *backend, *device;
@@ -34,13 +34,13 @@ struct answer {
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total
-bool answer_has_timing(const struct answer *answer, int timing);  // the stages are those of the operation
+bool answer_has_timing(const struct answer *answer, int timing);  // false for stages that the operation does not have
 int64_t answer_timing_ns(const struct answer *answer, int timing);
 
-// The metadata as one JSON object; `widest` writes the longest times there can be, to measure.
+// Writes the metadata as one JSON object. `widest` writes the longest possible times, to measure the text.
 void answer_metadata(const struct answer *answer, bool widest, struct text *out);
 
-// The value of the Server-Timing header, in milliseconds.
+// Writes the value of the Server-Timing header, in milliseconds.
 void answer_server_timing(const struct answer *answer, struct text *out);
 
 #endif

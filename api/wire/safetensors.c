@@ -46,7 +46,7 @@ void answer_frame_write(const struct answer *answer, const struct vx_layout *lay
   write_header(answer, layout, false, &header);
   size_t written = header.length < length ? header.length : length;
   memset(block + LENGTH_PREFIX + written, ' ', length - written);
-  // The memory may hold what an earlier request left there.
+  // Zeros the padding: the memory may hold data of an earlier request.
   size_t end = 0;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;

@@ -1,9 +1,9 @@
-// An answer with tensors: a safetensors file around them.
+// Writes the safetensors file around an answer's tensors.
 //
 // A safetensors file is an 8-byte little-endian length, a JSON header of that many bytes, and the tensors without holes
-// (github.com/huggingface/safetensors). The header goes in front of the tensors but holds the times of writing them, so
-// room is reserved first and filled last; spaces, which the format allows there, take up the rest. Tensors start on 64
-// bytes: if the one before ends elsewhere, a U8 tensor `_padding_N` stands between. Any thread; nothing here allocates.
+// (github.com/huggingface/safetensors). The header stands in front of the tensors but holds the times of writing them,
+// so its room is reserved first and filled last; the format allows spaces to fill the rest. Each tensor starts on a
+// multiple of 64 bytes; if needed, a U8 tensor `_padding_N` stands before it. Any thread; nothing here allocates.
 #ifndef VOXELD_SAFETENSORS_H
 #define VOXELD_SAFETENSORS_H
 
@@ -11,11 +11,11 @@
 
 #define SAFETENSORS_MEDIA_TYPE "application/vnd.safetensors"
 
-// Bytes to reserve in front of the tensors: whatever the times turn out to be, the header fits. A multiple of 64.
+// Bytes to reserve in front of the tensors, enough for the longest possible times. A multiple of 64.
 size_t answer_header_reserve(const struct answer *answer, const struct vx_layout *layout);
 
-// Writes all of the file but its tensors: length prefix and header over block[0..reserve), zeros between the tensors
-// behind.
+// Writes all of the file except its tensors: length prefix and header into block[0..reserve), and zeros into the
+// padding between the tensors that follow.
 void answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve);
 
 #endif

@@ -8,9 +8,12 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "kernels/backends.h"
+#include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/fps/fps.h"
-#include "kernels/cpu/run.h"
 #include "kernels/cpu/transform/transform.h"
+#include "kernels/cpu/voxelize/voxelize.h"
+#include "kernels/ops.h"
 
 struct vx_device {
   struct vx_description description;

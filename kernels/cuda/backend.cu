@@ -1,4 +1,4 @@
-// The CUDA backend: its table, its device and lanes, its memory.
+// The CUDA backend: its table, its device and lanes, what all jobs begin and end with, the host's memory.
 //
 // The device holds nothing but its description, so all threads may share it. A lane belongs to one thread at a time:
 // one stream, scratch that grows outside the hot path and is reused, and a little pinned memory for what the host
@@ -10,8 +10,12 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
+#include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/fps/fps.cuh"
+#include "kernels/cuda/fps/fps_sample.cuh"
+#include "kernels/cuda/transform/transform.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 
@@ -149,6 +153,71 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   return VX_OK;
 }
 
+// --- jobs ---
+
+static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct vx_error *error) = {
+    /* VX_VOXELIZE */ cuda_voxelize,
+    /* VX_FPS */ cuda_sample_points,
+    /* VX_TRANSFORM */ cuda_transform,
+};
+
+static bool runs(enum vx_op op) { return operations[op] != NULL; }
+
+static void measure_clouds(struct cuda_run *run) {
+  const struct vx_job *job = run->job;
+  uint32_t *first = run->lane->orders->cloud_points;
+  first[0] = 0;
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    int32_t points = job->point_counts[cloud], most = run->params == NULL ? 0 : run->params->max_voxels;
+    first[cloud + 1] = first[cloud] + (uint32_t)points;
+    run->row_capacity += (uint32_t)(points < most ? points : most);
+    run->num_samples += run->sampling == NULL ? 0 : job->sample_counts[cloud];
+  }
+  run->num_points = first[job->num_clouds];
+  run->clouds.count = job->num_clouds;
+  run->clouds.num_points = run->num_points;
+  run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;
+}
+
+// All that the stages ask of the job.
+static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
+  struct cuda_run run = {};
+  run.lane = lane;
+  run.job = job;
+  run.operation = vx_operation_of(job->op);
+  run.params = run.operation->makes_voxels ? &job->params.voxelize : NULL;
+  run.sampling = vx_sampling_of(job);
+  run.stream = lane->stream;
+  run.tensors = job->tensors;
+  run.halves = job->inputs[VX_POINTS].dtype == VX_FLOAT16;
+  run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
+  measure_clouds(&run);
+  return run;
+}
+
+static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  CUDA_TRY(vx_begin_job(job, error));
+  struct cuda_run run = read_job(lane, job);
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);
+  if (run.num_points > 0) {
+    lane->sequence += 4;  // what takes a turn with the lane's tallies cleans up after itself
+  }
+  enum vx_status status = operations[job->op](&run, error);
+  if (status != VX_OK) {
+    // The caller takes its memory back after this: nothing may still be copying from or to it.
+    (void)cudaStreamSynchronize(lane->stream);
+    (void)cudaGetLastError();
+    lane->clean = false;  // a job that ended between its kernels leaves cells in the table
+    return status;
+  }
+  if (run.num_points > 0) {
+    lane->clean = true;
+  }
+  return cuda_trim(lane, error);
+}
+
+// --- memory of the host ---
+
 // Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
@@ -190,8 +259,8 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* describe */ describe,
     /* lane_open */ open_lane,
     /* lane_close */ close_lane,
-    /* runs */ cuda_runs,
-    /* run */ cuda_run_job,
+    /* runs */ runs,
+    /* run */ run_job,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,
 };

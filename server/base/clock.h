@@ -1,5 +1,4 @@
-// The one clock of the daemon, monotonic nanoseconds, and what a thread does that waits for less than it takes to
-// sleep.
+// The daemon's clock, in monotonic nanoseconds, and the pause of a busy wait.
 #ifndef VOXELD_CLOCK_H
 #define VOXELD_CLOCK_H
 
@@ -16,7 +15,7 @@ static inline int64_t clock_ns(void) {
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-// A moment for the processor's other thread, in a loop that waits for another thread's write.
+// Gives way to the core's other hardware thread. For loops that wait for another thread's write.
 static inline void clock_pause(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

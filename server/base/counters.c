@@ -1,7 +1,7 @@
 // Counting; see counters.h.
 #include "server/base/counters.h"
 
-// From a stage on a GPU to a sampling that takes its whole time.
+// From a short stage on a GPU to a sampling that takes all of the default max_timeout_ms.
 const double histogram_bounds[HISTOGRAM_BUCKETS] = {0.00002, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
                                                     0.005,   0.01,    0.025,  0.05,    0.1,    0.25,  0.5,
                                                     1,       2.5,     5,      10,      30};

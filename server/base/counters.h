@@ -12,18 +12,18 @@
 #include "api/wire/metadata.h"
 #include "kernels/kernels.h"
 
-// The stages of an answer and, after its end, the sending.
+// The stages of an answer, then its sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
 enum { HISTOGRAM_BUCKETS = 19 };
 
 // Where a request was when its client left.
 enum abort_stage { ABORT_UPLOAD, ABORT_QUEUE, ABORT_RUN, ABORT_SEND, ABORT_STAGES };
 
-// Status codes of answers that the HTTP library makes; the last stands for others.
+// Status codes of answers that the HTTP library makes by itself; the last, 0, stands for all others.
 enum { UNPARSED_CODES = 6 };
 extern const int unparsed_codes[UNPARSED_CODES];
 
-extern const double histogram_bounds[HISTOGRAM_BUCKETS];  // seconds
+extern const double histogram_bounds[HISTOGRAM_BUCKETS];  // seconds, ascending
 
 struct histogram {
   atomic_uint_fast64_t bucket[HISTOGRAM_BUCKETS + 1];  // the last: longer than every bound
@@ -43,27 +43,27 @@ struct counters {
   struct histogram stages[STAGE_COUNT];
 };
 
-// A request was answered.
+// Counts a request that was answered; `ns` is the time from its headers to the end of its answer.
 void counters_request(struct counters *counters, enum endpoint endpoint, enum problem_kind outcome, int64_t ns);
 void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
-// The HTTP library answered by itself.
+// Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
 void counters_bytes(struct counters *counters, int64_t received, int64_t sent);
-// A job has run well; `answer` has its times.
+// Counts a job that succeeded; `answer` has its times.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
-// Its answer was sent whole.
+// Counts a job's answer that was sent whole, in `ns` nanoseconds.
 void counters_sent(struct counters *counters, int64_t ns);
-// A GPU failed a job with this status, and the CPU ran it instead.
+// Counts a job that failed on a GPU with this status and ran on the CPU instead.
 void counters_rerun(struct counters *counters, enum vx_status status);
 const char *failure_name(enum vx_status status);
 
-// Answered requests, for /v1/status: those answered well, those refused, those whose client left.
+// Requests that are over, for /v1/status: answered well, refused with a problem, or left by their client.
 struct outcomes {
   unsigned long long answered, refused, aborted;
 };
 struct outcomes counters_outcomes(const struct counters *counters);
-// Requests to all endpoints with that outcome.
+// Requests with that outcome, to all endpoints together.
 unsigned long long counters_of_outcome(const struct counters *counters, enum problem_kind outcome);
 unsigned long long counter_value(const atomic_uint_fast64_t *counter);
 

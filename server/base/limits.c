@@ -1,4 +1,4 @@
-// sched_getaffinity and the files of control groups; see limits.h.
+// Affinity and the files of control groups; see limits.h.
 #include "server/base/limits.h"
 
 #include <limits.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// The number at the beginning of a file, and one behind it where there is a second; false where it begins otherwise,
-// such as with "max".
+// Reads the number at the beginning of a file, and into `second`, if not NULL, the number after it or 0. False if the
+// file does not begin with a number, but for example with "max".
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -24,7 +24,7 @@ static bool read_numbers(const char *directory, const char *name, double *first,
   return end > line;
 }
 
-// ---- what one group has: a limit, or INFINITY -----------------------------------------------------------------------
+// ---- the limit of one group; INFINITY if none -----------------------------------------------------------------------
 
 static double processors(double quota, double period) { return quota > 0 && period > 0 ? quota / period : INFINITY; }
 
@@ -51,8 +51,8 @@ static double memory_v1(const char *directory) {
   return read_numbers(directory, "memory.limit_in_bytes", &bytes, NULL) ? bytes : INFINITY;
 }
 
-// Where a limit is to be found in both versions; the machine may use either for each controller. Version 2 lists no
-// controllers.
+// Where each version of cgroup keeps a limit. A machine may use either version for each controller. Version 2 has an
+// empty list of controllers.
 struct source {
   const char *controller, *mount;
   double (*read)(const char *directory);
@@ -74,7 +74,7 @@ static bool is_listed(const char *controllers, const char *controller) {
   }
 }
 
-// The path of the group among those of `controller`, from a line NUMBER:CONTROLLERS:PATH; "" where it is not told.
+// The path of this process's group for `controller`, from a line NUMBER:CONTROLLERS:PATH; "" if there is no such line.
 static void find_group(const char *root, const char *controller, char group[PATH_MAX]) {
   char line[PATH_MAX];
   group[0] = '\0';
@@ -90,8 +90,8 @@ static void find_group(const char *root, const char *controller, char group[PATH
   if (file) (void)fclose(file);
 }
 
-// The least limit of the group and of those above it. In a container its own group may be mounted as if it were the
-// topmost, while the path is still the one outside: what is not there is passed over.
+// The least limit of the group and of those above it. In a container the group's files may be mounted at the top, while
+// the path is still that of the host: directories that do not exist are skipped.
 static double least_limit(const char *root, const struct source *source) {
   char group[PATH_MAX], directory[2 * PATH_MAX];
   find_group(root, source->controller, group);
@@ -107,7 +107,7 @@ static double least_limit(const char *root, const struct source *source) {
 }
 
 int64_t limits_processors(const char *root) {
-  cpu_set_t set;  // of 1024; on a machine with more it fails
+  cpu_set_t set;  // has 1024 processors; the call fails if the machine has more
   double least = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (double)sysconf(_SC_NPROCESSORS_ONLN);
   for (int i = 0; i < 2; i++) least = fmin(least, ceil(least_limit(root, &processor_sources[i])));
   return least < 1 ? 1 : (int64_t)least;
@@ -116,5 +116,5 @@ int64_t limits_processors(const char *root) {
 int64_t limits_memory_bytes(const char *root) {
   double least = INFINITY;
   for (int i = 0; i < 2; i++) least = fmin(least, least_limit(root, &memory_sources[i]));
-  return least < 0x1p62 ? (int64_t)least : INT64_MAX;  // version 1 has a number of that size for none
+  return least < 0x1p62 ? (int64_t)least : INT64_MAX;  // version 1 writes such a number if there is no limit
 }

@@ -1,16 +1,16 @@
-// What the system lets this process have. In a container that is less than the machine has, by the limits of its
-// control group (cgroup, of version 1 or 2) and of those above it. Any thread.
+// The processors and the memory that the system grants this process. In a container its control group (cgroup, version
+// 1 or 2), or one above it, may grant less than the machine has. Any thread.
 //
-// `root` is the directory that /proc and /sys lie in: "", or another for tests.
+// `root` is the directory of /proc and /sys: "", or another for tests.
 #ifndef VOXELD_LIMITS_H
 #define VOXELD_LIMITS_H
 
 #include <stdint.h>
 
-// Processors it may run on at the same time: those of its affinity, but no more than its CPU quota pays for, rounded
-// up. 1 or more.
+// Processors that the process may use at the same time: those of its affinity, or its CPU quota, rounded up, if that is
+// less. 1 or more.
 int64_t limits_processors(const char *root);
-// Memory it may have; INT64_MAX where there is no limit.
+// Bytes of memory that the process may have; INT64_MAX if there is no limit.
 int64_t limits_memory_bytes(const char *root);
 
 #endif

@@ -14,7 +14,7 @@
 #include "server/base/clock.h"
 
 enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100 };
-static const int64_t flush_ns = NS_PER_S;  // how long the end waits for a reader
+static const int64_t flush_ns = NS_PER_S;  // how long log_stop waits for the reader of stderr
 
 static enum log_level least_level = LOG_INFO;
 static enum log_format line_format = LOG_LOGFMT;
@@ -26,9 +26,9 @@ void log_configure(enum log_level least, enum log_format format) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-static atomic_llong give_up_ns = INT64_MAX;  // after this nobody waits for a reader any more
+static atomic_llong give_up_ns = INT64_MAX;  // from this time on nobody waits for the reader
 
-// True once stderr takes PIPE_BUF bytes, or an error, without blocking.
+// Waits for the reader. True if a write of PIPE_BUF bytes does not block, or fails.
 static bool await_room(void) {
   struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
   for (;;) {
@@ -38,7 +38,7 @@ static bool await_room(void) {
   }
 }
 
-// Writes at most PIPE_BUF bytes: as many as a pipe takes at once, unmixed with those of other processes.
+// Writes up to PIPE_BUF bytes. A pipe takes these in one piece, not mixed with those of other processes.
 static bool write_out(const char *bytes, size_t length) {
   while (length > 0) {
     if (!await_room()) return false;
@@ -59,8 +59,8 @@ static struct {
   pthread_t thread;
   bool running;        // lines go into the ring
   bool stopping;       // the thread ends once the ring is empty
-  size_t first, used;  // bytes[first], and as many more with a wrap at the end
-  uint64_t untold;     // lines dropped since a line last told of it
+  size_t first, used;  // `used` bytes from bytes[first] on, wrapping at the end
+  uint64_t untold;     // lines dropped and not yet reported by a line
   atomic_uint_fast64_t dropped;
   char bytes[RING_BYTES];
 } ring = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
@@ -72,7 +72,7 @@ static void drop(uint64_t lines) {
   atomic_fetch_add_explicit(&ring.dropped, lines, memory_order_relaxed);
 }
 
-// With the lock held. A line is short: copying it under the lock takes less than a second visit would.
+// With the lock held. A line is short: copying it under the lock is quicker than taking the lock twice.
 static void push(const char *line, size_t length) {
   if (length > RING_BYTES - ring.used) {
     drop(1);
@@ -86,7 +86,7 @@ static void push(const char *line, size_t length) {
   pthread_cond_signal(&ring.more);
 }
 
-// With the lock held: as many whole lines as fit; there is one at least, which is never longer.
+// With the lock held: takes as many whole lines as fit. The ring has at least one, and no line is longer than a batch.
 static size_t take(char batch[PIPE_BUF]) {
   size_t length = ring.used < PIPE_BUF ? ring.used : PIPE_BUF, straight = RING_BYTES - ring.first;
   if (straight > length) straight = length;
@@ -98,7 +98,7 @@ static size_t take(char batch[PIPE_BUF]) {
   return length;
 }
 
-// With the lock held: how many dropped lines to tell of now, 0 while there is little room still.
+// With the lock held: how many dropped lines to report now. 0 while the ring is more than half full.
 static uint64_t tell_dropped(void) {
   uint64_t untold = ring.used <= RING_BYTES / 2 ? ring.untold : 0;
   ring.untold -= untold;
@@ -117,11 +117,11 @@ static void write_dropped(uint64_t lines) {
   struct log_line line;
   log_begin(&line, LOG_WARNING, "lines were dropped");
   log_integer(&line, "lines", (int64_t)lines);
-  if (line.wanted) (void)write_out(line.memory, finish(&line));  // once more is no use: the count stands in the metrics
+  if (line.wanted) (void)write_out(line.memory, finish(&line));  // no second try: the metrics have the count
 }
 
-// With the lock held: a moment without it in which further lines gather. A line that finds the thread asleep has to
-// wake it, which costs as much as writing it would; so under load one that rests serves many.
+// With the lock held: sleeps without it for a moment, in which further lines gather. A line that finds the thread
+// waiting has to wake it, which costs as much as writing the line. Under load one rest saves many of these wakes.
 static void rest(void) {
   static const struct timespec moment = {.tv_nsec = 5 * NS_PER_MS};
   pthread_mutex_unlock(&ring.lock);
@@ -169,7 +169,7 @@ void log_stop(void) {
   pthread_cond_signal(&ring.more);
   pthread_mutex_unlock(&ring.lock);
   if (!running) return;
-  // Another process may have filled the pipe between the look and the write: then the thread is left where it is.
+  // Another process may fill the pipe between poll and write. The thread then blocks, and is not waited for any longer.
   struct timespec until;
   clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += 2 * flush_ns / NS_PER_S;
@@ -178,12 +178,13 @@ void log_stop(void) {
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
-// Of what a line holds at most, kept for its end: the mark of a cut, a brace and the newline.
+// Bytes of a line's memory that are kept for its end: the mark of a cut, a brace and the newline.
 static const char cut_logfmt[] = " cut=true\n", cut_json[] = ",\"cut\":true}\n";
 enum { TAIL = sizeof cut_json };
 _Static_assert(sizeof((struct log_line *)0)->memory <= PIPE_BUF, "a line is written at once");
 
-// A value stands bare where it has neither spaces nor quotes nor control bytes, else quoted and escaped as in JSON.
+// Writes a value of logfmt bare if it is printable ASCII without spaces, quotes, = and \; else quoted and escaped as in
+// JSON.
 static void put_value(struct text *text, const char *value) {
   bool bare = line_format == LOG_LOGFMT && value[0] != '\0';
   for (const unsigned char *c = (const unsigned char *)value; bare && *c; c++)
@@ -200,7 +201,7 @@ static void put_key(struct text *text, const char *key) {
   text_put(text, line_format == LOG_JSON ? "\":" : "=");
 }
 
-// Takes back a field that did not fit: half a value would be no JSON. `before` is the line's length before it.
+// Removes a field that did not fit, since half a value would be no JSON. `before` is the line's length before it.
 static void settle(struct log_line *line, size_t before) {
   if (text_complete(&line->text)) return;
   line->text.length = before;
@@ -253,7 +254,7 @@ void log_milliseconds(struct log_line *line, const char *key, int64_t nanosecond
   settle(line, before);
 }
 
-// Puts the end to a line; its whole length.
+// Writes the end of a line and returns its whole length.
 static size_t finish(struct log_line *line) {
   const char *end = line->cut ? cut_logfmt : "\n";
   if (line_format == LOG_JSON) end = line->cut ? cut_json : "}\n";

@@ -1,9 +1,9 @@
-// The log: one line an event on stderr, as logfmt or as JSON with the same keys.
+// The log: one line for each event on stderr, as logfmt or as JSON with the same keys.
 //
-// A line is built by its thread on its stack: log_begin, a field a call, log_end. From log_start to log_stop finished
-// lines go into a ring of a fixed size that one thread writes out, so that a reader who does not read stops nobody:
-// where the ring is full a line is dropped and counted, and a line tells how many were once there is room again. Before
-// and after, lines are written at once. Lines come out whole, those of one thread in their order. Any thread.
+// A thread builds a line on its stack: log_begin, one call for each field, log_end. Between log_start and log_stop,
+// finished lines go into a ring of a fixed size, and one thread writes them out. So a reader that does not read stops
+// nobody. If the ring is full, lines are dropped and counted, and a later line reports how many. Before log_start and
+// after log_stop lines are written at once. Lines come out whole, and those of one thread in their order. Any thread.
 #ifndef VOXELD_LOG_H
 #define VOXELD_LOG_H
 
@@ -15,7 +15,7 @@
 #include "kernels/kernels.h"
 
 enum log_level {
-  LOG_NOTICE = -1,  // logged at every level: where it listens, that it has stopped
+  LOG_NOTICE = -1,  // logged at every level: the start and the stop
   LOG_ERROR,
   LOG_WARNING,
   LOG_INFO,
@@ -34,7 +34,8 @@ void log_configure(enum log_level least, enum log_format format);  // before thr
 
 // Starts the thread that writes. False with a reason.
 VX_WARN_UNUSED bool log_start(char *error, size_t error_size);
-// Writes out what waits, for a second at most, and ends the thread. Nothing where none was started.
+// Writes out the ring, for a second at most, and ends the thread. Leaves the thread after two seconds if stderr blocks
+// it. Does nothing if no thread was started.
 void log_stop(void);
 
 void log_begin(struct log_line *line, enum log_level level, const char *message);
@@ -46,6 +47,6 @@ void log_end(struct log_line *line);
 // A whole line with one field.
 void log_event(enum log_level level, const char *message, const char *key, const char *value);
 
-uint64_t log_lines_dropped(void);  // since the start: for want of room, or because stderr takes nothing
+uint64_t log_lines_dropped(void);  // since the start: the ring was full, or stderr took nothing
 
 #endif

@@ -1,4 +1,4 @@
-// Telling the supervisor; see notify.h.
+// Notifying the supervisor; see notify.h.
 #include "server/base/notify.h"
 
 #include <errno.h>
@@ -29,6 +29,6 @@ void notify_supervisor(const char *format, ...) {
   if (fd < 0 || size < 0 || size >= (int)sizeof message ||
       sendto(fd, message, (size_t)size, MSG_NOSIGNAL, (const struct sockaddr *)&to,
              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) != size)
-    log_event(LOG_WARNING, "the supervisor cannot be told", "reason", strerror(errno));
+    log_event(LOG_WARNING, "the supervisor could not be notified", "reason", strerror(errno));
   if (fd >= 0) close(fd);
 }

@@ -1,15 +1,15 @@
-// The phases of the daemon's life. Main moves it; any thread looks.
+// The phases of the daemon's life. Main sets the phase; any thread reads it.
 #ifndef VOXELD_PHASE_H
 #define VOXELD_PHASE_H
 
 enum phase {
   PHASE_STARTING,
   PHASE_READY,
-  PHASE_LEAVING,  // requests are taken as before; who directs them here is to notice that it is not ready
+  PHASE_LEAVING,  // /readyz is 503 for load balancers to notice; requests are accepted as before
   PHASE_DRAINING
 };
 
-// What is told to those that are not done by the drain's end.
+// The detail of the problem for requests that are not done when the drain ends.
 #define DRAIN_IS_OVER "the server is stopping and its time to drain is over"
 
 #endif

@@ -14,7 +14,7 @@ double process_cpu_seconds(void) {
   return getrusage(RUSAGE_SELF, &usage) == 0 ? seconds(usage.ru_utime) + seconds(usage.ru_stime) : 0;
 }
 
-// A field of /proc/self/statm, which counts pages: 0 is all, 1 what is resident.
+// Bytes of a field of /proc/self/statm, which counts pages: 0 is the virtual size, 1 the resident.
 static double memory(int field) {
   char line[256] = "", *next = line;
   FILE *file = fopen("/proc/self/statm", "re");

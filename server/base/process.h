@@ -1,9 +1,8 @@
-// What the operating system says of this process, for the metrics that Prometheus has the same names for everywhere.
-// Any thread.
+// What the operating system says of this process, for the process_... metrics of Prometheus. Any thread.
 #ifndef VOXELD_PROCESS_H
 #define VOXELD_PROCESS_H
 
-// Each is 0 where the system does not tell.
+// Each is 0 if the system does not tell.
 double process_cpu_seconds(void);
 double process_resident_bytes(void);
 double process_virtual_bytes(void);

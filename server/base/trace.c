@@ -11,11 +11,11 @@
 
 // ---- random ids -----------------------------------------------------------------------------------------------------
 
-// xoshiro256** (Blackman and Vigna); a state that is all 0 would stay so.
+// xoshiro256** (Blackman and Vigna). Its state must not be all 0: it would stay so.
 static uint64_t next_random(void) {
   static _Thread_local uint64_t state[4];
   if (!(state[0] | state[1] | state[2] | state[3]) && getrandom(state, sizeof state, 0) != sizeof state) {
-    state[0] = (uint64_t)clock_ns();  // ids need not be secret, only unlike others
+    state[0] = (uint64_t)clock_ns();  // ids need not be secret, only unique
     state[1] = (uint64_t)(uintptr_t)state | 1;
   }
   uint64_t product = state[1] * 5, result = (product << 7 | product >> 57) * 9, shifted = state[1] << 17;
@@ -36,14 +36,14 @@ static void put_random(char digits[17]) {
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-// `count` lower-case hexadecimal digits and the byte after them; false at the end of a shorter text too.
+// Whether the text begins with `count` lower-case hexadecimal digits and the byte `after`. False if it is shorter.
 static bool is_field(const char *text, size_t count, char after) {
   return strspn(text, "0123456789abcdef") == count && text[count] == after;
 }
 
 static bool is_zero(const char *digits, size_t count) { return strspn(digits, "0") >= count; }
 
-// 00-TRACE-PARENT-FLAGS. A later version may go on behind the flags with a '-' and what only it knows; ff is none.
+// Reads 00-TRACE-PARENT-FLAGS. A later version may add a '-' and more after the flags. Version ff is not allowed.
 static bool parse(struct trace *trace, const char *text) {
   enum { TRACE_AT = 3, PARENT_AT = 36, FLAGS_AT = 53 };
   if (!is_field(text, 2, '-') || strncmp(text, "ff", 2) == 0 || !is_field(text + TRACE_AT, 32, '-') ||

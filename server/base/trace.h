@@ -1,7 +1,7 @@
-// Where a request belongs in its client's trace: W3C Trace Context, the traceparent header (w3.org/TR/trace-context).
+// The traceparent header of W3C Trace Context (w3.org/TR/trace-context): a request's place in its client's trace.
 //
-// A client's trace is taken over and our own span put into it; without a sound traceparent a new trace is begun. Ids
-// are random and drawn from a generator of the thread, without a system call a request. Any thread.
+// A request continues its client's trace with a span of our own. Without a valid traceparent it begins a new trace. Ids
+// come from a random generator of each thread, so that a request needs no system call for them. Any thread.
 #ifndef VOXELD_TRACE_H
 #define VOXELD_TRACE_H
 
@@ -12,11 +12,11 @@ enum { TRACEPARENT_LENGTH = 55 };
 struct trace {
   char trace_id[33];   // 32 lower-case hexadecimal digits, not all 0
   char span_id[17];    // ours
-  char parent_id[17];  // the client's span; "" where it sent none
+  char parent_id[17];  // the client's span; "" if it sent none
   bool sampled;        // the client records its trace
 };
 
-// Begins our span. `traceparent` is the header's value; NULL where there is none, or more than one.
+// Begins our span. `traceparent` is the header's value; NULL if there is none, or more than one.
 void trace_begin(struct trace *trace, const char *traceparent);
 
 static inline bool trace_is_clients(const struct trace *trace) { return trace->parent_id[0] != '\0'; }

@@ -1,4 +1,4 @@
-// Who may enter; see access.h.
+// Checking credentials; see access.h.
 #include "server/clients/access.h"
 
 #include <stdio.h>
@@ -50,7 +50,7 @@ bool access_may_expose(const struct access *access) {
   return access->anonymous || access->takes_tokens || access->tls.asks_clients;
 }
 
-// "Bearer", blanks, the token.
+// The token behind "Bearer" and blanks; NULL if the header is anything else.
 static const char *token_of(const char *authorization) {
   static const char scheme[] = "Bearer";
   size_t length = strlen(scheme);
@@ -62,12 +62,13 @@ static bool check_token(struct access *access, const char *authorization, char u
                         struct problem *problem) {
   const char *token = token_of(authorization);
   if (!token)
-    return problem_set(problem, PROBLEM_INVALID_TOKEN, NULL, "the Authorization header is not Bearer and a token");
+    return problem_set(problem, PROBLEM_INVALID_TOKEN, NULL,
+                       "the Authorization header is not of the form Bearer TOKEN");
   pthread_rwlock_rdlock(&access->lock);
   const char *name = tokens_find(access->tokens, token);
   if (name) snprintf(user, USER_SIZE, "%s", name);
   pthread_rwlock_unlock(&access->lock);
-  return name || problem_set(problem, PROBLEM_INVALID_TOKEN, NULL, "there is no such token here, or not any more");
+  return name || problem_set(problem, PROBLEM_INVALID_TOKEN, NULL, "the token is unknown or has been removed");
 }
 
 bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
@@ -76,7 +77,7 @@ bool access_check(struct access *access, const struct credential *credential, ch
   const char *text = "";
   user[0] = '\0';
   if (credential->count > 1)
-    return problem_set(problem, PROBLEM_BAD_REQUEST, NULL, "there are two Authorization headers; allowed: one");
+    return problem_set(problem, PROBLEM_BAD_REQUEST, NULL, "there is more than one Authorization header; allowed: one");
   if (takes_tokens && credential->value) return check_token(access, credential->value, user, problem);
   switch (takes_certificates ? tls_client(credential->peer, &text) : TLS_CLIENT_UNNAMED) {
     case TLS_CLIENT_NAMED: snprintf(user, USER_SIZE, "%s", text); return true;

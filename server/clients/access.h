@@ -1,8 +1,8 @@
-// Who may enter: a request needs a token of token_file or a client certificate of tls_client_ca, where the operator
-// gave either.
+// Who may enter. If the operator sets token_file or tls_client_ca, a request needs a token or a client certificate,
+// unless allow_anonymous is yes.
 //
-// The tokens are reloaded by main while IO threads look into them: a reload reads and parses without the lock and holds
-// it only to put the new table in the old one's place.
+// IO threads search the tokens while main reloads them. A reload reads and parses without the lock, and holds it only
+// to replace the table.
 #ifndef VOXELD_ACCESS_H
 #define VOXELD_ACCESS_H
 
@@ -18,9 +18,9 @@ enum { USER_SIZE = 65 };  // of a user's name, its NUL included
 
 struct access {
   pthread_rwlock_t lock;  // over `tokens`
-  struct tokens *tokens;  // NULL where there is no token_file
-  bool takes_tokens;      // there is one
-  bool anonymous;         // who shows nothing is let in
+  struct tokens *tokens;  // NULL if there is no token_file
+  bool takes_tokens;      // there is a token_file
+  bool anonymous;         // clients without credentials are let in
   struct tls tls;
 };
 
@@ -28,25 +28,26 @@ struct access {
 VX_WARN_UNUSED bool access_open(struct access *access, const struct options *options, char *error, size_t error_size);
 void access_close(struct access *access);
 
-// Loads the token file again; there is one. False with a reason: then nothing has changed.
+// Loads the token file again, which must be set. False with a reason: then nothing has changed.
 VX_WARN_UNUSED bool access_reload_tokens(struct access *access, const struct options *options, char *error,
                                          size_t error_size);
 
-// Whether TCP clients elsewhere may be served: they need credentials, or are expressly not to.
+// Whether the service may listen beyond loopback: clients need credentials, or allow_anonymous is yes.
 bool access_may_expose(const struct access *access);
 
-// What a request shows of itself.
+// The credentials of a request.
 struct credential {
   int count;                 // Authorization headers
-  const char *value;         // of the last; NULL without one
-  struct tls_session *peer;  // its connection's; NULL without TLS
+  const char *value;         // of the last of them; NULL without one
+  struct tls_session *peer;  // of its connection; NULL without TLS
 };
-// Whether it may enter: `user` becomes the token's NAME, "cert:NAME" of the certificate, or "" where nobody has to say.
-// False with a problem. A token counts before a certificate, and a wrong one is not made good by a certificate.
+// Whether the request may enter. Sets `user` to the token's NAME, to "cert:NAME" for a certificate, or to "" for a
+// client without credentials. If there is a token_file, a certificate does not make up for a wrong Authorization
+// header. False with a problem.
 VX_WARN_UNUSED bool access_check(struct access *access, const struct credential *credential, char user[USER_SIZE],
                                  struct problem *problem);
 
-// The WWW-Authenticate header of an answer with this problem; NULL where it has none.
+// The WWW-Authenticate header of an answer with this problem; NULL if it has none.
 const char *access_challenge(enum problem_kind kind);
 
 #endif

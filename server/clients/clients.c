@@ -7,9 +7,9 @@
 #include <string.h>
 
 bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]) {
-  *clients = (struct clients){.count = 2 * (size_t)connections};  // a connection's client and its request's
+  *clients = (struct clients){.count = 2 * (size_t)connections};  // one for the connection, one for its request
   memcpy(clients->limits, limits, sizeof clients->limits);
-  clients->client = calloc(clients->count, sizeof *clients->client);  // touched only as far as they are in use
+  clients->client = calloc(clients->count, sizeof *clients->client);  // those never used take no memory
   pthread_mutex_init(&clients->lock, NULL);
   return clients->client;
 }
@@ -39,7 +39,7 @@ static size_t hash_of(const char *name) {
   return hash % CLIENT_HASHES;
 }
 
-// With the lock held: one that was let go, or never in use.
+// With the lock held: a free client; NULL if there is none.
 static struct client *new_client(struct clients *clients) {
   struct client *client = clients->free;
   if (client)
@@ -88,7 +88,7 @@ void clients_leave(struct clients *clients, struct client *client) {
 
 // ---- shares ---------------------------------------------------------------------------------------------------------
 
-// With the lock held: so much more or, where it is negative, less.
+// With the lock held: adds `amount`, which may be negative.
 static void hold(struct clients *clients, struct client *client, enum share share, int64_t amount) {
   client->held[share] += amount;
   clients->held[share] += amount;
@@ -98,7 +98,7 @@ enum grant client_take(struct clients *clients, struct client *client, enum shar
   enum grant grant = GRANTED;
   pthread_mutex_lock(&clients->lock);
   int64_t left = clients->limits[share] - clients->held[share] - amount;
-  int64_t others = client->held[share] - mine;  // of the client's, what other requests hold
+  int64_t others = client->held[share] - mine;  // what the client's other requests hold
   if (others > 0 && others + mine + amount > left)
     grant = OVER_CLIENT_SHARE;
   else if (left < 0 && clients->held[share] > mine)

@@ -1,14 +1,14 @@
 // The clients, and what each of them holds: connections, places in the queues, bytes of memory.
 //
-// A client is a user, known by token or certificate, else an address (of IPv6 its first 64 bits, which one host may
-// have whole).
+// A client is a user, known by token or certificate, or else an address. Of an IPv6 address only the first 64 bits
+// count, since one host may own all addresses that share them.
 //
-// One rule shares everything: a client may take more as long as it would then hold no more than is left to others. So
-// one client alone gets up to half, two get a third each, and whoever comes next always finds as much as the greediest
-// holds. A client that holds nothing may take whatever is left.
+// One rule limits every share: a client may take more only if it then holds no more than is left free. So a lone client
+// gets up to half, and two clients get a third each. A new client always finds as much free as the greediest one holds.
+// A client that holds nothing may take whatever is free.
 //
-// All clients are allocated at the start; one exists as long as a connection or a request is its own, or it holds
-// anything. Any thread.
+// All clients are allocated at the start. A client exists while it has a connection or a request, or holds anything.
+// Any thread.
 #ifndef VOXELD_CLIENTS_H
 #define VOXELD_CLIENTS_H
 
@@ -24,38 +24,38 @@ struct gate_entry;
 
 enum share {
   SHARE_CONNECTIONS,
-  SHARE_LINGERING,                                    // connections that are read on after an early answer
-  SHARE_JOBS,                                         // requests whose body comes or whose job waits,
-  SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,  // by what their job is for
-  SHARE_BYTES,                                        // of bodies and answers
-  SHARE_SAMPLING_BYTES,                               // of them, bodies of jobs that sample
+  SHARE_LINGERING,                                    // connections that linger after an early answer
+  SHARE_JOBS,                                         // requests that upload or whose job waits
+  SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,  // those of sampling jobs
+  SHARE_BYTES,                                        // memory of bodies and answers
+  SHARE_SAMPLING_BYTES,                               // of it, the bodies of sampling jobs
   SHARES
 };
 
 enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 
-// The jobs of one client that wait in one queue; the queue's.
+// The jobs of one client that wait in one queue. The queue owns it.
 struct client_jobs {
   struct job *head, *tail;
   struct client *next;  // in the queue's ring
   int64_t running;
 };
 
-// The requests of one client that are in hand; the gate's.
+// The requests of one client, in hand or waiting at the gate. The gate owns it.
 struct client_requests {
-  int64_t count;                   // that went in
-  struct gate_entry *head, *tail;  // that wait
-  struct client *next;             // whose requests wait too
+  int64_t count;                   // in hand: let in and not yet over
+  struct gate_entry *head, *tail;  // those that wait
+  struct client *next;             // the next with waiting requests
 };
 
 struct client {
-  struct client *next;  // of the same hash, or free
+  struct client *next;  // with the same hash, or the next free one
   char name[80];
   int64_t references;
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_until_ns;  // the watcher's: it has looked in vain for a connection of it that makes room
+  int64_t none_until_ns;  // the watcher's: until then it looks for no connection of this client that makes room
 };
 
 enum { CLIENT_HASHES = 1024 };
@@ -63,26 +63,26 @@ enum { CLIENT_HASHES = 1024 };
 struct clients {
   pthread_mutex_t lock;
   struct client *client;  // [count]
-  size_t count, used;     // those behind `used` were never in use
-  int64_t present;        // that exist now
+  size_t count, used;     // those from `used` on were never in use
+  int64_t present;        // how many exist now
   struct client *free;
   struct client *hash[CLIENT_HASHES];
   int64_t limits[SHARES], held[SHARES];
 };
 
-// For so many connections, each with one request at a time. False where there is no memory.
+// Allocates the clients of up to `connections` connections, each with one request at a time. False if out of memory.
 VX_WARN_UNUSED bool clients_init(struct clients *clients, int64_t connections, const int64_t limits[SHARES]);
 void clients_destroy(struct clients *clients);
 
-// The client of that user or, where that is "", of that address; NULL where all are taken. To be let go by
-// clients_leave.
+// The client of `user` or, if that is "", of `address`. NULL if all clients are taken. clients_leave releases it.
 struct client *clients_join(struct clients *clients, const char *user, const char *address);
 void clients_leave(struct clients *clients, struct client *client);
 
-// `mine` of what the client holds is the same request's, which is not refused for its own sake.
+// Takes `amount` of a share for the client, if the rule allows it; client_give gives it back. `mine` is what the same
+// request holds of the share already: a request is not refused for what it holds itself.
 VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
                                       int64_t mine);
-// Likewise for one who stands for many: all but the eighth that is left to those who come by themselves.
+// The same for a trusted proxy, which stands for many clients: it may take all but an eighth, which stays for others.
 VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
                                                int64_t amount);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);

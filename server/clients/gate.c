@@ -25,7 +25,7 @@ static void append(struct gate *gate, struct client *client, struct gate_entry *
   gate->waiting++;
 }
 
-// The client's next entry goes in: it is put in front of `list`.
+// Lets the client's next entry in: puts it in front of `list`.
 static struct gate_entry *take(struct gate *gate, struct client *client, struct gate_entry *list) {
   struct client_requests *requests = &client->requests;
   struct gate_entry *entry = requests->head;
@@ -41,7 +41,7 @@ static struct gate_entry *take(struct gate *gate, struct client *client, struct 
   return entry;
 }
 
-// Of every client so many at most go in.
+// Lets in up to `most` entries of each client.
 static struct gate_entry *take_all(struct gate *gate, int64_t most) {
   struct gate_entry *list = NULL;
   for (struct client *client = gate->first, *next; client; client = next) {
@@ -72,7 +72,7 @@ bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *clie
   bool waits = recency_others(&gate->served, client, now_ns) && !gate->open && client->requests.count >= gate->each;
   entry->client = client;
   if (waits) {
-    gate->hold(entry);  // first: from the append on it may be let go
+    gate->hold(entry);  // before the append: after it the entry may be let go
     append(gate, client, entry);
   } else {
     client->requests.count++;

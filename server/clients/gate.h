@@ -1,13 +1,13 @@
-// The gate: how many requests of one client are in hand at the same time while other clients are served.
+// The gate limits how many requests of one client are in hand at the same time while other clients are served.
 //
-// The IO threads read from every connection in turn, so a client with hundreds of requests would leave little of them
-// to one with a few. At the gate its further requests wait for each other, suspended: those with a large body after
-// their headers, so that TCP holds their senders back, those with a small one before their job is queued. A lone client
-// does not wait. Nor does one whose requests are slow, which cost the IO threads little: with every tick of the watcher
-// as many more go in, whether or not the others have ended.
+// The IO threads serve their connections in turn, so a client with hundreds of requests would leave little of their
+// time to a client with a few. At the gate, the further requests of a client wait, suspended, for its earlier ones. A
+// request with a large body waits after its headers, so that TCP holds back its sender. One with a small body waits
+// before its job is queued. A lone client does not wait. Slow requests cost the IO threads little, so they do not block
+// the gate: each tick lets as many more in, even if none has ended.
 //
-// The gate knows of a request only its entry; how a request is held and let go is its owner's. One that waits belongs
-// to the gate. Any thread.
+// The gate knows only the entry of a request. The entry's owner suspends and resumes the request. An entry that waits
+// belongs to the gate. Any thread.
 #ifndef VOXELD_GATE_H
 #define VOXELD_GATE_H
 
@@ -19,40 +19,40 @@
 #include "server/clients/clients.h"
 #include "server/clients/recency.h"
 
-// A smaller body is read at once: the library takes no more of it in one go, so that it holds up nobody.
+// Bytes. A body of up to this size is read before the gate: the library reads it in one go, so it holds up nobody.
 enum { GATED_BODY = 128 * 1024 };
 
-// A request, as the gate sees it.
+// A request as the gate sees it.
 struct gate_entry {
-  struct gate_entry *next;  // of those of the client that wait
-  struct client *client;    // whose it is; NULL: it has not been at the gate, or has left
+  struct gate_entry *next;  // the client's next entry that waits
+  struct client *client;    // NULL: it has not been at the gate, or has left it
 };
 
 struct gate {
   pthread_mutex_t lock;
-  int64_t each;  // requests of a client; 0 = any number
+  int64_t each;  // requests of one client in hand; 0 = any number
   bool open;     // nobody waits any more
   int64_t waiting;
-  struct client *first;  // of those whose requests wait
+  struct client *first;  // the first with waiting requests
   struct recency served;
-  void (*hold)(struct gate_entry *entry);    // with the gate's lock; from its return on the entry may be let go
-  void (*let_go)(struct gate_entry *entry);  // without it; from then on the entry is its owner's
+  void (*hold)(struct gate_entry *entry);    // called with the gate's lock; the entry may be let go next
+  void (*let_go)(struct gate_entry *entry);  // called without it; the entry is its owner's again
 };
 
 void gate_init(struct gate *gate, int64_t each, void (*hold)(struct gate_entry *entry),
                void (*let_go)(struct gate_entry *entry));
 void gate_destroy(struct gate *gate);
 
-// A client asks for something: it is being served from now on.
+// Notes that the client asks for something: it counts as being served for the next second.
 void gate_note(struct gate *gate, const struct client *client, int64_t now_ns);
-// False if the client's request must wait: it is held then, and let go in time.
+// True if the request may go on. If it must wait, the gate holds it and lets it go later.
 VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, int64_t now_ns);
 // The request is over. Does nothing if it was never at the gate.
 void gate_leave(struct gate *gate, struct gate_entry *entry);
-// To be called now and then: lets more in.
+// Lets more requests in. To be called with each tick of the watcher.
 void gate_tick(struct gate *gate);
-int64_t gate_waiting(struct gate *gate);
-// Lets all in for good: the service stops.
+int64_t gate_waiting(struct gate *gate);  // requests that wait
+// Lets all requests in from now on: the service is stopping.
 void gate_open(struct gate *gate);
 
 #endif

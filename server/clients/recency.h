@@ -1,4 +1,4 @@
-// Who was served of late, as far as it takes to tell whether anybody else was. Its owner locks.
+// The last two clients that asked, to tell whether a client is alone. Its owner locks.
 #ifndef VOXELD_RECENCY_H
 #define VOXELD_RECENCY_H
 
@@ -9,7 +9,7 @@
 #include "server/clients/clients.h"
 
 struct recency {
-  const struct client *last, *other;  // who asked last, and who did before that was another; only compared
+  const struct client *last, *other;  // the last that asked, and the last other one; never dereferenced
   int64_t last_ns, other_ns;
 };
 

@@ -14,7 +14,7 @@
 enum { SUM = 32, LONGEST_NAME = 59 };  // "cert:" and such a name fit USER_SIZE
 
 struct credentials {
-  atomic_int references;  // of `current`, and one a connection
+  atomic_int references;  // one for `current` and one for each connection
   gnutls_certificate_credentials_t x509;
 };
 
@@ -22,7 +22,7 @@ struct tls_session {
   struct tls *tls;
   gnutls_session_t gnutls;
   struct credentials *credentials;
-  bool verified;  // the rest holds, for these credentials
+  bool verified;  // the fields below hold for these credentials
   enum tls_client client;
   time_t expires;
   char text[192];
@@ -123,7 +123,7 @@ struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session) {
     tls_session_refuse(session);
     return NULL;
   }
-  // Only requested: who comes without one, or with a wrong one, is to read why that is not enough.
+  // Requested, not required: a client without a certificate, or with a wrong one, gets an answer that says why.
   gnutls_certificate_server_set_request(session->gnutls, tls->asks_clients ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_IGNORE);
   return session;
 }
@@ -138,9 +138,9 @@ void tls_session_refuse(struct tls_session *session) {
   tls_session_close(session);
 }
 
-// Has the session verify with the credentials as they are now. False where there is no memory for that.
+// Makes the session verify with the current credentials. False if out of memory.
 static bool refresh(struct tls_session *session) {
-  // The address alone tells: credentials that this session holds are not freed, so no others have their address.
+  // Comparing addresses is enough: the session's credentials are not freed, so no others can have their address.
   if (session->credentials == atomic_load(&session->tls->current)) return true;
   struct credentials *current = take_current(session->tls);
   bool set = gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE, current->x509) == 0;

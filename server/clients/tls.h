@@ -1,11 +1,11 @@
-// TLS: the server's certificate, and whom a client's certificate names. The library does the handshakes and the
+// TLS: the server's certificate, and whom a client's certificate names. The HTTP library does the handshakes and the
 // records.
 //
-// The library takes one certificate for the life of a daemon, and only requests one of clients without looking at it.
-// So each connection gets its credentials here when it begins, those of the files as last loaded, and a client's
-// certificate is verified here, once a connection: at the first request that asks, and again after a reload or once it
-// has expired. Sessions belong to the IO thread of their connection; loading is main's. A connection keeps the
-// credentials that it holds alive.
+// The HTTP library takes one certificate for the life of a daemon, and does not verify those of clients. So each new
+// connection gets its credentials here, as last loaded. A client's certificate is verified here too, once for each
+// connection: at the first request that needs it, and again after a reload or once it has expired.
+//
+// A session belongs to the IO thread of its connection. Main loads. A connection keeps its credentials alive.
 #ifndef VOXELD_TLS_H
 #define VOXELD_TLS_H
 
@@ -20,24 +20,23 @@
 struct credentials;
 
 struct tls {
-  pthread_mutex_t lock;                   // held to take a reference to `current`, or to put another in its place
+  pthread_mutex_t lock;                   // held to take a reference to `current`, or to replace it
   _Atomic(struct credentials *) current;  // NULL = no TLS
-  bool asks_clients;                      // for a certificate: there is a tls_client_ca
+  bool asks_clients;                      // for a certificate: tls_client_ca is set
 };
 
-// Loads what the options name; nothing where they name no certificate. False with a reason.
+// Loads the files that the options name; none if tls_cert is not set. False with a reason.
 VX_WARN_UNUSED bool tls_init(struct tls *tls, const struct options *options, char *error, size_t error_size);
-// Loads the same files again; there are some. False with a reason: then nothing has changed.
+// Loads the same files again; tls_cert must be set. False with a reason: then nothing has changed.
 VX_WARN_UNUSED bool tls_reload(struct tls *tls, const struct options *options, char *error, size_t error_size);
 void tls_destroy(struct tls *tls);  // after the last session
 
 struct tls_session;
 
-// A connection begins: gives its GnuTLS session its credentials, before the handshake. NULL: out of memory.
+// Gives the GnuTLS session of a new connection the current credentials, before the handshake. NULL if out of memory.
 struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session);
-void tls_session_close(struct tls_session *session);  // after that of GnuTLS; NULL is fine
-// The connection is not to be served: leaves its GnuTLS session without credentials, so that the handshake fails, and
-// closes.
+void tls_session_close(struct tls_session *session);  // after GnuTLS's session; NULL is fine
+// Refuses the connection: takes the credentials from its GnuTLS session, so that the handshake fails, and closes.
 void tls_session_refuse(struct tls_session *session);  // NULL is fine
 
 enum tls_client {
@@ -45,8 +44,8 @@ enum tls_client {
   TLS_CLIENT_NAMED,
   TLS_CLIENT_WRONG,  // its certificate does not verify
 };
-// Who the client is: `*text` becomes its name, "cert:" and up to 59 bytes without blanks, or what is wrong. Valid until
-// the next call.
+// Who the client is. Sets `*text` to its name ("cert:" and up to 59 bytes without blanks), or to what is wrong with its
+// certificate. The text is valid until the next call.
 enum tls_client tls_client(struct tls_session *session, const char **text);
 
 #endif

@@ -39,7 +39,7 @@ struct piece {
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-// The next word of a line, which is taken off it; empty at the line's end.
+// Takes the next word off a line; empty at the line's end.
 static struct piece take_word(struct piece *line) {
   while (line->begin < line->end && is_blank(*line->begin)) line->begin++;
   struct piece word = {line->begin, line->begin};
@@ -67,7 +67,7 @@ static bool read_sum(struct piece word, unsigned char sum[SUM]) {
   return strspn(hex, "0123456789abcdefABCDEF") == HEX && gnutls_hex2bin(hex, HEX, sum, &size) == 0 && size == SUM;
 }
 
-// What is wrong with a line, or NULL; a token is added to the table.
+// Adds the token of a line, if it has one, to the table. Returns what is wrong with the line, or NULL.
 static const char *read_line(struct tokens *tokens, struct piece line) {
   struct piece name = take_word(&line), sum = take_word(&line), rest = take_word(&line);
   if (name.begin == name.end || *name.begin == '#') return NULL;
@@ -77,8 +77,8 @@ static const char *read_line(struct tokens *tokens, struct piece line) {
   if (!read_sum(sum, row->sum) || rest.begin != rest.end)
     return "expected NAME sha256:HEX with 64 hexadecimal digits; voxeld --new-token NAME prints such a line";
   for (const struct token *other = tokens->rows; other < row; other++) {
-    if (strcmp(other->name, row->name) == 0) return "the name stands there twice";
-    if (memcmp(other->sum, row->sum, SUM) == 0) return "the token stands there twice";
+    if (strcmp(other->name, row->name) == 0) return "the name is used twice";
+    if (memcmp(other->sum, row->sum, SUM) == 0) return "the token is used twice";
   }
   tokens->count++;
   return NULL;
@@ -144,7 +144,7 @@ const char *tokens_find(const struct tokens *tokens, const char *token) {
 
 // ---- new tokens -----------------------------------------------------------------------------------------------------
 
-// The alphabet of URLs, without padding: such a token needs no quotes anywhere.
+// Base64 for URLs, without padding: such a token needs no quotes anywhere.
 static bool write_token(const unsigned char random[RANDOM], char token[TOKEN_SIZE]) {
   const gnutls_datum_t bytes = {(unsigned char *)(uintptr_t)random, RANDOM};
   gnutls_datum_t text;
@@ -167,7 +167,7 @@ bool token_make(const char *name, char token[TOKEN_SIZE], char line[TOKEN_LINE_S
   bool made = gnutls_rnd(GNUTLS_RND_KEY, random, sizeof random) == 0 && write_token(random, token) &&
               sum_of(token, sum) && gnutls_hex_encode(&bytes, hex, &hex_size) == 0;
   gnutls_memset(random, 0, sizeof random);
-  if (!made) return error_set(error, error_size, "GnuTLS gives no random bytes");
+  if (!made) return error_set(error, error_size, "GnuTLS could not make a random token");
   snprintf(line, TOKEN_LINE_SIZE, "%s %s%s", sound, sum_prefix, hex);
   return true;
 }

@@ -1,8 +1,8 @@
 // Bearer tokens: a file of names and SHA-256 sums, and the search for the token that a request bears.
 //
-// A line of the file is NAME sha256:HEX; blank lines and those that begin with # do not count. The tokens themselves
-// are nowhere: not in the file, not in memory but for the request that bears one, not in an error. A table is immutable
-// once parsed; any thread may search it.
+// A line of the file is NAME sha256:HEX. Blank lines and lines that begin with # are skipped. The tokens themselves are
+// stored nowhere: not in the file, not in an error, and in memory only as part of the request that bears one. A table
+// is immutable once parsed; any thread may search it.
 #ifndef VOXELD_TOKENS_H
 #define VOXELD_TOKENS_H
 
@@ -20,15 +20,16 @@ enum {
 
 struct tokens;
 
-// The table that a file's text describes; the text is not kept. NULL with a reason, which names the line and shows
-// nothing of it.
+// Parses the text of a file into a table for tokens_free; does not keep the text. NULL with a reason, which has the
+// line's number and nothing of its text.
 VX_WARN_UNUSED struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t error_size);
-// The table of a file of up to 1 MiB. `*exposed` says whether others than the file's owner and group may read it.
+// Parses a file of up to 1 MiB. `*exposed` says whether users beside the owner and the group may read it. NULL with a
+// reason.
 VX_WARN_UNUSED struct tokens *tokens_load(const char *path, bool *exposed, char *error, size_t error_size);
 void tokens_free(struct tokens *tokens);  // NULL is fine
 
 size_t tokens_count(const struct tokens *tokens);
-// The name of a token, in the table's memory; NULL where it is not one of them. Every row is compared, each in constant
+// The name of a token, in the table's memory; NULL if the table does not have it. Compares every row, each in constant
 // time.
 const char *tokens_find(const struct tokens *tokens, const char *token);
 

@@ -1,4 +1,4 @@
-// What a buffer takes of the memory budget: the options are held against it, and the pool of buffers goes by it.
+// How much of the memory budget a buffer takes. The check of the options and the pool of buffers share it.
 #ifndef VOXELD_BUFFER_SIZE_H
 #define VOXELD_BUFFER_SIZE_H
 
@@ -15,7 +15,7 @@ static inline int buffer_tier_of(size_t size) {
   return tier;
 }
 
-// What a buffer of `size` bytes takes; 0 if there is none so large.
+// Bytes that a buffer for `size` bytes takes; 0 if there is none so large.
 static inline size_t buffer_capacity(size_t size) {
   int tier = buffer_tier_of(size);
   return tier == BUFFER_TIERS ? 0 : buffer_tier_size(tier);

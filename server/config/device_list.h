@@ -1,4 +1,4 @@
-// The GPUs that are to compute: option devices.
+// The GPUs to use: option devices.
 //
 // Pure functions; any thread.
 #ifndef VOXELD_DEVICE_LIST_H
@@ -16,7 +16,7 @@ struct device_list {
   int index[MAX_DEVICES];
 };
 
-// "all", or numbers with commas between, each once. False if it is anything else.
+// Reads "all", or GPU numbers below MAX_DEVICES, separated by commas, each once. False if the text is anything else.
 VX_WARN_UNUSED bool device_list_read(const char *text, struct device_list *list);
 
 #endif

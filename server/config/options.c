@@ -25,7 +25,7 @@ struct option {
 
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
 static const char *const lost_words[] = {"cpu", "exit", NULL};
-static const char *const flag_words[] = {"no", "yes", NULL};  // --name alone says yes
+static const char *const flag_words[] = {"no", "yes", NULL};  // --name alone means yes
 static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
 static const char *const format_words[] = {"logfmt", "json", NULL};
 
@@ -35,80 +35,78 @@ static const char *const format_words[] = {"logfmt", "json", NULL};
 #define GB (INT64_C(1024) * MB)
 static const struct option options_table[] = {
     {"listen", TYPE_TEXT, FIELD(listen), 0, 0, NULL, "127.0.0.1:8080",
-     "where to listen, up to 8 with commas between: ADDRESS:PORT, [IPV6]:PORT (port 0 takes a free one), unix:PATH, or "
-     "systemd, the sockets that systemd hands over"},
+     "up to 8 addresses to listen on, separated by commas: ADDRESS:PORT, [IPV6]:PORT (port 0: any free port), "
+     "unix:PATH, or systemd (the sockets that systemd passes)"},
     {"unix_mode", TYPE_TEXT, FIELD(unix_mode), 0, 0, NULL, "0660", "permissions of Unix sockets, in octal"},
     {"allow_anonymous", TYPE_WORD, FIELD(allow_anonymous), 0, 0, flag_words, "no",
-     "let in clients that show neither a token nor a certificate; needed to listen beyond loopback without either"},
+     "serve clients without a token or a certificate; needed to listen beyond loopback without token_file or "
+     "tls_client_ca"},
     {"token_file", TYPE_TEXT, FIELD(token_file), 0, 0, NULL, "",
-     "a file of the tokens that let clients in, one line each as --new-token prints it"},
+     "a file of the tokens that are accepted, one line for each as --new-token prints it"},
     {"tls_cert", TYPE_TEXT, FIELD(tls_cert), 0, 0, NULL, "",
-     "a PEM file of this server's certificate and its chain: all TCP listeners then speak TLS"},
-    {"tls_key", TYPE_TEXT, FIELD(tls_key), 0, 0, NULL, "", "a PEM file of that certificate's private key"},
+     "a PEM file of this server's certificate and its chain; with it all TCP listeners speak TLS"},
+    {"tls_key", TYPE_TEXT, FIELD(tls_key), 0, 0, NULL, "", "a PEM file of the private key for tls_cert"},
     {"tls_client_ca", TYPE_TEXT, FIELD(tls_client_ca), 0, 0, NULL, "",
-     "a PEM file of the authorities whose client certificates let in"},
+     "a PEM file of the authorities whose client certificates are accepted"},
     {"tls_priorities", TYPE_TEXT, FIELD(tls_priorities), 0, 0, NULL, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
-     "versions and ciphers of TLS, as a GnuTLS priority string"},
+     "TLS versions and ciphers, as a GnuTLS priority string"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
-     "proxies whose X-Forwarded-For says who the client is, with commas between: addresses, networks such as "
-     "10.0.0.0/8, "
-     "or unix for all that come by a Unix socket"},
+     "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
+     "10.0.0.0/8, or unix for every peer of a Unix socket"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
-     "a directory of NAME.json presets, added to the built-in ones and over those of the same name"},
+     "a directory of NAME.json presets, which are added to the built-in ones and replace those of the same name"},
     {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
-     "what computes; auto takes a GPU where one works and the CPU elsewhere"},
-    {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all",
-     "the GPUs that compute: all, or their numbers, such as 0,1"},
+     "what computes; auto uses the GPUs that work, or the CPU if none does"},
+    {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all", "the GPUs to use: all, or their numbers, such as 0,1"},
     {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "2",
-     "jobs that run at the same time on each GPU, beside those that sample"},
+     "jobs that run at the same time on each GPU, besides sampling jobs (farthest points)"},
     {"sampling_streams", TYPE_INT, FIELD(sampling_streams), 1, 64, NULL, "2",
-     "jobs that sample (farthest points) and run at the same time on each GPU; they give way to others"},
+     "sampling jobs that run at the same time on each GPU, with a lower priority than other jobs"},
     {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
-     "beside a GPU, one idle worker looks out for so long for its next job before it sleeps; 0 = never"},
+     "with a GPU, microseconds that one idle worker polls for its next job before it sleeps; 0 = never"},
     {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
-     "once a GPU has failed for good: cpu goes on without it; exit answers what it has accepted, then ends with status "
-     "3"},
-    {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info", "the least that is logged, on stderr"},
+     "once a GPU has failed for good: cpu continues without it; exit answers accepted requests, then exits with 3"},
+    {"log_level", TYPE_WORD, FIELD(log_level), 0, 0, log_words, "info",
+     "the least severe level that is logged, on stderr"},
     {"log_format", TYPE_WORD, FIELD(log_format), 0, 0, format_words, "logfmt",
-     "how a line of the log is written; the keys are the same"},
+     "format of the log; both have the same keys"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
-     "jobs that run at the same time on the CPU, beside those that sample; 0 takes one a processor that the process "
+     "jobs that run at the same time on the CPU, besides sampling jobs; 0 = one for each processor that the process "
      "may use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
-     "jobs that sample and run at the same time on the CPU; 0 takes one for two of those processors"},
+     "sampling jobs that run at the same time on the CPU; 0 = one for every two of those processors"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
-     "threads of each listener, which read requests and send answers"},
+     "threads of each listener that read requests and send answers"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that come in or wait for a worker, and as many that are to sample; past it 503, past a client's share "
-     "429"},
+     "requests that may upload or wait for a worker, and again as many sampling requests; beyond it 503, beyond a "
+     "client's share 429"},
     {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
-     "requests of one client that are in hand at the same time while others are served; its next ones wait; 0 = any "
-     "number"},
+     "requests of one client in hand at the same time while others are served; its next ones wait; 0 = any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
-     "points (or voxels) times samples of one request; one of more is answered 422"},
+     "points (or voxels) times samples of one request; a request with more is answered 422"},
     {"max_body_bytes", TYPE_INT, FIELD(max_body_bytes), 64 * KB, 16 * GB, NULL, "67108864",
-     "the largest body; a larger one is answered 413"},
+     "the largest request body; a larger one is answered 413"},
     {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
-     "the largest answer; a request that would need more is answered 422"},
+     "the largest answer; a request that needs a larger one is answered 422"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
-     "all bodies and answers in memory together, and what large jobs work in; past it requests are answered 503"},
+     "memory for all bodies, all answers and the working memory of large jobs; beyond it requests are answered 503"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
-     "open connections, each up to 256 KiB of memory; past it idle ones make room, or new ones are refused"},
+     "open connections, each up to 256 KiB of memory; beyond it idle ones are closed, or new ones refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",
-     "a connection on which nothing moves for so long is closed; more than upload_timeout_s"},
+     "seconds without traffic after which a connection is closed; must be more than upload_timeout_s"},
     {"upload_timeout_s", TYPE_INT, FIELD(upload_timeout_s), 1, 86400, NULL, "60",
-     "a body must have come by then, or is answered 408"},
+     "seconds in which a body must arrive, or it is answered 408"},
     {"send_timeout_s", TYPE_INT, FIELD(send_timeout_s), 1, 86400, NULL, "60",
-     "an answer must have been taken by then, or its connection is closed"},
+     "seconds in which the client must take an answer, or its connection is closed"},
     {"upload_min_rate", TYPE_INT, FIELD(upload_min_rate), 0, GB, NULL, "16384",
-     "bytes a second that a body must keep up after its first 5 seconds, or is answered 408; 0 = any"},
+     "bytes per second that an upload must reach after its first 5 seconds, or it is answered 408; 0 = any"},
     {"drain_delay_s", TYPE_INT, FIELD(drain_delay_s), 0, 86400, NULL, "0",
-     "after SIGTERM, /readyz is 503 for so long before new work is refused, for a load balancer to notice"},
+     "seconds after SIGTERM in which /readyz is 503 but new requests are accepted, so that load balancers notice"},
     {"drain_timeout_s", TYPE_INT, FIELD(drain_timeout_s), 0, 86400, NULL, "20",
-     "after that, accepted requests have so long to be answered"},
+     "seconds after drain_delay_s in which accepted requests can still be answered"},
     {"max_timeout_ms", TYPE_INT, FIELD(max_timeout_ms), 1, 3600000, NULL, "30000",
-     "the longest that a job may wait for a worker or still sample, whatever its timeout_ms; then it is answered 504"},
+     "milliseconds after which a job that waits or samples is answered 504, whatever its timeout_ms"},
 };
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
 
@@ -198,7 +196,7 @@ static void environment_name(const struct option *option, char out[64]) {
   for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
 }
 
-// What a NAME=VALUE says of the option; NULL where it is about something else.
+// The value if NAME=VALUE sets this option, else NULL.
 static const char *variable_value(const struct option *option, const char *entry) {
   char name[64];
   environment_name(option, name);
@@ -206,7 +204,7 @@ static const char *variable_value(const struct option *option, const char *entry
   return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
 }
 
-// `only_config` reads just the path of the file, which must be known before the other sources are laid over it.
+// With `only_config` reads only the path of the file. It must be known first: the other sources override the file.
 static bool read_environment(struct options *options, char **environment, bool only_config, char *error,
                              size_t error_size) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
@@ -254,13 +252,13 @@ static bool action_of(const char *argument, enum options_action *action) {
   return false;
 }
 
-// What only prints must not stumble over a bad environment or file.
+// The other actions ignore the options, so that a bad environment or file does not keep them from printing.
 static bool reads_options(enum options_action action) {
   return action == ACTION_SERVE || action == ACTION_PRINT_CONFIG || action == ACTION_CHECK_CONFIG ||
          action == ACTION_PROBE;
 }
 
-// The value of the option at argv[*i], NULL where it has none; *i moves over a value that is an argument of its own.
+// The value of the option at argv[*i], or NULL if it has none. Moves *i over a value that is an argument of its own.
 static const char *value_of(const struct option *option, int argc, char **argv, int *i) {
   const char *equals = strchr(argv[*i], '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
   int32_t flag;
@@ -314,21 +312,21 @@ static bool check(const struct options *options, char *error, size_t error_size)
   struct device_list devices;
   if (!device_list_read(options->devices, &devices))
     return error_set(error, error_size,
-                     "devices is '%.80s'; allowed: all, or numbers below %d with commas between, each once",
+                     "devices is '%.80s'; allowed: all, or numbers below %d, separated by commas, each once",
                      options->devices, MAX_DEVICES);
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return error_set(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                      (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
-  // A request within the limits must fit an idle server: its body and its answer, or a chunked body that grows into a
-  // larger buffer while the smaller is still there. What its job works in depends on its parameters, and is known only
-  // then.
+  // An idle server must have room for every request within the limits: for its body and its answer, or for a chunked
+  // body that moves to a larger buffer while it still has the smaller one. The working memory of its job depends on its
+  // parameters, and is checked later.
   int64_t body = (int64_t)buffer_capacity((size_t)options->max_body_bytes);
   int64_t answer = (int64_t)buffer_capacity((size_t)options->max_response_bytes);
   int64_t needed = body + (answer > body / 2 ? answer : body / 2);
   if (options->memory_budget_bytes < needed)
     return error_set(
         error, error_size,
-        "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each taking the next power of two, "
+        "memory_budget_bytes is %lld; max_body_bytes and max_response_bytes, each rounded up to a power of two, "
         "need %lld",
         (long long)options->memory_budget_bytes, (long long)needed);
   return check_access(options, error, error_size);
@@ -363,10 +361,10 @@ static void flag_name(const struct option *option, char out[64]) {
 }
 
 void options_help(struct text *out) {
-  text_put(out, "voxeld: point clouds over HTTP in, voxel tensors out.\n\n"
+  text_put(out, "voxeld: transforms, voxelizes and samples point clouds over HTTP.\n\n"
                 "usage: voxeld [--option VALUE | --option=VALUE]...\n\n"
-                "Each option may also stand in a configuration file or in the environment (listen: VOXELD_LISTEN).\n"
-                "Later sources win: default, file, environment, command line.\n\n");
+                "Each option can also be set in a configuration file or in the environment (listen: VOXELD_LISTEN).\n"
+                "Each source overrides those before it: default, file, environment, command line.\n\n");
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &options_table[i];
     char flag[64], allowed[128];
@@ -377,15 +375,15 @@ void options_help(struct text *out) {
   }
   text_put(
       out,
-      "  --help, --version\n"
-      "  --print-config\n      the options in effect, as a configuration file\n"
-      "  --check-config\n      read options, presets, tokens and certificates, open the devices, say whether all is "
-      "good, and exit\n"
-      "  --probe\n      ask the service that runs with these options for /healthz at its first listener; exit with 0 "
-      "if it "
-      "answers, else 1\n"
-      "  --new-token NAME\n      a new token on stdout, and its line for token_file on stderr\n"
-      "  --describe\n      every table of the service as JSON: parameters, options, endpoints, problems, metrics\n");
+      "  --help, --version\n      print this text, or the version\n"
+      "  --print-config\n      print the options in effect as a configuration file\n"
+      "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
+      "are good, else 2\n"
+      "  --probe\n      request /healthz from the first listener of the service that runs with these options; exit "
+      "with 0 if it answers 200, else 1\n"
+      "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"
+      "  --describe\n      print every table of the service as JSON: parameters, options, endpoints, problems, "
+      "metrics\n");
 }
 
 static void write_value(const struct option *option, const struct options *options, struct text *out) {

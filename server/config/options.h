@@ -1,5 +1,6 @@
-// Options of the daemon: one row an option, read by the command line, the environment, the configuration file, --help,
-// --print-config, --describe and the documentation test. Later sources win: default < file < VOXELD_... < command line.
+// The options of the daemon: one table with a row for each. The command line, the environment, the configuration file,
+// --help, --print-config, --describe and the documentation tests all follow it. Each source overrides those before it:
+// default, file, environment, command line.
 //
 // Read once by main before any other thread starts; immutable from then on.
 #ifndef VOXELD_OPTIONS_H
@@ -51,14 +52,14 @@ enum options_action {
   ACTION_NEW_TOKEN
 };
 
-// The permissions that an octal text of up to 4 digits stands for, such as 0660.
+// Reads permissions of up to 4 octal digits, such as 0660. False if the text is anything else, or above 0777.
 VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 
-// Fills options from all sources. False with a reason in `error`.
+// Fills `options` from all sources, and sets `action` even if it fails. False with a reason.
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
                                  enum options_action *action, char *error, size_t error_size);
 
-// The first variable from `environment` on that begins like an option's but is none; NULL if there is none.
+// The first variable in `environment` that begins with VOXELD_ but is no option; NULL if there is none.
 char **options_stray_variable(char **environment);
 
 void options_help(struct text *out);

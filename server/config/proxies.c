@@ -7,7 +7,7 @@
 
 static const unsigned char wrapped_ipv4[12] = {[10] = 0xff, [11] = 0xff};  // ::ffff:0:0/96
 
-// An IPv4 address that IPv6 wraps is itself. False where it is no address.
+// Reads an address. An IPv4-mapped IPv6 address becomes the IPv4 address. False if the text is no address.
 static bool read_address(const char *text, struct network *address) {
   if (inet_pton(AF_INET, text, address->address) == 1) {
     address->family = AF_INET;
@@ -75,7 +75,8 @@ bool proxies_have(const struct proxies *proxies, const char *address) {
   return proxies->count > 0 && read_address(address, &read) && have(proxies, &read);
 }
 
-// One of the list: an address, which may have a port behind it, and then, or always, brackets around one of IPv6.
+// Reads an entry of X-Forwarded-For: an address, with or without a port. An IPv6 address may be in brackets, and must
+// be if it has a port.
 static bool read_hop(const char *text, size_t length, struct network *address) {
   char hop[ADDRESS_SIZE];
   while (length && strchr(" \t", text[length - 1])) length--;
@@ -94,8 +95,8 @@ static bool read_hop(const char *text, size_t length, struct network *address) {
   return read_address(hop, address);
 }
 
-// Goes on to the hop before as long as they are proxies of the list. False where one is no address; `client` is the
-// last one seen.
+// Walks a line of X-Forwarded-For from its end while the addresses are trusted proxies. `client` becomes the last
+// address read; `found` says that it is no trusted proxy. False if an entry is no address.
 static bool walk_back(const struct proxies *proxies, const char *line, struct network *client, bool *found) {
   const char *end = line + strlen(line), *begin;
   do {

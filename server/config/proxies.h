@@ -1,6 +1,6 @@
-// The proxies that are believed about whom they ask for: option trusted_proxies.
+// The proxies whose X-Forwarded-For header is trusted: option trusted_proxies.
 //
-// Read by main before any client is served; any thread looks into them.
+// Main reads the option before any client is served; any thread may look up addresses.
 #ifndef VOXELD_PROXIES_H
 #define VOXELD_PROXIES_H
 
@@ -12,7 +12,7 @@
 
 enum { PROXIES_MAX = 64 };
 
-// The first `bits` bits of an address.
+// A network: the first `bits` bits of an address.
 struct network {
   int family;  // AF_INET or AF_INET6
   int bits;
@@ -21,20 +21,20 @@ struct network {
 
 struct proxies {
   int count;
-  bool unix_sockets;  // whoever comes by one is believed
+  bool unix_sockets;  // every peer of a Unix socket is trusted
   struct network networks[PROXIES_MAX];
 };
 
-// Addresses, networks ADDRESS/BITS and the word unix, with commas between; "" is nobody. False where it is anything
-// else.
+// Reads addresses, networks ADDRESS/BITS and the word unix, separated by commas; "" trusts nobody. False if the text is
+// anything else.
 VX_WARN_UNUSED bool proxies_read(const char *text, struct proxies *proxies);
 
-// `address` as listener_peer writes it.
+// Whether `address`, as listener_peer writes it, is a trusted proxy.
 bool proxies_have(const struct proxies *proxies, const char *address);
 
-// Of the addresses in X-Forwarded-For, to which each proxy adds the one that it was asked from, the last that is not
-// such a proxy's own; the header's lines are one list. False, and `client` as it was, where there is none or it is no
-// address.
+// Writes the client's address: the right-most X-Forwarded-For address that is not a trusted proxy, or the left-most if
+// all are. `lines` are the header's lines in their order, which make one list. False, with `client` unchanged, if there
+// is no line, or an entry that was read is no address.
 VX_WARN_UNUSED bool proxies_client(const struct proxies *proxies, const char *const *lines, int count,
                                    char client[ADDRESS_SIZE]);
 

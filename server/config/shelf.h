@@ -13,13 +13,13 @@ struct shelf {
   struct presets *presets;
 };
 
-// Loads those of the binary and of a folder ("": none). False with a reason, and nothing is held then.
+// Loads the built-in presets and those of a folder ("": none). False with a reason, and nothing is held then.
 VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *folder, char *error, size_t error_size);
 // Loads them again. False with a reason: then nothing has changed.
 VX_WARN_UNUSED bool shelf_reload(struct shelf *shelf, const char *folder, char *error, size_t error_size);
 void shelf_close(struct shelf *shelf);
 
-// The presets, which stay as they are until shelf_leave.
+// The presets. They do not change until shelf_leave, which must follow on the same thread: a reload waits for it.
 const struct presets *shelf_look(struct shelf *shelf);
 void shelf_leave(struct shelf *shelf);
 

@@ -6,7 +6,7 @@
 #include "server/daemon/signals.h"
 #include "server/net/connections.h"
 
-static const int64_t after_drain_ns = 5 * NS_PER_S;  // for what runs and cannot be stopped
+static const int64_t after_drain_ns = 5 * NS_PER_S;  // for jobs that run and cannot be stopped
 
 static bool wait_until_none(const atomic_llong *count, int64_t until_ns) {
   while (atomic_load(count) > 0) {
@@ -24,7 +24,8 @@ static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
   return true;
 }
 
-// Requests that were sent before their clients could know are still in the sockets: while any come, they get their 503.
+// Requests that clients sent before they could know of the drain are still in the sockets, and get their 503. Waits
+// until none has come for 150 ms, but for about a second at most.
 static void wait_until_quiet(const struct request_pool *requests) {
   int64_t end_ns = clock_ns() + NS_PER_S, quiet_ns = 150 * NS_PER_MS;
   for (long long begun = -1; begun != atomic_load(&requests->begun) && clock_ns() < end_ns;) {
@@ -47,10 +48,10 @@ bool drain(struct server *server) {
     connections_fail_uploads(&server->watcher, PROBLEM_DRAINING, DRAIN_IS_OVER);
     jobs_hurry(jobs);
   }
-  wait_until_quiet(requests);  // a client that goes on trickling a refused body is not waited for
+  wait_until_quiet(requests);  // a second at most, even if a client still sends a refused body
   jobs_close(jobs);
   if (!wait_for_jobs(jobs, clock_ns() + after_drain_ns)) return false;
-  // The answers of jobs that ended only now.
+  // The jobs that have just ended still send their answers.
   (void)wait_until_none(&requests->active, clock_ns() + NS_PER_S);
   return true;
 }

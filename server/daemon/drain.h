@@ -1,4 +1,4 @@
-// The end of service: readiness turns; then accepted requests are answered, new ones refused.
+// The drain: /readyz turns to 503; after drain_delay_s new requests are refused and accepted ones answered.
 //
 // Main's thread.
 #ifndef VOXELD_DRAIN_H
@@ -6,7 +6,7 @@
 
 #include "server/daemon/server.h"
 
-// False if a job does not end. Takes a few seconds at most beyond the drain's own time.
+// False if a job does not end. Takes at most a few seconds more than drain_delay_s and drain_timeout_s together.
 VX_WARN_UNUSED bool drain(struct server *server);
 
 #endif

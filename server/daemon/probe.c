@@ -1,4 +1,4 @@
-// One request to one's own service; see probe.h.
+// A request for /healthz; see probe.h.
 #include "server/daemon/probe.h"
 
 #include <gnutls/gnutls.h>
@@ -10,11 +10,11 @@
 #include "server/base/clock.h"
 #include "server/net/listener.h"
 
-enum { TIMEOUT_S = 1 };  // of each of the steps that wait: to connect, to send, to receive
+enum { TIMEOUT_S = 1 };  // for each step: connect, send, receive
 static const char request[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 static const char good[] = "HTTP/1.1 200";
 
-// The beginning of an answer, as much as tells its status.
+// The beginning of an answer, up to its status code.
 struct status_line {
   char text[sizeof good];
 };
@@ -26,7 +26,7 @@ static bool ask_plain(int fd, struct status_line *answer, char *error, size_t er
   return error_set(error, error_size, "/healthz is not answered within %d s", TIMEOUT_S);
 }
 
-// The code of GnuTLS that it failed with, or 0.
+// 0, or the error code of GnuTLS.
 static int exchange(gnutls_session_t session, struct status_line *answer) {
   int code = gnutls_handshake(session);
   if (code < 0) return code;

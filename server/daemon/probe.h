@@ -1,7 +1,7 @@
-// What `voxeld --probe` does, for the health check of a container without curl: asks the service that runs with the
-// same options.
+// `voxeld --probe` asks the service that runs with the same options whether it is healthy. It is the health check of a
+// container that has no curl.
 //
-// One thread, main's, in a process of its own.
+// Main's thread, in a process of its own.
 #ifndef VOXELD_PROBE_H
 #define VOXELD_PROBE_H
 
@@ -10,8 +10,8 @@
 
 #include "server/config/options.h"
 
-// Whether GET /healthz is answered 200 at the first of the options' listeners within a few seconds. With TLS the
-// server's certificate is not verified: the listener is this machine's own. False with a reason.
+// True if the first listener of the options answers GET /healthz with 200 within a few seconds. Does not verify the
+// server's certificate, since the listener is on this machine. False with a reason.
 VX_WARN_UNUSED bool probe(const struct options *options, char *error, size_t error_size);
 
 #endif

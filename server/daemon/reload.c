@@ -1,4 +1,4 @@
-// Reading again what may change while the service runs; see reload.h.
+// Reloading; see reload.h.
 #include "server/daemon/reload.h"
 
 #include "server/base/clock.h"

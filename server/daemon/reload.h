@@ -1,11 +1,11 @@
-// SIGHUP: presets, tokens and certificates are read again. Main only.
+// SIGHUP: reads presets, tokens and certificates again. Main's thread.
 #ifndef VOXELD_RELOAD_H
 #define VOXELD_RELOAD_H
 
 struct server;
 
-// Each of the three is replaced whole or, where its files are bad, kept as it was; the log says which. Requests are not
-// held up, and those under way keep what they have found.
+// Replaces each of the three whole, or keeps it if its files are bad; the log says which. Requests do not wait for a
+// reload. A request in progress keeps what it has looked up.
 void reload(struct server *server);
 
 #endif

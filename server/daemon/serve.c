@@ -12,7 +12,7 @@
 
 enum { EXIT_DEVICE_LOST = 3 };
 
-static atomic_bool must_restart;  // a GPU is lost, and on_device_lost says exit
+static atomic_bool must_restart;  // a GPU is lost, and on_device_lost is exit
 
 // Any worker's thread.
 static void on_gpu_lost(void *cls) {
@@ -35,7 +35,7 @@ static void log_stopped(int status) {
 
 int serve(struct server *server, char *error, size_t error_size) {
   if (!log_start(error, error_size) || !server_start(server, on_gpu_lost, server, error, error_size)) {
-    log_stop();  // what led to it comes first
+    log_stop();  // writes the log before main prints the reason
     return -1;
   }
   notify_supervisor("READY=1\nSTATUS=listening on %s", server->http.address);
@@ -45,7 +45,7 @@ int serve(struct server *server, char *error, size_t error_size) {
   notify_supervisor("STOPPING=1\nSTATUS=draining");
   log_event(LOG_INFO, "draining", "reason", reason_of(number));
   if (!drain(server)) {
-    log_event(LOG_ERROR, "a job does not end", "effect", "exit without it");
+    log_event(LOG_ERROR, "a job does not end", "effect", "exit without waiting for it");
     log_stop();
     _exit(EXIT_FAILURE);
   }

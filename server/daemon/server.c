@@ -14,7 +14,7 @@
 
 bool server_prepare(struct server *server, char *error, size_t error_size) {
   const struct options *options = &server->options;
-  if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has seen to it
+  if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
   return shelf_open(&server->shelf, options->presets_dir, error, error_size) &&
          access_open(&server->access, options, error, error_size);
 }
@@ -54,7 +54,8 @@ bool server_check(struct server *server, char *error, size_t error_size) {
 
 // ---- serving --------------------------------------------------------------------------------------------------------
 
-// Every connection needs a descriptor: a limit that the system does not grant is an error now, not a refusal later.
+// Raises the limit of open files: every connection needs a descriptor. If the system does not allow it, the start fails
+// now, rather than connections later.
 static bool raise_file_limit(const struct options *options, char *error, size_t error_size) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
@@ -101,12 +102,12 @@ static bool start_watcher(struct server *server, char *error, size_t error_size)
   return watcher_start(&server->watcher, &limits, &server->clients, on_tick, server, error, error_size);
 }
 
-// With less memory than its options allow it to take, the process would be killed in some busy hour; so that is said at
-// once.
+// Warns if the options allow the process to take more memory than the system grants. The kernel would kill it only once
+// it is busy.
 static void warn_of_memory(const struct server *server) {
   const struct options *options = &server->options;
   int64_t limit = limits_memory_bytes("");
-  // As docs/operation.md adds it up; of requests there are no more than connections.
+  // The sum of docs/operation.md. A connection has one request at most.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
   int64_t most = options->memory_budget_bytes + options->max_connections * of_a_connection +
                  server->jobs.workers.count * (int64_t)VX_SCRATCH_KEPT;
@@ -129,7 +130,7 @@ static void log_listening(const struct server *server) {
   log_string(&line, "backend", device->backend->name);
   log_string(&line, "device", device->description.name);
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
-  log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_VOXELIZE));
+  log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
   log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
   log_end(&line);
 }
@@ -152,7 +153,7 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
 
 void server_stop(struct server *server) {
   jobs_join(&server->jobs);
-  // What its tick took from the queue is resumed by now: the library ends only without jobs.
+  // The library may end only when no request is suspended. A tick, which may still resume some, ends before it.
   watcher_halt(&server->watcher);
   http_stop(&server->http);
   watcher_destroy(&server->watcher);

@@ -1,6 +1,6 @@
-// The daemon as one value: it has all rooms, starts them, and ends them.
+// The daemon as one value: holds all rooms, starts them and stops them.
 //
-// Only main.c and this room know it. Immutable after start but for the parts that lock themselves and the atomics.
+// Only main.c and this room include it. After the start, only atomics and the parts with their own locks change.
 #ifndef VOXELD_SERVER_H
 #define VOXELD_SERVER_H
 
@@ -22,7 +22,7 @@
 struct server {
   struct options options;
   int64_t started_ns;      // by clock_ns
-  int64_t started_unix_s;  // by the calendar's clock
+  int64_t started_unix_s;  // seconds since 1970
   atomic_int phase;        // enum phase
   struct counters counters;
 
@@ -38,12 +38,13 @@ struct server {
 
 // Loads presets, tokens and certificates. False with a reason.
 VX_WARN_UNUSED bool server_prepare(struct server *server, char *error, size_t error_size);
-// After that: whether everything else that options name is good, without serving. False with a reason.
+// After server_prepare: checks the listeners and opens the devices, without serving. False with a reason.
 VX_WARN_UNUSED bool server_check(struct server *server, char *error, size_t error_size);
-// Or serves. `gpu_lost` is called on any thread for each GPU that is lost. False with a reason.
+// After server_prepare: starts all rooms. Calls `gpu_lost` on a worker's thread for each GPU that is lost. False with a
+// reason; the process must end then, since some rooms may have started.
 VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
                                  size_t error_size);
-// When no job waits or runs: see drain.h.
+// Stops all rooms and frees what they hold. No job may wait or run: drain comes first.
 void server_stop(struct server *server);
 
 #endif

@@ -8,7 +8,7 @@
 #include "server/base/clock.h"
 
 static sigset_t signals;
-static int stops_asked;  // how often an operator asked for the end
+static int stops_asked;  // SIGTERM and SIGINT so far
 
 void signals_block(void) {
   sigemptyset(&signals);
@@ -32,8 +32,8 @@ static void take(int number) {
   if (number == SIGTERM || number == SIGINT) stops_asked++;
   if (stops_asked < 2) return;
   raise(number);
-  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // here it ends,
-  _exit(128 + number);                           // or here, as process 1 of a container, which signals do not end
+  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // the signal ends the process here,
+  _exit(128 + number);                           // or here as process 1 of a container, which it does not end
 }
 
 void signals_drain(int number) {

@@ -1,7 +1,7 @@
 // The signals that main waits for; all other threads have them blocked too.
 //
-// SIGTERM and SIGINT: the first begins the drain, a second ends the process at once. SIGHUP: a reload.
-// SIGNAL_DEVICE_LOST comes from the process itself. Main's thread alone, but for signals_device_lost.
+// The first SIGTERM or SIGINT begins the drain; a second ends the process at once. SIGHUP reloads. The process sends
+// SIGNAL_DEVICE_LOST to itself. Main's thread, except for signals_device_lost.
 #ifndef VOXELD_SIGNALS_H
 #define VOXELD_SIGNALS_H
 
@@ -10,19 +10,19 @@
 
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
-// From here on they wait until main takes them: one that comes while the service starts is not lost, not even on
-// process 1.
+// Blocks the signals in this thread and in those it starts: they stay pending until main takes them. So none that comes
+// during the start is lost, not even on process 1 of a container. Ignores SIGPIPE.
 void signals_block(void);
 // Any thread: sends SIGNAL_DEVICE_LOST to the process.
 void signals_device_lost(void);
-// Waits for one.
+// Waits for one of the signals and returns its number.
 int signals_wait(void);
-// SIGHUP is over: the drain begins for this reason.
+// The drain begins because of this signal. From here on SIGHUP is ignored.
 void signals_drain(int number);
-// Nothing is left to lose: a signal that was asked for twice, or comes now, ends the process.
+// The drain is over. If SIGTERM or SIGINT has come, a further one ends the process at once, also during the stop.
 void signals_let_end(void);
 
-// Moments in which signals count.
+// Sleep for 2 ms, or until a time of clock_ns. A second SIGTERM or SIGINT ends the process meanwhile.
 void signals_rest(void);
 void signals_rest_until(int64_t until_ns);
 

@@ -1,4 +1,4 @@
-// What is left of a request; see account.h.
+// The counts and the log line of a finished request; see account.h.
 #include "server/http/account.h"
 
 #include <string.h>
@@ -6,15 +6,15 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 
-// Where the client left. One that reset its connection while its job waited or ran is noticed there; the job is then
-// dropped as one past its deadline is, and nobody reads the answer.
+// At which stage the client left. If it resets its connection while its job waits or runs, the job ends like one past
+// its deadline (PROBLEM_DEADLINE), and nobody reads the answer.
 static enum abort_stage abort_stage(const struct request *request) {
   if (request->state != REQUEST_REPLY) return ABORT_UPLOAD;
   if (request->problem.kind != PROBLEM_DEADLINE || !atomic_load(&request->peer->gone)) return ABORT_SEND;
   return request->job.begun ? ABORT_RUN : ABORT_QUEUE;
 }
 
-// What probes and Prometheus ask again and again.
+// Endpoints that probes and Prometheus poll. Their successes are logged at debug level only.
 static bool is_routine(const struct request *request) {
   return request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ ||
          request->endpoint == ENDPOINT_METRICS;

@@ -1,4 +1,4 @@
-// What the headers decide; see admit.h. Reads the library's values; answers nothing itself.
+// Decisions from the headers; see admit.h. Reads headers and query from the library; sends no answer itself.
 #include "server/http/admit.h"
 
 #include <stdatomic.h>
@@ -23,11 +23,11 @@ static const char *header(const struct request *request, const char *name) {
 
 enum { FORWARDED_MAX = 8 };
 
-// What one walk over all headers finds: the library's look-up shows only the first of a name, and takes names as they
-// come.
+// What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
+// that name, and does not check names.
 struct heads {
   const struct library *library;
-  int lengths, codings;
+  int lengths, codings;  // how many headers Content-Length and Transfer-Encoding there are; likewise below
   const char *length, *coding;
   const char *encoding;  // a Content-Encoding other than identity
   int traces;
@@ -35,8 +35,10 @@ struct heads {
   int authorizations;
   const char *authorization;
   int forwards;
-  const char *forwarded[FORWARDED_MAX];  // X-Forwarded-For, the last of its lines
-  bool odd;  // a name with a byte that no name has ("Content-Length " is one to others, not to the library), or a NUL
+  const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
+  // A header is malformed: its name has a byte that is not allowed, or its value has a NUL and decides something here.
+  // ("Content-Length " with a blank is a length to some servers, but not to the library.)
+  bool odd;
 };
 
 static void add_forwarded(struct heads *heads, const char *line) {
@@ -55,7 +57,7 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   bool authorization = strcasecmp(name, "Authorization") == 0, forwarded = strcasecmp(name, "X-Forwarded-For") == 0;
   if ((length || coding || authorization || forwarded) && library_value_has_nul(heads->library, value, value_size))
     heads->odd = true;
-  if (heads->odd) return MHD_NO;  // seen enough
+  if (heads->odd) return MHD_NO;  // one is enough to refuse the request
   if (length) {
     heads->lengths++;
     heads->length = value;
@@ -76,14 +78,14 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   return MHD_YES;
 }
 
-// The library takes the first of several lengths and prefers chunked to a length, where another server in front may do
-// otherwise: two would then disagree about where a request ends. Such requests are refused, and the connection with
-// them.
+// Refuses a request whose end is ambiguous, and its connection with it. Of several lengths the library takes the first;
+// of a length and chunked it takes chunked. A server in front may choose otherwise. The two would then disagree about
+// where the request ends (request smuggling).
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "a header's name has a space or another odd byte, or the value of the length, Authorization or "
-                       "X-Forwarded-For a NUL or no CR LF");
+                       "a header name has a character that is not allowed, or Content-Length, Transfer-Encoding, "
+                       "Authorization or X-Forwarded-For has a NUL or does not end in CR LF");
   if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
@@ -91,7 +93,7 @@ static bool read_framing(struct request *request, const struct heads *heads) {
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "Transfer-Encoding is '%.80s'; allowed: chunked",
                        heads->coding);
   request->body_bytes = heads->codings ? -1 : 0;
-  // The library has refused what is not a number of 64 bits; past 63 it is too large for anything here.
+  // The library has refused everything but a number of up to 64 bits. INT64_MAX is over every limit here.
   if (heads->lengths) {
     unsigned long long length = strtoull(heads->length, NULL, 10);
     request->body_bytes = length > INT64_MAX ? INT64_MAX : (int64_t)length;
@@ -105,8 +107,8 @@ static bool id_is_sound(const char *id) {
   return length > 0 && length <= 128 && id[length] == '\0';
 }
 
-// The client's own id where it is sound, else a new one: unlike any other of this process and, surely enough, of
-// others.
+// Takes the client's X-Request-Id if it is sound, else makes a new id. A new id is unique in this process and, for all
+// practical purposes, among processes.
 static void take_id(struct request *request) {
   static atomic_uint_fast64_t counter;
   const char *own = header(request, "X-Request-Id");
@@ -119,14 +121,14 @@ static void take_id(struct request *request) {
            (unsigned long long)atomic_fetch_add(&counter, 1));
 }
 
-// The media type without its parameters is `type`.
+// Whether the media type is `type`, whatever its parameters.
 static bool is_media_type(const char *value, const char *type) {
   size_t length = strlen(type);
   return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
 }
 
 static bool check_media(struct request *request, const char *encoding) {
-  // The second is what curl --data-binary says of any body.
+  // curl --data-binary sends the second one with any body.
   static const char *const types[] = {"application/octet-stream", "application/x-www-form-urlencoded"};
   const char *type = header(request, "Content-Type");
   bool known = !type;
@@ -140,7 +142,7 @@ static bool check_media(struct request *request, const char *encoding) {
   return true;
 }
 
-// JSON alone is sent to who would rather have that than the tensors.
+// Whether the client prefers JSON to the tensors. It is then sent the metadata without the tensors.
 static bool wants_metadata_only(const struct request *request) {
   const char *accept = header(request, "Accept");
   if (!accept) return false;
@@ -184,12 +186,12 @@ static bool check_length(struct request *request, bool declared, bool *early) {
     return problem_set(&request->problem, PROBLEM_LENGTH_REQUIRED, NULL,
                        "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
   if (request->body_bytes <= limit) return true;
-  *early = true;  // too much to swallow
+  *early = true;  // too long to read and discard
   return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body has %lld bytes; allowed: up to %lld",
                      (long long)request->body_bytes, (long long)limit);
 }
 
-// The length of a chunked body is not known yet.
+// The length of a chunked body is not known yet; exchange.c checks it at the end.
 static bool check_rows(struct request *request) {
   return request->body_bytes < 0 || body_check(request, request->body_bytes);
 }
@@ -208,7 +210,8 @@ static bool reserve(struct request *request) {
 
 // ---- who asks, and may enter ----------------------------------------------------------------------------------------
 
-// Of what a trusted proxy asks it says the client's address; where it does not, its own counts.
+// Takes the client's address from X-Forwarded-For if a trusted proxy sends the request. If no address is found there,
+// the proxy's own address stays.
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   if (peer->proxy && heads->forwards > 0 &&
@@ -216,7 +219,7 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// Whoever asks may know whether the service lives and is ready.
+// Checks credentials. Health and readiness need none.
 static bool check_access(struct request *request, const struct heads *heads) {
   if (request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
@@ -225,7 +228,7 @@ static bool check_access(struct request *request, const struct heads *heads) {
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The path of a request line that names the whole URL, as a proxy may send it; the library hands that on as it is.
+// The path of a target. A proxy may send a whole URL as the target, which the library hands on as it is.
 static const char *path_of_target(const char *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -243,15 +246,13 @@ static bool decide(struct request *request, const char *method, const char *path
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);
   if (!read_framing(request, &heads)) {
-    *early = true;  // nobody can say where this request ends
+    *early = true;  // it is not clear where this request ends
     return false;
   }
   if (request->line_fault) return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "%s", request->line_fault);
   request->endpoint = route_find(path, &request->page_name);
   if (!check_access(request, &heads)) return false;
-  if (request->endpoint == ENDPOINT_UNKNOWN)
-    return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; see /openapi.yaml",
-                       path);
+  if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
   if (!route_computes(request->endpoint)) return true;
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
@@ -267,8 +268,8 @@ bool request_admit(struct request *request, const char *method, const char *path
   path = path_of_target(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, method, path, early)) return true;
-  // A body of unknown or bearable length is swallowed and the connection kept; one that the client holds back is not
-  // asked for.
+  // The body of a refused request is discarded and the connection kept. Two kinds are answered early instead: a body
+  // over the limit, and a body that the client holds back until it gets 100 Continue.
   const char *expect = header(request, "Expect");
   if ((expect && strcasecmp(expect, "100-continue") == 0) ||
       request->body_bytes > request->service->options->max_body_bytes)

@@ -7,8 +7,8 @@
 #include "server/base/clock.h"
 #include "server/net/connections.h"
 
-// Whoever resumes the connection makes the library call again, but on this thread, so what is written here afterwards
-// comes first.
+// The gate may resume the connection before request_to has run here. The library's next call comes on this same thread,
+// so it sees the new state all the same.
 bool body_pass_gate(struct request *request) {
   peer_upload_hold(request->peer);
   bool passed = gate_enter(&request->service->gate, &request->entry, request_client(request), clock_ns());
@@ -20,15 +20,15 @@ bool body_pass_gate(struct request *request) {
   return passed;
 }
 
-// Refused while its body comes: the rest is swallowed and the problem, already set, answered at the end.
+// Refuses a request in the middle of its body: the rest is discarded, then the problem, already set, is answered.
 static void begin_discard(struct request *request) {
   loan_end(&request->job);
   request_to(request, REQUEST_DISCARD);
 }
 
-// Some of the body has come. A chunked body meets the gate only once it exceeds GATED_BODY. It waits only while more of
-// it has come than was read: resumed, the library reads first, and a client that had finished sending would lose its
-// answer.
+// A part of the body was taken. A chunked body meets the gate once it exceeds GATED_BODY, and only if more of it is in
+// the socket already. The reason: when it is resumed, the library reads first. If it found an end of file there, it
+// would drop the answer of a client that has finished sending.
 static enum MHD_Result took(struct request *request) {
   char next;
   bool large = request->body_bytes < 0 && request->received_bytes > GATED_BODY;
@@ -38,14 +38,15 @@ static enum MHD_Result took(struct request *request) {
 }
 
 enum MHD_Result body_discard(struct request *request, size_t *size) {
-  // A Content-Length over the limit was refused early; only an endless chunked body comes here with more.
+  // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or that of a
+  // GET, can exceed this bound.
   int64_t bound = 2 * request->service->options->max_body_bytes;
   peer_upload_progress(request->peer, *size);
   request->received_bytes += (int64_t)*size;
   *size = 0;
   if (request->received_bytes <= bound) return took(request);
   connection_fail(request->service->watcher, request->peer, PROBLEM_BODY_TOO_LARGE,
-                  "the body is over max_body_bytes and goes on");
+                  "the body is longer than max_body_bytes and has not ended");
   return MHD_NO;
 }
 
@@ -53,7 +54,7 @@ enum MHD_Result body_receive(struct request *request, const char *data, size_t *
   struct job *job = &request->job;
   int64_t needed = job->input_bytes + (int64_t)*size, limit = request->service->options->max_body_bytes;
   bool fits = needed <= limit || problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
-                                             "the body is over %lld bytes", (long long)limit);
+                                             "the body is longer than %lld bytes", (long long)limit);
   size_t expected = request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
   char *place = fits ? loan_pick_up(job, *size, expected, &request->problem) : NULL;
   if (!place) {
@@ -73,6 +74,6 @@ bool body_check(struct request *request, int64_t bytes) {
   int64_t row = (int64_t)job_request_row_bytes(asked);
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
   return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
-                     "the body has %lld bytes; allowed: a multiple of %lld, the bytes of a row of num_features=%d",
+                     "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d",
                      (long long)bytes, (long long)row, asked->num_features);
 }

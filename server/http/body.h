@@ -1,17 +1,20 @@
-// A request's body: read into the job's input, or swallowed. An IO thread, which owns the request.
+// Reads a request's body into its job's input, or discards it.
+//
+// Runs on the IO thread that owns the request.
 #ifndef VOXELD_BODY_H
 #define VOXELD_BODY_H
 
 #include "server/http/request.h"
 
-// Some of the body has come; `*size` becomes 0. body_receive turns to discarding if it must refuse. MHD_NO: the
-// connection ends.
+// Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive must refuse the body, it
+// sets request->problem and discards the rest (REQUEST_DISCARD). MHD_NO: the connection ends.
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);
 enum MHD_Result body_discard(struct request *request, size_t *size);
-// Whether a body of `bytes`, all of it, is whole rows that the parameters split. False with a problem.
+// Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
+// Sets the shape of the job's input. False with request->problem set.
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
 
-// Whether the body is read on now. False: the request waits at the gate.
+// Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_WAITING).
 bool body_pass_gate(struct request *request);
 
 #endif

@@ -14,12 +14,12 @@ static struct request *request_of_entry(struct gate_entry *entry) {
   return (struct request *)((char *)entry - offsetof(struct request, entry));
 }
 
-// The gate's lock is held, so nobody resumes the connection before it is suspended.
+// Called with the gate's lock, so that nobody resumes the connection before it is suspended.
 void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of_entry(entry)->connection); }
 
 void exchange_let_go(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
-// The job's last act, on whatever thread: the connection goes back to its IO thread.
+// The job's last act, on any thread: hands the connection back to its IO thread.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
   struct MHD_Connection *connection = request->connection;
@@ -35,7 +35,7 @@ static enum MHD_Result answer(struct request *request) {
 
 // ---- headers --------------------------------------------------------------------------------------------------------
 
-// The body, if there is one, is to be read from now on.
+// Moves to the state in which the body, if there is one, is read.
 static void go_on(struct request *request) {
   request_to(request, request->problem.kind               ? REQUEST_DISCARD
                       : route_computes(request->endpoint) ? REQUEST_BODY
@@ -45,19 +45,20 @@ static void go_on(struct request *request) {
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
   struct service *service = request->service;
   bool early = false;
-  // Before the phase is looked at: a drain that misses the count refuses the request, so none falls between.
+  // The request is counted before request_admit looks at the phase. So either the drain sees the count and waits, or
+  // the request sees the drain and is refused.
   request_count(request);
   bool admitted = request_admit(request, method, path, &early);
   bool job = route_computes(request->endpoint);
   if (!admitted || !job) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, &request->trace, request->takes_interim, clock_ns()))
-    return MHD_NO;  // idle for too long, it has just made room for another
+    return MHD_NO;  // this connection, idle for long, was just ended to make room for another
   if (!admitted && early) {
     connection_linger(service->watcher, request->peer);
     return answer(request);
   }
-  // More of a large body than the library has read by now is still to come, so that it will find that, and no end, once
-  // it is resumed.
+  // A large body may wait at the gate here. More of it is still to come than the library has read so far: when it is
+  // resumed, it reads that and not an end of file (see took in body.c).
   if (request->body_bytes <= GATED_BODY || body_pass_gate(request)) go_on(request);
   if (job) gate_note(&service->gate, request_client(request), clock_ns());
   return MHD_YES;
@@ -65,11 +66,11 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 
 // ---- job ------------------------------------------------------------------------------------------------------------
 
-// The last call for the body. The library still means to read from the connection, and would do so first thing when it
-// is resumed: from a client that has finished sending it would then take the end of file, and drop its answer.
-// Returning without an answer changes its mind; it calls again at once.
+// The last call for the body. Returns without an answer, so that the library calls again at once; that next call
+// suspends the connection (submit). If this call did, the library would read first when it is resumed. From a client
+// that has finished sending it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
-  // If the length was known, that was held against the rows when the headers were here.
+  // A known length was checked when the headers came.
   if (request->body_bytes < 0 && !body_check(request, request->received_bytes)) return answer(request);
   if (!loan_settle(&request->job, &request->problem)) return answer(request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
@@ -80,14 +81,14 @@ static enum MHD_Result complete(struct request *request) {
 static void publish(struct request *request) {
   struct job *job = &request->job;
   request_to(request, REQUEST_JOB);
-  // First suspend, then publish: from the submission on the request is not ours.
+  // Suspended first: once the job is submitted, the request is no longer ours.
   MHD_suspend_connection(request->connection);
   if (jobs_submit(request->service->jobs, job)) return;
   problem_set(&job->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   job->done(job);
 }
 
-// A request whose body was too small to wait at the gate before it was read waits there now.
+// Fills in the job and submits it. A request that has not met the gate yet, since its body is small, meets it here.
 static enum MHD_Result submit(struct request *request) {
   struct service *service = request->service;
   struct job *job = &request->job;
@@ -106,17 +107,17 @@ static enum MHD_Result submit(struct request *request) {
   return MHD_YES;
 }
 
-// The gate has resumed the connection.
+// The gate has resumed the connection: the request goes on where it waited.
 static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
                              size_t *size) {
-  if (request->job.queued_ns) {
+  if (request->job.queued_ns) {  // it waited with its whole body
     publish(request);
     return MHD_YES;
   }
   if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
   loan_resume(&request->job);
   go_on(request);
-  // The library may repeat the head's call, if it was suspended in that one, or go on with the body.
+  // The library repeats the call for the head, if it was suspended in that one, or goes on with the body.
   bool head_again = *size == 0 && request->received_bytes < request->body_bytes;
   return head_again ? MHD_YES : exchange_advance(request, method, path, data, size);
 }
@@ -159,10 +160,10 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   struct service *service = request->service;
   struct job *job = &request->job;
   enum problem_kind failure = connection_failure(service->watcher, request->peer);
-  // 0.9.72 calls a request complete that it ended without an answer.
+  // libmicrohttpd 0.9.72 reports a request as completed even if it ended it without an answer.
   bool unanswered = code != MHD_REQUEST_TERMINATED_COMPLETED_OK || request->state != REQUEST_REPLY;
   bool aborted = unanswered && !failure;
-  // The library may have refused a chunk: its answer must not be lost to a reset either.
+  // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   if (refused && (request->state == REQUEST_BODY || request->state == REQUEST_DISCARD))
     connection_linger(service->watcher, request->peer);

@@ -1,20 +1,24 @@
-// The way of one request, as the library calls: its headers are here; headers, body, end (many calls); it is over.
+// The way of one request through its states (request.h), driven by the library's calls.
 //
-// The library's IO threads, each for its own connections. Decisions are in admit.c, the body in body.c, the answer in
-// reply.c, what is left of it in account.c; the job runs in jobs/.
+// Runs on the library's IO threads, each for its own connections. admit.c decides from the headers, body.c reads the
+// body, reply.c answers, account.c counts and logs. The job itself runs in jobs/.
 #ifndef VOXELD_EXCHANGE_H
 #define VOXELD_EXCHANGE_H
 
 #include "server/http/request.h"
 
-// NULL: out of memory.
+// The headers are here: makes the request. `line_fault`: what is wrong with its first line, a static text, or NULL.
+// `takes_interim`: the client knows 100 Continue. NULL: out of memory.
 struct request *exchange_open(struct service *service, struct MHD_Connection *connection, struct peer *peer,
                               const char *line_fault, bool takes_interim);
+// Takes the next step. The library calls it for the headers, for each part of the body and for the body's end. `data`
+// has `*size` bytes of the body; `*size` becomes 0 once they are taken. MHD_NO: the connection ends.
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size);
+// The request is over, for whatever reason: gives back what it holds, counts and logs it, and frees it.
 void exchange_close(struct request *request, enum MHD_RequestTerminationCode code);
 
-// What the gate does with a request.
+// The gate's callbacks: suspend and resume the request's connection.
 void exchange_hold(struct gate_entry *entry);
 void exchange_let_go(struct gate_entry *entry);
 

@@ -1,8 +1,9 @@
 // libmicrohttpd's side of the daemon; see http.h.
 //
-// An epoll thread pool with suspend and resume: a thread per connection loses wake-ups together with suspend, and poll
-// collapses under idle clients. 256 KiB of memory a connection: with less, bodies of megabytes come several times
-// slower. The daemon is never quiesced (the library can abort in it); a drain refuses new work instead.
+// The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
+// suspended connections, and poll collapses under idle clients. A connection has 256 KiB of memory: with less, bodies
+// of megabytes come several times slower. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new
+// work instead.
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -21,8 +22,8 @@
 #include "server/http/learn.h"
 #include "server/net/connections.h"
 
-// The library may give a request up after its first line without a word to on_completed, so nothing is allocated here:
-// what the line tells goes on in the address of one of these.
+// on_uri marks a request with the address of one of these, which says whether its first line is sound. Nothing is
+// allocated before the head is whole, so nothing is lost if the library gives up a head.
 static char sound_line, unsound_line;
 
 static bool is_line_mark(const void *request_cls) { return request_cls == &sound_line || request_cls == &unsound_line; }
@@ -32,14 +33,14 @@ static struct peer *peer_of(struct MHD_Connection *connection) {
   return info ? info->socket_context : NULL;
 }
 
-// Every % must begin two hexadecimal digits other than 00: the library passes other ones through, or cuts the path
-// there.
+// Checks the target of the first line. Two hexadecimal digits other than 00 must follow every %. The library would pass
+// a malformed code through, and would cut the path at %00.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF";
   const struct service *service = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
-  if (!uri) return &unsound_line;  // 0.9.72, if the line has no target
+  if (!uri) return &unsound_line;  // 0.9.72 passes NULL if the line has no target
   for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
     if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
         (percent[1] == '0' && percent[2] == '0'))
@@ -47,7 +48,8 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connectio
   return library_target_has_nul(&service->library, uri) ? &unsound_line : &sound_line;
 }
 
-// 0.9.72 takes any word for a version, and none for an empty one. Its connection ends after the answer.
+// Whether the version is HTTP/1.x. libmicrohttpd 0.9.72 accepts any word as a version, and a missing one as an empty
+// text. It closes the connection of such a request after the answer.
 static bool is_known_version(const char *version) {
   static const char known[] = "HTTP/1.";
   size_t length = sizeof known - 1;
@@ -89,7 +91,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
-// What the library tells of a connection is read at once: it may use the same memory for the next answer.
+// The result of MHD_get_connection_info is read at once: the library may use the same memory for the next result.
 static int descriptor_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   return info ? info->connect_fd : -1;
@@ -118,7 +120,8 @@ static struct peer *open_peer(struct service *service, struct MHD_Connection *co
   return peer;
 }
 
-// The library may close a connection without a word to on_completed: 1.0.1 does so if a chunk's first line is too long.
+// Ends the connection's request too: the library may close a connection without calling on_completed. 1.0.1 does so if
+// a chunk's first line is too long.
 static void close_peer(struct service *service, struct peer *peer) {
   struct tls_session *tls = peer->tls;
   if (peer->request) end_request(peer->request, MHD_REQUEST_TERMINATED_WITH_ERROR);
@@ -136,11 +139,12 @@ static void on_connection(void *cls, struct MHD_Connection *connection, void **p
   }
 }
 
-// What the library cannot parse it answers itself, and tells of it only here.
+// Takes the library's log messages. The library answers what it cannot parse by itself and reports it only here, so
+// these answers are counted here.
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct service *service = cls;
   char text[512];
-  if (atomic_load(&service->watcher->ending)) return;  // a listening socket that was shut is no news
+  if (atomic_load(&service->watcher->ending)) return;  // the listening socket was shut on purpose
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
   int status = library_own_status(text);
@@ -155,8 +159,8 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   log_event(LOG_WARNING, "libmicrohttpd", "text", text);
 }
 
-// Each connection has been given its certificate when it began (tls.h). One that could not be, for want of memory, ends
-// here.
+// Ends the handshake of a connection without a certificate. Each connection gets its certificate when it begins
+// (tls.h); this is called only if there was no memory for that.
 static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuers, int issuer_count,
                           const gnutls_pk_algorithm_t *algorithms, int algorithm_count, gnutls_pcert_st **certificates,
                           unsigned *certificate_count, gnutls_privkey_t *key) {
@@ -174,18 +178,18 @@ static bool start_one(struct http *http, int index) {
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
   http->daemon[index] = MHD_start_daemon(
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
-      on_library_message, service,  // first, so that it hears of the others
+      on_library_message, service,  // first, so that messages about the other options reach it
       MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
-      // The watcher lets connections in; the library, which leaves clients unanswered at its limit, must not come to
-      // it. It divides the limit among its threads.
+      // The watcher limits connections. The library must never reach a limit of its own, at which it would leave
+      // clients unanswered. It divides its limit among its threads.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
       (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
       on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, on_connection, service, MHD_OPTION_STRICT_FOR_CLIENT,
       (int)service->library.strict,
-      tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // the last without TLS
+      tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // ends the list without TLS
       options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
-  listener->fd = http->daemon[index] ? -1 : listener->fd;  // the library's, which closes it
+  listener->fd = http->daemon[index] ? -1 : listener->fd;  // the library owns and closes it now
   return http->daemon[index];
 }
 
@@ -229,17 +233,17 @@ bool http_start(struct http *http, char *error, size_t error_size) {
   return true;
 }
 
-// When the library stops it shuts its listening socket, and so what systemd holds of it. Under its number it finds
-// another one then: the socket goes on listening, and whoever connects waits for the next process.
+// Keeps a socket of systemd listening, so that clients wait in it for the next process. When the library stops, it
+// shuts its listening socket, which would shut systemd's too. So another socket is put under the descriptor's number.
 static void leave_to_systemd(int fd) {
   int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (other < 0 || dup3(other, fd, O_CLOEXEC) < 0)
-    log_event(LOG_WARNING, "a socket of systemd ends with this process", "reason", strerror(errno));
+    log_event(LOG_WARNING, "a socket of systemd stops listening with this process", "reason", strerror(errno));
   if (other >= 0) close(other);
 }
 
-// The library dies of a request that it refuses by itself while it is being stopped: it then has no response to send.
-// So nobody may be there any more, nor come.
+// Stops listening, ends all connections and waits up to 1 s until they are closed. Up to 0.9.75, the library crashes if
+// it refuses a request by itself while it is being stopped. So no client may be connected then.
 static void send_all_away(struct http *http) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};
   connections_end_all(http->service.watcher);
@@ -257,7 +261,7 @@ static void send_all_away(struct http *http) {
 void http_stop(struct http *http) {
   int count = http->listeners.count;
   send_all_away(http);
-  listeners_close(&http->listeners);  // while the sockets are open: see remove_path
+  listeners_close(&http->listeners);  // while the sockets are open: see remove_path in listener.c
   for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemon[i]);
 }
 

@@ -13,28 +13,29 @@
 #include "server/http/service.h"
 #include "server/net/listener.h"
 
-enum { CONNECTION_MEMORY = 256 * 1024 };  // bytes, of one that has had a request; see http.c
+enum { CONNECTION_MEMORY = 256 * 1024 };  // bytes that a connection keeps once it has had a request; see http.c
 
 struct http {
   struct service service;
   struct listeners listeners;
-  struct MHD_Daemon *daemon[LISTENERS_MAX];  // one a listener
-  char address[1100];                        // where it listens, with commas between
+  struct MHD_Daemon *daemon[LISTENERS_MAX];  // one per listener
+  char address[1100];                        // the addresses of all listeners as bound, separated by commas
 };
 
-// Bytes of a request's memory, of which there is one a connection at most.
+// Bytes of memory of one request. A connection has one request at a time at most.
 size_t http_request_size(void);
-// The library's version, as it tells.
+// The version of the library that is loaded; the library's own text.
 const char *http_library_version(void);
 
-// What waits and what is reused. `service` has what is given to it.
+// Sets up the gate and the pool of requests. The caller has filled what is `Given` in http->service.
 void http_init(struct http *http);
-// Whether the library can be used, and the options' listeners are sound and allowed, as far as can be told without
-// listening. False with a reason.
+// Checks, without listening, that the library can be used and that the listeners of the options are valid and allowed.
+// False with a reason.
 VX_WARN_UNUSED bool http_check(struct http *http, char *error, size_t error_size);
-// The same, and listens and starts the IO threads. False with a reason.
+// Makes the same checks, then listens and starts the IO threads. False with a reason: the process is to end then, since
+// some threads may run.
 VX_WARN_UNUSED bool http_start(struct http *http, char *error, size_t error_size);
-// Ends every connection. No request may be suspended: no job waits or runs.
+// Ends every connection and the IO threads. No request may be suspended then, so no job may wait or run.
 void http_stop(struct http *http);
 void http_destroy(struct http *http);
 

@@ -1,4 +1,4 @@
-// What is learnt of libmicrohttpd at start; see learn.h.
+// Finds out at start how libmicrohttpd behaves; see learn.h.
 #include "server/http/learn.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 // Versions as one number: 0.9.75 is 975, 1.0.1 is 10001.
 enum {
   OLDEST = 972,         // an older one lacks calls, or was never tried
-  LAST_MARKING = 999,   // the last that is looked at behind the end of its texts; later ones refuse NULs
+  LAST_MARKING = 999,   // the last whose texts may be read behind their end (library.c); later ones refuse NULs
   NEWEST_TRIED = 10099  // 1.0.x
 };
 
@@ -31,7 +31,7 @@ static int version_number(void) {
 
 #define REQUEST(TEXT) .request = (TEXT), .length = sizeof(TEXT) - 1
 
-// Some versions answer a head without Host twice if they are strict.
+// Decides on strictness. Some strict versions answer a head without Host twice; those are not used strictly.
 static bool learn_strict(struct library *library) {
   struct rehearsal bad = {.strict = true, .library = library, REQUEST("GET / HTTP/1.1\r\n\r\n")};
   struct rehearsal good = {.strict = true, .library = library, REQUEST("GET / HTTP/1.1\r\nHost: x\r\n\r\n")};
@@ -67,7 +67,7 @@ static bool was_handled(const struct rehearsal *rehearsal) {
          strstr(rehearsal->answer, "heard") && completed && freed && ended && completed < ended && freed < ended;
 }
 
-// A POST goes the way of a job.
+// Rehearses a POST that goes the way of a job: it is suspended and resumed before and after its body.
 static bool check_order(const struct library *library, char *error, size_t error_size) {
   struct rehearsal job = {.strict = library->strict,
                           .held = true,
@@ -82,7 +82,7 @@ static bool check_order(const struct library *library, char *error, size_t error
 
 static void warn(const struct library *library) {
   if (version_number() > NEWEST_TRIED)
-    log_event(LOG_WARNING, "libmicrohttpd is newer than those that were tried, 0.9.72 to 1.0.x", "version",
+    log_event(LOG_WARNING, "libmicrohttpd is newer than the tested versions, 0.9.72 to 1.0.x", "version",
               MHD_get_version());
   if (library->value == NUL_HIDDEN || library->target == NUL_HIDDEN)
     log_event(LOG_WARNING, "libmicrohttpd hides NULs in requests; a proxy in front should refuse them", "version",
@@ -92,7 +92,7 @@ static void warn(const struct library *library) {
 bool library_learn(struct library *library, char *error, size_t error_size) {
   *library = (struct library){.strict = false, .value = NUL_HIDDEN, .target = NUL_HIDDEN};
   if (version_number() < OLDEST)
-    return error_set(error, error_size, "libmicrohttpd is %s; the oldest that can be used is 0.9.72",
+    return error_set(error, error_size, "libmicrohttpd is %s; the oldest supported version is 0.9.72",
                      MHD_get_version());
   if (!learn_strict(library) || !learn_nuls(library))
     return error_set(error, error_size, "libmicrohttpd cannot be started");

@@ -8,10 +8,11 @@
 
 // ---- NULs -----------------------------------------------------------------------------------------------------------
 
-// Up to 0.9.77 the library ends a value or a target at its first NUL, and says nothing. It has put two NULs for the CR
-// LF behind a whole value, and the version's text stands behind the one that ends a whole target; a text that was cut
-// has other bytes there. The interface does not promise these bytes, so they are read only from versions whose sources
-// have them, and only if a rehearsal has shown that whole texts and cut ones are told apart.
+// Up to 0.9.77 the library cuts a value or a target at its first NUL, and does not say so. The bytes behind the text
+// show it. Behind a whole value there are two NULs, which have replaced its CR LF. Behind the NUL of a whole target
+// there is the version, HTTP/... Behind a text that was cut there are other bytes. The interface does not promise these
+// bytes. So they are read only from versions whose sources have them, and only if a rehearsal has shown that they tell
+// whole texts from cut ones.
 
 bool library_value_has_nul(const struct library *library, const char *value, size_t size) {
   return memchr(value, '\0', size) || (library->value == NUL_MARKED && value[size + 1] != '\0');
@@ -35,7 +36,7 @@ struct MHD_Response *library_response(const char *data, size_t size, void (*rele
   return MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)(uintptr_t)data, release, cls);
 }
 
-#else  // 0.9.72 has no such call: the body is read by blocks, which costs a copy
+#else  // 0.9.72 has no such call: it reads the body in blocks, which costs a copy
 
 struct body {
   const char *data;

@@ -1,4 +1,5 @@
-// A page: what an endpoint that computes nothing answers. pages/ has them; the daemon hands them in.
+// A page: the answer of an endpoint that computes nothing. The pages are in pages/; the daemon hands their table to
+// http/.
 #ifndef VOXELD_PAGE_H
 #define VOXELD_PAGE_H
 
@@ -7,11 +8,12 @@
 #include "api/base/problem.h"
 #include "api/base/text.h"
 
-struct view;  // what pages show, which only they know
+struct view;  // what pages show; defined in pages/
 
 struct page {
   const char *media_type;
-  // Writes the page; false with a problem. `name` is the part of the path that stands for the route's *. NULL: no page.
+  // Writes the page to `out`. False with a problem. `name` is the part of the path that matches the route's *. The page
+  // is measured first, so this is called twice or more for one answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const char *name, struct text *out, struct problem *problem);
 };
 

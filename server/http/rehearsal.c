@@ -1,4 +1,4 @@
-// A request within the process; see rehearsal.h.
+// Plays one request within the process; see rehearsal.h.
 #include "server/http/rehearsal.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ROUNDS = 100 };  // of the library's loop: a request takes a handful
+enum { ROUNDS = 100 };  // rounds of the library's loop at most; a request takes a handful
 static const char said[] = "heard";
 
 // What the library's callbacks share.
@@ -61,7 +61,8 @@ static enum MHD_Result suspend(struct stage *stage, struct MHD_Connection *conne
   return MHD_YES;
 }
 
-// Takes the steps that exchange_advance takes: gate, body, whole body, job, answer. Without `held` those of a page.
+// With `held`, takes the steps that exchange_advance takes for a job: gate, body, whole body, job, answer. Without it,
+// those for a page.
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   struct stage *stage = cls;
@@ -79,12 +80,12 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
     MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, rehearsal);
     return rehearsal->held ? suspend(stage, connection) : MHD_YES;
   }
-  if (stage->received < stage->expected) return MHD_YES;  // the head once more
+  if (stage->received < stage->expected) return MHD_YES;  // the call for the head is repeated
   if (!rehearsal->held) return answer(stage, connection);
   if (!stage->whole) {
     note(stage, 'w');
     stage->whole = true;
-    return MHD_YES;  // without an answer: it is to call again
+    return MHD_YES;  // without an answer: the library must call again
   }
   return stage->suspensions == 1 ? suspend(stage, connection) : answer(stage, connection);
 }
@@ -95,7 +96,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   note(cls, 'c');
 }
 
-// The idle connection has no context, and its end is not waited for.
+// Notes the end of the request's connection. The idle one has no context, and its end is not waited for.
 static void on_connection(void *cls, struct MHD_Connection *connection, void **context,
                           enum MHD_ConnectionNotificationCode code) {
   struct stage *stage = cls;
@@ -118,7 +119,8 @@ static void receive(struct rehearsal *rehearsal, int client, size_t *length) {
   if (got > 0) *length += (size_t)got;
 }
 
-// Has finished sending by the time its job is done: the library must not take that for a client that has left.
+// Resumes the connection if it is suspended. Before the second time the client finishes sending; the library must not
+// take that for a client that has left.
 static void resume(struct stage *stage, int client) {
   struct MHD_Connection *connection = stage->suspended;
   if (!connection) return;
@@ -136,7 +138,7 @@ static void play(struct stage *stage, struct MHD_Daemon *daemon, int client) {
     resume(stage, client);
     receive(rehearsal, client, &length);
   }
-  (void)shutdown(client, SHUT_RDWR);  // a connection that was kept ends now
+  (void)shutdown(client, SHUT_RDWR);  // ends a connection that was kept
   for (int round = 0; round < ROUNDS && !stage->ended; round++) {
     (void)MHD_run(daemon);
     resume(stage, client);
@@ -146,7 +148,7 @@ static void play(struct stage *stage, struct MHD_Daemon *daemon, int client) {
     rehearsal->answers += isdigit((unsigned char)at[strlen(status_line)]) != 0;
 }
 
-// A new connection to the library: the client's end, or -1.
+// Makes a connection to the library. Returns the client's end, or -1.
 static int connect_to(struct MHD_Daemon *daemon) {
   struct sockaddr address = {.sa_family = AF_UNIX};
   int pair[2];
@@ -157,7 +159,8 @@ static int connect_to(struct MHD_Daemon *daemon) {
   return -1;
 }
 
-// Beside an older connection that idles: only then does the library read from one that is resumed before it calls.
+// Plays the request beside an older, idle connection. Only then does the library read from a resumed connection before
+// it calls on_request.
 static bool play_beside_another(struct stage *stage, struct MHD_Daemon *daemon) {
   int idle = connect_to(daemon);
   (void)MHD_run(daemon);

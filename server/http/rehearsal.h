@@ -1,6 +1,7 @@
-// One request to libmicrohttpd, by a client and on a connection within this process, before anything is served.
+// A rehearsal: sends libmicrohttpd one request within this process, before anything is served, and records what it
+// does.
 //
-// Runs on main's thread: the library is started without threads and without a listening socket. Nothing is left behind.
+// Runs on main's thread. The library is started without threads and without a listening socket, and stopped at the end.
 #ifndef VOXELD_REHEARSAL_H
 #define VOXELD_REHEARSAL_H
 
@@ -12,22 +13,23 @@
 
 struct rehearsal {
   // In.
-  bool strict;  // what the library is told
-  bool held;    // handled as a job is: suspended before and after its body, its client gone silent meanwhile
-  const struct library *library;  // by which NULs are looked for
+  bool strict;  // MHD_OPTION_STRICT_FOR_CLIENT
+  bool held;    // handled as a job is: suspended before and after its body, when its client has finished sending
+  const struct library *library;  // says how to look for NULs
   const char *request;
   size_t length;
-  // Out.
-  bool reached;        // a handler was called
+  // Out; zero before.
+  bool reached;        // the library called for the head
   bool value_has_nul;  // of a header named X
   bool target_has_nul;
   int answers;        // status lines that came back
-  char answer[1024];  // what came back, cut there and ended by a NUL
-  char calls
-      [32];  // the library's, a letter each: t target, h head, b body, w whole, d done, c completed, f freed, e ended
+  char answer[1024];  // the first bytes that came back, ended by a NUL
+  // What the library called, in order, a letter each: t target, h head, b body, w whole body, d done (the answer is
+  // queued), c completed, f freed, e ended.
+  char calls[32];
 };
 
-// False if the library could not be started.
+// Plays the request and fills what is `Out`. False if the library could not be started, or not be connected to.
 VX_WARN_UNUSED bool rehearse(struct rehearsal *rehearsal);
 
 #endif

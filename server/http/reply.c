@@ -21,8 +21,8 @@ static struct MHD_Response *response_of_output(struct request *request) {
   return response;
 }
 
-// A page may grow between measuring and writing (a counter gains a digit): it gets some room. Where that is not enough
-// (a reload has added presets) it is measured again.
+// Measures the page, then writes it. It may grow in between (a counter gains a digit), so it gets some more room. If
+// that is not enough (a reload has added presets), it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
   struct text text;
@@ -83,7 +83,8 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
   if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)
     good = good && add_header(response, "Allow", route_allow(request->endpoint));
-  // From the signal on, so that kept connections move to other servers while this one still takes their requests.
+  // From the stop signal on, connections are closed after an answer. Clients then move to other servers while this one
+  // still takes requests.
   if (atomic_load(request->service->phase) >= PHASE_LEAVING) good = good && add_header(response, "Connection", "close");
   return good;
 }

@@ -1,10 +1,13 @@
-// The answer of a request: tensors or metadata from its job's output, a page, or a problem. Runs on the IO thread that
-// owns the connection; from the queueing on the response owns the output and its free callback gives it back.
+// Answers a request: with tensors or metadata from its job's output, with a page, or with a problem.
+//
+// Runs on the IO thread that owns the connection.
 #ifndef VOXELD_REPLY_H
 #define VOXELD_REPLY_H
 
 #include "server/http/request.h"
 
+// Makes the response and queues it (REQUEST_REPLY). The response owns the job's output from then on, and gives it back
+// once the library frees it. MHD_NO: there is no answer, and the connection ends.
 enum MHD_Result request_reply(struct request *request);
 
 #endif

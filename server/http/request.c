@@ -11,7 +11,7 @@
 // ---- states ---------------------------------------------------------------------------------------------------------
 
 void request_to(struct request *request, enum request_state state) {
-  // Row: from; bits: to. Closing is possible from every state that an IO thread owns and from REPLY.
+  // Row: from; bits: to. Closing is no move; it is possible in every state but WAITING and JOB.
   static const unsigned moves[REQUEST_STATES] = {
       [REQUEST_NEW] =
           1u << REQUEST_WAITING | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,

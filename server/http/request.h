@@ -1,7 +1,7 @@
 // One request, from its first line to its answer's last byte: the HTTP exchange. What it computes is its job.
 //
-// A request has one owner at a time; `state` says which, and changes only through request_to. Its way reads in
-// exchange.c.
+// A request has one owner at a time. `state` says which, and changes only through request_to. exchange.c shows the way
+// from state to state.
 #ifndef VOXELD_REQUEST_H
 #define VOXELD_REQUEST_H
 
@@ -16,16 +16,17 @@
 #include "server/jobs/job.h"
 #include "server/net/peer.h"
 
+// Each with its owner.
 enum request_state {
   REQUEST_NEW,      // IO thread: only the headers are here
-  REQUEST_WAITING,  // the gate: suspended, until its body is to be read or swallowed
+  REQUEST_WAITING,  // the gate: suspended before its body is read, or before its job is submitted
   REQUEST_PAGE,     // IO thread: a GET, answered at the library's next call so that the connection is kept
-  REQUEST_DISCARD,  // IO thread: refused; the body is swallowed, then the problem is answered and the connection kept
+  REQUEST_DISCARD,  // IO thread: refused; the body is discarded, then the problem is answered and the connection kept
   REQUEST_BODY,     // IO thread: the body goes into the job's input
   REQUEST_WHOLE,    // IO thread: the body is here; suspended and published at the library's next call
-  REQUEST_JOB,      // the room of jobs; resuming the connection is its last act
+  REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act
   REQUEST_DONE,     // IO thread: answer or problem is ready
-  REQUEST_REPLY,    // the library: it sends; the job's output is the response's
+  REQUEST_REPLY,    // the library: it sends the answer; the response owns the job's output
   REQUEST_STATES
 };
 
@@ -41,11 +42,11 @@ struct request {
   bool takes_interim;      // HTTP/1.1, which has 100 Continue
   const char *line_fault;  // what is wrong with the first line, or NULL
   enum endpoint endpoint;
-  const char *page_name;  // the last part of the path, in the library's memory
+  const char *page_name;  // the part of the path that matches the route's *, in the library's memory
   char id[129];
-  char method[16], path[192];  // as far as they fit, for the log; the path without the query
+  char method[16], path[192];  // for the log, cut if they do not fit; the path without the query
   struct trace trace;
-  char address[ADDRESS_SIZE];  // the client's; not the proxy's, where that is trusted
+  char address[ADDRESS_SIZE];  // the client's; not that of a trusted proxy
   char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
   int64_t body_bytes;          // Content-Length; -1 = chunked
 
@@ -53,29 +54,31 @@ struct request {
 
   // How it went.
   int64_t received_bytes, sent_bytes;  // of bodies
-  bool counted_open, counted_active;   // in the pool's numbers
+  bool counted_open, counted_active;   // whether the pool's counters include it
   struct problem problem;
   int64_t started_ns;
-  int64_t reply_ns;  // when the answer was queued
+  int64_t reply_ns;  // when the answer was queued; 0 before
 };
 
 void requests_init(struct request_pool *pool);
 void requests_destroy(struct request_pool *pool);
 
-// A new request; NULL: out of memory.
+// A new request from the pool. NULL: out of memory.
 struct request *request_new(struct service *service, struct MHD_Connection *connection, struct peer *peer);
-// It counts as open and active from now on, and again as inactive once it waits for no body, job or answer any more.
+// Counts the request as begun, open and active.
 void request_count(struct request *request);
+// Counts the request as active no more: it waits for no body, job or job's answer. Does nothing the second time.
 void request_uncount_active(struct request *request);
-// It is over: its memory goes back.
+// The request is over: counts it as open no more and returns its memory to the pool. It must hold nothing any more.
 void request_free(struct request *request);
 
+// Moves the request to `state`. Asserts that this move is possible.
 void request_to(struct request *request, enum request_state state);
 
-// Whose job it is.
+// The request whose job it is.
 struct request *request_of_job(struct job *job);
 
-// Whose it is: the user's or, before that is known, its address's.
+// The client whose share the request counts to: its job's or, before it has one, its connection's.
 struct client *request_client(const struct request *request);
 
 #endif

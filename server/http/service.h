@@ -1,6 +1,7 @@
-// What all requests share: the rooms that they reach, the library, the gate, and their memory.
+// What all requests share: the rooms that they use, what is known of the library, the gate, and their memory.
 //
-// Set up by the daemon before the first connection. From then on only what locks itself, or is atomic, changes.
+// The daemon sets it up before the first connection. From then on only members that are atomic or have a lock of their
+// own change.
 #ifndef VOXELD_SERVICE_H
 #define VOXELD_SERVICE_H
 
@@ -22,11 +23,11 @@
 
 struct request;
 
-// Requests are reused, so that a warm daemon allocates none.
+// The memory of requests, which is reused so that a warm daemon allocates none, and their counts.
 struct request_pool {
   pthread_mutex_t lock;
   struct request *free;
-  atomic_llong begun;   // all that there were
+  atomic_llong begun;   // all requests since the start
   atomic_llong open;    // requests whose headers are here and whose answer is not yet sent
   atomic_llong active;  // of them those with a body under way, a job, or a job's answer
 };

@@ -22,8 +22,8 @@ void buffers_destroy(struct buffers *buffers) {
   pthread_mutex_destroy(&buffers->lock);
 }
 
-// Moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. With the lock held; the
-// caller releases what it gets, without the lock.
+// With the lock held: moves free buffers out of the pool, largest first, until `size` more bytes fit the budget. The
+// caller releases the list that it gets, without the lock.
 static struct buffer *evict(struct buffers *buffers, size_t size) {
   struct buffer *evicted = NULL;
   for (int tier = BUFFER_TIERS - 1; tier >= 0; tier--) {
@@ -52,7 +52,7 @@ static struct buffer *allocate(struct buffers *buffers, int tier) {
 bool buffers_charge(struct buffers *buffers, size_t bytes) {
   struct buffer *evicted = NULL;
   pthread_mutex_lock(&buffers->lock);
-  bool fits = bytes <= buffers->budget - buffers->in_use;  // evicting is worth it only where it makes the room
+  bool fits = bytes <= buffers->budget - buffers->in_use;  // else evicting does not help
   if (fits) {
     evicted = evict(buffers, bytes);
     buffers->allocated += bytes;
@@ -81,7 +81,8 @@ static struct buffer *reuse(struct buffers *buffers, int tier) {
   return buffer;
 }
 
-// Of the pool or, if that has none, of the system. NULL if the budget is spent or the system has no memory.
+// Takes a buffer from the pool or, if there is none, from the system. NULL: the budget is spent, or the system has no
+// memory.
 static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
   struct buffer *buffer = reuse(buffers, tier);
   if (buffer) return buffer;
@@ -105,7 +106,7 @@ static struct shortage take_shares(struct buffers *buffers, struct client *clien
 
 static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
   if (share != SHARE_BYTES) client_give(buffers->clients, client, share, bytes);
-  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // the client may end here
+  client_give(buffers->clients, client, SHARE_BYTES, bytes);  // last: the client may cease to exist here
 }
 
 struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
@@ -138,7 +139,7 @@ void buffer_give(struct buffer *buffer) {
   buffers->free[buffer->tier] = buffer;
   buffers->in_use -= buffer->capacity;
   pthread_mutex_unlock(&buffers->lock);
-  give_shares(buffers, client, share, capacity);  // last: who is granted a share must find the room
+  give_shares(buffers, client, share, capacity);  // last: a client that is granted the share must find the memory free
 }
 
 struct buffers_use buffers_use(struct buffers *buffers) {

@@ -1,9 +1,10 @@
-// Memory for bodies and answers: tiers of sizes (powers of two from 64 KiB), each reused last in, first out, all under
-// one budget, of which each client has a share.
+// The pool of memory for bodies and answers. The size of a buffer is a power of two from 64 KiB on; each size is a
+// tier, whose buffers are reused last in, first out. All buffers are under one budget, of which each client has a
+// share.
 //
-// Taking a buffer never blocks: it succeeds, or the request is refused. The memory is that of the device which does
-// most of the work then (pinned where it wants that), so that a copy to a device needs no second copy on the host. Any
-// thread; a taken buffer belongs to its taker.
+// Taking a buffer never blocks: it succeeds, or the request is refused. The device that does most of the work at the
+// time (devices_main) allocates the memory, pinned if that device wants it, so that a copy to the device needs no
+// second copy on the host. Any thread; a taken buffer belongs to its taker.
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 
@@ -23,7 +24,7 @@ struct buffer {
   struct buffer *next;          // in its tier's free list
   struct client *client;        // who holds it
   enum share share;             // what it counts as
-  const struct device *device;  // whose memory it is
+  const struct device *device;  // that allocated `data`, and frees it
   int tier;
   size_t capacity;
   char *data;  // 4096-byte aligned
@@ -41,22 +42,23 @@ struct buffers {
   struct clients *clients;
   struct buffer *free[BUFFER_TIERS];
   size_t budget;
-  size_t allocated;  // in use or free; never above the budget
-  size_t in_use;
+  size_t allocated;  // bytes in use or free; never above the budget
+  size_t in_use;     // bytes
 };
 
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
 
-// A buffer of at least `size` bytes for the client, who holds it as SHARE_BYTES, and as SHARE_SAMPLING_BYTES too where
-// that is asked. `mine` of what it holds is the same request's. NULL with OVER_CLIENT_SHARE, or with OVER_SERVER_LIMIT
-// where the budget or the memory is spent.
+// A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES, and to its SHARE_SAMPLING_BYTES too if
+// `share` is that one. `mine`: bytes that the same request holds already; a request is not refused for its own sake.
+// NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                           size_t mine, struct shortage *shortage);
+// Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_give(struct buffer *buffer);
 
-// Memory that is not of the pool but counts as if it were: the scratch of jobs that run. It is nobody's share, since no
-// client gets more than some workers.
+// Memory outside the pool that counts to the pool's budget: the scratch of running jobs. It counts to no client's
+// share, since the queue limits how many jobs of a client run. False if the budget has no room for it.
 VX_WARN_UNUSED bool buffers_charge(struct buffers *buffers, size_t bytes);
 void buffers_discharge(struct buffers *buffers, size_t bytes);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/base/log.h"
 #include "server/config/options.h"
 
@@ -21,8 +22,8 @@ static bool open_one(struct device *device, const struct vx_backend *backend, in
   return true;
 }
 
-// Opens those of the list that can be opened. Where it must be GPUs that compute, each that was named must be among
-// them.
+// Opens those GPUs of the list that can be opened. With `must` (`--backend cuda`), every GPU that the list names must
+// open. False with a reason: no GPU is open, or one that must open is not.
 static bool open_gpus(struct devices *devices, const struct device_list *list, bool must, char *error,
                       size_t error_size) {
   const struct vx_backend *backend = vx_backend_find("cuda");
@@ -57,7 +58,7 @@ static void close_gpus(struct devices *devices) {
 
 bool devices_open(struct devices *devices, const struct options *options, char *error, size_t error_size) {
   struct device_list list;
-  if (!device_list_read(options->devices, &list)) return false;  // options_read has seen to it
+  if (!device_list_read(options->devices, &list)) return false;  // options_read has checked it
   pthread_mutex_init(&devices->lock, NULL);
   if (!open_one(&devices->cpu, &vx_cpu_backend, 0, error, error_size)) return false;
   bool must = options->backend == BACKEND_CUDA;

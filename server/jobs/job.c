@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/ops.h"
+
 void job_init(struct job *job, struct job_means *means) {
   job->next = NULL;
   atomic_store(&job->loan.state, 0);
@@ -31,7 +33,8 @@ static bool granted(enum grant grant, enum problem_kind full, const char *what, 
   if (grant == GRANTED) return true;
   if (grant == OVER_SERVER_LIMIT) return problem_set(problem, full, NULL, "there is no room for %s now", what);
   return problem_set(problem, PROBLEM_CLIENT_OVER_SHARE, NULL,
-                     "with %s this client would hold more than is left to others; wait for its other requests", what);
+                     "with %s this client would hold more than is left to others; wait until one of its requests ends",
+                     what);
 }
 
 static bool refuse_memory(struct job *job, const struct shortage *shortage, const char *use, size_t bytes,
@@ -42,7 +45,7 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
   return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
 }
 
-// Bytes of memory that it holds.
+// Bytes that the job holds when it takes more memory: its input.
 static size_t holding(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
 bool job_take_place(struct job *job, struct problem *problem) {
@@ -55,7 +58,7 @@ bool job_take_place(struct job *job, struct problem *problem) {
 bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct buffer *input = job->input;
   if (input && bytes <= input->capacity) return true;
-  // Jobs that sample may wait long: their input gets a part of the memory only.
+  // Jobs that sample may wait long, so their inputs get only a part of the memory.
   enum share share = job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
   struct shortage shortage;
   struct buffer *larger = buffer_take(job->means->buffers, job->client, share, bytes, holding(job), &shortage);
@@ -78,10 +81,10 @@ bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   job->lacks = SHARES;
   if (bytes > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "the job would work in %zu bytes of memory; memory_budget_bytes leaves %zu beside its body",
+                       "the job needs %zu bytes of working memory; memory_budget_bytes leaves %zu beside its body",
                        bytes, left);
   const struct shortage shortage = {OVER_SERVER_LIMIT, SHARE_BYTES};
-  if (!buffers_charge(buffers, bytes)) return refuse_memory(job, &shortage, "scratch", bytes, problem);
+  if (!buffers_charge(buffers, bytes)) return refuse_memory(job, &shortage, "working memory", bytes, problem);
   job->scratch_bytes = bytes;
   return true;
 }

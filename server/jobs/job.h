@@ -1,8 +1,8 @@
-// A job: what is computed for one answer, and what it holds meanwhile: a place in the queue, memory for its input, its
-// output and its scratch.
+// A job: one computation, and what it holds meanwhile: a place in the queue, and memory for its input, its output and
+// its scratch.
 //
-// Its maker fills it and owns it until jobs_submit; then the queue does, then a worker. Both hand it back by `done`,
-// their last act. It knows neither requests nor connections.
+// Its maker fills it and owns it until jobs_submit. Then the queue owns it, then a worker. Either hands it back by
+// calling `done`, as its last act. A job knows neither requests nor connections.
 #ifndef VOXELD_JOB_H
 #define VOXELD_JOB_H
 
@@ -30,8 +30,8 @@ struct job_means {
   struct clients *clients;
   struct counters *counters;
   size_t max_response_bytes;
-  atomic_bool hurry;            // what runs is stopped, if it can be
-  void (*gpu_lost)(void *cls);  // a GPU is lost; on the thread of the worker that lost it
+  atomic_bool hurry;            // running jobs stop, if they can
+  void (*gpu_lost)(void *cls);  // called when a GPU is lost, on the thread of the worker that lost it
   void *gpu_lost_cls;
 };
 
@@ -50,18 +50,18 @@ struct job {
   struct job *next;  // in the queue
   struct loan loan;
 
-  // Its maker's.
+  // Filled by its maker.
   struct job_means *means;
   struct client *client;  // whose share it counts to
   struct job_request asked;
   bool metadata_only;                 // the answer is JSON, without tensors
   const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
-  const atomic_bool *gone;            // nobody can read an answer any more
-  void (*done)(struct job *job);      // it has a result: from the call on it is its maker's again
-  void (*outpaced)(struct job *job);  // its upload gave up what it held; on any thread, for a note only
+  const atomic_bool *gone;            // true once nobody can read an answer any more
+  void (*done)(struct job *job);      // called when it has a result; from the call on it is its maker's again
+  void (*outpaced)(struct job *job);  // called once its upload has lost what it held: on any thread, under a lock
   int64_t started_ns;                 // when its request began
   int64_t queued_ns, deadline_ns;
-  int64_t input_bytes;  // of `input`, filled so far
+  int64_t input_bytes;  // bytes of `input` that are filled so far
 
   // What it holds.
   bool has_place;
@@ -69,12 +69,12 @@ struct job {
   struct buffer *input, *output;
   size_t scratch_bytes;
 
-  // What came of it.
+  // Its result.
   bool begun;               // a worker has begun it
   bool answered;            // `output` has the answer; else `problem` says why not
-  bool output_refused;      // the answer is too large: no other lane could do better
+  bool output_refused;      // the answer is too large, or has no memory: another lane could do no better
   size_t output_length;     // bytes of the answer
-  size_t header_reserve;    // of them those in front of the tensors
+  size_t header_reserve;    // of these, the bytes in front of the tensors
   struct vx_layout layout;  // of the tensors
   struct device *device;    // that ran it last
   struct problem problem;
@@ -83,24 +83,28 @@ struct job {
   int32_t row_counts[VX_MAX_CLOUDS];
 };
 
-// A job that holds nothing and has no result. The large arrays are left as they are: they are written before they are
-// read.
+// Makes a job that holds nothing and has no result. Leaves the large arrays as they are: they are written before they
+// are read.
 void job_init(struct job *job, struct job_means *means);
 
-// Which lanes are for it.
+// The use of the lanes that the job goes to.
 enum vx_lane_use job_lane_use(const struct job *job);
-// It needs no run any more: its deadline is over or its client gone.
+// Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
 
-// Reserves for the job's client. False with a problem.
+// Each takes something for the job, at the cost of its client's share. False with a problem.
+//
+// A place in the queue.
 VX_WARN_UNUSED bool job_take_place(struct job *job, struct problem *problem);
-// `bytes` of input in all; what has come of it moves along.
+// Memory for `bytes` of input in all. The `input_bytes` that are filled are kept.
 VX_WARN_UNUSED bool job_take_input(struct job *job, size_t bytes, struct problem *problem);
+// Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_take_output(struct job *job, size_t bytes, struct problem *problem);
-// The most that one may have is what the budget leaves beside its input.
+// `bytes` of the budget for scratch, at no client's cost. One job may have at most what the budget leaves beside its
+// input.
 VX_WARN_UNUSED bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem);
 
-// Give back, if there is anything.
+// Each gives back what the job holds of it, if anything.
 void job_leave_place(struct job *job);
 void job_give_input(struct job *job);
 void job_give_output(struct job *job);

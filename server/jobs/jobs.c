@@ -4,7 +4,7 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 
-// Others take over at once.
+// Tells the daemon, and wakes the workers that stand by for the lost GPU.
 static void on_gpu_lost(void *cls) {
   struct jobs *jobs = cls;
   jobs->gpu_lost(jobs->gpu_lost_cls);
@@ -26,16 +26,16 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .gpu_lost_cls = jobs};
   loans_init(&jobs->loans);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
-  // Samples take longer than waking up.
+  // Only the voxelizing queue has a worker wait awake: sampling takes far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
-  queue_init(&jobs->queues[VX_LANE_VOXELIZE], VX_LANE_VOXELIZE, awake_ns);
+  queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
   queue_init(&jobs->queues[VX_LANE_SAMPLE], VX_LANE_SAMPLE, 0);
   return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, error, error_size);
 }
 
 bool jobs_submit(struct jobs *jobs, struct job *job) { return queue_push(&jobs->queues[job_lane_use(job)], job); }
 
-// A list that was taken out of a queue, and so is ours.
+// Refuses the jobs of a list that was taken out of a queue.
 static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
   while (list) {
     struct job *next = list->next;
@@ -51,7 +51,7 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   loans_tick(&jobs->loans, now_ns);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
-    refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the job waited to its deadline and had not begun");
+    refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the deadline passed before the job began");
     queue_tick(queue, workers_at_work(&jobs->workers, (enum vx_lane_use)use), now_ns);
   }
 }

@@ -1,6 +1,6 @@
 // The room of jobs: devices, memory, a queue for each kind of lanes, workers, and the jobs that go through them.
 //
-// The daemon starts and ends it; any thread submits. A job that comes back holds its output alone.
+// The daemon starts and ends it; any thread submits. A job that comes back holds nothing but its output.
 #ifndef VOXELD_JOBS_H
 #define VOXELD_JOBS_H
 
@@ -21,25 +21,29 @@ struct jobs {
   void *gpu_lost_cls;
 };
 
-// Opens devices and lanes and starts the workers. `gpu_lost` is called on a worker's thread for each GPU that is lost.
-// False with a reason.
+// Opens devices and lanes and starts the workers. `gpu_lost` is called for each GPU that is lost, on the worker's
+// thread that lost it. False with a reason.
 VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients,
                                struct counters *counters, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
                                size_t error_size);
 
-// Publishes the job: from the call on it is not the caller's, unless it is false: the room is closed.
+// Submits a job to its queue. True: the job belongs to the room until its `done`. False: the room is closed, and the
+// job stays the caller's.
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
-// To be called now and then: refuses waiting jobs that are stale.
+// To be called now and then: refuses waiting jobs that are stale, and hands out jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
 // Bytes by which answers that are read slowly should shrink; 0 while there is memory.
 int64_t jobs_memory_wanted(struct jobs *jobs);
 
-// The end, in this order. The time to drain is over: waiting jobs are refused, running ones stopped if they can be.
+// The end consists of the following calls, in this order.
+//
+// Called if the time to drain is over: refuses waiting jobs, and stops running ones if they can be stopped.
 void jobs_hurry(struct jobs *jobs);
-// Nothing more is taken.
+// Takes no more jobs. The workers end once the queues are empty.
 void jobs_close(struct jobs *jobs);
+// How many jobs run now.
 int64_t jobs_running(const struct jobs *jobs);
-// Waits for the workers; what is asked of the room may still be asked.
+// Waits for the workers to end. The room may still be read, by /v1/status for one.
 void jobs_join(struct jobs *jobs);
 void jobs_destroy(struct jobs *jobs);
 

@@ -31,6 +31,7 @@ static void append_client(struct queue *queue, struct client *client) {
   queue->last = client;
 }
 
+// While other clients are served, a client may run `most` jobs at once; otherwise any number.
 static bool may_run(const struct queue *queue, const struct client *client, int64_t now_ns) {
   return client->jobs[queue->use].running < queue->most || queue->closed ||
          !recency_others(&queue->served, client, now_ns);
@@ -63,7 +64,7 @@ static void append(struct queue *queue, struct job *job) {
   queue->depth++;
 }
 
-// The next job of the client whose turn it is, or NULL; its next turn comes after all others'.
+// Takes the next job of the client whose turn it is, or NULL. The client's next turn comes after those of all others.
 static struct job *take_first(struct queue *queue, int64_t now_ns) {
   struct client *client = take_client(queue, now_ns);
   if (!client) return NULL;
@@ -76,7 +77,7 @@ static struct job *take_first(struct queue *queue, int64_t now_ns) {
   return job;
 }
 
-// Who of those that wait is to have the next job; NULL if nobody does.
+// The waiter that is to get the next job, or NULL if none waits.
 static struct queue_waiter *choose(const struct queue *queue) {
   struct queue_waiter *best = queue->awake;
   for (int device = 0; device < QUEUE_DEVICES; device++) {
@@ -91,7 +92,7 @@ static void give(struct queue_waiter *waiter, struct job *job) {
   atomic_store(&waiter->job, job);
 }
 
-// Gives what may run to those who wait.
+// Gives the jobs that may run to the waiters.
 static void hand_over(struct queue *queue, int64_t now_ns) {
   struct queue_waiter *waiter;
   while ((waiter = choose(queue))) {
@@ -149,7 +150,7 @@ void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-// Without the lock, which is taken again at the end.
+// Waits awake for a job, for awake_ns at most. The lock is held before and after, but not meanwhile.
 static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
   enum { LOOKS = 64 };
   queue->awake = waiter;
@@ -157,7 +158,7 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
   int64_t until_ns = clock_ns() + queue->awake_ns;
   do {
     for (int i = 0; i < LOOKS && !atomic_load(&waiter->job); i++) clock_pause();
-    sched_yield();  // whoever has work goes first
+    sched_yield();  // threads that have work go first
   } while (!atomic_load(&waiter->job) && clock_ns() < until_ns);
   pthread_mutex_lock(&queue->lock);
   if (queue->awake == waiter) queue->awake = NULL;
@@ -179,7 +180,7 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   return job;
 }
 
-// Moves a client's stale jobs to the end of a list; returns that end.
+// Moves a client's stale jobs (all if now_ns is INT64_MAX) to the end of a list. Returns the list's new end.
 static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64_t now_ns, struct job **end) {
   struct job **link = &jobs->head;
   while (*link) {
@@ -198,7 +199,7 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64
   return end;
 }
 
-// Takes out those that are stale at that time, all where it is INT64_MAX; the turns of those that stay are kept.
+// Takes out the jobs that are stale at now_ns, or all if it is INT64_MAX. Clients with jobs left keep their turns.
 static struct job *take(struct queue *queue, int64_t now_ns) {
   struct job *taken = NULL, **end = &taken;
   pthread_mutex_lock(&queue->lock);

@@ -1,13 +1,14 @@
-// The queue between the IO threads and the workers: the clients in turn, each client's jobs first in, first out. So
-// whoever floods waits behind itself. While others are served a client gets all workers but one, so that not even long
-// jobs stand in their way.
+// The queue between the IO threads and the workers. Clients take turns; the jobs of one client are first in, first out.
+// So a client that floods the queue waits behind its own jobs. While other clients are served, a client gets all
+// workers but one, so that even long jobs do not block the others.
 //
-// A job in it belongs to the queue; whoever takes it out owns it. Any thread. It is bounded by the places that clients
-// take (SHARE_JOBS) before their bodies come, so that what has been accepted always finds room.
+// A job in the queue belongs to the queue; the thread that takes it out owns it. Any thread. The queue needs no bound:
+// each job took a place (SHARE_JOBS) before its body came, and the places are limited. So an accepted job finds room.
 //
-// Of the workers that wait, one whose device has the fewest jobs gets the next one. Among those it is the last to have
-// begun waiting: it is the quickest to wake, and the others' processors may sleep on. One at a time may wait awake for
-// a moment: beside a GPU's job of 0.1 ms, waking a processor can take longer than the job.
+// A waiting worker whose device has the fewest jobs gets the next job. Of several on that device, it is the one that
+// began to wait last: it wakes most quickly, and the processors of the others may sleep on. One worker at a time may
+// wait awake, polling for a moment before it sleeps: a GPU may do a job in 0.1 ms, and waking a processor can take
+// longer.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -23,27 +24,27 @@
 
 struct job;
 
-// One who waits for a job; the worker's, in use while it is in queue_pop.
+// A worker's entry in the queue, in use while the worker is in queue_pop.
 struct queue_waiter {
   pthread_cond_t wake;
-  _Atomic(struct job *) job;  // handed over
+  _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
-  int device;          // whose jobs it runs: below QUEUE_DEVICES
-  atomic_llong *load;  // jobs handed to that device and not done, of both queues
+  int device;          // the worker's, below QUEUE_DEVICES
+  atomic_llong *load;  // jobs handed to that device and not done, from all queues
 };
 
 enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
 
 struct queue {
   pthread_mutex_t lock;
-  enum vx_lane_use use;                      // whose jobs
-  struct client *first, *last;               // those with waiting jobs, in the order of their turns
-  struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: those asleep
-  struct queue_waiter *awake;                // or NULL
-  int64_t awake_ns;                          // how long one waits awake; 0: nobody does
-  struct recency served;
-  int64_t most;  // jobs of one client that run at the same time while others are served
-  int64_t depth;
+  enum vx_lane_use use;                      // of its jobs
+  struct client *first, *last;               // clients with waiting jobs, in the order of their turns
+  struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
+  struct queue_waiter *awake;                // the waiter that polls, or NULL
+  int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all
+  struct recency served;                     // which clients submitted jobs lately
+  int64_t most;                              // jobs of one client that may run at the same time while others are served
+  int64_t depth;                             // jobs that wait
   bool closed;
 };
 
@@ -58,20 +59,23 @@ void queue_waiter_destroy(struct queue_waiter *waiter);
 
 // Waits for a job; NULL once the queue is closed and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
-// The worker is done with a job of that client.
+// The worker has done a job of that client.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client);
-// Or it leaves it to others. False if the queue is closed: the job stays the worker's.
+// The worker puts its job back for other workers. False if the queue is closed: the job stays the worker's.
 VX_WARN_UNUSED bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job);
-// To be called now and then, with the number of workers: others may have ceased to ask.
+// To be called now and then, with the number of workers at work. Hands out jobs that may run by now, because their
+// client has become the only one.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
-// Takes out those that need no run any more (deadline over, client gone), as a list linked by `next`.
+// Takes out the jobs that are stale (job_is_stale), as a list linked by `next`.
 struct job *queue_take_stale(struct queue *queue, int64_t now_ns);
 
-// Takes out all; used when the time to drain is over.
+// Takes out all jobs, likewise; used when the time to drain is over.
 struct job *queue_take_all(struct queue *queue);
 
+// Takes no more jobs; queue_pop still hands out those that wait.
 void queue_close(struct queue *queue);
+// How many jobs wait.
 int64_t queue_depth(struct queue *queue);
 
 #endif

@@ -1,4 +1,4 @@
-// One job on its lanes; see run.h.
+// Runs one job on its lanes; see run.h.
 #include "server/jobs/run.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
 
 static bool allow_scratch(void *cls, size_t bytes) {
   struct job *job = cls;
-  return loans_take_scratch(job, bytes, &job->problem);  // clears the problem of an earlier, larger wish
+  return loans_take_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
 // Called now and then while samples are chosen.
@@ -74,7 +74,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   return status;
 }
 
-// A GPU did not do its job. If it never will again, that is told once, and the others take over.
+// Logs and counts a job that a GPU failed. If the GPU is lost, tells the others so, once.
 static void report(struct job *job, struct device *gpu, enum vx_status status, const char *reason) {
   struct job_means *means = job->means;
   struct log_line line;
@@ -89,7 +89,7 @@ static void report(struct job *job, struct device *gpu, enum vx_status status, c
   if (status == VX_DEVICE_LOST && device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_lost_cls);
 }
 
-// What the GPU fails to do, the CPU does, and writes the same bytes.
+// Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU does the job and writes the same bytes.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct vx_error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
@@ -102,14 +102,14 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status != VX_REFUSED) report(job, gpu, gpu_status, gpu_error.text);
   }
   enum vx_status status = run_on(job, &job->means->devices->cpu, lanes->on_cpu, error);
-  // What both refuse is the request's fault.
+  // If both refuse, the fault is the request's; if only the GPU does, it is the GPU's.
   if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(job, gpu, gpu_status, gpu_error.text);
   return status;
 }
 
 // ---- the result -----------------------------------------------------------------------------------------------------
 
-// What a backend refuses of a sampling is how much of it was asked for.
+// The parameter that a problem names, or NULL. If a backend refuses to sample, too many samples were asked for.
 static const char *parameter_at_fault(const struct job *job, enum vx_status status) {
   bool sampled = vx_sampling_of(&job->work) != NULL;
   return status == VX_REFUSED && !job->output_refused && sampled ? operation_of(job->work.op)->samples : NULL;
@@ -125,7 +125,7 @@ static bool failed(struct job *job, enum vx_status status, const struct vx_error
   static const enum problem_kind kinds[] = {
       [VX_REFUSED] = PROBLEM_IMPOSSIBLE, [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL, [VX_DEVICE_LOST] = PROBLEM_DEFECT};
   if (status == VX_STOPPED) return ended_early(job, error);
-  if (job->problem.kind) return false;  // there was no room for the answer
+  if (job->problem.kind) return false;  // there was no room for the answer or the scratch
   return problem_set(&job->problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
 }
 
@@ -150,7 +150,7 @@ static bool write_answer(struct job *job) {
 
 static void count(struct job *job) {
   struct vx_counts counts = job->work.counts;
-  if (job->metadata_only) counts.sampled = 0;  // they were not chosen
+  if (job->metadata_only) counts.sampled = 0;  // no samples were chosen
   atomic_fetch_add(&job->device->answered, 1);
   counters_job(job->means->counters, &counts, &job->answer);
 }
@@ -159,7 +159,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   struct vx_error error = {""};
   int64_t now_ns = clock_ns();
   if (job_is_stale(job, now_ns))
-    return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the job waited %lld ms and had not begun",
+    return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the deadline passed before the job began, after %lld ms",
                        (long long)((now_ns - job->queued_ns) / NS_PER_MS));
   prepare(job, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
@@ -173,7 +173,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
 void job_run(struct job *job, const struct lanes *lanes) {
   job_leave_place(job);
   job->answered = run(job, lanes);
-  // Memory goes back as early as it can: the answer may take long to send.
+  // The input goes back now, since the answer may take long to send.
   job_give_input(job);
   if (!job->answered) job_give_output(job);
 }

@@ -1,6 +1,6 @@
-// Runs one job on a worker's lanes: on its GPU, and on the CPU if there is none or it fails.
+// Runs one job on a worker's lanes: on its GPU, or on the CPU if there is no GPU for it or the GPU fails.
 //
-// The worker's thread, which owns the job meanwhile.
+// Runs on the worker's thread, which owns the job meanwhile.
 #ifndef VOXELD_RUN_H
 #define VOXELD_RUN_H
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/base/limits.h"
 #include "server/base/log.h"
 
@@ -15,7 +16,7 @@ static bool is_needed(const struct worker *worker, const struct devices *devices
   return worker->on_cpu && atomic_load(&devices->working) == 0;
 }
 
-// Returns when there is work for this one. False: the service stops.
+// Waits until this worker is needed. False: the service stops.
 static bool stand_by(struct worker *worker, struct workers *workers) {
   if (is_needed(worker, workers->devices)) return true;
   pthread_mutex_lock(&workers->lock);
@@ -47,13 +48,13 @@ static void *worker_main(void *argument) {
   struct queue *queue = &workers->queues[worker->use];
   struct job *job;
   while (stand_by(worker, workers) && (job = queue_pop(queue, &worker->waiter))) {
-    // Its GPU may have been lost while it waited: then others do better.
+    // If the worker's GPU was lost while it waited, others do the job.
     if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
     job_run(job, &worker->lanes);
     atomic_fetch_sub(&workers->running[worker->use], 1);
     queue_done(queue, &worker->waiter, job->client);
-    job->done(job);  // last: it is not ours any more
+    job->done(job);  // last: the job is no longer ours
   }
   return NULL;
 }
@@ -73,8 +74,8 @@ static void close_lanes(struct worker *worker) {
   if (lanes->on_cpu) vx_cpu_backend.lane_close(lanes->on_cpu);
 }
 
-// A GPU on which no lane can be opened, for want of memory say, is as good as lost; unless it must be a GPU that
-// computes.
+// Opens the worker's lane on its GPU, if it has one. A GPU on which no lane can be opened, for lack of memory for
+// example, counts as lost. With `must` (`--backend cuda`) that is an error instead.
 static bool open_gpu_lane(struct worker *worker, bool must, char *error, size_t error_size) {
   struct lanes *lanes = &worker->lanes;
   if (!lanes->gpu || device_is_lost(lanes->gpu)) return true;
@@ -104,16 +105,16 @@ static bool start_worker(struct worker *worker, bool must, char *error, size_t e
   return false;
 }
 
-// How many of one use there are: on each GPU, and on the CPU where no GPU works.
+// How many workers of one use there are: per GPU, and on the CPU if no GPU works.
 struct crew {
   int64_t streams, on_cpu;
 };
 
 static struct crew crew_of(const struct options *options, int64_t processors, enum vx_lane_use use) {
-  struct crew voxelize = {options->streams, options->workers ? options->workers : processors};
+  struct crew quick = {options->streams, options->workers ? options->workers : processors};
   struct crew sample = {options->sampling_streams,
                         options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};
-  return use == VX_LANE_SAMPLE ? sample : voxelize;
+  return use == VX_LANE_SAMPLE ? sample : quick;
 }
 
 static int64_t crew_size(const struct crew *crew, int64_t gpus) {

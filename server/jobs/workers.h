@@ -1,9 +1,10 @@
-// The workers: threads that take jobs from a queue, each with a lane of its own. Some do nothing but sample, so that
-// the others never wait for that.
+// The workers: threads that take jobs from a queue, each with lanes of its own. Some take only jobs that sample, so
+// that other jobs never wait for those.
 //
-// With GPUs there is one for each stream, with a lane there and one on the CPU for what the GPU fails to do. As many
-// more as the CPU alone would have stand by, and so do those of a lost GPU while another works; when the last GPU is
-// lost, as many take jobs as the CPU alone would have.
+// Each GPU stream has a worker, with a lane on the GPU and one on the CPU for what the GPU fails to do. If the CPU
+// alone would have more workers, the others stand by: they sleep until the last GPU is lost. The workers of a lost GPU
+// stand by too while another GPU works. Once the last GPU is lost, as many workers take jobs as the CPU alone would
+// have.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 
@@ -33,8 +34,8 @@ struct workers {
   struct worker *worker;  // [count]
   struct devices *devices;
   struct queue *queues;                // [VX_LANE_USES]
-  atomic_llong running[VX_LANE_USES];  // jobs on a lane now, by what it is for
-  pthread_mutex_t lock;                // of standing by
+  atomic_llong running[VX_LANE_USES];  // jobs that run now, by the use of their lanes
+  pthread_mutex_t lock;                // for standing by: of `needed` and `stopping`
   pthread_cond_t needed;
   bool stopping;
 };
@@ -42,13 +43,13 @@ struct workers {
 // Opens the lanes and starts the threads. False with a reason.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], char *error, size_t error_size);
-// Waits for the threads after the queue was closed, and closes the lanes; /v1/status may still look at the workers.
+// Call after the queues were closed. Waits for the threads and closes the lanes. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
 void workers_destroy(struct workers *workers);
 
-// How many take jobs of that use now; the others stand by.
+// How many workers take jobs of that use now; the others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
-// To be called when a device is lost: those that stood by for that begin to work.
+// To be called when a device is lost: workers that stood by for that begin to work.
 void workers_wake(struct workers *workers);
 
 #endif

@@ -10,10 +10,10 @@
 #include "server/base/log.h"
 #include "server/net/laggards.h"
 
-static const int64_t idle_grace_ns = 1 * NS_PER_S;  // before an idle connection makes room for a new one
-static const int64_t look_again_ns = 100 * NS_PER_MS;
-static const int64_t linger_ns = 5 * NS_PER_S;       // the longest lingering close
-static const int64_t shut_linger_ns = 1 * NS_PER_S;  // and that of a connection whose reading side was shut
+static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
+static const int64_t look_again_ns = 100 * NS_PER_MS;  // between searches for a connection to end, after one in vain
+static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
+static const int64_t shut_linger_ns = 1 * NS_PER_S;    // and that of a connection whose reading side was shut
 
 // ---- in -------------------------------------------------------------------------------------------------------------
 
@@ -22,9 +22,10 @@ static void uncount(struct watcher *watcher, struct peer *peer) {
   peer->counted = false;
 }
 
-// Among those of all clients it is one of the client that has the most.
+// The connection of `client` that has been idle longest. Without a client, it is a connection of the client that has
+// the most connections. NULL if none has been idle for idle_grace_ns.
 static struct peer *longest_idle(struct watcher *watcher, const struct client *client) {
-  // A younger one may have a request on its way.
+  // A connection idle for a shorter time may have a request on its way.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
@@ -41,19 +42,18 @@ static struct peer *longest_idle(struct watcher *watcher, const struct client *c
   return longest;
 }
 
-// With the lock held: ends the connection, of that client or (NULL) of any, that has been idle longest. NULL if none has
-// been for a while.
+// With the lock held: ends the connection that longest_idle finds. NULL if there is none.
 static struct peer *end_longest_idle(struct watcher *watcher, const struct client *client) {
   struct peer *peer;
   do {
     peer = longest_idle(watcher, client);
-  } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request of it may begin just now
+  } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request on it may have begun meanwhile
   if (peer) (void)shutdown(peer->fd, SHUT_RDWR);
   return peer;
 }
 
-// With the lock held: a connection, of that client or (NULL) of any, makes room, an idle one rather than a slow one.
-// False if there is none; that takes a look at all, which is not repeated at once.
+// With the lock held: ends a connection, of that client or (NULL) of any, an idle one rather than a slow one. False if
+// there is neither. The search looks at all connections, so after one in vain it is not repeated for look_again_ns.
 static bool make_room(struct watcher *watcher, struct client *client) {
   int64_t *none_until_ns = client ? &client->none_until_ns : &watcher->none_until_ns;
   int64_t now_ns = clock_ns();
@@ -67,13 +67,14 @@ static bool make_room(struct watcher *watcher, struct client *client) {
   return peer;
 }
 
-// Those of a trusted proxy are many clients'.
+// The connections of a trusted proxy stand for many clients.
 static enum grant count_in(struct watcher *watcher, struct peer *peer) {
   return peer->proxy ? client_take_for_many(watcher->clients, peer->client, SHARE_CONNECTIONS, 1)
                      : client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
-// With the lock held: the new peer counts to its client's connections. False with what stands against it.
+// With the lock held: counts the new peer to its client's connections, and ends another if there is no room.
+// False with the reason in `*refusal`.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
   enum grant grant = count_in(watcher, peer);
   if (grant != GRANTED && make_room(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
@@ -83,8 +84,9 @@ static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind
   return peer->counted;
 }
 
-// With the lock held. The library closes it once it comes with a request, which keeps the client able to read the
-// answer.
+// With the lock held. Without TLS, writes the refusal to the socket. The connection stays open for a moment: the
+// library closes it once its request comes, so that no reset keeps the client from reading the refusal. With TLS, or if
+// there are REFUSED_PEERS such connections, it is shut at once.
 static void refuse_connection(struct watcher *watcher, struct peer *peer, enum problem_kind kind) {
   atomic_store(&peer->phase, PEER_FAILED);
   peer_write_failure(peer, kind,
@@ -96,7 +98,7 @@ static void refuse_connection(struct watcher *watcher, struct peer *peer, enum p
   if (!peer->refused) (void)shutdown(peer->fd, SHUT_RDWR);
 }
 
-// With the lock held, whatever it does.
+// With the lock held: ends the connection, whatever it does.
 static void end(struct peer *peer) {
   atomic_store(&peer->phase, PEER_FAILED);
   (void)shutdown(peer->fd, SHUT_RDWR);
@@ -158,13 +160,14 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   if (fd < 0) client_give(watcher->clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
   (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
-  // Where the reading side was shut from here an end of file says nothing about the client.
+  // If the reading side was shut from here, an end of file says nothing about the client.
   bool shut = peer->cut || peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
   watcher->lingering[watcher->lingering_count++] =
       (struct lingering){fd, peer->client, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
 }
 
-// With the lock held. The library, which has an eye on idleness too, may have been a little earlier than the watcher.
+// With the lock held: why the connection ended. The library ends idle connections too, and may do so a little before
+// the watcher, so two ticks are added to the idle time.
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
@@ -182,8 +185,8 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-  // In a head: the library may have refused it, with bytes unread that would reset the connection and with it the
-  // answer.
+  // If a head was open, the library may have refused it and left bytes unread. A close would then reset the connection,
+  // and the client would lose the answer.
   if (peer->linger || peer->head_open) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;

@@ -1,28 +1,28 @@
 // Connections come and go: they are let in by their clients' shares, and linger after an early answer.
 //
-// IO threads and main, under the watcher's lock.
+// IO threads and main call these; they take the watcher's lock themselves.
 #ifndef VOXELD_CONNECTIONS_H
 #define VOXELD_CONNECTIONS_H
 
 #include "server/net/watcher.h"
 
-// A connection was accepted: its peer, or NULL where it cannot be watched. `address` is copied. Where its client has
-// its share of connections the peer may be in phase FAILED already.
+// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `address` is copied; `proxy`: it is a
+// trusted proxy's; `tls`: NULL without TLS. The peer is in phase FAILED already if it was refused or the server stops.
 struct peer *connection_opened(struct watcher *watcher, int fd, const char *address, bool proxy,
                                struct tls_session *tls);
-// Ends all connections, and every one that still comes.
+// Ends all connections, and each one that still comes.
 void connections_end_all(struct watcher *watcher);
-// Before the library closes the descriptor.
+// The connection is about to be closed. Call it before the library closes the descriptor. Frees the peer's slot.
 void connection_closed(struct watcher *watcher, struct peer *peer);
 
-// Ends the upload in the middle: writes the problem straight to the socket, but not into a TLS stream, which just ends.
-// The caller then lets the library close the connection.
+// Ends an upload in the middle: writes the problem straight to the socket. A TLS stream just ends instead. The caller
+// then lets the library close the connection. Does nothing if no upload is under way.
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
-// Why connection_fail or the watcher has ended the upload; PROBLEM_NONE where nothing failed.
+// The problem with which the connection was failed from here; PROBLEM_NONE if there is none.
 enum problem_kind connection_failure(struct watcher *watcher, const struct peer *peer);
-// The same to all uploads that are under way.
+// Does what connection_fail does to all uploads that are under way; the watcher then closes the connections.
 void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, const char *detail);
-// After an early answer: read on for a while once the library closes.
+// Makes the close of the connection a lingering one: after an early answer, the watcher reads on for a while.
 void connection_linger(struct watcher *watcher, struct peer *peer);
 
 #endif

@@ -19,12 +19,12 @@ static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 
 // What is being opened, and where the reason goes.
 struct opening {
-  struct listeners *listeners;  // NULL = only look
+  struct listeners *listeners;  // NULL = only check
   const struct listen_rules *rules;
-  const char *verb;  // for the reason
+  const char *verb;  // what cannot be done, for the reason
   char *error;
   size_t error_size;
-  char where[256];  // an item of the list
+  char where[256];  // the item of the list
 };
 
 __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *opening, const char *format, ...) {
@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(const struct opening *ope
   return false;
 }
 
-// Closes the descriptor too.
+// Takes the reason from errno, and closes `fd` unless it is -1.
 static bool fail_call(const struct opening *opening, int fd, const char *call) {
   int reason = errno;
   if (fd >= 0) close(fd);
@@ -48,7 +48,7 @@ static bool add(const struct opening *opening, const struct listener *listener) 
   struct listeners *listeners = opening->listeners;
   if (listeners->count == LISTENERS_MAX) {
     close(listener->fd);
-    return fail(opening, "there are more than %d", LISTENERS_MAX);
+    return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);
   }
   listeners->at[listeners->count++] = *listener;
   return true;
@@ -72,11 +72,11 @@ static bool is_loopback(const union address *address) {
 
 static bool check_exposure(const struct opening *opening, const union address *address) {
   if (opening->rules->may_expose || is_loopback(address)) return true;
-  return fail(opening, "clients elsewhere could use the service without credentials; give token_file, or tls_client_ca "
-                       "with tls_cert and tls_key, or say --allow-anonymous");
+  return fail(opening, "clients on other machines could use the service without credentials; set token_file, or "
+                       "tls_client_ca with tls_cert and tls_key, or pass --allow-anonymous");
 }
 
-// Splits ADDRESS:PORT or [ADDRESS]:PORT; false where it has another form.
+// Splits ADDRESS:PORT or [ADDRESS]:PORT. False if `where` has another form.
 static bool split(const char *where, char host[128], char port[8]) {
   const char *colon = strrchr(where, ':');
   if (!colon || strlen(colon + 1) == 0 || strlen(colon + 1) > 5 || strspn(colon + 1, "0123456789") != strlen(colon + 1))
@@ -159,7 +159,7 @@ static bool open_tcp(const struct opening *opening) {
 
 // ---- Unix domain ----------------------------------------------------------------------------------------------------
 
-// A socket file that nobody listens on is left over from a process that died.
+// Removes the socket file if nobody listens on it: it is left over from a process that died.
 static void remove_stale(const struct sockaddr_un *name) {
   struct stat status;
   if (stat(name->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return;
@@ -169,7 +169,7 @@ static void remove_stale(const struct sockaddr_un *name) {
   close(fd);
 }
 
-// The file has its permissions from its beginning. (No other thread makes files while main is here.)
+// Gives the file its permissions from its beginning, by the umask. (No other thread makes files while main is here.)
 static bool bind_unix(int fd, const struct sockaddr_un *name, unsigned mode) {
   mode_t before = umask(~mode & 0777);
   bool bound = bind(fd, (const struct sockaddr *)name, sizeof *name) == 0;
@@ -204,7 +204,8 @@ static bool open_unix(const struct opening *opening) {
   return add(opening, &listener);
 }
 
-// The inode of a bound socket is not used again while the socket is open: the same number is the same file.
+// Removes the file of a Unix socket, unless another file is there by now. While the socket is open its inode number is
+// not used again, so the same number means the same file.
 static void remove_path(const struct listener *listener) {
   struct stat status;
   if (listener->path[0] && stat(listener->path, &status) == 0 && status.st_dev == listener->device &&
@@ -241,8 +242,8 @@ static bool open_systemd(const struct opening *opening) {
   long number = process && count && strtol(process, NULL, 10) == getpid() ? strtol(count, NULL, 10) : 0;
   if (number <= 0) return fail(opening, "no socket was handed over (LISTEN_PID, LISTEN_FDS)");
   for (int i = 0; i < opening->listeners->count; i++)
-    if (opening->listeners->at[i].fd == FIRST_HANDED_OVER) return fail(opening, "it stands there twice");
-  if (number > LISTENERS_MAX) return fail(opening, "there are more than %d", LISTENERS_MAX);
+    if (opening->listeners->at[i].fd == FIRST_HANDED_OVER) return fail(opening, "it is listed twice");
+  if (number > LISTENERS_MAX) return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);
   for (int i = 0; i < number; i++)
     if (!take_handed_over(opening, FIRST_HANDED_OVER + i)) return false;
   return true;
@@ -268,7 +269,7 @@ static bool open_all(struct listeners *listeners, const char *list, const struct
   for (const char *next = list;; next++) {
     size_t length = strcspn(next, ",");
     snprintf(opening.where, sizeof opening.where, "%.*s", (int)length, next);
-    if (++items > LISTENERS_MAX) return fail(&opening, "there are more than %d", LISTENERS_MAX);
+    if (++items > LISTENERS_MAX) return fail(&opening, "allowed: up to %d listeners", LISTENERS_MAX);
     if (!open_one(&opening)) return false;
     next += length;
     if (!*next) return true;
@@ -305,14 +306,14 @@ static int connect_socket(const struct sockaddr *address, socklen_t length, int 
   if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0 &&
       setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0 && connect(fd, address, length) == 0)
     return fd;
-  int reason = errno == EINPROGRESS || errno == EAGAIN ? ETIMEDOUT : errno;  // what SO_SNDTIMEO makes of it
+  int reason = errno == EINPROGRESS || errno == EAGAIN ? ETIMEDOUT : errno;  // SO_SNDTIMEO ends connect with these
   close(fd);
   errno = reason;
   return -1;
 }
 
-// Linux takes 0.0.0.0 and [::], all addresses of this machine, for loopback here; that of IPv6 may be off, and its
-// listener be reached by IPv4 all the same.
+// Connects to one address. Linux takes 0.0.0.0 and [::] (all addresses of this machine) for loopback here. If IPv6
+// loopback is off, a listener on [::] may still be reached by IPv4, so that is tried second.
 static int connect_one(const struct addrinfo *info, int timeout_s) {
   static const struct in6_addr loopback = {.s6_addr = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
   union address address;
@@ -350,7 +351,7 @@ int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, si
   snprintf(opening.where, sizeof opening.where, "%.*s", (int)strcspn(list, ","), list);
   *tcp = !is_unix(&opening);
   if (strcmp(opening.where, systemd_word) == 0) {
-    (void)fail(&opening, "only the service knows where its socket is");
+    (void)fail(&opening, "systemd gives the address of its socket only to the service");
     return -1;
   }
   return *tcp ? connect_tcp(&opening, timeout_s) : connect_unix(&opening, timeout_s);
@@ -369,7 +370,7 @@ void listener_peer(int fd, char address[ADDRESS_SIZE]) {
     return;
   }
   if (getnameinfo(&peer.any, length, host, sizeof host, NULL, 0, NI_NUMERICHOST) != 0) return;
-  host[strcspn(host, "%")] = '\0';  // without the link that an address of a link alone has behind it
+  host[strcspn(host, "%")] = '\0';  // without the name of the interface, which a link-local address has
   bool wrapped = peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.in6.sin6_addr);
   snprintf(address, ADDRESS_SIZE, "%s", wrapped ? strrchr(host, ':') + 1 : host);
 }

@@ -1,6 +1,6 @@
 // The listening sockets: TCP, Unix domain, and those that systemd hands over.
 //
-// Opened by main before any client is served, closed by it after the last.
+// Main opens them before any client is served, and closes them after the last.
 #ifndef VOXELD_LISTENER_H
 #define VOXELD_LISTENER_H
 
@@ -14,12 +14,12 @@
 enum { LISTENERS_MAX = 8 };
 
 struct listener {
-  int fd;  // -1 once another owns it
+  int fd;  // -1 once the HTTP library owns it
   bool tcp;
   bool handed_over;   // systemd has it too
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that was made here, else ""
-  dev_t device;       // which file that was
+  dev_t device;       // of that file, as `inode`
   ino_t inode;
 };
 
@@ -33,22 +33,23 @@ struct listen_rules {
   bool may_expose;     // TCP beyond loopback is allowed
 };
 
-// Opens what `list` names, with commas between: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Of a name's several
-// addresses the first that can be bound is taken. False with a reason, and nothing is open then.
+// Opens the items of `list`, which are separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. If a name
+// has several addresses, the first that can be bound is taken. False with a reason; nothing is open then.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    char *error, size_t error_size);
-// The same as far as it goes without binding or listening.
+// Checks the list as far as possible without binding or listening. False with a reason.
 VX_WARN_UNUSED bool listeners_check(const char *list, const struct listen_rules *rules, char *error, size_t error_size);
 // Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by
 // now.
 void listeners_close(struct listeners *listeners);
 
-// Connects to the first that `list` names, as a client on the same machine does. `*tcp` tells what it is; what takes
-// longer than `timeout_s`, a later read or write too, fails. A blocking descriptor, or -1 with a reason.
+// Connects to the first item of `list`, as a client on the same machine does. `*tcp` becomes whether that is a TCP
+// socket. The connect fails if it takes longer than `timeout_s` seconds, and so does each later read or write. Returns
+// a blocking descriptor, which is the caller's, or -1 with a reason.
 VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, char *error, size_t error_size);
 
-// Who is at the other end of an accepted connection: an IP address (an IPv4 one that IPv6 wraps as itself), or
-// unix:UID.
+// Writes who is at the other end of an accepted connection: an IP address (an IPv4-mapped IPv6 address as IPv4),
+// unix:UID, or "unknown".
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
 
 #endif

@@ -12,7 +12,7 @@ bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) 
 
 bool peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace, bool takes_interim,
                        int64_t now_ns) {
-  // Seen by the watcher only in the phases after IDLE.
+  // The watcher reads what is not atomic here only in phases after IDLE.
   peer->trace = *trace;
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
   peer->takes_interim = takes_interim;
@@ -37,7 +37,7 @@ bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PE
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns) {
   atomic_store(&peer->answer, bytes);
   atomic_store(&peer->since_ns, now_ns);
-  // A probe is one system call: nothing else may be written in the meantime.
+  // Waits for a probe of the watcher to end, since nothing else may be written meanwhile. A probe is one system call.
   while (!peer_move(peer, PEER_JOB, PEER_REPLY) && atomic_load(&peer->phase) == PEER_PROBED) clock_pause();
 }
 
@@ -53,7 +53,7 @@ void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *d
   char body[1024], message[1536], traceparent[TRACEPARENT_LENGTH + 1];
   (void)problem_set(&problem, kind, NULL, "%s", detail);
   peer->failure = kind;
-  if (peer->tls) return;  // its records are the IO thread's to write, and the library lets it write none now
+  if (peer->tls) return;  // only the library can write into a TLS stream, and it writes nothing now
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
   problem_render(&problem, peer->request_id, &text);
@@ -61,7 +61,7 @@ void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *d
   char retry[32] = "", names[256] = "";
   if (info->retry_after) snprintf(retry, sizeof retry, "Retry-After: %d\r\n", info->retry_after);
   trace_write(&peer->trace, traceparent);
-  if (peer->request_id[0])  // not where a connection is refused before any request
+  if (peer->request_id[0])  // "" if a connection is refused before any request
     snprintf(names, sizeof names, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
   int length = snprintf(message, sizeof message,
                         "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"

@@ -15,8 +15,8 @@
 #include "server/net/progress.h"
 
 enum { EVENTS = 64 };
-static const int64_t grace_ns = 5 * NS_PER_S;    // before the minimum rate holds
-static const int64_t refused_ns = 1 * NS_PER_S;  // for a refused connection to come with its request
+static const int64_t grace_ns = 5 * NS_PER_S;    // from an upload's beginning until the minimum rate holds
+static const int64_t refused_ns = 1 * NS_PER_S;  // how long a refused connection waits for its request
 static const uint64_t stop_event = UINT64_MAX;   // no descriptor's event has this key
 
 // Why an upload must end now, or NULL.
@@ -26,13 +26,14 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
   *kind = PROBLEM_MEMORY_FULL;
   if (atomic_load(&peer->outpaced)) return "the body came more slowly than others, which have its memory now";
   *kind = PROBLEM_BODY_STALLED;
-  if (elapsed > watcher->limits.upload_timeout_ns) return "the body did not come within upload_timeout_s";
+  if (elapsed > watcher->limits.upload_timeout_ns) return "the body was not complete within upload_timeout_s";
   double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
-  if (elapsed > grace_ns && (double)atomic_load(&peer->received) < due) return "the body came below upload_min_rate";
+  if (elapsed > grace_ns && (double)atomic_load(&peer->received) < due)
+    return "the body came more slowly than upload_min_rate";
   return NULL;
 }
 
-// With the lock held: the descriptor of an open peer stays the connection's own, since its close waits for the lock.
+// With the lock held, so that the descriptor of an open peer is the connection's: connection_closed waits for the lock.
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
   int phase = atomic_load(&peer->phase);
   enum problem_kind kind;
@@ -43,15 +44,15 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
     if (kind == PROBLEM_MEMORY_FULL) peer->cut = PEER_END_OUTPACED;
     phase = PEER_FAILED;
   }
-  // The library reads what is there, then the end of file that it has missed or that this makes. Not once the request
-  // is whole: the library would take the end of file for the end of a client that waits for its answer.
+  // Once the reading side is shut, the library reads what is there, then an end of file, and closes. A connection whose
+  // request is whole is spared: the library would drop the answer of a client that waits for it.
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
               (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
   if (peer->half_closed && phase == PEER_JOB) peer_probe(peer);
-  // Nor one whose client takes a little of its answer now and then, which all the while holds the answer's memory.
+  // Nor does it close one whose client takes a little of its answer now and then, and so holds the answer's memory.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns &&
       shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)
     peer->cut = PEER_END_SEND_TIMEOUT;
@@ -63,10 +64,10 @@ static void end_lingering(struct watcher *watcher, int index) {
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 
-// Reads and forgets. True once there is nothing more to wait for.
+// Reads what has come and discards it. True once there is nothing more to wait for.
 static bool drain_socket(struct lingering *lingering) {
   static char scrap[65536];           // only the watcher's thread comes here
-  int64_t share = LINGER_BYTES / 64;  // of one sweep: others wait for the lock
+  int64_t share = LINGER_BYTES / 64;  // read in one sweep at most, since others wait for the lock
   ssize_t got;
   do {
     got = recv(lingering->fd, scrap, sizeof scrap, MSG_DONTWAIT);
@@ -82,7 +83,7 @@ static void on_event(struct watcher *watcher, const struct epoll_event *event) {
   struct peer *peer = &watcher->peers[fd];
   if (!peer->open || peer->generation != generation) return;
   if (event->events & EPOLLRDHUP) peer->half_closed = true;
-  // A half-closed client may well wait for its answer; one that has reset the connection cannot.
+  // A client that has half closed the connection may wait for its answer; one that has reset it cannot.
   if (event->events & (EPOLLERR | EPOLLHUP)) atomic_store(&peer->gone, true);
 }
 
@@ -133,7 +134,7 @@ bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, error_size, "getrlimit");
   watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;
-  watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // touched only as far as descriptors reach
+  watcher->peers = calloc(watcher->peer_count, sizeof *watcher->peers);  // memory is used as far as descriptors reach
   watcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   watcher->stop_fd = eventfd(0, EFD_CLOEXEC);
   if (!watcher->peers || watcher->epoll_fd < 0 || watcher->stop_fd < 0)
@@ -149,7 +150,7 @@ bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits,
 
 void watcher_halt(struct watcher *watcher) {
   ssize_t written = write(watcher->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
-  (void)written;  // an eventfd takes one
+  (void)written;  // this cannot fail: the counter is 0
   pthread_join(watcher->thread, NULL);
 }
 

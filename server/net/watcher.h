@@ -1,20 +1,22 @@
 // The watcher: one thread that sees what the HTTP library does not.
 //
-// libmicrohttpd in epoll mode never notices a client that closes in mid-upload (the end of file hides behind the last
-// data and no new edge comes), has only an inactivity timeout (a byte a second keeps a request alive), and closes a
-// connection so abruptly after an early answer that a client still sending loses the answer. The watcher keeps an epoll
-// set of its own over all connections and
-//   - pokes the library (SHUT_RD makes a new edge) while it expects more from a half-closed connection,
-//   - fails uploads that are late or too slow, with a 408 that the client can read, and ends heads that come byte by
-//     byte,
+// libmicrohttpd in epoll mode
+//   - never notices a client that closes in mid-upload: the end of file hides behind the last data, and no new edge
+//     comes,
+//   - has only an inactivity timeout, so a byte a second keeps a request alive,
+//   - closes a connection so abruptly after an early answer that a client still sending loses the answer.
+//
+// The watcher has an epoll set of its own over all connections. It
+//   - shuts the reading side of a half-closed connection while the library expects more from it: that makes a new edge,
+//   - fails uploads that are late or too slow, with a 408 that the client can read,
+//   - ends heads that come byte by byte,
 //   - ends answers that their client takes too slowly,
 //   - reads on for a moment after an early answer (a lingering close),
-//   - finds out whether a client that has finished sending is gone or waits for its answer, and lets the queue drop
-//     what needs no run any more,
-//   - lets connections in by their clients' shares: where there are too many, the longest idle one goes.
+//   - finds out whether a client that has finished sending has left or waits for its answer; the queue drops the job of
+//     one that has left.
 //
-// A peer's slot is found by file descriptor and its event checked by generation. What comes and goes is in
-// connections.h.
+// A peer's slot is found by its file descriptor, and its events are checked by generation. connections.h lets
+// connections in and out of the set.
 #ifndef VOXELD_WATCHER_H
 #define VOXELD_WATCHER_H
 
@@ -40,7 +42,8 @@ struct lingering {
   int64_t until_ns;
   int64_t bytes_left;
 };
-enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256 };  // beside the connections that may be open
+// LINGER_SLOTS and REFUSED_PEERS are connections in addition to max_connections.
+enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256 };
 
 #define LINGER_BYTES (INT64_C(64) << 20)  // that a lingering close reads at most
 
@@ -53,20 +56,21 @@ struct watcher {
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS];
   int lingering_count, refused_count;
-  int64_t none_until_ns;  // connections.c has looked in vain for one that makes room
-  atomic_llong connections;
-  atomic_bool ending;  // whoever comes is sent away
+  int64_t none_until_ns;     // connections.c has found none that makes room and does not search again before this time
+  atomic_llong connections;  // that are open
+  atomic_bool ending;        // each new connection is ended at once
   struct clients *clients;
-  atomic_llong ended[PEER_ENDS];            // connections, since the start
+  atomic_llong ended[PEER_ENDS];            // connections that have ended since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
   void *tick_cls;
 };
 
-// The key of the events of a descriptor, in that use of its slot.
+// The key of a descriptor's events: tells the connection from an earlier one with the same descriptor.
 static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
+// Sets up the watcher and starts its thread. `limits` is copied. False with a reason; nothing is left open then.
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
                                   void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
                                   size_t error_size);

@@ -1,4 +1,4 @@
-// Every table of the service as JSON: voxeld --describe. Any thread.
+// `voxeld --describe`: every table of the service as JSON. Any thread.
 #ifndef VOXELD_DESCRIBE_H
 #define VOXELD_DESCRIBE_H
 

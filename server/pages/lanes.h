@@ -1,4 +1,4 @@
-// What lanes are called, by what they are for. Constant.
+// The names of each kind of lanes, in metrics and in /v1/status. Constant.
 #ifndef VOXELD_LANES_H
 #define VOXELD_LANES_H
 
@@ -8,7 +8,7 @@ static const struct lane_names {
   const char *label;            // in metrics
   const char *workers, *queue;  // in /v1/status
 } lane_names[VX_LANE_USES] = {
-    [VX_LANE_VOXELIZE] = {"voxelize", "workers", "queue"},
+    [VX_LANE_QUICK] = {"voxelize", "workers", "queue"},
     [VX_LANE_SAMPLE] = {"sample", "sampling_workers", "sampling_queue"},
 };
 

@@ -29,7 +29,7 @@ static void write_histogram(struct text *out, const char *name, const char *labe
   text_printf(out, "%s_count{%s=\"%s\"} %llu\n", name, label, value, sum);
 }
 
-// One endpoint's answers of one status may have several reasons: they are one sample.
+// An endpoint's answers with the same status are one sample, whatever their reasons.
 static void write_requests(const struct view *view, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
     const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
@@ -198,7 +198,7 @@ static double start_time(const struct view *view) { return (double)*view->starte
 
 // ---- the table ------------------------------------------------------------------------------------------------------
 
-// One of `write`, for samples with labels, and `value`.
+// A row has either `write`, for samples with labels, or `value`, for one sample without.
 static const struct family {
   const char *name, *type, *help;
   void (*write)(const struct view *view, const char *name, struct text *out);
@@ -208,50 +208,52 @@ static const struct family {
     {"voxeld_ready", "gauge", "1 while ready, 0 while starting or draining.", NULL, ready},
     {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", write_requests, NULL},
     {"voxeld_request_duration_seconds", "histogram",
-     "From a request's headers to the end of its answer, of the same requests, by endpoint.", write_durations, NULL},
+     "Time from the headers of an answered request to the end of its answer, by endpoint.", write_durations, NULL},
     {"voxeld_refusals_total", "counter", "Requests answered with a problem, by its reason.", write_refusals, NULL},
     {"voxeld_requests_unparsed_total", "counter",
      "Requests that the HTTP library could not parse and answered by itself, by status code.", write_unparsed, NULL},
     {"voxeld_requests_aborted_total", "counter",
-     "Requests whose client left before the answer was sent, by how far they had come.", write_aborted, NULL},
+     "Requests whose client left before the answer was sent, by the stage they were in.", write_aborted, NULL},
     {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", NULL, received},
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
-    {"voxeld_gpus", "gauge", "GPUs in use, and those that failed for good.", write_gpus, NULL},
-    {"voxeld_gpu_memory_bytes", "gauge", "Memory that each GPU has; 0 if it is the host's.", write_gpu_memory, NULL},
-    {"voxeld_gpu_jobs_running", "gauge", "Jobs on each GPU now.", write_gpu_running, NULL},
+    {"voxeld_gpus", "gauge", "GPUs, by whether they work or have failed for good.", write_gpus, NULL},
+    {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", write_gpu_memory, NULL},
+    {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", write_gpu_running, NULL},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
-    {"voxeld_reruns_total", "counter", "Jobs that a GPU failed and the CPU then ran, by the failure.", write_reruns,
+    {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
      NULL},
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
     {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
     {"voxeld_stage_duration_seconds", "histogram",
-     "Where the time of answered jobs went; send is beyond the total, and of those that were sent.", write_stages,
+     "Time of answered jobs, by stage; send follows total and counts only answers that were sent whole.", write_stages,
      NULL},
-    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by the lanes they are for.", write_depth, NULL},
-    {"voxeld_queue_places", "gauge", "Places taken: requests that come in or wait for a worker.", write_places, NULL},
-    {"voxeld_queue_limit", "gauge", "Places that there are, for each kind of lanes.", NULL, queue_limit},
-    {"voxeld_gate_waiting", "gauge", "Requests that wait for others of their own client.", NULL, gate_depth},
+    {"voxeld_queue_depth", "gauge", "Jobs that wait for a worker, by kind of lanes.", write_depth, NULL},
+    {"voxeld_queue_places", "gauge", "Queue places taken by uploads and waiting jobs, by kind of lanes.", write_places,
+     NULL},
+    {"voxeld_queue_limit", "gauge", "Queue places that each kind of lanes has.", NULL, queue_limit},
+    {"voxeld_gate_waiting", "gauge", "Requests that wait for others of the same client.", NULL, gate_depth},
     {"voxeld_clients", "gauge", "Clients that have a connection or a request.", NULL, clients_present},
-    {"voxeld_workers", "gauge", "Workers that take jobs, by what their lanes are for.", write_workers, NULL},
-    {"voxeld_jobs_running", "gauge", "Jobs on a lane now, by what the lane is for.", write_running, NULL},
-    {"voxeld_requests_active", "gauge", "Requests with a body under way, a job, or its answer.", NULL, active},
+    {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", write_workers, NULL},
+    {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", write_running, NULL},
+    {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or get the answer of one.", NULL, active},
     {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
     {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
-    {"voxeld_buffer_bytes", "gauge", "Memory of bodies, answers and large jobs, in use and kept for reuse.",
+    {"voxeld_buffer_bytes", "gauge", "Memory for bodies, answers and large jobs, in use or kept for reuse.",
      write_buffers, NULL},
     {"voxeld_uploads_outpaced_total", "counter",
-     "Slow uploads that were refused to give their memory or place to others.", NULL, outpaced},
-    {"voxeld_buffer_budget_bytes", "gauge", "What that memory may become.", NULL, budget},
-    {"voxeld_log_lines_dropped_total", "counter", "Lines of the log that its reader was too slow for.", NULL, dropped},
+     "Slow uploads refused so that others get the memory or the place that they held.", NULL, outpaced},
+    {"voxeld_buffer_budget_bytes", "gauge", "The most that voxeld_buffer_bytes may reach.", NULL, budget},
+    {"voxeld_log_lines_dropped_total", "counter", "Log lines dropped because stderr did not take them in time.", NULL,
+     dropped},
     {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},
     {"process_resident_memory_bytes", "gauge", "Memory that is resident.", NULL, resident},
     {"process_virtual_memory_bytes", "gauge", "Memory that is mapped.", NULL, virtual},
     {"process_open_fds", "gauge", "Open file descriptors.", NULL, open_files},
     {"process_max_fds", "gauge", "File descriptors that may be open.", NULL, max_files},
-    {"process_start_time_seconds", "gauge", "When the process began, since 1970.", NULL, start_time},
+    {"process_start_time_seconds", "gauge", "Start time of the process, in seconds since 1970.", NULL, start_time},
 };
 enum { FAMILY_COUNT = sizeof families / sizeof *families };
 

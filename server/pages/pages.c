@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "api/resources.h"
+#include "kernels/backends.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"

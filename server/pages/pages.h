@@ -1,4 +1,4 @@
-// What GET answers: one row an endpoint. Each page shows the rooms below as they are now. IO threads.
+// What GET answers: one row for each endpoint. A page shows the rooms below as they are now. IO threads.
 #ifndef VOXELD_PAGES_H
 #define VOXELD_PAGES_H
 

@@ -1,4 +1,4 @@
-// What pages show: the rooms below, to be looked at.
+// What pages read: the rooms below.
 //
 // Filled by the daemon before the first request. Any thread; the rooms lock themselves.
 #ifndef VOXELD_VIEW_H

@@ -11,9 +11,11 @@ import tempfile
 import unittest
 
 import numpy as np
-from support import PATIENCE, REPOSITORY, Daemon, url_of
 
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+from daemon import PATIENCE, ROOT, Daemon
+from rude_server import url_of
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 SECTION = README[README.index("\n## Clients\n") :].split("\n## ")[1]
 ADDRESS = "http://localhost:8080"
 
@@ -23,7 +25,7 @@ def blocks(language):
 
 
 def command(beginning):
-    """The one shell line that begins so."""
+    """The one shell line with this beginning."""
     (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", SECTION, re.MULTILINE)
     return line
 
@@ -38,14 +40,14 @@ class Examples(unittest.TestCase):
             points.tofile(cls.folder / f"{name}.bin")
         # The commands are meant for the root of the project.
         for name in ("api", "build"):
-            (cls.folder / name).symlink_to(REPOSITORY / name)
+            (cls.folder / name).symlink_to(ROOT / name)
 
     @classmethod
     def tearDownClass(cls):
         cls.daemon.stop()
 
     def run_here(self, *arguments, **options):
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "api" / "python")}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python")}
         told = {"cwd": self.folder, "env": environment, "capture_output": True, "text": True, "timeout": PATIENCE}
         done = subprocess.run(arguments, **told, **options)
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
@@ -80,7 +82,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(output.splitlines()[-1], "3 scans sent, 0 dropped")
 
     def test_the_package_lies_where_pip_is_sent(self):
-        self.assertTrue((REPOSITORY / command("pip install ").split()[2] / "pyproject.toml").exists())
+        self.assertTrue((ROOT / command("pip install ").split()[2] / "pyproject.toml").exists())
 
 
 if __name__ == "__main__":

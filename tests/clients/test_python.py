@@ -1,6 +1,7 @@
 """The Python client against a real daemon: values, forms of points, errors, tokens, TLS, threads, fork, restarts."""
 
 import array
+import json
 import os
 import pathlib
 import shutil
@@ -11,7 +12,6 @@ import threading
 import unittest
 
 import numpy as np
-from support import GRID, Daemon, RudeServer, status_document, token_file, url_of, wait_until
 
 import check
 import clouds
@@ -19,7 +19,9 @@ import oracle
 import samples
 import transform
 import voxeld
-from test_access import Authority, TlsDaemon
+from credentials import Authority, TlsDaemon
+from daemon import Daemon, wait_until
+from rude_server import GRID, RudeServer, status_document, token_file, url_of
 
 
 def random_points(number, seed=1, columns=4):
@@ -43,6 +45,25 @@ class DaemonCase(unittest.TestCase):
         with self.assertRaises(voxeld.Problem) as caught:
             ask()
         return caught.exception
+
+
+class Presets(DaemonCase):
+    """A daemon with a preset of fps."""
+
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        few = {"description": "few", "operation": "fps", "parameters": {"num_samples": 7}}
+        (pathlib.Path(directory.name) / "few.json").write_text(json.dumps(few))
+        cls.ARGS = ("--presets-dir", directory.name)
+        super().setUpClass()
+
+    def test_fps_takes_the_number_of_the_preset_or_its_own(self):
+        points = random_points(50)
+        self.assertEqual(self.client.fps(points, preset="few")["sampled_indices"].shape, (1, 7))
+        self.assertEqual(self.client.fps(points, 3, preset="few")["sampled_indices"].shape, (1, 3))
+        self.assertEqual(self.problem(lambda: self.client.fps(points)).parameter, "num_samples")
 
 
 class Values(DaemonCase):
@@ -101,6 +122,12 @@ class Values(DaemonCase):
             self.assert_tensors(tensors, result)
             self.assertEqual(result.metadata["batch"]["kept"], kept)
         self.assertEqual(self.client.transform(points, cut=[]).metadata["points"]["cut_out"], 0)
+
+    def test_large_numbers_arrive(self):
+        box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +
+        for crop, cut in ((box, [box]), (np.array(box, np.float32), "-1e+20,-1e20,-1e20,1e+20,1e20,1e+20")):
+            told = self.client.transform(random_points(3), crop=crop, cut=cut).metadata["parameters"]
+            self.assertEqual((told["crop"], told["cut"]), (box, ",".join(["-1e20"] * 3 + ["1e20"] * 3)))
 
     def test_no_points_give_tensors_without_rows(self):
         for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float16)]):
@@ -252,13 +279,13 @@ class Asking(DaemonCase):
         self.assertEqual(problem.parameter, "preset")
 
     def test_one_connection_serves_many_requests(self):
-        with voxeld.Client(url_of(self.daemon)) as client:
-            client.status()
-            before = self.daemon.status()["connections"]["open"]
+        with Daemon() as daemon, voxeld.Client(url_of(daemon)) as client:
+            connections = lambda: client.status()["connections"]["open"]
+            wait_until(lambda: connections() == 1, "the ends of all other connections")
             for _ in range(20):
                 client.voxelize(random_points(10), **GRID)
                 self.problem(lambda: client.voxelize(b"123", **GRID))
-            self.assertEqual(client.status()["connections"]["open"], before - 1)  # without the one that asked before
+            self.assertEqual(connections(), 1)
 
     def test_threads_share_one_client(self):
         parts = [random_points(50 + n, n) for n in range(8)]

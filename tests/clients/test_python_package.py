@@ -10,12 +10,12 @@ import tempfile
 import unittest
 
 import numpy as np
-from support import REPOSITORY, Daemon, url_of
 
 import voxeld
-from daemon import voxeld_binary
+from daemon import ROOT, Daemon, voxeld_binary
+from rude_server import url_of
 
-PACKAGE = REPOSITORY / "api" / "python"
+PACKAGE = ROOT / "api" / "python"
 PROGRAM = """
 import sys, numpy, voxeld
 assert voxeld.__file__.startswith(sys.prefix), voxeld.__file__
@@ -32,7 +32,7 @@ def run(*arguments, **options):
 
 class Package(unittest.TestCase):
     def test_types(self):
-        cache = REPOSITORY / "build" / "mypy"
+        cache = ROOT / "build" / "mypy"
         run(sys.executable, "-m", "mypy", "--cache-dir", str(cache), cwd=PACKAGE)  # strict, as pyproject.toml says
 
     def test_the_oldest_python_can_read_it(self):

@@ -11,10 +11,10 @@ import unittest
 from unittest import mock
 
 import numpy as np
-from support import DATE, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, status_document, url_of
 
 import voxeld
 from older_python import TIMEOUTS
+from rude_server import DATE, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, status_document, url_of
 from voxeld import connection as connections
 
 LARGE = 64 << 20  # bytes: more than sockets buffer

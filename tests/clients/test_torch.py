@@ -1,16 +1,16 @@
 """Tensors of the Python client become torch tensors without a copy. Skipped where there is no torch.
 
-Needs numpy, torch and the daemon ($VOXELD_BIN, or build/bin/voxeld), and runs as it is: python3
-tests/clients/test_torch.py
+Needs numpy, torch and the daemon ($VOXELD_BIN, or build/bin/voxeld).
 """
 
 import sys
 import unittest
 
 import numpy as np
-from support import GRID, Daemon, url_of
 
 import voxeld
+from daemon import Daemon
+from rude_server import GRID, url_of
 
 try:
     import torch

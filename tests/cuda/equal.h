@@ -49,10 +49,10 @@ struct scan {
   int64_t num_points;
 };
 
-// Opens device 0 and a lane. Ends the program with 77 where there is none.
+// Opens device 0 and a lane. Ends the program with 77 if there is no device.
 void side_open(struct side *side, const struct vx_backend *backend);
 void side_close(struct side *side);
-// Fills side->job, with the scan's points where they are.
+// Fills side->job; its points stay in the scan's memory.
 void side_set_job(struct side *side, const struct vx_job *asked, const struct scan *scan);
 // Runs one job over poisoned memory.
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct vx_error *error);

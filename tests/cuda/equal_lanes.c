@@ -74,7 +74,7 @@ static void test_refused_output(struct side sides[2], struct random *random) {
   }
 }
 
-// Every point in a few cells: lists far too long for any block, and the sums of such.
+// All points lie in a few cells, so that lists and sums are far too long for a block.
 static void test_crowded_cells(struct side sides[2], struct random *random) {
   static const int32_t caps[] = {0, 5, 32, 33, 1024};
   for (int i = 0; i < 10; i++) {

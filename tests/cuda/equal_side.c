@@ -39,7 +39,7 @@ void side_open(struct side *side, const struct vx_backend *backend) {
   memset(side, 0, sizeof *side);
   side->backend = backend;
   if (backend->open(0, &side->device, &error) != VX_OK ||
-      backend->lane_open(side->device, VX_LANE_VOXELIZE, &side->lane, &error) != VX_OK) {
+      backend->lane_open(side->device, VX_LANE_QUICK, &side->lane, &error) != VX_OK) {
     fprintf(stderr, "%s: %s\n", backend->name, error.text);
     exit(77);
   }
@@ -102,7 +102,7 @@ static void describe_counts(const struct vx_counts *x, const struct vx_counts *y
            (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
 }
 
-// False with a word on it where the results of two sides differ.
+// False if the results of two sides differ; `text` says where.
 static bool same(const struct side *a, const struct side *b, int32_t num_clouds, char *text, size_t size) {
   if (memcmp(&a->job.counts, &b->job.counts, sizeof a->job.counts) != 0) {
     describe_counts(&a->job.counts, &b->job.counts, text, size);

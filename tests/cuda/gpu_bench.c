@@ -1,7 +1,7 @@
 // gpu-bench: what the kernels take on a GPU, beside the targets and the rivals of the field: one table.
 //
 //   gpu-bench [--repeat N] [DIRECTORY]
-//   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     so many runs and no table, for a profiler to look at
+//   gpu-bench --once QUERY SCAN RUNS [DIRECTORY]     RUNS runs and no table, for a profiler
 //
 // Medians of N rounds (200) after a warm-up, over frames that take turns, each in memory of its own. `device` is from
 // the first kernel to the finished tensors on the device, with points that are there already, as the rivals were
@@ -18,7 +18,7 @@
 #include "api/ops/ops.h"
 #include "api/presets.h"
 #include "api/query.h"
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
   struct vx_error error = {""};
   struct gpu gpu = {.backend = vx_backend_find("cuda")};
   if (!gpu.backend || gpu.backend->open(0, &gpu.device, &error) != VX_OK ||
-      gpu.backend->lane_open(gpu.device, VX_LANE_VOXELIZE, &gpu.lane, &error) != VX_OK) {
+      gpu.backend->lane_open(gpu.device, VX_LANE_QUICK, &gpu.lane, &error) != VX_OK) {
     printf("gpu-bench: skipped: %s\n", error.text[0] ? error.text : reason);
     return 77;
   }

@@ -65,7 +65,7 @@ static void close_side(struct side *side) {
 
 static const struct vx_caller caller = {.output = give_output};
 
-// Medians of the rounds; false where one fails.
+// Medians of the rounds; false if one fails.
 static bool time_side(struct side *side, const struct work *work, const void *points, int32_t rows, int repeat,
                       double *sample_us, double *whole_us) {
   static double us[2][MAX_REPEAT];

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
 #include "kernels/half.h"
 #include "tests/support/jobs.h"
 #include "tests/support/standin/inject.h"
@@ -179,7 +179,7 @@ static void go_through_opening(struct vx_device *device) {
   struct vx_lane *lane = NULL;
   for (long long call = 1;; call++, faults++) {
     inject_set(VX_OUT_OF_MEMORY, call, INJECT_ONCE);
-    enum vx_status status = vx_cuda_backend.lane_open(device, VX_LANE_VOXELIZE, &lane, &error);
+    enum vx_status status = vx_cuda_backend.lane_open(device, VX_LANE_QUICK, &lane, &error);
     bool reached = inject_calls() >= call;
     if (status == VX_OK) vx_cuda_backend.lane_close(lane);
     if (!reached) break;
@@ -196,8 +196,8 @@ int main(void) {
     return 77;
   }
   if (vx_cpu_backend.open(0, &cpu, &error) != VX_OK ||
-      vx_cpu_backend.lane_open(cpu, VX_LANE_VOXELIZE, &cpu_lane, &error) != VX_OK ||
-      vx_cuda_backend.lane_open(gpu, VX_LANE_VOXELIZE, &gpu_lane, &error) != VX_OK) {
+      vx_cpu_backend.lane_open(cpu, VX_LANE_QUICK, &cpu_lane, &error) != VX_OK ||
+      vx_cuda_backend.lane_open(gpu, VX_LANE_QUICK, &gpu_lane, &error) != VX_OK) {
     printf("%s\n", error.text);
     return 1;
   }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
-# The .deb in a root file system of Debian, from its installation to its purge. Each test has a copy of its own of the Debian that it
-# was installed in. It is the build's .deb and this machine's own release, or RELEASE_PACKAGE and RELEASE_SUITE. One for arm64 is installed beside the
-# packages of the machine's own architecture, and what it installs runs under qemu.
+# The .deb in a root file system of Debian, from installation to purge. Each test has its own copy of the Debian in
+# which the package was installed. The package is the build's .deb, or RELEASE_PACKAGE; the Debian is this machine's own
+# release, or RELEASE_SUITE. A package for arm64 is installed beside packages of the machine's own architecture, and
+# what it installs runs under qemu.
 
 # shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
 load packages
@@ -9,10 +10,12 @@ load roots
 
 installed=$BATS_FILE_TMPDIR/installed # what setup_file makes
 
-# Files and links there, but for what apt, dpkg and the loader keep for themselves and the records of users, which stay.
+# Lists the files and links there, except what apt, dpkg and the loader keep for themselves and the records of users,
+# which stay.
 debian_files() {
-  find "$debian" -path "$debian/var/lib/dpkg" -prune -o -path "$debian/var/lib/apt" -prune -o -path "$debian/var/cache" -prune -o \
-    -path "$debian/var/log" -prune -o -path "$debian/tmp" -prune -o ! -type d -printf '%P\n' |
+  find "$debian" -path "$debian/var/lib/dpkg" -prune -o -path "$debian/var/lib/apt" -prune -o \
+    -path "$debian/var/cache" -prune -o -path "$debian/var/log" -prune -o -path "$debian/tmp" -prune -o \
+    ! -type d -printf '%P\n' |
     grep -vE '^etc/((passwd|group|shadow|gshadow|subuid|subgid)-?|ld.so.cache|\.pwd\.lock)$' | sort
 }
 
@@ -88,7 +91,8 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
   user=$(sed -n 's/^User=//p' "$unit")
   read -ra command < <(sed -n 's/^ExecStart=//p' "$unit")
   [[ -n $user ]]
-  answers_like_the_build "${in_debian[@]}" setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all "${command[@]}"
+  answers_like_the_build "${in_debian[@]}" \
+    setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all "${command[@]}"
 }
 
 @test "an upgrade keeps the configuration that was edited, and restarts the service" {

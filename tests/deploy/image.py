@@ -12,12 +12,10 @@ import signal
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from daemon import ROOT, Daemon
+
 DEPLOY = ROOT / "build" / "deploy"
 SKIPPED = 77
-
-sys.path.insert(0, str(ROOT / "tests" / "fault"))
-from client import Daemon  # noqa: E402
 
 
 def skip(reason):
@@ -30,8 +28,8 @@ def output(*command, **arguments):
 
 
 def debian(suite):
-    """The path of a root file system of Debian; ends the test where there is none to be had, or where its packages
-    are out of reach."""
+    """The path of a root file system of Debian. Ends the test if it cannot be made, or its packages are out of
+    reach."""
     made = subprocess.run((ROOT / "tests" / "platform" / "base", suite), stdout=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(made.returncode)  # it has said why
@@ -39,8 +37,8 @@ def debian(suite):
 
 
 class Buildah:
-    """buildah over a storage of our own, and the Debian that it builds on. Overlays are fast; where there are none,
-    each layer is a whole copy."""
+    """buildah with a storage of our own, and the Debian that it builds on. Overlays are fast; without them each
+    layer is a whole copy."""
 
     def __init__(self, suite="bookworm"):
         self.suite = suite
@@ -51,7 +49,7 @@ class Buildah:
             self.prefix = ("buildah", *places, "--storage-driver", driver)
             tried = subprocess.run((*self.prefix, "from", "scratch"), capture_output=True, text=True)
             if tried.returncode == 0:
-                self("rm", "--all")  # those of a run that was killed too
+                self("rm", "--all")  # also those of a run that was killed
                 return
         skip(f"buildah cannot work here: {tried.stderr.strip()}")
 
@@ -66,7 +64,7 @@ class Buildah:
         self("commit", "--quiet", "--format", "docker", "--rm", container, name)
 
     def build(self, target, *arguments):
-        """Builds a target of the Dockerfile; ends the test where that fails. The name of the image."""
+        """Builds a target of the Dockerfile and returns the image's name. Ends the test if that fails."""
         base = f"localhost/debian:{self.suite}-slim"
         if subprocess.run((*self.prefix, "inspect", base), capture_output=True).returncode:
             self.base(base)
@@ -162,7 +160,7 @@ class Container(Daemon):
         )  # fmt: skip
 
     def pid(self):
-        """Of the daemon, as it is known outside: unshare's child."""
+        """The daemon's process id as seen from outside: unshare's child."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What cmake --install puts where, and the .tar.gz somewhere else, where its daemon must answer with the bytes of the one that was built.
+# What cmake --install puts where. Also the .tar.gz, unpacked somewhere else: its daemon must answer with the same bytes
+# as the built one.
 
 # shellcheck disable=SC2154 # packages.bash sets root, build, packages, why and the like
 load packages
@@ -17,10 +18,11 @@ install_at() {
   DESTDIR=$destination cmake --install "$build" --strip --prefix "$@" >"$BATS_TEST_TMPDIR/install.log"
 }
 
-# What belongs below a prefix, without bin/ and the like for those that live in /etc.
+# Lists what belongs below a prefix.
 shared_files() {
   printf '%s\n' bin/voxeld lib/systemd/system/voxeld.service lib/sysusers.d/voxeld.conf share/voxeld/openapi.yaml \
-    include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/README.md share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
+    include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/README.md \
+    share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
   (cd "$root" && printf 'share/voxeld/%s\n' config/presets/*.json | sed 's#/config/#/#')
   (cd "$root" && find docs -name '*.md' -printf 'share/doc/voxeld/%P\n')
   (cd "$root/docker" && find kubernetes -type f -printf 'share/doc/voxeld/examples/%p\n')
@@ -50,7 +52,7 @@ shared_files() {
     '/opt/voxeld/bin/voxeld --config /opt/voxeld/etc/voxeld/voxeld.json'
 }
 
-@test "the installed daemon looks for its libraries nowhere but where the system has them, and names no folder of the build" {
+@test "the installed daemon loads the system's libraries, and names no folder of the build" {
   install_at /usr/local
   run readelf -d "$destination/usr/local/bin/voxeld"
   has "$output" '[libmicrohttpd.so'
@@ -68,7 +70,8 @@ shared_files() {
 @test "systemd finds nothing wrong with the service, and little that it might do" {
   local version prefix=$BATS_TEST_TMPDIR/prefix # where the program is, for systemd looks for it
   cmake --install "$build" --prefix "$prefix" >"$BATS_TEST_TMPDIR/install.log"
-  is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity # whatever the drain is told to take
+  # The drain may be told to take any time.
+  is "$(sed -n 's/^TimeoutStopSec=//p' "$prefix/lib/systemd/system/voxeld.service")" infinity
   command -v systemd-analyze >/dev/null || skip 'there is no systemd-analyze here'
   version=$(systemd-analyze --version | sed -n 's/^systemd \([0-9]*\).*/\1/p')
   ((version >= 250)) || skip "systemd $version looks at no unit offline; 250 does"
@@ -82,8 +85,11 @@ shared_files() {
   command -v dpkg >/dev/null || skip 'there is no dpkg here'
   local n order=(0.1.0~deb12 0.1.0~deb13 0.1.0+cuda12~deb13 0.1.0+cuda13~deb12 0.1.0+cuda13~deb13 0.1.1~deb12)
   for ((n = 1; n < ${#order[@]}; n++)); do dpkg --compare-versions "${order[n - 1]}" lt "${order[n]}"; done
-  is "$(sed -n 's/^set(CPACK_DEBIAN_PACKAGE_VERSION "\(.*\)")/\1/p' "$build/CPackConfig.cmake" | sed 's/+cuda[0-9]*//')" \
-    "$("$voxeld" --version | sed 's/^voxeld //')~$(. /etc/os-release && echo "${ID/debian/deb}${VERSION_ID:-$VERSION_CODENAME}")"
+  local version platform
+  version=$("$voxeld" --version | sed 's/^voxeld //')
+  platform=$(. /etc/os-release && echo "${ID/debian/deb}${VERSION_ID:-$VERSION_CODENAME}")
+  is "$(sed -n 's/^set(CPACK_DEBIAN_PACKAGE_VERSION "\(.*\)")/\1/p' "$build/CPackConfig.cmake" |
+    sed 's/+cuda[0-9]*//')" "$version~$platform"
 }
 
 @test "the .tar.gz serves from where it was unpacked" {

@@ -1,8 +1,9 @@
-# shellcheck shell=bash disable=SC2034,SC2154 # the tests use what is set here; http/helpers.bash sets code, body, url and the like
-# What install.bats, debian.bats and tests/releases share: a package that is made, or RELEASE_PACKAGE, which was made
-# elsewhere, and its daemon beside the one that was built.
+# shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154 # the tests use what is set here; http/helpers.bash sets code, body, url and the like
+# What install.bats, debian.bats and tests/releases share: makes a package, or takes RELEASE_PACKAGE, which was made
+# elsewhere; and runs its daemon beside the built one.
 #
-# What keeps a machine from making or trying packages is noted by setup_file, and skips each test by setup.
+# If a machine cannot make or try packages, setup_file notes why, and setup skips each test.
 
 load ../http/helpers
 
@@ -11,7 +12,7 @@ packages=$BATS_FILE_TMPDIR/packages
 scan=$BATS_FILE_TMPDIR/scan
 why=$BATS_FILE_TMPDIR/why
 
-# lack REASON: all tests of this file are skipped.
+# lack REASON: skips all tests of this file.
 lack() { echo "$*" >"$why"; }
 
 # need_tools TOOL...: beside a build tree they make packages.
@@ -39,7 +40,10 @@ can_package() { [[ ! -e $why ]] || skip "$(<"$why")"; }
 teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
 
 # tensors: the header without its metadata, which has times in it, and the hash of all that follows.
-tensors() { tensor '{k: v for k, v in d.items() if k != "__metadata__"}, __import__("hashlib").sha256(data[8 + size:]).hexdigest()'; }
+tensors() {
+  tensor '({k: v for k, v in d.items() if k != "__metadata__"},
+           __import__("hashlib").sha256(data[8 + size:]).hexdigest())'
+}
 
 # serve COMMAND...: like start_daemon, for any command that runs a daemon on the port of its choice.
 serve() {
@@ -52,7 +56,7 @@ serve() {
   [[ -n $address ]] || { cat "$daemon_log"; return 1; }
 }
 
-# answers_like_the_build COMMAND...: so does the daemon that it runs, and SIGTERM ends it with 0.
+# answers_like_the_build COMMAND...: the command's daemon answers as the built one does, and SIGTERM ends it with 0.
 answers_like_the_build() {
   local expected
   start_daemon

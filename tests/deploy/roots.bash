@@ -1,8 +1,10 @@
-# shellcheck shell=bash disable=SC2016,SC2034,SC2154 # packages.bash sets root and the like; the tests use what is set here
-# What debian.bats and portable.bats share: a root file system of Debian, and programs that run in it, those for arm64 by qemu.
+# shellcheck shell=bash
+# shellcheck disable=SC2016,SC2034,SC2154 # packages.bash sets root and the like; the tests use what is set here
+# What debian.bats and portable.bats share: a root file system of Debian, and programs that run in it, those for arm64
+# by qemu.
 #
-# Foreign programs are known to the kernel by binfmt_misc. It is mounted in a user namespace, so what is registered there is known
-# there alone; a process that sleeps keeps the namespace.
+# The kernel learns to run foreign programs by binfmt_misc. It is mounted in a user namespace, so that only this
+# namespace knows what is registered there; a process that sleeps keeps the namespace.
 
 debian=$BATS_FILE_TMPDIR/debian # a test's copy
 keeper=$BATS_FILE_TMPDIR/keeper # of the namespace: its process id, if there is one
@@ -26,7 +28,7 @@ enter_debian
 
 apt_get() { "${in_debian[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends "$@"; }
 
-# copy_base ARCHITECTURE: a copy of the base with a way to the network, and with qemu and libc for another architecture than its own.
+# copy_base ARCHITECTURE: copies the base, with a way to the network and, for another architecture, with qemu and libc.
 copy_base() {
   cp -a "$base" "$debian"
   cp --remove-destination -L /etc/resolv.conf "$debian/etc/resolv.conf"
@@ -37,7 +39,8 @@ copy_base() {
   apt_get install "libc6:$1" "libcrypt1:$1" # which no purge takes away
 }
 
-# emulate ARCHITECTURE: its programs run there, too, from now on. The package of qemu is unpacked, for installed it would register itself.
+# emulate ARCHITECTURE: programs for it run there from now on. The package of qemu is only unpacked: installed, it would
+# register itself.
 emulate() {
   local qemu=$root/build/platform/qemu
   [[ $1 == arm64 ]] || { lack "nothing here runs programs for $1"; return; }

@@ -11,11 +11,11 @@ import tempfile
 import threading
 import unittest
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("fault", "docs")]
-from balancer import CONFIGURATION, DRAIN_DELAY, HOST, Balancer, Patients, Wrk, program, tensors  # noqa: E402
-from client import VOXELIZE, Closed, Daemon, FaultCase, Raw, counters, head, many_rows, post, rows  # noqa: E402
-from client import tiled_rows, wait_until  # noqa: E402
-from tables import ROOT, describe  # noqa: E402
+from balancer import CONFIGURATION, DRAIN_DELAY, HOST, Balancer, Patients, Wrk, program, tensors
+from client import VOXELIZE, Closed, Daemon, FaultCase, Raw, counters, head, many_rows, post, rows
+from client import tiled_rows, wait_until
+from daemon import ROOT
+from tables import describe
 
 OPTIONS = ("--workers", "1", "--drain-delay-s", DRAIN_DELAY, "--drain-timeout-s", "60", "--trusted-proxies", HOST)
 SERVERS = 3
@@ -107,7 +107,7 @@ class Loss(BalancerCase):
         return patients, wrk
 
     def until_served(self, patients):
-        """So many more requests, by all servers that are up."""
+        """Waits until every server that is up has served 20 more requests."""
         numbers, before, served = self.balancer.up(), self.balancer.counted("sessions_total"), patients.served
 
         def done():
@@ -167,7 +167,7 @@ class Ends(BalancerCase):
         connection = self.raw().send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[: len(body) // 2])
         wait_until(lambda: self.daemons[0].status()["buffers"]["in_use_bytes"] > 0, "the upload begun")
         self.kill(0)
-        try:  # which of the two depends on the moment; a client asks again after either
+        try:  # either may come; a client asks again after both
             self.assert_own_problem(connection.read(), 502, "no-answer", "1")
         except Closed:
             pass
@@ -179,7 +179,7 @@ class Ends(BalancerCase):
         self.assert_own_problem(connection.read(), 502, "no-answer", "1")
 
     def test_server_lost_in_the_answer(self):
-        # More of it than sockets and the balancer hold: some has come, and it ends before its Content-Length.
+        # The answer is larger than sockets and the balancer hold, so it ends before its Content-Length.
         path = VOXELIZE + "&max_points_per_voxel=1024&feature=points&outputs=voxels"
         connection = self.raw(receive_buffer=4096).send(post(rows(4096), path))
         self.assertTrue(connection.readable(30))
@@ -233,7 +233,7 @@ class Ends(BalancerCase):
 
 
 class Floods(BalancerCase):
-    """One address takes all connections that it can get; others notice nothing."""
+    """One address takes all the connections it can get; others notice nothing."""
 
     SHARE = 16
     SERVER_MAXCONN = 400  # as in the configuration
@@ -306,7 +306,8 @@ class Floods(BalancerCase):
 
 
 class Scripted(socketserver.ThreadingTCPServer):
-    """Ready, and gives each POST the next of the answers given; None closes. Keeps the heads it has seen."""
+    """A server that is ready and answers each POST with the next of `answers`; None closes. Keeps the heads that
+    came."""
 
     daemon_threads = True
 
@@ -337,7 +338,7 @@ class Scripted(socketserver.ThreadingTCPServer):
 
 
 class Tries(unittest.TestCase):
-    """What is tried again, and what is told to servers: by servers that do as they are told."""
+    """What the balancer tries again and tells servers, seen by scripted servers."""
 
     balance = BalancerCase.balance
 
@@ -437,7 +438,7 @@ class Figures(unittest.TestCase):
 
     def test_page_has_them(self):
         notice = f"{self.fall:g} * ({self.inter:g} + {self.check:g}) = {self.notice:g} s"
-        at_once = f"{self.inter + (self.fall - 1) * self.figure('fastinter #ms') / 1000:g} s where"
+        at_once = f"{self.inter + (self.fall - 1) * self.figure('fastinter #ms') / 1000:g} s if"
         vanished = self.figure("srvtcpka-idle #s") + self.figure("srvtcpka-intvl #s") * self.figure("srvtcpka-cnt #")
         silent, most = self.figure("timeout server #s"), self.figure("maxconn # pool")
         kept = f"{self.figure('hdr_val(Content-Length) 1:#') / 1024:g}"
@@ -447,7 +448,8 @@ class Figures(unittest.TestCase):
         for phrase in (
             f"asks every {self.inter:g} s, waits up to {self.check:g} s for", f"after {notice} at the most, {at_once}",
             f"gets its part over {self.figure('slowstart #s'):g} s", f"without a word is out after {self.notice:g} s",
-            f"after {vanished:g} s (`srvtcpka`", f"sends to it after {silent:g} s", f"says nothing for {silent:g} s",
+            f"after {vanished:g} s (`srvtcpka`", f"still being sent after {silent:g} s",
+            f"says nothing for {silent:g} s",
             f"that stalls is answered 408 after {self.figure('wait-for-body time #s'):g} s",
             f"`maxconn` of a server ({most:g})", f"more than some {most:g} requests",
         ):  # fmt: skip

@@ -12,10 +12,9 @@ import subprocess
 import tempfile
 import unittest
 
-from image import ROOT, Buildah, Container, Image, check_tools, output
-
 from client import HEAVY, VOXELIZE, Crowd, Daemon, heavy_jobs, heavy_rows, rows, wait_until
-from daemon import voxeld_binary
+from daemon import ROOT, voxeld_binary
+from image import Buildah, Container, Image, check_tools, output
 
 SCANNER = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
 
@@ -168,7 +167,7 @@ class Stop(FromImage):
     ENV = {"VOXELD_LISTEN": "127.0.0.1:0", "VOXELD_WORKERS": "1", "VOXELD_DRAIN_TIMEOUT_S": "120"}
 
     def loaded(self, seconds):
-        """A container whose one worker has about so much work, all of it accepted, and the crowd that waits for it."""
+        """A container whose one worker has accepted about `seconds` of work, and the crowd that waits for it."""
         body, container = heavy_rows(), Container(self.image, env=self.ENV)
         self.addCleanup(lambda: container.process.poll() is None and container.kill())
         number = heavy_jobs(container, body, seconds)

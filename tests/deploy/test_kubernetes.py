@@ -5,15 +5,13 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import yaml
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("oracle", "docs")]
-from daemon import Daemon  # noqa: E402
-from tables import AFTER_DRAIN, ROOT, describe, voxeld  # noqa: E402
+from daemon import ROOT, Daemon
+from tables import AFTER_DRAIN, describe, voxeld
 
 FOLDER = ROOT / "docker" / "kubernetes"
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
@@ -24,8 +22,7 @@ def document(path):
 
 
 def merged(base, patch):
-    """A strategic merge as kustomize does it, for what the overlay uses: lists whose items have a name are merged by
-    it."""
+    """kustomize's strategic merge, as far as the overlay uses it: lists of named items are merged by name."""
     if isinstance(base, dict) and isinstance(patch, dict):
         return {key: merged(base[key], patch[key]) if key in base and key in patch else {**base, **patch}[key]
                 for key in {**base, **patch}}  # fmt: skip
@@ -139,7 +136,7 @@ class Kubernetes(unittest.TestCase):
             drain = options["drain_delay_s"] + options["drain_timeout_s"] + AFTER_DRAIN
             with self.subTest(variant):
                 self.assertGreater(spec["terminationGracePeriodSeconds"], drain)
-                # Whatever was let in has the time that it is allowed to take until it runs.
+                # A request that was let in may use its whole time limit.
                 self.assertGreaterEqual(
                     options["drain_timeout_s"], options["upload_timeout_s"] + options["max_timeout_ms"] / 1000
                 )

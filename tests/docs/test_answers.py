@@ -1,15 +1,11 @@
 """What a running daemon answers has the members that api/openapi.yaml gives its schemas: none missing, none unknown."""
 
-import pathlib
-import sys
 import unittest
 
 import yaml
 
-from tables import ROOT, describe, path_of
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-import daemon  # noqa: E402
+from daemon import ROOT, Daemon, wait_until
+from tables import describe, path_of
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
 SCHEMAS = OPENAPI["components"]["schemas"]
@@ -22,7 +18,7 @@ TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
 class Answers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = daemon.Daemon("--workers", "1")
+        cls.daemon = Daemon("--workers", "1")
 
     @classmethod
     def tearDownClass(cls):
@@ -54,7 +50,7 @@ class Answers(unittest.TestCase):
         self.daemon.get("/nowhere")
         self.daemon.get("/healthz")
         grown = lambda key: self.daemon.status()["requests"][key] - before[key]
-        daemon.wait_until(lambda: grown("refused") == 1 and grown("answered") >= 2, "both to be counted")
+        wait_until(lambda: grown("refused") == 1 and grown("answered") >= 2, "both to be counted")
         self.assertEqual(grown("aborted"), 0)
 
     def test_presets(self):

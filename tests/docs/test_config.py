@@ -3,7 +3,8 @@
 import json
 import unittest
 
-from tables import ROOT, describe, same_rows, voxeld
+from daemon import ROOT
+from tables import describe, same_rows, voxeld
 
 
 class Config(unittest.TestCase):

@@ -4,15 +4,30 @@ import collections
 import re
 import unittest
 
-from tables import ROOT
+from daemon import ROOT
 
-# The layers and, of each, its rooms from the top down; "" are the files that lie in the layer's folder itself.
-LAYERS = ("server", "api", "kernels")
+# The layers, each with the layers that it may include. A backend is a layer of its own, so that neither the other
+# backend nor server/ or api/ can include it.
+LAYERS = {
+    "server": ("api", "kernels"),
+    "api": ("kernels",),
+    "kernels/cpu": ("kernels",),
+    "kernels/cuda": ("kernels",),
+    "kernels": (),
+}
+# The rooms of each layer from the top down; "" are the files that lie in the layer's folder itself.
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
+    "kernels/cpu": ("", "voxelize", "transform", "fps", "base"),
+    "kernels/cuda": ("", "voxelize", "transform", "fps", "base"),
+    "kernels": ("",),
 }
+FOLDERS = ("server", "api", "kernels")
+SOURCES, HEADERS = (".c", ".cu"), (".h", ".cuh")
 COLUMNS = 120
+CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash"}
+SCRIPTS = (".ci", "cmake", "docker", "packaging")  # folders of scripts, beside those of the layers and the tests
 LONGEST = 430  # lines of a file
 # Where foreign headers may be included.
 HOME = {
@@ -37,19 +52,19 @@ DECLARATION = re.compile(HEAD + r"[^;{}()]*;", re.MULTILINE)
 GENERATED = {"api/resources.h"}
 
 
-def sources(*layers):
-    for layer in layers:
-        for path in sorted((ROOT / layer).rglob("*.[ch]*")):
-            if path.suffix in (".c", ".h", ".cu", ".cuh") and not path.relative_to(ROOT).as_posix().startswith(
-                "api/c/"
-            ):
-                yield path.relative_to(ROOT).as_posix(), ATTRIBUTE.sub("", path.read_text(encoding="utf-8"))
+def sources():
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.[ch]*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix in SOURCES + HEADERS and not name.startswith("api/c/"):
+                yield name, ATTRIBUTE.sub("", path.read_text(encoding="utf-8"))
 
 
 def room(path):
     """A file's layer, and its room's number from the top."""
-    layer, *folders, _ = path.split("/")
-    return layer, ROOMS[layer].index(folders[0] if folders else "") if layer in ROOMS else 0
+    layer = next(layer for layer in LAYERS if path.startswith(f"{layer}/"))
+    *folders, _ = path.removeprefix(f"{layer}/").split("/")
+    return layer, ROOMS[layer].index(folders[0] if folders else "")
 
 
 def module(path):
@@ -57,8 +72,7 @@ def module(path):
 
 
 def circles(below):
-    """The names that lead back to themselves: none is left once those without anything below or above have gone,
-    time and again."""
+    """The names on circles. It drops names with nothing below or nothing above until none is left to drop."""
     while True:
         above = set().union(*below.values())
         ends = {name for name, others in below.items() if not others & below.keys() or name not in above}
@@ -69,19 +83,19 @@ def circles(below):
 
 class Layers(unittest.TestCase):
     def test_includes_point_down(self):
-        for path, text in sources(*LAYERS):
+        for path, text in sources():
             layer, floor = room(path)
             for own, _ in INCLUDE.findall(text):
                 if not own:
                     continue
                 with self.subTest(f'{path} includes "{own}"'):
                     other, below = room(own)
-                    self.assertGreaterEqual(LAYERS.index(other), LAYERS.index(layer))
+                    self.assertIn(other, (layer, *LAYERS[layer]))
                     if other == layer:
                         self.assertGreaterEqual(below, floor)
 
     def test_foreign_headers_stay_at_home(self):
-        for path, text in sources(*LAYERS):
+        for path, text in sources():
             for _, foreign in INCLUDE.findall(text):
                 if foreign in HOME:
                     with self.subTest(f"{path} includes <{foreign}>"):
@@ -89,7 +103,7 @@ class Layers(unittest.TestCase):
 
     def test_every_room_says_what_it_is_for(self):
         for layer, rooms in ROOMS.items():
-            for name in filter(None, rooms):
+            for name in rooms:
                 page = ROOT / layer / name / "README.md"
                 with self.subTest(page):
                     lines = page.read_text(encoding="utf-8").splitlines()
@@ -99,15 +113,15 @@ class Layers(unittest.TestCase):
 
     def below(self, layer, name):
         """What a room may include: itself, the rooms below it, the layers below its own."""
-        return [*ROOMS[layer][ROOMS[layer].index(name) :], *LAYERS[LAYERS.index(layer) + 1 :]]
+        rooms = ROOMS[layer][ROOMS[layer].index(name) :]
+        return [room or layer.rpartition("/")[2] for room in rooms] + list(LAYERS[layer])
 
 
 class Modules(unittest.TestCase):
-    """A module is a source file and its header. kernels/ is not looked at: some of its headers are those of several
-    files."""
+    """A module is a source file and its header."""
 
     def setUp(self):
-        self.texts = dict(sources("server", "api"))
+        self.texts = dict(sources())
 
     def test_no_circles(self):
         below = collections.defaultdict(set)
@@ -115,39 +129,43 @@ class Modules(unittest.TestCase):
             below[module(path)] |= {module(own) for own, _ in INCLUDE.findall(text) if own} - {module(path)}
         self.assertEqual(sorted(circles(below)), [])
 
+    def functions(self, pattern, endings):
+        """What the pattern finds in the files of these endings: pairs of name and file."""
+        files = {path: text for path, text in self.texts.items() if path.endswith(endings)}
+        return [(name, path) for path, text in files.items() for name in pattern.findall(text)]
+
     def test_each_header_declares_its_own_module(self):
-        defined = {
-            name: path for path, text in self.texts.items() if path.endswith(".c") for name in DEFINITION.findall(text)
-        }
-        for path, text in self.texts.items():
-            if not path.endswith(".h") or path in GENERATED:
-                continue
-            for name in DECLARATION.findall(text):
+        defined = dict(self.functions(DEFINITION, SOURCES))
+        for name, path in self.functions(DECLARATION, HEADERS):
+            if path not in GENERATED:
                 with self.subTest(f"{path} declares {name}"):
                     self.assertEqual(module(defined.get(name, "nowhere.c")), module(path))
 
     def test_each_function_of_others_is_declared(self):
-        declared = {
-            name for path, text in self.texts.items() if path.endswith(".h") for name in DECLARATION.findall(text)
-        }
-        for path, text in self.texts.items():
-            for name in DEFINITION.findall(text) if path.endswith(".c") else ():
-                with self.subTest(f"{path} defines {name}"):
-                    self.assertIn(name, declared | {"main"})
+        declared = {name for name, _ in self.functions(DECLARATION, HEADERS)} | {"main"}
+        for name, path in self.functions(DEFINITION, SOURCES):
+            with self.subTest(f"{path} defines {name}"):
+                self.assertIn(name, declared)
+
+
+def code():
+    """Every source, script and CMake file. A script is known by its first line, #!."""
+    yield from (ROOT / "CMakeLists.txt", ROOT / "dev")
+    for folder in (*FOLDERS, "tests", *SCRIPTS):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and (path.suffix in CODE or path.read_bytes()[:2] == b"#!"):
+                yield path
 
 
 class Lines(unittest.TestCase):
     def test_no_line_of_code_is_over_120_columns(self):
-        for layer in (*LAYERS, "tests"):
-            for path in sorted((ROOT / layer).rglob("*")):
-                if path.suffix not in (".c", ".h", ".cu", ".cuh", ".py") or not path.is_file():
-                    continue
-                with self.subTest(path.relative_to(ROOT).as_posix()):
-                    lines = path.read_text(encoding="utf-8").splitlines()
-                    self.assertEqual([line for line in lines if len(line) > COLUMNS], [])
+        for path in code():
+            with self.subTest(path.relative_to(ROOT).as_posix()):
+                lines = path.read_text(encoding="utf-8").splitlines()
+                self.assertEqual([line for line in lines if len(line) > COLUMNS], [])
 
     def test_files_are_short(self):
-        for path, text in sources(*LAYERS):
+        for path, text in sources():
             with self.subTest(path):
                 self.assertLessEqual(text.count("\n"), LONGEST)
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from tables import ROOT
+from daemon import ROOT
 
 PAGE = ROOT / "docs" / "libmicrohttpd.md"
 PROGRAM = os.environ.get("VOXELD_TRAPS", str(ROOT / "build" / "tests" / "traps"))

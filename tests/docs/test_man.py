@@ -5,7 +5,8 @@ import shutil
 import subprocess
 import unittest
 
-from tables import ROOT, describe, man_rows, man_text, same_rows, voxeld
+from daemon import ROOT
+from tables import describe, man_rows, man_text, same_rows, voxeld
 
 PATH = ROOT / "packaging" / "voxeld.8"
 PAGE = PATH.read_text(encoding="utf-8")

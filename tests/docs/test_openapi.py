@@ -5,7 +5,8 @@ import unittest
 
 import yaml
 
-from tables import ROOT, describe, path_of
+from daemon import ROOT
+from tables import describe, path_of
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")

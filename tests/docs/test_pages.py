@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from tables import PAGE_TABLES, ROOT, alerts, describe, normal, page_table, same_rows
+from daemon import ROOT
+from tables import PAGE_TABLES, alerts, describe, normal, page_table, same_rows
 
 PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 TEXT = "\n".join(PAGES.values())

@@ -33,11 +33,12 @@ class Abuse(FaultCase):
     ARGS = (
         *("--backend", "cpu", "--workers", "1", "--sampling-workers", "1", "--max-connections", str(CONNECTIONS)),
         *("--memory-budget-bytes", str(BUDGET), "--max-body-bytes", str(LIMIT), "--max-response-bytes", str(16 * MB)),
-        *("--idle-timeout-s", "2", "--upload-timeout-s", "1", "--send-timeout-s", "1", "--upload-min-rate", "0"),
+        # Long enough that a busy machine stalls no client of the test: a stalled body gets 408 in place of its answer.
+        *("--idle-timeout-s", "6", "--upload-timeout-s", "5", "--send-timeout-s", "3", "--upload-min-rate", "0"),
     )
 
     def setUp(self):
-        wait_until(lambda: self.daemon.status()["requests"]["open"] == 1, "the end of all earlier requests")
+        self.daemon.await_accounts()
         self.daemon.forget_peak()
         self.refused = counters(self.daemon, "voxeld_refusals_total")
         self.aborted = sum(counters(self.daemon, "voxeld_requests_aborted_total").values())

@@ -1,5 +1,4 @@
-"""Tokens, presets and certificates that change under load; TLS clients that stall, leave or send too much; the
-supervisor."""
+"""Tokens, presets and certificates that change under load; Unix sockets; the supervisor."""
 
 import contextlib
 import http.client
@@ -9,32 +8,23 @@ import pathlib
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import tempfile
 import threading
 import time
 import unittest
 
-from client import MB, PATIENCE, ROW, VOXELIZE, Closed, Daemon, FaultCase, Raw, head, post, rows, tiled_rows, wait_until
+from client import PATIENCE, VOXELIZE, Daemon, FaultCase, head, rows, wait_until
+from credentials import Authority, TlsDaemon, new_token
 from daemon import BACKEND, voxeld_binary
-
-LIMIT = 8 * MB
-HALF = (head("POST", VOXELIZE, "Content-Length: 1600000"), tiled_rows(400_000))
 
 
 def write(path, text):
-    """Replaces the file whole, as whoever edits a file that is read at any time should."""
+    """Replaces the file in one step, so that no reader sees half of it."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text, encoding="utf-8")
     fresh.chmod(0o600)
     fresh.rename(path)
-
-
-def new_token(name):
-    """The token and its line."""
-    made = subprocess.run([voxeld_binary(), "--new-token", name], check=True, capture_output=True, text=True)
-    return made.stdout.strip(), made.stderr
 
 
 def reload(daemon, message):
@@ -43,11 +33,6 @@ def reload(daemon, message):
     before = count()
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: count() > before, f"a line with {message}")
-
-
-def refusals(daemon, reason):
-    line = f'voxeld_refusals_total{{reason="{reason}"}} '
-    return next(int(l[len(line) :]) for l in daemon.get("/metrics").body.decode().splitlines() if l.startswith(line))
 
 
 class TokenDaemon(Daemon):
@@ -169,7 +154,7 @@ class Reloading(unittest.TestCase):
                 reload(daemon, "msg=reloaded what=presets")
                 self.assertEqual(asked(), 8 if turn % 2 else 4)
             wait_until(lambda: len(sizes) > 50 and len(pages) > 10, "some load")
-        self.assertEqual(set(sizes), {4, 8})  # and no KeyError: no problem for an answer
+        self.assertEqual(set(sizes), {4, 8})  # a problem for an answer would have raised KeyError
         few, many = sorted(set(pages))
         self.assertEqual(many, few + 20)
         daemon.stop()
@@ -183,231 +168,8 @@ class Reloading(unittest.TestCase):
         self.assertEqual(daemon.wait(), 0, daemon.log())
 
 
-class Authority:
-    """A certificate authority in a folder, by openssl with the extensions that Python 3.13 asks for."""
-
-    def __init__(self, folder, name):
-        self.folder, self.name = folder, name
-        own = ("-subj", f"/CN={name}", "-days", "2", "-addext", "keyUsage=critical,keyCertSign")
-        self._run("req", "-x509", *self._key(name), *own, "-out", self.path(f"{name}.pem"))
-
-    def path(self, name):
-        return str(self.folder / name)
-
-    def _run(self, *arguments):
-        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
-
-    def _key(self, name):
-        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-        return (*curve, "-keyout", self.path(f"{name}.key"))
-
-    def sign(self, name, extension, own_name):
-        """NAME.pem and NAME.key."""
-        text = f"{extension}\nauthorityKeyIdentifier=keyid\n"
-        (self.folder / "extensions").write_text(text, encoding="utf-8")
-        self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
-        own = ("-CA", self.path(f"{self.name}.pem"), "-CAkey", self.path(f"{self.name}.key"), "-CAcreateserial")
-        extensions = ("-days", "2", "-extfile", self.path("extensions"))
-        self._run("x509", "-req", "-in", self.path("request"), *own, *extensions, "-out", self.path(f"{name}.pem"))
-
-
-class TlsDaemon(Daemon):
-    def __init__(self, folder, *args, client=None):
-        self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
-        if client:
-            self.context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
-        own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
-        super().__init__(*own, *args)
-
-    def connection(self, timeout=PATIENCE, source=None):
-        local = source and (source, 0)
-        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=self.context, source_address=local)
-
-    def bare_socket(self):
-        """TCP without TLS."""
-        return super().socket()
-
-    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
-        plain = super().socket(timeout, receive_buffer, source)
-        return self.context.wrap_socket(plain, server_hostname=self.address[0])
-
-
 @unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
-class TlsCase(FaultCase):
-    OPTIONS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        cls.authority = Authority(cls.folder, "ca")
-        cls.authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
-        cls.daemon = TlsDaemon(cls.folder, *cls.OPTIONS)
-
-    def bare(self):
-        plain = self.daemon.bare_socket()
-        self.addCleanup(plain.close)
-        return plain
-
-    def begin_upload(self):
-        return self.raw().send(HALF[0]).send(HALF[1])
-
-    def wait_for_uploads(self, number):
-        active = lambda: self.daemon.status()["requests"]["active"] - self.daemon.idle_requests
-        wait_until(lambda: active() >= number, lambda: f"{number} requests in flight, there are {active()}")
-
-    def ends(self, plain):
-        """The other side closes a bare socket, whatever it still sends before."""
-        with contextlib.suppress(ConnectionError):
-            while plain.recv(65536):
-                pass
-
-
-class TlsUploads(TlsCase):
-    OPTIONS = ("--max-body-bytes", str(LIMIT), "--upload-timeout-s", "60", "--idle-timeout-s", "90")
-
-    def test_aborted_uploads_leave_nothing(self):
-        def bye(connection):
-            connection.socket.settimeout(0.01)  # the alert that ends the stream is sent; its answer not waited for
-            with contextlib.suppress(OSError):
-                connection.socket.unwrap()
-            connection.close()
-
-        for leave in (Raw.close, Raw.reset, bye):
-            connections = [self.begin_upload() for _ in range(10)]
-            self.wait_for_uploads(10)
-            for connection in connections:
-                leave(connection)
-            self.daemon.assert_quiet()
-        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
-
-    def test_an_upload_cut_in_the_middle_of_a_record(self):
-        connection = self.begin_upload()
-        self.wait_for_uploads(1)
-        plain = socket.socket(fileno=connection.socket.detach())
-        plain.send(b"\x17\x03\x03\x40\x00" + bytes(100))
-        plain.close()
-        self.daemon.assert_quiet()
-
-    def test_rubbish_in_the_stream_ends_the_connection(self):
-        connection = self.begin_upload()
-        self.wait_for_uploads(1)
-        plain = socket.socket(fileno=connection.socket.detach())
-        plain.settimeout(PATIENCE)
-        self.addCleanup(plain.close)
-        plain.send(b"\x17\x03\x03\x00\x40" + bytes(64))
-        self.ends(plain)
-        self.daemon.assert_quiet()
-
-    def test_error_text_reaches_a_client_that_is_still_sending(self):
-        body = tiled_rows(5 * MB)
-        for _ in range(3):
-            self.assert_problem(self.daemon.post(VOXELIZE, body * 2), 413)
-            self.assert_problem(self.daemon.post(VOXELIZE + "&order=x", body), 400, "order")
-
-    def test_an_endless_chunked_body_is_cut_off_and_counted(self):
-        before = refusals(self.daemon, "body-too-large")
-        connection = self.raw().send(head("POST", VOXELIZE, "Transfer-Encoding: chunked"))
-        piece = b"10000\r\n" + bytes(65536) + b"\r\n"
-        with contextlib.suppress(OSError):
-            for _ in range(10 * LIMIT // 65536):
-                connection.socket.sendall(piece)
-            self.fail("ten times the largest body were taken without a word")
-        wait_until(lambda: refusals(self.daemon, "body-too-large") == before + 1, "the refusal is counted")
-        wait_until(
-            lambda: any("reason=body-too-large" in line for line in list(self.daemon.lines)), "its line of the log"
-        )
-
-    def test_pipelined_requests(self):
-        for body in (rows(4), tiled_rows(300_000)):
-            connection = self.raw().send(post(body) * 5)
-            for _ in range(5):
-                self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], len(body) // ROW)
-
-    def test_keep_alive_and_large_answers(self):
-        connection = self.daemon.connection()
-        self.addCleanup(connection.close)
-        for _ in range(5):
-            path = VOXELIZE + "&feature=points&max_points_per_voxel=32"
-            self.assert_voxels(self.daemon.post(path, tiled_rows(2 * MB), connection=connection))
-
-    def test_a_client_that_leaves_during_its_answer(self):
-        for _ in range(10):
-            connection = self.raw(receive_buffer=4096).send(post(tiled_rows(2 * MB), VOXELIZE + "&feature=points"))
-            connection.reset()
-        self.daemon.assert_quiet()
-
-    def test_half_closed_client_gets_its_answer_or_its_end(self):
-        # TLS 1.3 has half-closed streams; a bare end of file is a broken one.
-        connection = self.raw().send(post(rows(4)))
-        connection.finish_sending()
-        with contextlib.suppress(Closed, ssl.SSLError):
-            self.assert_voxels(connection.read_final())
-
-
-class TlsDeadlines(TlsCase):
-    OPTIONS = ("--upload-timeout-s", "2", "--idle-timeout-s", "3", "--upload-min-rate", "0")
-
-    def test_a_stalled_upload_ends_without_a_byte_that_is_not_tls(self):
-        before = refusals(self.daemon, "body-stalled")
-        connections = [self.raw().send(HALF[0] + HALF[1][:sent]) for sent in (0, 1, 65536)]
-        for connection in connections:
-            # Bytes beside the records would raise SSLError: WRONG_VERSION_NUMBER or BAD_RECORD.
-            with contextlib.suppress(ConnectionError, ssl.SSLEOFError):
-                self.assertEqual(connection.socket.recv(1000), b"")
-        wait_until(lambda: refusals(self.daemon, "body-stalled") == before + 3, "the refusals are counted")
-        told = lambda line: "reason=body-stalled" in line and "status=408" in line
-        wait_until(lambda: any(told(line) for line in list(self.daemon.lines)), "their lines of the log")
-
-    def test_handshakes_that_stall_are_ended(self):
-        hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(20)
-        stalled = [self.bare() for _ in range(6)]
-        for plain, sent in zip(stalled, (b"", b"\x16", hello[:5], hello, hello[:11], b"")):
-            plain.send(sent)
-        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
-        for plain in stalled:
-            self.ends(plain)
-        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
-
-    def test_a_handshake_that_drips_is_ended(self):
-        plain = self.bare()
-        with contextlib.suppress(ConnectionError):
-            for byte in b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc" + bytes(PATIENCE * 10):
-                plain.send(bytes([byte]))
-                time.sleep(0.1)  # the pace of the drip
-            self.fail("a handshake was still being taken, byte by byte")
-
-    def test_clients_that_leave_in_the_handshake(self):
-        for sent in (b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", bytes(1000)):
-            for _ in range(5):
-                plain = self.bare()
-                plain.send(sent)
-                plain.close()
-        wait_until(lambda: self.daemon.status()["connections"]["open"] == 1, "all connections but the asking one gone")
-
-
-class TlsShares(TlsCase):
-    OPTIONS = ("--max-connections", "8")
-
-    def is_served(self):
-        with contextlib.suppress(OSError):
-            return self.daemon.get("/healthz").status == 200
-
-    def test_connections_over_the_share_end_without_a_byte_that_is_not_tls(self):
-        kept, refused = [], 0
-        for _ in range(20):
-            try:  # bytes beside the records would raise another SSLError: WRONG_VERSION_NUMBER
-                kept.append(Raw(self.daemon))
-            except (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                refused += 1
-        for connection in kept:
-            connection.close()
-        self.assertGreater(refused, 0)
-        wait_until(self.is_served, "room for a connection again")
-
-
-class TlsReloading(TlsCase):
-    OPTIONS = ()
-
+class TlsReloading(FaultCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
@@ -479,7 +241,7 @@ class UnixSockets(unittest.TestCase):
 
 
 class Supervisor(unittest.TestCase):
-    """What systemd would see, and the sockets that it would hand over."""
+    """systemd's part: it is told of start, reload and stop, and hands sockets over."""
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -567,7 +329,7 @@ class Supervisor(unittest.TestCase):
                 client.connect(address)
                 client.sendall(head("GET", "/healthz"))
                 clients.append(client)
-            while clients:  # of the last time too: those that came while there was no service have waited in the socket
+            while clients:  # the clients that came while there was no service have waited in the socket
                 self.assertIn(b" 200 ", clients.pop().recv(4096))
             process.terminate()
             self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
@@ -603,7 +365,7 @@ class Supervisor(unittest.TestCase):
         self.assertEqual(process.wait(PATIENCE), 0, process.stderr.read())
 
 
-del TlsCase, FaultCase  # what only others build on is no test of its own
+del FaultCase  # base classes are no tests
 
 if __name__ == "__main__":
     unittest.main()

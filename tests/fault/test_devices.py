@@ -1,8 +1,7 @@
 """GPUs that fail: the CPU answers with the same bytes, the service tells, and nothing is lost.
 
-Runs where CUDA calls can be made to fail (tests/support/standin): on a stand-in for the GPU in the sanitizer builds,
-on a real one in the build `faults`. A file whose path the daemon finds in VOXELD_INJECT says which call fails; see
-tests/support/standin/inject.h.
+Needs CUDA calls that fail on request: a stand-in for the GPU in the sanitizer builds, a real GPU in the build
+`faults`. VOXELD_INJECT names a file that says which call fails; see tests/support/standin/inject.h.
 """
 
 import concurrent.futures
@@ -56,11 +55,11 @@ class Devices(FaultCase):
         cls.right = [cls.daemon.post(EVERYTHING, body).tensors() for body in BODIES]
 
     def devices(self):
-        """How many there are: two stand-ins, or up to two real GPUs."""
+        """The number of GPUs: two stand-ins, or up to two real ones."""
         return 2 if STAND_IN else min(2, real_gpus())
 
     def start(self, *args, inject="", env=()):
-        """A daemon with two stand-ins, or with the first real GPU, whose calls fail as told from now on."""
+        """A daemon with these GPUs, whose calls fail as `inject` says from now on."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.request = pathlib.Path(folder.name) / "inject"
@@ -72,7 +71,7 @@ class Devices(FaultCase):
         return daemon
 
     def inject(self, text):
-        """Has calls of the daemon started last fail."""
+        """Says which calls of the daemon started last fail."""
         draft = self.request.with_suffix(".draft")
         draft.write_text(text)
         draft.rename(self.request)
@@ -130,7 +129,7 @@ class Devices(FaultCase):
                 self.assertTrue(all(device.get("reason") for device in devices if device["state"] == "lost"))
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="lost"}'), 1)
                 self.assertEqual(metric(daemon, 'voxeld_gpus{state="working"}'), self.devices() - 1)
-                # One job was rerun; after it the other GPU, or for want of one the CPU, has taken all.
+                # One job was rerun. The other GPU has taken all later ones, or the CPU if there is no other.
                 self.assertGreaterEqual(backends.count("cpu"), 1)
                 self.assertEqual(self.ask(daemon, 0), "cuda" if self.devices() == 2 else "cpu")
                 wait_until(lambda daemon=daemon: "a GPU is lost" in daemon.log(), "the loss to be logged")
@@ -177,7 +176,7 @@ class Devices(FaultCase):
         lost, backends = self.lose_under_load("dead@1")
         if STAND_IN:
             self.assertEqual((lost, backends), (1, {"cuda"}))
-        else:  # a moment later CUDA fails the process's other GPUs too, and the CPU is what is left
+        else:  # a moment later CUDA fails the process's other GPUs too, and only the CPU is left
             self.assertGreater(lost, 0)
 
     def test_without_any_gpu_left_the_cpu_takes_all(self):
@@ -193,8 +192,8 @@ class Devices(FaultCase):
         daemon.stop()
 
     def accepted(self, *args, number=20):
-        """A daemon with one worker, and the answers to come of so many jobs that it has accepted, most of them
-        waiting."""
+        """A daemon with one worker that has accepted `number` jobs, most of them waiting; and their answers to
+        come."""
         devices = ("--devices", "0")
         daemon = self.start("--streams", "1", "--workers", "1", "--on-device-lost", "exit", *devices, *args)
         pool = concurrent.futures.ThreadPoolExecutor(number)
@@ -206,7 +205,7 @@ class Devices(FaultCase):
         return daemon, answers
 
     def assert_ends_with_3(self, daemon, answers):
-        """Every job that was not refused at the door was answered."""
+        """Every accepted job was answered, and the daemon ends with 3."""
         replies = [answer.result() for answer in answers]
         self.assertEqual({reply.status for reply in replies} - {503}, {200})
         for reply in replies:
@@ -257,7 +256,7 @@ class Devices(FaultCase):
 
 @unittest.skipUnless(STAND_IN, "needs the stand-in for a GPU")
 class Starting(unittest.TestCase):
-    """What becomes of --backend and --devices where devices are missing."""
+    """--backend and --devices if devices are missing."""
 
     def run_daemon(self, *args, devices=0):
         env = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}

@@ -115,7 +115,7 @@ class Framing(FaultCase):
                     try:
                         self.assertIn(connection.read().status, (400, 413))
                     except Closed:
-                        pass  # the library may drop the connection without a word
+                        pass  # the library may close without an answer
                     self.assertTrue(connection.ended())
 
     def test_an_answer_is_not_lost_to_bytes_that_follow_it(self):
@@ -147,7 +147,7 @@ class Framing(FaultCase):
             self.assert_problem(reply, 413)
 
     def test_chunked_without_end(self):
-        # 413 can be told only at the end of a body that has none; past some bound the connection must end.
+        # The daemon answers 413 at the end of the body, which never comes; past some bound the connection must end.
         body = tiled_rows(LIMIT)
         chunk = b"%x\r\n" % len(body) + body + b"\r\n"
         connection = self.raw()
@@ -165,7 +165,7 @@ class Framing(FaultCase):
                 pass
 
     def assert_refused_whole(self, data):
-        """One answer, 400, and the end: what follows is not taken for a request."""
+        """The only answer is 400 and the connection ends: the bytes behind are not taken for a request."""
         with self.raw() as connection:
             connection.send(data + head("GET", "/healthz"))
             self.assert_refused(connection.read(), 400)
@@ -195,7 +195,7 @@ class Framing(FaultCase):
                 if self.daemon.library() < (1, 0):
                     self.assert_problem(connection.read(), 400)
                 else:
-                    self.assertTrue(connection.ended())  # by the library, without a word
+                    self.assertTrue(connection.ended())  # the library closes without an answer
                     self.assertEqual(connection.pending, b"")
 
     def test_second_content_encoding(self):

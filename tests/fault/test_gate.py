@@ -1,4 +1,4 @@
-"""The gate in front of the bodies: who floods waits for itself, and nobody's answer is lost there."""
+"""The gate in front of the bodies: a client that floods waits for its own requests alone, and no answer is lost."""
 
 import concurrent.futures
 import unittest
@@ -22,7 +22,7 @@ class Gate(FaultCase):
         self.body = tiled_rows(SIZE)
 
     def contend(self):
-        """Somebody else is served too: now the gate counts."""
+        """Serves another client too: the gate holds back only while there are several."""
         self.assertEqual(self.daemon.post(VOXELIZE, tiled_rows(SIZE), source=OTHER).status, 200)
 
     def hold(self, number):
@@ -117,7 +117,7 @@ class Gate(FaultCase):
             self.assert_voxels(self.daemon.post(VOXELIZE, self.body))
             for holder in holders:
                 holder.close()
-            wait_until(lambda: self.daemon.status()["requests"]["active"] == 0, "the uploads given up")
+            self.daemon.assert_quiet()
 
 
 class Stop(FaultCase):

@@ -1,6 +1,6 @@
 """Ten thousand connections that ask nothing, while another client is served; and more than there are descriptors for.
 
-Where the system grants fewer descriptors there are as many connections as it grants; the test prints the number.
+If the system grants fewer descriptors, there are fewer connections; the test prints the number.
 """
 
 import itertools
@@ -18,7 +18,7 @@ BEGINNINGS = (b"", WHOLE[:10], WHOLE[:70])  # nothing, a part of the first line,
 
 
 def raise_files():
-    """As many descriptors as the system grants; how many connections that is."""
+    """Raises the limit of descriptors as far as the system lets it; returns how many connections that allows."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED + SPARE if most == resource.RLIM_INFINITY else min(WANTED + SPARE, most)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -31,7 +31,7 @@ NUMBER = raise_files()
 
 
 class Thousands(FaultCase):
-    # More than NUMBER: each address may hold no more than is left to others.
+    # More than NUMBER, since each address may hold no more connections than are left to others.
     ARGS = ("--backend", "cpu", "--max-connections", str(NUMBER + 500), "--idle-timeout-s", "600")
 
     def test_idle_connections_cost_the_others_nothing(self):
@@ -51,7 +51,7 @@ class Thousands(FaultCase):
         print(
             f"{NUMBER} idle connections: {held / NUMBER / 1024:.1f} KiB each; {20 + bystander.served} requests served"
         )
-        # They were no worse for waiting.
+        # They are served after the wait.
         for connection, beginning in list(zip(connections, itertools.cycle(BEGINNINGS)))[:30]:
             self.assert_voxels(connection.send(WHOLE[len(beginning) :]).read())
 
@@ -60,7 +60,7 @@ class OneAddress(FaultCase):
     ARGS = ("--backend", "cpu", "--max-connections", "64", "--idle-timeout-s", "600")
 
     def test_an_address_that_takes_all_connections_keeps_nobody_out(self):
-        # Those over its share are closed, whichever the server chooses; others are served all the while.
+        # The server closes those over the share, and serves others all the while.
         with Bystander(self.daemon) as bystander:
             for beginning in BEGINNINGS:
                 taken = [self.raw(source="127.0.0.3").send(beginning) for _ in range(400)]

@@ -16,7 +16,7 @@ from daemon import BACKEND, voxeld_binary
 LOGFMT = re.compile(r'(?:[a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "=]+)(?: |$))+')
 FIELD = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^ "]+)')
 DROPPED = "voxeld_log_lines_dropped_total"
-# What a path may hold once its percent-encoding is undone: quotes, ends of lines, what is not UTF-8.
+# A path whose decoded form holds quotes, ends of lines and bytes that are not UTF-8.
 HOSTILE = '/%22%5c%0a%0d%09%01%7f%ff%fe%c3%28%ed%a0%80=x%20msg=listening%20"'
 
 
@@ -32,7 +32,7 @@ def metric(daemon, name):
 
 
 class Shelved(Daemon):
-    """A daemon whose log is read to the line that it listens, and no further until the test says so."""
+    """A daemon whose log is read up to the line msg=listening, and further only when the test says so."""
 
     def __init__(self, *args):
         self.read_on = threading.Event()
@@ -45,7 +45,7 @@ class Shelved(Daemon):
                 self.read_on.wait(PATIENCE)
 
     def fill(self):
-        """Asks for what is logged at length, until lines are dropped; the ids of those requests."""
+        """Sends requests with long lines in the log until lines are dropped; returns the ids of the requests."""
         connection, ids = self.connection(), []
         while len(ids) % 100 or not metric(self, DROPPED):
             ids.append(f"{len(ids):0128d}")
@@ -77,7 +77,7 @@ class Reader(unittest.TestCase):
         ids = daemon.fill()
         daemon.read_on.set()
         told = lambda: [logfmt(line.strip()) for line in list(daemon.lines) if "were dropped" in line]
-        # While it catches up, some of what asks for the metrics may be dropped as well.
+        # While the log catches up, lines of requests to /metrics may be dropped as well.
         wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all dropped told of")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
         daemon.stop()
@@ -116,7 +116,7 @@ class Reader(unittest.TestCase):
         return process
 
     def ask(self, folder):
-        """The status of an answer that holds nothing beside it."""
+        """The status of /healthz. The answer must hold no other text, such as lines of the log."""
         with socket.socket(socket.AF_UNIX) as plain:
             plain.settimeout(PATIENCE)
             wait_until(lambda: plain.connect_ex(str(pathlib.Path(folder, "socket"))) == 0, "a connection")

@@ -45,7 +45,7 @@ class ResidentMemory(FaultCase):
     def test_flat_over_ten_thousand_requests(self):
         warm = self.run_requests(REQUESTS // 5)
         after = self.run_requests(REQUESTS)
-        # One kilobyte lost in each request would be ten megabytes; sanitizers keep books of their own.
+        # One kilobyte lost in each request would be ten megabytes. Sanitizers need memory of their own.
         bound = (64 if is_sanitized() else 6) * MB
         self.assertLess(after - warm, bound, f"from {warm} to {after} bytes in {REQUESTS} requests")
 

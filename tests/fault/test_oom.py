@@ -1,8 +1,8 @@
 """No memory, no thread, no descriptor: each call for one fails in turn, at the start and in requests of every kind.
 
-At the start the daemon ends with status 2 and a reason, or can do without. In a request that client may get an error
-or lose its connection; it never gets wrong bytes, nothing stays in use, and the next client notices nothing. The
-library that lets calls fail is tests/fault/oom.c, in $VOXELD_OOM_LIBRARY.
+At the start the daemon ends with status 2 and a reason, or can do without. In a request the client may get an error
+or lose its connection. It never gets wrong bytes, nothing stays in use, and the next client notices nothing.
+$VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail.
 """
 
 import itertools
@@ -17,19 +17,19 @@ import unittest
 import urllib.request
 
 from client import MB, VOXELIZE, Closed, Daemon, Raw, head, is_sanitized, post, rows, tiled_rows, wait_until
-from daemon import REPOSITORY, voxeld_binary
+from daemon import ROOT, voxeld_binary
 
 LIBRARY = os.environ.get("VOXELD_OOM_LIBRARY", "")
 MEMORY, THREAD, DESCRIPTOR = range(3)
 NAMES = ("memory", "thread", "descriptor")
-# GnuTLS tells a lack of memory as a fault in its priorities.
+# Without memory GnuTLS reports a fault in its priorities.
 REASON = r"voxeld: .*(memory|Memory|unavailable|Too many open|No space left|libmicrohttpd|tls_priorities)"
 CPU = ("--backend", "cpu", "--workers", "2", "--sampling-workers", "1")
 
 
 class Control:
-    """What the preloaded library shares with the test: for each kind of call how many there were and which is to
-    fail."""
+    """The memory that the preloaded library shares with the test: for each kind of call, how many came and which
+    one fails."""
 
     def __init__(self):
         self._file = tempfile.NamedTemporaryFile()
@@ -76,7 +76,7 @@ REQUESTS = (
 
 
 def essence(reply):
-    """What of an answer must be the same each time: the status, and the tensors or what the metadata counts."""
+    """The part of an answer that is the same each time: the status, and the tensors or the metadata's counts."""
     kind = reply.headers.get("Content-Type", "")
     if kind == "application/vnd.safetensors":
         return reply.status, *reply.tensors()
@@ -86,7 +86,7 @@ def essence(reply):
 
 
 def ask(daemon, request):
-    """The answer on a connection of its own, None where that was closed without one."""
+    """The answer on a connection of its own, None if that was closed without one."""
     with Raw(daemon) as connection:
         try:
             connection.send(request)
@@ -112,20 +112,20 @@ class Start(Case):
         super().setUp()
         presets = tempfile.TemporaryDirectory()
         self.addCleanup(presets.cleanup)
-        shutil.copy(REPOSITORY / "config/presets/kitti_second.json", presets.name)
-        self.command = [voxeld_binary(), "--config", REPOSITORY / "config/voxeld.json", "--presets-dir", presets.name]
+        shutil.copy(ROOT / "config/presets/kitti_second.json", presets.name)
+        self.command = [voxeld_binary(), "--config", ROOT / "config/voxeld.json", "--presets-dir", presets.name]
         self.command += ["--listen", "127.0.0.1:0", *CPU]
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
 
     def presets_of(self, log):
-        """What a daemon that says in this line that it listens has for presets."""
+        """The presets of the daemon whose line msg=listening this is."""
         host, _, port = re.search(r"address=([^\s]+)", log)[1].rpartition(":")
         with urllib.request.urlopen(f"http://{host}:{port}/v1/presets") as reply:
             return reply.read()
 
     def start_with(self, kind, number):
-        """Starts with one call failing. The presets of a daemon that serves all the same, None of one that ends with
-        a reason."""
+        """Starts a daemon with one call failing. Returns its presets if it serves all the same, None if it ends
+        with a reason."""
         self.control.arm(kind, number)
         presets, log = None, ""
         with subprocess.Popen(
@@ -176,7 +176,7 @@ class Requests(Case):
         return daemon
 
     def fail_one(self, daemon, name, kind, number, expected, request):
-        """True where the call that was to fail came."""
+        """Makes one call fail in one request. Returns False if the request makes fewer calls."""
         self.control.arm(kind, number)
         reply = ask(daemon, request)
         came = self.control.calls(kind) >= number
@@ -194,8 +194,8 @@ class Requests(Case):
         return not daemon.busy() and status["requests"]["open"] == status["connections"]["open"] == 1
 
     def after(self, daemon, kind):
-        """The daemon that goes on. libmicrohttpd 0.9.72 counts a connection that its epoll set refused for ever, and
-        takes no more once it lacks a descriptor: with that, one failure a daemon."""
+        """The daemon for the next failure. libmicrohttpd 0.9.72 never forgets a connection that its epoll set
+        refused, and accepts none after it lacked a descriptor; with it each failure gets a fresh daemon."""
         if kind != DESCRIPTOR or daemon.library() != (0, 9, 72):
             return daemon
         daemon.stop()
@@ -216,7 +216,7 @@ class Requests(Case):
         daemon.stop()
 
     def first(self, name, number, expected, request):
-        """The same of the first request to a daemon."""
+        """As fail_one, in the first request to a daemon."""
         daemon = self.start()
         came = self.fail_one(daemon, name, MEMORY, number, expected, request)
         daemon.stop()

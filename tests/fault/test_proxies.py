@@ -1,5 +1,4 @@
-"""Behind a proxy that is trusted each client has its own share, and the proxy's connections are nobody's in
-particular."""
+"""Behind a trusted proxy each client has its own share, and the proxy's connections count for no client."""
 
 import unittest
 
@@ -14,7 +13,7 @@ class Proxies(FaultCase):
     ARGS = ("--trusted-proxies", "127.0.0.7,10.0.0.0/8", "--queue-depth", "4", "--max-connections", "16")
 
     def ask(self, forwarded, source=PROXY):
-        """One whole request for these addresses, or without saying for whom."""
+        """One whole request, forwarded for these addresses; None sends no X-Forwarded-For."""
         lines = [] if forwarded is None else [f"X-Forwarded-For: {line}" for line in forwarded.split("\n")]
         return self.raw(source=source).send(post(rows(10), VOXELIZE, *lines)).read()
 
@@ -67,7 +66,7 @@ class Proxies(FaultCase):
     def test_clients_of_one_proxy_have_shares_of_their_own(self):
         self.fill_share("203.0.113.9")
         self.assert_problem(self.ask("203.0.113.9"), 429)
-        self.assert_problem(self.ask("198.51.100.1, 203.0.113.9"), 429)  # says that it is another
+        self.assert_problem(self.ask("198.51.100.1, 203.0.113.9"), 429)  # the forged first address changes nothing
         self.assert_voxels(self.ask("203.0.113.10"))
         self.assert_voxels(self.ask("2001:db8::1"))
 
@@ -76,7 +75,7 @@ class Proxies(FaultCase):
         self.assert_problem(self.ask("203.0.113.10", ANOTHER), 429)
 
     def connections(self, source, number):
-        """The status that a health check on each of so many connections gets, all of them open until the last."""
+        """The statuses of a health check on each of `number` connections, all open at the same time."""
         opened = [self.raw(source=source).send(head("GET", "/healthz")) for _ in range(number)]
         statuses = [connection.read().status for connection in opened]
         self.opened += opened
@@ -84,6 +83,7 @@ class Proxies(FaultCase):
 
     def setUp(self):
         super().setUp()
+        wait_until(lambda: self.connections_at_most(1), "the ends of the last test's connections")
         self.opened = []
 
     def tearDown(self):

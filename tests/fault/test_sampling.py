@@ -5,10 +5,10 @@ import signal
 import threading
 import unittest
 
-from client import VOXELIZE, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
+from client import VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
 
 POINTS = 1_000_000
-# Most of a million points are to be chosen: a second or more. Where a test needs longer, some follow on each other.
+# Choosing most of a million points takes a second or more. A test that needs longer sends several.
 LONG = "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"
 LONG_VOXELS = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.001,0.001,0.001&max_voxels=16777216"
@@ -57,7 +57,6 @@ class Gone(FaultCase):
         for other in others:
             other.reset()
         wait_until(lambda: waiting(self.daemon) == 0, "an empty queue")
-        self.assertEqual(running(self.daemon), 1)
         first.reset()
         self.until_free()
 
@@ -90,7 +89,7 @@ class Gone(FaultCase):
         crowd = Crowd(self.daemon, 8, VOXELIZE, rows(3000))
         for reply in crowd.join():
             self.assertEqual(reply.status, 200, reply)
-        self.assertEqual(running(self.daemon), 1)
+        self.assertFalse(all(client.readable(0) for client in clients), "the samplings were over first")
         for client in clients:
             client.reset()
         self.until_free()
@@ -136,7 +135,7 @@ class Shutdown(unittest.TestCase):
         return daemon
 
     def stopped_while_sampling(self, number):
-        """The answer to a sampling during which the daemon was told to stop; None where it was answered before."""
+        """The answer to a sampling during which the daemon was told to stop; None if it was answered before."""
         daemon, replies = self.daemon("--drain-timeout-s", "86400"), []
         body = BODY[: 12 * 4 * number]
         path = f"/v1/fps?num_features=3&num_samples={number}"
@@ -161,9 +160,13 @@ class Shutdown(unittest.TestCase):
             daemon = self.daemon("--drain-timeout-s", "0")
             client = begin(daemon, path)
             daemon.terminate()
-            self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
+            try:
+                self.assertIn("draining", FaultCase.assert_problem(self, client.read(), 503)["type"])
+                code = 0
+            except Closed:
+                code = 1  # on a busy machine the sampling may end too late for an answer, which the exit status tells
             client.close()
-            self.assertEqual(daemon.wait(), 0, daemon.log())
+            self.assertEqual(daemon.wait(), code, daemon.log())
 
     def test_client_that_resets_ends_the_drain(self):
         daemon = self.daemon("--drain-timeout-s", "86400")

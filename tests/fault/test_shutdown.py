@@ -19,7 +19,7 @@ ATTEMPTS = 4  # a machine may answer all jobs before the test gets to ask; each 
 
 class Shutdown(unittest.TestCase):
     def loaded(self, seconds):
-        """A daemon whose one worker has about so much work, all of it accepted, and the crowd that waits for it."""
+        """A daemon whose one worker has accepted about `seconds` of work, and the crowd that waits for it."""
         body = heavy_rows()
         daemon = Daemon(*ARGS)
         self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
@@ -51,7 +51,7 @@ class Shutdown(unittest.TestCase):
         self.assertGreaterEqual(statuses.count(200), accepted)
 
     def refused_while_draining(self, seconds):
-        """(answer to a new job, answer of /healthz) of a daemon that drains, or None if that was over too soon."""
+        """(answer to a new job, answer of /healthz) of a draining daemon, or None if the drain was over too soon."""
         daemon, crowd = self.loaded(seconds)
         connections = [daemon.connection() for _ in range(3)]
         for connection in connections:
@@ -158,7 +158,7 @@ class Shutdown(unittest.TestCase):
         uploading.close()
 
     def test_refused_body_that_goes_on_is_not_waited_for(self):
-        # With a day to drain the test would hang if it were.
+        # With a day to drain, the test would hang if the daemon waited for it.
         daemon = Daemon("--drain-timeout-s", "86400")
         refused = Raw(daemon).send(head("POST", "/nowhere", "Content-Length: 1600000") + rows(100))
         wait_until(lambda: daemon.status()["requests"]["open"] >= 2, "the refused request")
@@ -180,7 +180,7 @@ class Shutdown(unittest.TestCase):
             Daemon().stop()
 
     def test_while_malformed_requests_come(self):
-        # What the library refuses by itself, at the moment of its own end.
+        # The library refuses these by itself while it is being stopped.
         malformed = (b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000 + b"\r\n",
                      b"POST /v1/voxelize HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n")  # fmt: skip
         for _ in range(8):

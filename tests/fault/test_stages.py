@@ -26,8 +26,8 @@ REQUESTS = {
 
 
 def stages(request):
-    """Where to stop: in the first line, at each line's end, in a header, around the head's end, in the body, at its
-    end."""
+    """Offsets to stop at: in the first line, at each line's end, in a header, around the head's end, in the body,
+    at its end."""
     top = request.index(b"\r\n\r\n") + 4
     ends = [at + 2 for at in range(top) if request[at : at + 2] == b"\r\n"]
     cuts = {0, 1, 3, 5, 12, ends[0] - 1, *ends, *(at - 1 for at in ends), ends[0] + 3, top - 3}
@@ -36,12 +36,11 @@ def stages(request):
 
 
 class Stages(FaultCase):
-    # Without a gate before uploads: what waits there is not at the stage where it was stopped.
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90")
 
     def each_stage(self, leave):
-        """Every request, stopped at every stage; `leave` gets the connection, and the status that is due if it is
-        whole."""
+        """Every request, stopped at every stage. `leave` gets the connection, and the status that is due if the
+        request is whole."""
         cases = [(request, status, cut) for request, status in REQUESTS.values() for cut in stages(request)]
 
         def stop(case):
@@ -62,6 +61,7 @@ class Stages(FaultCase):
         self.each_stage(lambda connection, status: connection.reset())
 
     def test_clients_that_leave_in_an_upload_are_counted(self):
+        self.daemon.await_accounts()
         aborted = lambda: sum(counters(self.daemon, "voxeld_requests_aborted_total").values())
         for (request, _), leave in itertools.product(list(REQUESTS.values())[:4], (Raw.close, Raw.reset)):
             before = aborted()
@@ -73,7 +73,8 @@ class Stages(FaultCase):
             wait_until(lambda: aborted() == before + 1, "the client that left, counted")
 
     def final_status(self, connection):
-        """That of the answer; a client that has finished sending may be told 100 before, to see whether it is there."""
+        """The status of the answer. A 100 may come before: by it the daemon learns whether a half-closed client is
+        still there."""
         return next(reply.status for reply in iter(connection.read, None) if reply.status >= 200)
 
     def half_close(self, connection, status):
@@ -83,7 +84,7 @@ class Stages(FaultCase):
         self.assertTrue(connection.ended())
 
     def test_half_closed(self):
-        # A whole request is answered; what is left unfinished ends, with or without a word.
+        # A whole request is answered. An unfinished one ends, with or without an answer.
         self.each_stage(self.half_close)
 
     def test_reset_with_answers_on_the_way(self):
@@ -106,7 +107,7 @@ class Stages(FaultCase):
 
 
 LENGTH = "Content-Length: 64"
-# Lines that no request should begin with, and header lines that none should have; {} is where a good one stands.
+# Lines that no request should begin with, and header lines that none should have.
 FIRST_LINES = (
     *(
         "",
@@ -247,7 +248,7 @@ CHUNK_LINES = (
 )
 
 
-# What clients may be told of their faults, and of what the library lets pass; no fault of the server's.
+# The statuses that a malformed request may get; none is a fault of the server's.
 STATUSES = {100, 200, 400, 404, 405, 408, 411, 413, 414, 415, 417, 422, 431, 501, 505}
 
 
@@ -255,7 +256,7 @@ class Malformed(FaultCase):
     ARGS = ("--backend", "cpu", "--upload-timeout-s", "1", "--idle-timeout-s", "2", "--upload-min-rate", "0")
 
     def answers(self, data):
-        """The statuses of all answers to these bytes, after which the client finishes sending."""
+        """The statuses of all answers to these bytes. The client finishes sending behind them."""
         with Raw(self.daemon) as connection:
             try:
                 connection.send(data)
@@ -270,7 +271,7 @@ class Malformed(FaultCase):
                 return statuses
 
     def try_all(self, requests):
-        """Each gets answers of these statuses, or none, and the end of its connection."""
+        """Each request gets answers of STATUSES, or none, and its connection ends."""
         requests = list(requests)
         with Bystander(self.daemon) as bystander, concurrent.futures.ThreadPoolExecutor(8) as pool:
             for data, statuses in zip(requests, pool.map(self.answers, requests)):

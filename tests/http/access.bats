@@ -4,7 +4,7 @@
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
 load helpers
 
-# Certificates are made once for the file; tests that want them are skipped where there is no openssl.
+# Certificates are made once for the file; without openssl the tests that need them are skipped.
 setup_file() {
   export certificates=$BATS_FILE_TMPDIR
   command -v openssl >/dev/null || return 0
@@ -31,18 +31,21 @@ authority() {
     -keyout "$certificates/$1.key" -out "$certificates/$1.pem" 2>/dev/null
 }
 
-# certificate NAME AUTHORITY COMMON-NAME EXTENSION [OPENSSL-ARGUMENT...]: for two days, unless the arguments name its dates.
-# `openssl ca` takes dates of the past in every version; `openssl x509` does not.
+# certificate NAME AUTHORITY COMMON-NAME EXTENSION [OPENSSL-ARGUMENT...]: valid for two days, unless the arguments name
+# dates. `openssl ca` takes dates of the past in every version; `openssl x509` does not.
 certificate() {
   local path=$certificates/$1 dates=(-days 2) folder=$certificates/$2.issued
   ((${#@} == 4)) || dates=("${@:5}")
   mkdir -p "$folder"
   touch "$folder/index"
-  printf '%s\n' '[ca]' default_ca=own '[own]' "database=$folder/index" "new_certs_dir=$folder" "serial=$folder/serial" unique_subject=no \
+  printf '%s\n' '[ca]' default_ca=own '[own]' "database=$folder/index" "new_certs_dir=$folder" \
+    "serial=$folder/serial" unique_subject=no \
     default_md=sha256 policy=any '[any]' commonName=supplied >"$folder/config"
-  openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$3" -keyout "$path.key" -out "$path.csr" 2>/dev/null
-  openssl ca -batch -config "$folder/config" -cert "$certificates/$2.pem" -keyfile "$certificates/$2.key" -create_serial \
-    -notext "${dates[@]}" -extfile <(echo "$4") -in "$path.csr" -out "$path.pem" 2>"$path.log" || { cat "$path.log"; return 1; }
+  openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=$3" \
+    -keyout "$path.key" -out "$path.csr" 2>/dev/null
+  openssl ca -batch -config "$folder/config" -cert "$certificates/$2.pem" -keyfile "$certificates/$2.key" \
+    -create_serial -notext "${dates[@]}" -extfile <(echo "$4") -in "$path.csr" -out "$path.pem" 2>"$path.log" ||
+    { cat "$path.log"; return 1; }
 }
 
 # start_tls [OPTION...]: url is https.
@@ -113,7 +116,8 @@ refused_to_start() {
     bearer wrong "$path"
     is "$code" 200
   done
-  for path in /v1/status /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere /v1/voxelize '/v1/voxelize?x=1' /healthz/x; do
+  for path in /v1/status /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere /v1/voxelize \
+    '/v1/voxelize?x=1' /healthz/x; do
     ask "$path"
     is_problem 401 unauthorized
     is "$(header WWW-Authenticate)" 'Bearer realm="voxeld"'
@@ -129,10 +133,11 @@ refused_to_start() {
   stop_daemon
 }
 
-@test "a wrong token is told from none" {
+@test "a wrong token is not answered like none" {
   new_token alice
   start_daemon --token-file tokens
-  for wrong in "Bearer ${token}x" "Bearer ${token%?}" 'Bearer ' 'Bearer' 'Basic YTpi' "$token" "Bearer $token $token" "Bearer $(printf 'x%.0s' {1..2000})"; do
+  for wrong in "Bearer ${token}x" "Bearer ${token%?}" 'Bearer ' 'Bearer' 'Basic YTpi' "$token" \
+    "Bearer $token $token" "Bearer $(printf 'x%.0s' {1..2000})"; do
     ask -H "Authorization: $wrong" /v1/status
     is_problem 401 invalid-token
     is "$(header WWW-Authenticate)" 'Bearer realm="voxeld", error="invalid_token"'
@@ -158,12 +163,13 @@ refused_to_start() {
   new_token alice
   start_daemon --token-file tokens
   both=$(curl -sS -o /dev/null -w '%{http_code} %{num_connects} ' --data-binary @one "$url/v1/voxelize?$small" \
-    --next -sS -o /dev/null -w '%{http_code} %{num_connects}' -H "Authorization: Bearer $token" --data-binary @one "$url/v1/voxelize?$small")
+    --next -sS -o /dev/null -w '%{http_code} %{num_connects}' -H "Authorization: Bearer $token" --data-binary @one \
+    "$url/v1/voxelize?$small")
   is "$both" '401 1 200 0'
   stop_daemon
 }
 
-@test "--allow-anonymous lets in who shows nothing, not who shows a wrong token" {
+@test "--allow-anonymous lets in clients without a token, not those with a wrong one" {
   new_token alice
   start_daemon --token-file tokens --allow-anonymous
   ask /v1/status
@@ -176,7 +182,7 @@ refused_to_start() {
   is "$(users)" alice
 }
 
-@test "without a token file an Authorization header is not looked at" {
+@test "without a token file an Authorization header is ignored" {
   start_daemon
   bearer anything /v1/status
   is "$code" 200
@@ -266,19 +272,20 @@ refused_to_start() {
   [[ ! -e a && ! -e b ]]
 }
 
-@test "if one listener cannot be had none is left" {
+@test "if one listener fails none is left" {
   start_daemon
   refused_to_start "$address" --listen "unix:$PWD/sock,$address"
   [[ ! -e sock ]]
   stop_daemon
-  refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0"
-  refused_to_start 'more than 8' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0" --check-config
+  refused_to_start 'up to 8 listeners' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0"
+  refused_to_start 'up to 8 listeners' --listen "$(printf '127.0.0.1:0,%.0s' {1..8})127.0.0.1:0" --check-config
   refused_to_start expected --listen 127.0.0.1:0,
 }
 
 @test "--unix-mode is the mode of Unix sockets from their beginning" {
   for mode in 0600 660 0777; do
-    (umask 077 && start_daemon --listen "unix:$PWD/sock" --unix-mode "$mode" && is "$(stat -c %a sock)" "${mode#0}" && stop_daemon)
+    (umask 077 && start_daemon --listen "unix:$PWD/sock" --unix-mode "$mode" &&
+      is "$(stat -c %a sock)" "${mode#0}" && stop_daemon)
   done
   start_daemon --listen "unix:$PWD/sock"
   is "$(stat -c %a sock)" 660
@@ -287,7 +294,7 @@ refused_to_start() {
   refused_to_start unix_mode --unix-mode 1777
 }
 
-@test "a Unix socket's path that is another's by now is left alone" {
+@test "a Unix socket's path that now is another file is left alone" {
   start_daemon --listen "unix:$PWD/sock"
   rm sock
   echo mine >sock
@@ -403,7 +410,8 @@ refused_to_start() {
 @test "client certificates are credentials enough to listen elsewhere, a server certificate is not" {
   start_tls --listen 0.0.0.0:0 --tls-client-ca "$certificates/ca.pem"
   stop_daemon
-  refused_to_start --allow-anonymous --listen 0.0.0.0:0 --tls-cert "$certificates/server.pem" --tls-key "$certificates/server.key"
+  refused_to_start --allow-anonymous --listen 0.0.0.0:0 \
+    --tls-cert "$certificates/server.pem" --tls-key "$certificates/server.key"
 }
 
 @test "bad certificates keep the service from starting" {

@@ -22,7 +22,8 @@ teardown_file() { stop_daemon; }
   is "$code" 200
   is "$(header content-type)" application/json
   has "$(json 'd["version"]')" .
-  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" "('ready', '$backend', 2, 0)"
+  is "$(json 'd["state"], d["backend"]["name"], d["workers"]["count"], d["queue"]["depth"]')" \
+    "('ready', '$backend', 2, 0)"
   is "$(json 'd["uptime_s"] >= 0')" True
 }
 
@@ -36,20 +37,19 @@ teardown_file() { stop_daemon; }
 }
 
 @test "a voxelize request is counted in the metrics" {
-  total() { ask /metrics; awk '/^voxeld_requests_total/ {n += $2} END {print n + 0}' "$body"; }
-  before=$(total)
+  counted() { (ask /metrics && grep -qx "voxeld_requests_total{endpoint=\"/v1/voxelize\",code=\"200\"} $1" "$body"); }
   rows "$BATS_TEST_TMPDIR/one" 1 1 1 1
   post "$BATS_TEST_TMPDIR/one" "$small"
   is "$code" 200
-  after=$(total)
-  ((after > before))
+  await counted 1
 }
 
 @test "GET /v1/presets lists every file of config/presets with its parameters" {
   ask /v1/presets
   is "$code" 200
   is "$(header content-type)" application/json
-  is "$(json '" ".join(sorted(p["name"] for p in d["presets"]))')" "$(basename -s .json -a "$root"/config/presets/*.json | sort | xargs)"
+  is "$(json '" ".join(sorted(p["name"] for p in d["presets"]))')" \
+    "$(basename -s .json -a "$root"/config/presets/*.json | sort | xargs)"
   is "$(json 'all(p["description"] and p["parameters"]["voxel_size"] for p in d["presets"])')" True
 }
 
@@ -75,7 +75,10 @@ teardown_file() { stop_daemon; }
   for path in / /v1 /v1/voxelize/ /v1/Voxelize /favicon.ico /healthz/x /v1/presets/ '/..%2f..%2fetc/passwd' /%ff%fe; do
     ask "$path"
     is_problem 404 not-found
+    has "$(json 'd["detail"]')" '/v1/voxelize, /v1/fps, /v1/transform'
   done
+  ask /v1/sort
+  has "$(json 'd["detail"]')" 'nothing at /v1/sort;'
 }
 
 @test "a NUL in the path is not taken for the path before it" {
@@ -117,6 +120,7 @@ teardown_file() { stop_daemon; }
 }
 
 @test "pipelined requests are answered in order" {
-  answer=$(raw 'GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: first\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: second\r\nConnection: close\r\n\r\n')
+  answer=$(raw "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: first\r\n\r\n\
+GET /nowhere HTTP/1.1\r\nHost: x\r\nX-Request-Id: second\r\nConnection: close\r\n\r\n")
   is "$(grep -io 'x-request-id: [a-z]*' <<<"$answer" | tr -d '\r' | cut -d' ' -f2 | xargs)" 'first second'
 }

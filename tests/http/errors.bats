@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Bad input: each is refused with a status, a reason, and the parameter at fault where there is one.
+# Bad input: each is refused with a status, a reason and, if one is at fault, the parameter.
 
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
 load helpers
@@ -61,7 +61,9 @@ refused() {
 }
 
 @test "negative_and_zero_voxel_size" {
-  for size in 0,1,1 1,-1,1 1,1,0 1,1,-0.0 1e-60,1,1; do refused voxel_size "point_cloud_range=0,0,0,4,4,4&voxel_size=$size"; done
+  for size in 0,1,1 1,-1,1 1,1,0 1,1,-0.0 1e-60,1,1; do
+    refused voxel_size "point_cloud_range=0,0,0,4,4,4&voxel_size=$size"
+  done
 }
 
 @test "voxel_size_is_three_numbers" {
@@ -77,7 +79,9 @@ refused() {
 }
 
 @test "min_above_max" {
-  for range in 4,0,0,0,4,4 0,0,0,4,0,4 0,0,4,4,4,-4; do refused point_cloud_range "point_cloud_range=$range&voxel_size=1,1,1"; done
+  for range in 4,0,0,0,4,4 0,0,0,4,0,4 0,0,4,4,4,-4; do
+    refused point_cloud_range "point_cloud_range=$range&voxel_size=1,1,1"
+  done
 }
 
 @test "grid_overflow" {
@@ -92,7 +96,9 @@ refused() {
 }
 
 @test "integers_out_of_bounds" {
-  for value in 2 65 -1 4.0 1e1 %204 0x4 99999999999999999999 four; do refused num_features "$small&num_features=$value"; done
+  for value in 2 65 -1 4.0 1e1 %204 0x4 99999999999999999999 four; do
+    refused num_features "$small&num_features=$value"
+  done
   for value in -1 1025 1.5; do refused max_points_per_voxel "$small&max_points_per_voxel=$value"; done
   for value in 0 16777217 -5; do refused max_voxels "$small&max_voxels=$value"; done
   for value in -1 x; do refused timeout_ms "$small&timeout_ms=$value"; done
@@ -105,7 +111,8 @@ refused() {
   refused order "$small&order=last"
   refused fill "$small&fill=one"
   refused outputs "$small&outputs=voxel" "$small&outputs=voxel_coords,voxel_coords"
-  refused block_filter "$small&block_filter=on" "$small&block_filter=1,8,0.1" "$small&block_filter=0,8,0.1,2" "$small&block_filter=1,33,0.1,2"
+  refused block_filter "$small&block_filter=on" "$small&block_filter=1,8,0.1" "$small&block_filter=0,8,0.1,2" \
+    "$small&block_filter=1,33,0.1,2"
 }
 
 @test "outputs_that_feature_does_not_compute" {
@@ -128,7 +135,7 @@ refused() {
     'preset=kitti_second&point_counts=99999999999' "preset=kitti_second&point_counts=$(seq -s, 1025)"
 }
 
-# unsound PATH...: each is 400 as a whole, before any parameter is looked at.
+# unsound PATH...: each request is answered 400 as a whole, before any parameter is read.
 unsound() {
   local path
   for path; do
@@ -139,7 +146,8 @@ unsound() {
 
 @test "nul_in_the_query" {
   unsound '/v1/voxelize?preset=kitti_second&max_voxels=5%00' '/v1/voxelize?preset=kitti_second%00' \
-    '/v1/voxelize?preset=kitti_second&max_voxels%00=5' '/v1/voxelize?preset=kitti_second%00&max_voxels=5' '/v1/voxelize?%00'
+    '/v1/voxelize?preset=kitti_second&max_voxels%00=5' '/v1/voxelize?preset=kitti_second%00&max_voxels=5' \
+    '/v1/voxelize?%00'
 }
 
 @test "percent_encoded_rubbish" {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# POST /v1/fps, and fps on /v1/voxelize: what may be sent, what comes back, what is refused, and that others do not wait for it.
+# POST /v1/fps, and fps on /v1/voxelize: what may be sent, what comes back, what is refused, and that sampling does not
+# delay other requests.
 
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
 load helpers
@@ -9,7 +10,7 @@ setup_file() {
     --max-timeout-ms 600000
   export scan=$BATS_FILE_TMPDIR/scan.bin long=$BATS_FILE_TMPDIR/long.bin
   "$voxel_scan" --points 1000 --output "$scan"
-  # So much to sample that it takes a second or more: a million points of 3 columns, all between 1 and 2.
+  # Sampling these takes a second or more: a million points of 3 columns, all between 1 and 2.
   "${python[@]}" - "$long" <<'PYTHON'
 import random, sys
 data = bytearray(random.Random(7).randbytes(12_000_000))
@@ -20,7 +21,7 @@ PYTHON
 }
 teardown_file() { stop_daemon; }
 
-# A daemon of a test's own that failed half-way.
+# Stops the daemon of a test that failed half-way.
 teardown() {
   [[ -z ${own:-} ]] || kill -KILL "$own" 2>/dev/null || true
 }
@@ -28,7 +29,7 @@ teardown() {
 # sample FILE QUERY [CURL-ARGUMENT...]: a request for samples.
 sample() { ask --data-binary "@$1" "${@:3}" "/v1/fps?$2"; }
 
-# refused STATUS TYPE PARAMETER QUERY...: each query for samples of the scan is refused so and names the parameter.
+# refused STATUS TYPE PARAMETER QUERY...: each query for samples of the scan is refused with these.
 refused() {
   local query
   for query in "${@:4}"; do
@@ -38,7 +39,7 @@ refused() {
   done
 }
 
-# refused_voxelize STATUS TYPE PARAMETER QUERY...: the same of /v1/voxelize.
+# refused_voxelize STATUS TYPE PARAMETER QUERY...: the same for /v1/voxelize.
 refused_voxelize() {
   local query
   for query in "${@:4}"; do
@@ -47,17 +48,23 @@ refused_voxelize() {
   done
 }
 
-# status_of EXPRESSION: over d, what /v1/status says.
+# status_of EXPRESSION: its value over d, the answer of /v1/status.
 status_of() { (ask /v1/status && json "$1"); }
 samples_total() { (ask /metrics && sed -n 's/^voxeld_samples_total //p' "$body"); }
-samplings_running() { [[ $(status_of 'd["sampling_workers"]["running"]') == "$1" ]]; }
+# running SAMPLINGS VOXELIZATIONS, and so do the metrics say.
+running() {
+  [[ $(status_of 'd["sampling_workers"]["running"], d["workers"]["running"]') == "($1, $2)" ]]
+  (ask /metrics && grep -qx "voxeld_jobs_running{lanes=\"sample\"} $1" "$body" &&
+    grep -qx "voxeld_jobs_running{lanes=\"voxelize\"} $2" "$body")
+}
 
-# begin_long: samplings that go on in the background, one after the other; sets long_client, that of the last.
+# begin_long: starts samplings in the background, one after the other; sets long_client to the client of the last.
 begin_long() {
   local number
   for number in 1 2 3 4 5 6; do
     curl -sS -o "$BATS_TEST_TMPDIR/long.$number" -w '%{http_code}' --data-binary "@$long" \
-      "$url/v1/fps?num_features=3&num_samples=900000&outputs=sampled_indices" >"$BATS_TEST_TMPDIR/long.code.$number" 3>&- &
+      "$url/v1/fps?num_features=3&num_samples=900000&outputs=sampled_indices" \
+      >"$BATS_TEST_TMPDIR/long.code.$number" 3>&- &
     long_client=$!
     await queued_or_running "$number"
   done
@@ -83,7 +90,8 @@ queued_or_running() {
   sample "$BATS_TEST_TMPDIR/line" 'num_features=3&num_samples=4&start=2&outputs=sampled_distances,sampled_indices'
   is "$code" 200
   is "$(tensor 'struct.unpack_from("<4i", data, 8 + size + d["sampled_indices"]["data_offsets"][0])')" '(3, 0, 4, 1)'
-  is "$(tensor 'struct.unpack_from("<4f", data, 8 + size + d["sampled_distances"]["data_offsets"][0])')" '(inf, 9.0, 4.0, 1.0)'
+  is "$(tensor 'struct.unpack_from("<4f", data, 8 + size + d["sampled_distances"]["data_offsets"][0])')" \
+    '(inf, 9.0, 4.0, 1.0)'
   is "$(tensor 'meta["points"]')" "{'received': 5, 'kept': 4, 'not_finite': 1}"
   is "$(tensor 'meta["samples"], "voxels" in meta, "grid_size" in meta')" "({'chosen': 4}, False, False)"
 }
@@ -94,14 +102,16 @@ queued_or_running() {
     is "$(tensor '[n for n in d if not n.startswith("_")]')" "['$name']"
   done
   sample "$scan" 'num_samples=5&outputs=sampled_distances,sampled_points,sampled_indices'
-  is "$(tensor 'sorted(n for n in d if not n.startswith("_"))')" "['sampled_distances', 'sampled_indices', 'sampled_points']"
+  is "$(tensor 'sorted(n for n in d if not n.startswith("_"))')" \
+    "['sampled_distances', 'sampled_indices', 'sampled_points']"
   is "$(tensor '[n for n, t in d.items() if not n.startswith("_") and (8 + size + t["data_offsets"][0]) % 64]')" '[]'
 }
 
 @test "one number for all clouds makes a row of each" {
   sample "$scan" 'num_samples=7&point_counts=500,200,300&outputs=sampled_indices,sampled_points,sampled_distances'
   is "$code" 200
-  is "$(tensor '[d["sampled_" + n]["shape"] for n in ("indices", "points", "distances")]')" '[[3, 7], [3, 7, 4], [3, 7]]'
+  is "$(tensor '[d["sampled_" + n]["shape"] for n in ("indices", "points", "distances")]')" \
+    '[[3, 7], [3, 7, 4], [3, 7]]'
   is "$(tensor 'meta["batch"]')" "{'size': 3, 'points': [500, 200, 300], 'samples': [7, 7, 7]}"
   is "$(tensor 'meta["parameters"]["num_samples"]')" 7
 }
@@ -110,7 +120,8 @@ queued_or_running() {
   sample "$scan" 'num_samples=7,0,20&point_counts=500,0,500&outputs=sampled_indices,sampled_points,sampled_distances'
   is "$code" 200
   is "$(tensor '[d["sampled_" + n]["shape"] for n in ("indices", "points", "distances")]')" '[[27], [27, 4], [27]]'
-  is "$(tensor 'meta["batch"]["samples"], meta["samples"], meta["parameters"]["num_samples"]')" "([7, 0, 20], {'chosen': 27}, [7, 0, 20])"
+  is "$(tensor 'meta["batch"]["samples"], meta["samples"], meta["parameters"]["num_samples"]')" \
+    "([7, 0, 20], {'chosen': 27}, [7, 0, 20])"
   sample "$scan" 'num_samples=5,5&point_counts=500,500'
   is "$(tensor 'd["sampled_indices"]["shape"]')" '[10]'
 }
@@ -152,7 +163,8 @@ queued_or_running() {
   head -c 8000 "$scan" >"$BATS_TEST_TMPDIR/halves"
   sample "$BATS_TEST_TMPDIR/halves" 'dtype=float16&num_features=5&num_samples=3'
   is "$code" 200
-  is "$(tensor 'd["sampled_points"]["dtype"], d["sampled_points"]["shape"], meta["points"]["received"]')" "('F32', [1, 3, 5], 800)"
+  is "$(tensor 'd["sampled_points"]["dtype"], d["sampled_points"]["shape"], meta["points"]["received"]')" \
+    "('F32', [1, 3, 5], 800)"
 }
 
 @test "Accept: application/json counts and checks, and samples nothing" {
@@ -176,8 +188,10 @@ queued_or_running() {
   is "$code" 200
   is "$(tensor 'sorted(n for n in d if not n.startswith("_"))')" \
     "['sampled_indices', 'sampled_points', 'voxel_coords', 'voxel_features', 'voxel_num_points']"
-  is "$(tensor 'd["sampled_indices"]["shape"], d["sampled_points"]["shape"], meta["samples"]')" "([1, 32], [1, 32, 4], {'chosen': 32})"
-  is "$(tensor 'meta["batch"]["samples"], len(meta["batch"]["voxels"]), meta["parameters"]["fps"], meta["parameters"]["start"]')" '([32], 1, 32, 3)'
+  is "$(tensor 'd["sampled_indices"]["shape"], d["sampled_points"]["shape"], meta["samples"]')" \
+    "([1, 32], [1, 32, 4], {'chosen': 32})"
+  local parameters='meta["parameters"]["fps"], meta["parameters"]["start"]'
+  is "$(tensor "meta[\"batch\"][\"samples\"], len(meta[\"batch\"][\"voxels\"]), $parameters")" '([32], 1, 32, 3)'
   is "$(tensor 'struct.unpack_from("<i", data, 8 + size + d["sampled_indices"]["data_offsets"][0])')" '(3,)'
   post "$scan" "preset=kitti_second&fps=8,4&point_counts=500,500&outputs=sampled_indices"
   is "$(tensor '{n: t["shape"] for n, t in d.items() if n != "__metadata__"}')" "{'sampled_indices': [12]}"
@@ -200,7 +214,8 @@ queued_or_running() {
 }
 
 @test "as many numbers as clouds" {
-  refused 400 bad-parameter num_samples num_samples=1,1 'num_samples=1,1&point_counts=1000' 'num_samples=1,1,1&point_counts=500,500'
+  refused 400 bad-parameter num_samples num_samples=1,1 'num_samples=1,1&point_counts=1000' \
+    'num_samples=1,1,1&point_counts=500,500'
   has "$(json 'd["detail"]')" '3 numbers'
   refused_voxelize 400 bad-parameter fps "$small&fps=1,1" "$small&fps=1,1,1&point_counts=500,500"
 }
@@ -208,7 +223,8 @@ queued_or_running() {
 @test "parameters of the other endpoint are unknown" {
   refused 400 bad-parameter preset 'preset=kitti_second&num_samples=1'
   refused 400 bad-parameter fps 'fps=1&num_samples=1'
-  for name in point_cloud_range voxel_size max_points_per_voxel max_voxels feature feature_dtype order fill block_filter; do
+  for name in point_cloud_range voxel_size max_points_per_voxel max_voxels feature feature_dtype order fill \
+    block_filter; do
     refused 400 bad-parameter "$name" "num_samples=1&$name=1"
   done
   refused_voxelize 400 bad-parameter num_samples "$small&num_samples=1"
@@ -229,7 +245,8 @@ queued_or_running() {
 }
 
 @test "outputs are those that there are" {
-  refused 400 bad-parameter outputs 'num_samples=1&outputs=' 'num_samples=1&outputs=voxels' 'num_samples=1&outputs=samples' \
+  refused 400 bad-parameter outputs 'num_samples=1&outputs=' 'num_samples=1&outputs=voxels' \
+    'num_samples=1&outputs=samples' \
     'num_samples=1&outputs=sampled_points,sampled_points'
   for name in sampled_indices sampled_points sampled_distances; do
     refused_voxelize 400 bad-parameter outputs "$small&outputs=$name"
@@ -238,7 +255,8 @@ queued_or_running() {
 }
 
 @test "more samples than points" {
-  refused 422 impossible num_samples num_samples=1001 'num_samples=501&point_counts=500,500' 'num_samples=1&point_counts=1000,0' \
+  refused 422 impossible num_samples num_samples=1001 'num_samples=501&point_counts=500,500' \
+    'num_samples=1&point_counts=1000,0' \
     'num_samples=500,501&point_counts=500,500'
   has "$(json 'd["detail"]')" 'cloud 1 has 500 points, fewer than the 501 samples'
 }
@@ -255,7 +273,8 @@ queued_or_running() {
 }
 
 @test "a start behind the points" {
-  for query in 'num_samples=1&start=1000' 'num_samples=1&start=2147483647' 'num_samples=1&point_counts=999,1&start=1'; do
+  for query in 'num_samples=1&start=1000' 'num_samples=1&start=2147483647' \
+    'num_samples=1&point_counts=999,1&start=1'; do
     sample "$scan" "$query"
     is_problem 422 impossible start
     has "$(json 'd["detail"]')" 'to start from'
@@ -342,20 +361,22 @@ queued_or_running() {
 @test "a preset of fps serves fps alone" {
   mkdir "$BATS_TEST_TMPDIR/presets"
   cat >"$BATS_TEST_TMPDIR/presets/keypoints.json" <<'JSON'
-{"description": "keypoints", "operation": "fps", "parameters": {"num_samples": 10, "start": 1, "outputs": ["sampled_points"]}}
+{"description": "keypoints", "operation": "fps",
+ "parameters": {"num_samples": 10, "start": 1, "outputs": ["sampled_points"]}}
 JSON
   start_daemon --presets-dir "$BATS_TEST_TMPDIR/presets"
   own=$daemon
   sample "$scan" preset=keypoints
   is "$(tensor '{n: t["shape"][:2] for n, t in d.items() if n[0] != "_"}')" "{'sampled_points': [1, 10]}"
   sample "$scan" 'preset=keypoints&num_samples=3&outputs=sampled_indices' -H 'Accept: application/json'
-  is "$(json 'd["parameters"]["preset"], d["parameters"]["num_samples"], d["parameters"]["start"]')" "('keypoints', 3, 1)"
+  is "$(json 'd["parameters"]["preset"], d["parameters"]["num_samples"], d["parameters"]["start"]')" \
+    "('keypoints', 3, 1)"
   post "$scan" preset=keypoints
   is_problem 400 bad-parameter preset
-  has "$(json 'd["detail"]')" 'a preset of fps; allowed: those of voxelize'
+  has "$(json 'd["detail"]')" 'a preset of fps; allowed: a preset of voxelize'
   sample "$scan" 'preset=kitti_second&num_samples=1'
   is_problem 400 bad-parameter preset
-  has "$(json 'd["detail"]')" 'a preset of voxelize; allowed: those of fps'
+  has "$(json 'd["detail"]')" 'a preset of voxelize; allowed: a preset of fps'
   ask /v1/presets/keypoints
   is "$(json 'd["operation"]')" fps
   stop_daemon
@@ -387,7 +408,7 @@ JSON
     --max-timeout-ms 600000 --drain-timeout-s 0
   own=$daemon
   begin_long
-  await samplings_running 1
+  await running 1 0
   for _ in 1 2 3 4 5; do
     post "$scan" preset=kitti_second
     is "$code" 200
@@ -397,10 +418,7 @@ JSON
   is_problem 504 deadline
   post "$scan" 'preset=kitti_second&fps=5&timeout_ms=300'
   is_problem 504 deadline
-  is "$(status_of 'd["sampling_workers"]["running"], d["workers"]["running"]')" '(1, 0)'
-  ask /metrics
-  grep -q '^voxeld_jobs_running{lanes="sample"} 1$' "$body"
-  grep -q '^voxeld_jobs_running{lanes="voxelize"} 0$' "$body"
+  await running 1 0
   stop_daemon
   own=
   wait "$long_client"
@@ -412,7 +430,7 @@ JSON
   sample "$long" 'num_features=3&num_samples=900000&outputs=sampled_indices&timeout_ms=400'
   is_problem 504 deadline
   has "$(json 'd["detail"]')" samples
-  await samplings_running 0
+  await running 0 0
   sample "$scan" num_samples=5
   is "$code" 200
 }

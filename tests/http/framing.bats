@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Requests whose framing is missing, ambiguous or broken: refused with a status and closed, and the next client is served.
+# Requests whose framing is missing, ambiguous or broken: each is refused with a status and closed, and the next client
+# is served.
 
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
 load helpers
@@ -20,7 +21,7 @@ answered() {
   is "$(grep -c '^HTTP/1.1 ' <<<"$2")" 1
 }
 
-# unparsed STATUS ANSWER: that of the library, of which 0.9.72 just ends the connection.
+# unparsed STATUS ANSWER: the library's own answer; 0.9.72 just ends the connection.
 unparsed() {
   ask /v1/status
   [[ -z $2 && $(<"$body") == *'"libmicrohttpd":"0.9.72"'* ]] || has "$2" "HTTP/1.1 $1"
@@ -61,7 +62,8 @@ unparsed() {
 
 @test "a chunked body of many small chunks is whole" {
   chunks=$(for _ in {1..64}; do printf '4\\r\\nabcd\\r\\n'; done)
-  answer=$(raw "${start}Accept: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n")
+  answer=$(raw "${start}Accept: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n\
+${chunks}0\r\n\r\n")
   answered 200 "$answer"
   has "$answer" '"received":16'
 }

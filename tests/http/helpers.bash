@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034 # the tests use what is set here
 # What the HTTP tests share: a daemon on a free port, one request and what came back, bodies to post.
 #
-# A daemon started by start_daemon is stopped by stop_daemon, which fails unless it exits 0: under a sanitizer that is also the
-# check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs; without them those of build/bin are tested.
+# stop_daemon stops the daemon of start_daemon and fails unless it exits with 0; under a sanitizer that is also the
+# check for leaks, races and bad memory. VOXELD_BIN and VOXEL_SCAN name the programs, by default those of build/bin.
 
 export LC_ALL=C.UTF-8
 # bats gives folders since 1.4; Debian 11 and Ubuntu 22.04 have 1.2, which removes these as well.
@@ -13,15 +13,16 @@ voxeld=${VOXELD_BIN:-$root/build/bin/voxeld}
 voxel_scan=${VOXEL_SCAN:-$root/build/bin/voxel-scan}
 python=(/usr/bin/python3 -I -S) # the standard library only, which starts fastest
 backend=${VOXELD_TEST_BACKEND:-cpu}
-# The daemon reads its options from VOXELD_... These two stay: bats reads this file anew for each test, in a process below this one.
+# The daemon reads its options from VOXELD_..., so none may be inherited. These two stay, since bats reads this file
+# anew for each test, in a process below this one.
 for variable in "${!VOXELD_@}"; do
   [[ $variable == VOXELD_BIN || $variable == VOXELD_TEST_BACKEND ]] || unset "$variable"
 done
 
-# A range and a voxel size of few cells, for tests that are not about them: x, y, z from 0 to 4, 1 m voxels.
+# A range and a voxel size with few cells, for tests of other things: x, y, z from 0 to 4, 1 m voxels.
 readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'
 
-# await COMMAND...: until it succeeds; fails after a minute.
+# await COMMAND...: repeats it until it succeeds; fails after a minute.
 await() {
   local deadline=$((SECONDS + 60))
   until "$@"; do
@@ -47,7 +48,7 @@ start_daemon() {
 # True once the daemon listens or has ended.
 started() { grep -q 'msg=listening' "$daemon_log" || ! kill -0 "$daemon" 2>/dev/null; }
 
-# stop_daemon [SIGNAL]: TERM without one.
+# stop_daemon [SIGNAL]: TERM by default.
 stop_daemon() {
   local status=0 pid=$daemon
   daemon=
@@ -61,7 +62,8 @@ ask() {
   body=$BATS_TEST_TMPDIR/body
   headers=$BATS_TEST_TMPDIR/headers
   : >"$body"
-  code=$(curl -sS -g --path-as-is --max-time 120 -o "$body" -D "$headers" -w '%{http_code}' "${@:1:$#-1}" "$url${*: -1}")
+  code=$(curl -sS -g --path-as-is --max-time 120 -o "$body" -D "$headers" -w '%{http_code}' \
+    "${@:1:$#-1}" "$url${*: -1}")
 }
 
 # post FILE QUERY [CURL-ARGUMENT...]: a voxelize request.
@@ -71,9 +73,12 @@ post() { ask --data-binary "@$1" "${@:3}" "/v1/voxelize?$2"; }
 header() { sed -n "s/^$1: *//Ip" "$headers" | tr -d '\r'; }
 
 # json EXPRESSION: a Python expression over d, the body as JSON.
-json() { "${python[@]}" -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$body" "$1"; }
+json() {
+  "${python[@]}" -c 'import json, sys; d = json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$body" "$1"
+}
 
-# tensor EXPRESSION: the same over data, the body as a safetensors file, size and d, its header, and meta, the metadata in it.
+# tensor EXPRESSION: a Python expression over data, the body as a safetensors file; size and d, its header; meta, the
+# metadata in it.
 tensor() {
   "${python[@]}" - "$body" "$1" <<'PYTHON'
 import json, struct, sys
@@ -107,7 +112,7 @@ is_problem() {
 rows() { "${python[@]}" -c 'import struct, sys; v = [float(x) for x in sys.argv[2:]]
 open(sys.argv[1], "wb").write(struct.pack("<%df" % len(v), *v))' "$@"; }
 
-# raw REQUEST: sends the bytes that printf makes of it over a connection of their own; prints what comes back until it is closed.
+# raw REQUEST: sends what printf makes of it over a connection of its own; prints what comes back until the end.
 raw() {
   local host=${address%:*} port=${address##*:}
   exec 8<>"/dev/tcp/$host/$port"

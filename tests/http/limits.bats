@@ -1,22 +1,23 @@
 #!/usr/bin/env bats
-# What the daemon makes of the limits of a container: of the processors' quota, and of memory.
+# What the daemon makes of a container's limits: the CPU quota and memory.
 
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets daemon_log and the like, and reads some of them
 load helpers
 
-# Has start_daemon run the daemon where /sys/fs/cgroup is a directory of ours, as in a container.
+# Has start_daemon run the daemon with a directory of ours as /sys/fs/cgroup, as in a container.
 setup() {
   groups=$BATS_TEST_TMPDIR/cgroup
   mkdir "$groups"
-  unshare --map-root-user --mount mount --bind "$groups" /sys/fs/cgroup || skip 'nobody may make namespaces here'
+  unshare --map-root-user --mount mount --bind "$groups" /sys/fs/cgroup || skip 'namespaces are not allowed here'
   printf '#!/bin/sh\nmount --bind %s /sys/fs/cgroup && exec %s "$@"\n' "$groups" "$voxeld" >"$BATS_TEST_TMPDIR/inside"
-  printf '#!/bin/sh\nexec unshare --map-root-user --mount sh %s "$@"\n' "$BATS_TEST_TMPDIR/inside" >"$BATS_TEST_TMPDIR/contained"
+  printf '#!/bin/sh\nexec unshare --map-root-user --mount sh %s "$@"\n' "$BATS_TEST_TMPDIR/inside" \
+    >"$BATS_TEST_TMPDIR/contained"
   chmod +x "$BATS_TEST_TMPDIR/contained"
   voxeld=$BATS_TEST_TMPDIR/contained
 }
 teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
 
-@test "the quota counts where the number of workers is left to the daemon" {
+@test "the quota sets the number of workers by default" {
   (($(nproc) >= 2)) || skip 'there is one processor'
   echo 100000 100000 >"$groups/cpu.max"
   start_daemon --backend cpu --workers 0

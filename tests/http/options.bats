@@ -8,7 +8,10 @@ setup() { config=$BATS_TEST_TMPDIR/voxeld.json; }
 teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test that failed half-way
 
 # effective NAME [OPTION...]: the value in effect.
-effective() { "$voxeld" "${@:2}" --print-config | "${python[@]}" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }
+effective() {
+  "$voxeld" "${@:2}" --print-config |
+    "${python[@]}" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
+}
 
 # rejected PART COMMAND...: fails, and says PART on stderr.
 rejected() {
@@ -26,7 +29,8 @@ rejected() {
 @test "--help names every option" {
   run "$voxeld" --help
   is "$status" 0
-  for option in $("${python[@]}" -c 'import json, sys; print(*[k for k in json.load(open(sys.argv[1])) if k[0] != "#"])' "$root/config/voxeld.json"); do
+  local names='import json, sys; print(*[k for k in json.load(open(sys.argv[1])) if k[0] != "#"])'
+  for option in $("${python[@]}" -c "$names" "$root/config/voxeld.json"); do
     has "$output" "--${option//_/-}"
   done
 }
@@ -107,8 +111,10 @@ rejected() {
 
 @test "--presets-dir adds presets and replaces built-in ones" {
   mkdir "$BATS_TEST_TMPDIR/presets"
-  echo '{"description": "Mine", "parameters": {"point_cloud_range": [0,0,0,4,4,4], "voxel_size": [1,1,1]}}' >"$BATS_TEST_TMPDIR/presets/mine.json"
-  echo '{"description": "Other", "parameters": {"point_cloud_range": [0,0,0,8,8,8], "voxel_size": [1,1,1]}}' >"$BATS_TEST_TMPDIR/presets/kitti_second.json"
+  printf '{"description": "%s", "parameters": {"point_cloud_range": %s, "voxel_size": [1,1,1]}}' \
+    Mine '[0,0,0,4,4,4]' >"$BATS_TEST_TMPDIR/presets/mine.json"
+  printf '{"description": "%s", "parameters": {"point_cloud_range": %s, "voxel_size": [1,1,1]}}' \
+    Other '[0,0,0,8,8,8]' >"$BATS_TEST_TMPDIR/presets/kitti_second.json"
   echo 'not a preset' >"$BATS_TEST_TMPDIR/presets/README.md"
   start_daemon --presets-dir "$BATS_TEST_TMPDIR/presets"
   rows "$BATS_TEST_TMPDIR/one" 1 1 1 1
@@ -200,7 +206,7 @@ rejected() {
   stop_daemon
 }
 
-@test "a variable that looks like an option and is none is told of" {
+@test "the log warns of a variable that looks like an option and is none" {
   VOXELD_WORKER=3 VOXELD_WORKERS=2 run "$voxeld" --backend cpu --check-config
   is "$status" 0
   has "$output" 'msg="an environment variable is no option" variable=VOXELD_WORKER'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# W3C Trace Context: a client's trace is taken over into answer, metadata and log; else a new one is begun.
+# W3C Trace Context: answer, metadata and log continue a client's trace; otherwise a new one begins.
 
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
 load helpers
@@ -14,10 +14,10 @@ setup() { rows "$BATS_TEST_TMPDIR/one" 1 1 1 1; }
 # logged ID: the line of that request.
 logged() { grep -F "msg=request id=$1 " "$daemon_log"; }
 
-# traced FLAGS: the last answer bears a span of its own in the client's trace.
+# traced FLAGS: the last answer has a span of its own in the client's trace.
 traced() { [[ $(header traceparent) =~ ^00-$trace-[0-9a-f]{16}-$1$ && $(header traceparent) != *-$parent-* ]]; }
 
-# untraced: the last answer bears a new trace.
+# untraced: the last answer has a new trace.
 untraced() { [[ $(header traceparent) =~ ^00-[0-9a-f]{32}-[0-9a-f]{16}-00$ && $(header traceparent) != *$trace* ]]; }
 
 @test "a client's trace is taken over into answer, metadata and log" {
@@ -46,7 +46,8 @@ untraced() { [[ $(header traceparent) =~ ^00-[0-9a-f]{32}-[0-9a-f]{16}-00$ && $(
 @test "a later version's trace is taken over; a malformed one, an all-zero one and two are not" {
   ask -H "TraceParent: 42-$trace-$parent-01-what-is-to-come" /healthz
   traced 01
-  for malformed in "00-$trace-$parent-01-more" "00-${trace^^}-$parent-01" "ff-$trace-$parent-01" "00-${trace//?/0}-$parent-01" \
+  for malformed in "00-$trace-$parent-01-more" "00-${trace^^}-$parent-01" "ff-$trace-$parent-01" \
+    "00-${trace//?/0}-$parent-01" \
     "00-$trace-0000000000000000-01" "00-$trace-$parent" "$trace" ''; do
     ask -H "traceparent: $malformed" /healthz
     untraced
@@ -68,7 +69,8 @@ untraced() { [[ $(header traceparent) =~ ^00-[0-9a-f]{32}-[0-9a-f]{16}-00$ && $(
 }
 
 @test "a refusal in the middle of an upload bears the trace too" {
-  answer=$(raw "POST /v1/voxelize?$small HTTP/1.1\r\nHost: x\r\ntraceparent: 00-$trace-$parent-01\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\n$(printf %0200000d 0)\r\n")
+  answer=$(raw "POST /v1/voxelize?$small HTTP/1.1\r\nHost: x\r\ntraceparent: 00-$trace-$parent-01\r\n\
+Transfer-Encoding: chunked\r\n\r\n30d40\r\n$(printf %0200000d 0)\r\n")
   has "$answer" 'HTTP/1.1 413'
   has "$answer" "traceparent: 00-$trace-"
 }

@@ -18,7 +18,7 @@ teardown_file() { stop_daemon; }
 # transform FILE QUERY [CURL-ARGUMENT...]: a request for moved points.
 transform() { ask --data-binary "@$1" "${@:3}" "/v1/transform?$2"; }
 
-# refused STATUS TYPE PARAMETER QUERY...: each query is refused so and names the parameter.
+# refused STATUS TYPE PARAMETER QUERY...: each query is refused with these.
 refused() {
   local query
   for query in "${@:4}"; do
@@ -46,8 +46,29 @@ refused() {
   is "$(json 'd["parameters"]["cut"], d["parameters"]["crop"]')" "('4,4,4,6,6,6;-1,-1,-1,0.5,1,1', [0, 0, 0, 2, 4, 4])"
 }
 
+@test "what the metadata says of numbers can be sent again as it is" {
+  transform "$few" 'crop=-1e20,-1e%2B20,-1e6,1e%2B06,3e7,1e-7&cut=-1e20,0,0,1,1,1e%2B20' -H 'Accept: application/json'
+  has "$(cat "$body")" '"crop":[-1e20,-1e20,-1e6,1e6,3e7,1e-07],"cut":"-1e20,0,0,1,1,1e20"'
+  transform "$few" "cut=$(json 'd["parameters"]["cut"]')" -H 'Accept: application/json'
+  is "$(json 'd["parameters"]["cut"]')" -1e20,0,0,1,1,1e20
+}
+
+@test "a plus that became a space is told" {
+  for query in 'cut=-1e+20,0,0,1,1,1' 'crop=+1,0,0,2,1,1' 'crop=0,0,0,1,1,+.5' 'matrix=1e+0' 'timeout_ms=+1'; do
+    transform "$few" "$query"
+    is_problem 400 bad-parameter "${query%%=*}"
+    has "$(json 'd["detail"]')" '; in a URL + means a space and must be written %2B'
+  done
+  for query in 'crop=1,2' 'outputs=points,+points' 'crop=0,0,0,1,1,1+'; do
+    transform "$few" "$query"
+    is_problem 400 bad-parameter "${query%%=*}"
+    fails grep -F %2B "$body"
+  done
+}
+
 @test "each cloud has its matrix, or all have one" {
-  transform "$few" "point_counts=2,2&${shift_x},1,0,0,20,0,1,0,0,0,0,1,0,0,0,0,1&crop=-9,-9,-9,12,9,9" -H 'Accept: application/json'
+  transform "$few" "point_counts=2,2&${shift_x},1,0,0,20,0,1,0,0,0,0,1,0,0,0,0,1&crop=-9,-9,-9,12,9,9" \
+    -H 'Accept: application/json'
   is "$(json 'd["batch"]["kept"], d["points"]["out_of_crop"]')" '([2, 0], 1)'
   transform "$few" "point_counts=2,2&$shift_x" -H 'Accept: application/json'
   is "$(json 'd["batch"]["kept"]')" '[2, 1]'
@@ -57,9 +78,12 @@ refused() {
 @test "what is not a matrix or a box is refused" {
   refused 400 bad-parameter matrix matrix= matrix matrix=1 'matrix=1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,1,1' \
     'matrix=1,0,0,0,0,1,0,0,0,0,1,0,0,0,0,2' 'matrix=1,0,0,0,0,1,0,0,0,0,1,0,0,0,1,1' \
-    'matrix=1,0,0,inf,0,1,0,0,0,0,1,0,0,0,0,1' 'matrix=1,0,0,nan,0,1,0,0,0,0,1,0,0,0,0,1' 'matrix=1,0,0,1e40,0,1,0,0,0,0,1,0,0,0,0,1'
-  refused 400 bad-parameter crop crop= crop=on crop=0,0,0,1,1 crop=0,0,0,1,1,1,1 crop=0,0,0,1,0,1 crop=0,0,0,0,1,1 'crop=0,0,0,1,1,1;2,2,2,3,3,3'
-  refused 400 bad-parameter cut cut= cut=on 'cut=0,0,0,1,1,1;' 'cut=;0,0,0,1,1,1' 'cut=0,0,0,1,1,1;0,0,0,1,1,-1' 'cut=off;off' \
+    'matrix=1,0,0,inf,0,1,0,0,0,0,1,0,0,0,0,1' 'matrix=1,0,0,nan,0,1,0,0,0,0,1,0,0,0,0,1' \
+    'matrix=1,0,0,1e40,0,1,0,0,0,0,1,0,0,0,0,1'
+  refused 400 bad-parameter crop crop= crop=on crop=0,0,0,1,1 crop=0,0,0,1,1,1,1 crop=0,0,0,1,0,1 crop=0,0,0,0,1,1 \
+    'crop=0,0,0,1,1,1;2,2,2,3,3,3'
+  refused 400 bad-parameter cut cut= cut=on 'cut=0,0,0,1,1,1;' 'cut=;0,0,0,1,1,1' 'cut=0,0,0,1,1,1;0,0,0,1,1,-1' \
+    'cut=off;off' \
     "cut=$(printf '0,0,0,1,1,1;%.0s' {1..64})0,0,0,1,1,1"
   refused 400 bad-parameter outputs outputs=voxels outputs= outputs=points,points
   refused 400 bad-parameter start start=1
@@ -89,10 +113,10 @@ JSON
 
 @test "its points, its time and its requests are counted" {
   total() { sed -n "s#^$1 ##p" "$body"; }
+  counted() { ask /metrics && (($(total 'voxeld_requests_total{endpoint="/v1/transform",code="200"}') > 0)); }
   transform "$few" 'crop=0,0,0,2,4,4'
-  ask /metrics
+  await counted
   (($(total 'voxeld_points_total{fate="out_of_crop"}') > 0))
   (($(total 'voxeld_stage_duration_seconds_count{stage="transform"}') > 0))
   is "$(total 'voxeld_stage_duration_seconds_count{stage="voxelize"}')" 0
-  (($(total 'voxeld_requests_total{endpoint="/v1/transform",code="200"}') > 0))
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# POST /v1/voxelize where nothing is wrong: what may be sent, what comes back.
+# POST /v1/voxelize with good requests: what may be sent, what comes back.
 
 # shellcheck disable=SC2034,SC2154 # helpers.bash sets code, body, url and the like, and reads some of them
 load helpers
@@ -15,17 +15,20 @@ teardown_file() { stop_daemon; }
   post "$scan" preset=kitti_second
   is "$code" 200
   is "$(header content-type)" application/vnd.safetensors
-  is "$(tensor 'sorted(n for n in d if not n.startswith("_"))')" "['voxel_coords', 'voxel_features', 'voxel_num_points']"
+  is "$(tensor 'sorted(n for n in d if not n.startswith("_"))')" \
+    "['voxel_coords', 'voxel_features', 'voxel_num_points']"
   is "$(tensor 'd["voxel_coords"]["dtype"], d["voxel_coords"]["shape"][1]')" "('I32', 4)"
   is "$(tensor 'd["voxel_features"]["dtype"], d["voxel_features"]["shape"][1]')" "('F32', 4)"
   is "$(tensor 'd["voxel_coords"]["shape"][0] == d["voxel_features"]["shape"][0] == meta["voxels"]["kept"]')" True
 }
 
 @test "tensors start on 64 bytes, without holes, and end with the file" {
-  post "$scan" "preset=kitti_pointpillar&feature=points,mean,pillar&outputs=voxel_coords,voxel_num_points,voxels,voxel_features,pillar_features,point_voxel_ids,voxel_point_mask"
+  local all=voxel_coords,voxel_num_points,voxels,voxel_features,pillar_features,point_voxel_ids,voxel_point_mask
+  post "$scan" "preset=kitti_pointpillar&feature=points,mean,pillar&outputs=$all"
   is "$code" 200
   is "$(tensor '[n for n, t in d.items() if not n.startswith("_") and (8 + size + t["data_offsets"][0]) % 64]')" '[]'
-  is "$(tensor '(lambda o: all(a[1] == b[0] for a, b in zip(o, o[1:])) and o[0][0] == 0 and o[-1][1] == len(data) - 8 - size)(
+  is "$(tensor '(lambda o: all(a[1] == b[0] for a, b in zip(o, o[1:])) and
+        o[0][0] == 0 and o[-1][1] == len(data) - 8 - size)(
         sorted(t["data_offsets"] for n, t in d.items() if n != "__metadata__"))')" True
 }
 
@@ -39,7 +42,8 @@ teardown_file() { stop_daemon; }
 
 @test "every preset takes a scan of its columns" {
   for preset in "$root"/config/presets/*.json; do
-    columns=$("${python[@]}" -c 'import json, sys; print(json.load(open(sys.argv[1]))["parameters"]["num_features"])' "$preset")
+    columns=$("${python[@]}" -c \
+      'import json, sys; print(json.load(open(sys.argv[1]))["parameters"]["num_features"])' "$preset")
     "$voxel_scan" --columns "$columns" --points 3000 --output "$BATS_TEST_TMPDIR/scan"
     post "$BATS_TEST_TMPDIR/scan" "preset=$(basename "$preset" .json)"
     is "$code" 200
@@ -56,7 +60,7 @@ teardown_file() { stop_daemon; }
   is "$(json 'd["parameters"]["max_voxels"]')" 7
 }
 
-@test "Accept: what is wanted most, by q, is sent" {
+@test "the Accept type with the highest q is sent" {
   rows "$BATS_TEST_TMPDIR/one" 1 1 1 1
   while read -r type accept; do
     post "$BATS_TEST_TMPDIR/one" "$small" -H "Accept: $accept"
@@ -80,7 +84,8 @@ END
   is "$(json 'd["grid_size"]')" '[1408, 1600, 40]'
   is "$(json 'd["backend"]')" "$backend"
   is "$(json 'len(d["effective_range"]), d["batch"]["size"], d["batch"]["points"]')" '(6, 1, [5000])'
-  is "$(json 'sorted(d["timing_us"])')" "['copy_in', 'copy_out', 'features', 'queue', 'receive', 'sample', 'total', 'voxelize']"
+  is "$(json 'sorted(d["timing_us"])')" \
+    "['copy_in', 'copy_out', 'features', 'queue', 'receive', 'sample', 'total', 'voxelize']"
   is "$(json 'd["request_id"]')" "$(header x-request-id)"
 }
 
@@ -91,12 +96,13 @@ END
   is "$(json '(d.pop("timing_us"), json.dumps(d, sort_keys=True))[1]')" "$inside"
 }
 
-@test "every point has one fate" {
+@test "every point is counted once" {
   rows "$BATS_TEST_TMPDIR/fates" 0.5 0.5 0.5 0  0.6 0.5 0.5 0  0.7 0.5 0.5 0  nan 1 1 0  1 inf 1 0  1 1 -inf 0 \
     1e30 1 1 0  -1e30 1 1 0  4 1 1 0  1.5 1 1 0  2.5 1 1 nan
   post "$BATS_TEST_TMPDIR/fates" "$small&max_points_per_voxel=2&max_voxels=2" -H 'Accept: application/json'
   is "$code" 200
-  is "$(json 'd["points"]')" "{'received': 11, 'kept': 3, 'not_finite': 3, 'out_of_range': 3, 'over_max_points_per_voxel': 1, 'over_max_voxels': 1, 'block_filtered': 0}"
+  is "$(json 'd["points"]')" "{'received': 11, 'kept': 3, 'not_finite': 3, 'out_of_range': 3, \
+'over_max_points_per_voxel': 1, 'over_max_voxels': 1, 'block_filtered': 0}"
   is "$(json 'd["voxels"]["kept"], d["voxels"]["dropped"]')" '(2, 1)'
 }
 
@@ -120,7 +126,8 @@ END
   post "$BATS_TEST_TMPDIR/one" "$small"
   is "$code" 200
   is "$(tensor 'struct.unpack_from("<4i", data, 8 + size + d["voxel_coords"]["data_offsets"][0])')" '(0, 3, 2, 1)'
-  is "$(tensor 'struct.unpack_from("<4f", data, 8 + size + d["voxel_features"]["data_offsets"][0])')" '(1.5, 2.5, 3.5, 0.25)'
+  is "$(tensor 'struct.unpack_from("<4f", data, 8 + size + d["voxel_features"]["data_offsets"][0])')" \
+    '(1.5, 2.5, 3.5, 0.25)'
 }
 
 @test "point_counts splits the body into a batch" {
@@ -138,10 +145,12 @@ END
 }
 
 @test "half-precision rows are taken" {
-  "${python[@]}" -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("<4e", 1.5, 2.5, 3.5, 0.25))' >"$BATS_TEST_TMPDIR/half"
+  "${python[@]}" -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("<4e", 1.5, 2.5, 3.5, 0.25))' \
+    >"$BATS_TEST_TMPDIR/half"
   post "$BATS_TEST_TMPDIR/half" "$small&dtype=float16&feature_dtype=float16"
   is "$code" 200
-  is "$(tensor 'struct.unpack_from("<4e", data, 8 + size + d["voxel_features"]["data_offsets"][0])')" '(1.5, 2.5, 3.5, 0.25)'
+  is "$(tensor 'struct.unpack_from("<4e", data, 8 + size + d["voxel_features"]["data_offsets"][0])')" \
+    '(1.5, 2.5, 3.5, 0.25)'
 }
 
 @test "a chunked body gives the same bytes as one with a length" {
@@ -154,7 +163,8 @@ END
 }
 
 @test "the content types of raw bytes are taken" {
-  for type in application/octet-stream application/x-www-form-urlencoded 'application/octet-stream; charset=binary' Application/Octet-Stream; do
+  for type in application/octet-stream application/x-www-form-urlencoded \
+    'application/octet-stream; charset=binary' Application/Octet-Stream; do
     post "$scan" preset=kitti_second -H "Content-Type: $type"
     is "$code" 200
   done
@@ -222,7 +232,8 @@ END
 }
 
 @test "a grid of 40000 x 40000 x 4000 cells is no trouble" {
-  post "$scan" 'point_cloud_range=-200,-200,-20,200,200,20&voxel_size=0.01,0.01,0.01&feature=mean' -H 'Accept: application/json'
+  post "$scan" 'point_cloud_range=-200,-200,-20,200,200,20&voxel_size=0.01,0.01,0.01&feature=mean' \
+    -H 'Accept: application/json'
   is "$code" 200
   is "$(json 'd["grid_size"]')" '[40000, 40000, 4000]'
 }
@@ -230,7 +241,8 @@ END
 @test "the same request gives the same tensors, from one client and from many" {
   reference=
   for i in {1..8}; do
-    curl -sS --max-time 120 --data-binary "@$scan" -H 'X-Request-Id: same' -o "$BATS_TEST_TMPDIR/answer$i" "$url/v1/voxelize?preset=voxelize_cuda" &
+    curl -sS --max-time 120 --data-binary "@$scan" -H 'X-Request-Id: same' -o "$BATS_TEST_TMPDIR/answer$i" \
+      "$url/v1/voxelize?preset=voxelize_cuda" &
     pids[i]=$!
   done
   for i in {1..8}; do

@@ -1,6 +1,6 @@
-// A library to preload into the daemon: every text of a request that libmicrohttpd gives to it is copied into memory of
-// its own, which ends where the text does. So AddressSanitizer tells of a read behind it, which would stay unseen in
-// the connection's memory, where the next text follows.
+// A library to preload into the daemon. It copies every text of a request that libmicrohttpd hands out into memory of
+// its own, which ends where the text does. AddressSanitizer then reports a read behind the text; in the connection's
+// memory, where the next text follows, it would not.
 //
 // Copies are kept for a while, as the library keeps its texts until a request is over.
 #include <dlfcn.h>

@@ -56,7 +56,7 @@ int stage_connect(const struct stage *stage);
 // The client sends; a text without its NUL.
 void stage_send(struct stage *stage, const char *data, size_t size);
 #define stage_say(STAGE, TEXT) stage_send((STAGE), (TEXT), sizeof(TEXT) - 1)
-// Lets the library do all that there is to do, then takes what has come back to the client.
+// Runs the library until nothing is left to do, then takes what came back to the client.
 void stage_run(struct stage *stage);
 void stage_receive(struct stage *stage);
 // The client goes.

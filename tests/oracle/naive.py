@@ -1,4 +1,4 @@
-"""The specification once more, as slowly and plainly as it can be said: one point, one column, one operation at a time.
+"""The specification once more, slow and plain: one point, one column, one operation at a time.
 
 It exists to judge oracle.py on small clouds. It shares no line with it: numbers are Python floats rounded by `struct`
 after every operation, which is the same as float32 arithmetic for + - * / (a double holds more than 2 * 24 + 2 bits).
@@ -126,7 +126,7 @@ def voxelize(query, rows, counts):
 
 
 def farthest(rows, number, start):
-    """(indices, bits of the distances) of samples of rows of float32 bits; None where there are too few finite ones."""
+    """(indices, bits of the distances) of samples of rows of float32 bits; None if too few rows are finite."""
     points = [[value(b) for b in row[:3]] for row in rows]
     finite = [i for i, p in enumerate(points) if all(math.isfinite(v) for v in p)]
     if len(finite) < number or (number and start >= len(rows)):

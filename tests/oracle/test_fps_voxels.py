@@ -129,7 +129,7 @@ class Corners(check.OracleCase):
     def test_each_output_alone(self):
         for name in (*oracle.TENSORS, *samples.TENSORS):
             feature = "points,mean,pillar"
-            # Where nothing that is sampled is returned, fps is refused.
+            # fps is refused if no tensor of samples is returned.
             outputs = name if name in samples.TENSORS else f"{name},sampled_indices"
             query, body = self.cloud(11, "uniform", 1000, outputs=outputs, feature=feature)
             self.check(query, body, what=name)

@@ -1,4 +1,4 @@
-"""Simulated scans: every preset on turns of simulated sensors (voxel-scan), or on random rows where it is not built."""
+"""Every preset on scans of simulated sensors (voxel-scan), or on random rows if voxel-scan is not built."""
 
 import json
 import os
@@ -16,7 +16,7 @@ SENSORS = ("hdl64", "hdl32")
 
 def voxel_scan():
     named = os.environ.get("VOXEL_SCAN", "")
-    return next((path for path in (named, str(daemon.BINARIES / "voxel-scan")) if os.path.exists(path)), None)
+    return next((path for path in (named, str(daemon.BIN / "voxel-scan")) if os.path.exists(path)), None)
 
 
 def simulated(sensor, seed, columns):
@@ -56,7 +56,7 @@ class Generated(check.OracleCase):
 
     def test_presets_are_those_of_the_files(self):
         listed = {preset["name"]: preset["parameters"] for preset in self.daemon.get("/v1/presets").json()["presets"]}
-        files = list((daemon.REPOSITORY / "config" / "presets").glob("*.json"))
+        files = list((daemon.ROOT / "config" / "presets").glob("*.json"))
         self.assertEqual(sorted(listed), sorted(path.stem for path in files))
         for path in files:
             values = json.loads(path.read_text())["parameters"]
@@ -68,7 +68,7 @@ class Generated(check.OracleCase):
         body = simulated("hdl64", 3, 4)
         preset = self.daemon.get("/v1/presets/kitti_pointpillar").json()["parameters"]
         given = {"max_points_per_voxel": "7", "feature_dtype": "float16", "feature": "points,pillar"}
-        preset.pop("outputs", None)  # other features mean their tensors, not those of the preset
+        preset.pop("outputs", None)  # another feature brings its own tensors, not the preset's
         params = oracle.Params.from_values(preset | given)
         self.check({"preset": "kitti_pointpillar"} | given, body, params, "kitti_pointpillar with other values")
 

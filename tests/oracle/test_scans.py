@@ -7,7 +7,7 @@ import check
 import daemon
 import oracle
 
-SCANS = daemon.REPOSITORY.parent / "shared" / "data"
+SCANS = daemon.ROOT.parent / "shared" / "data"
 COLUMNS = {"kitti": 4, "nuscenes": 5}
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# tests/platform/in: a machine has this tree, keeps what is installed, is made anew when broken, and leaves nothing behind.
+# tests/platform/in: a machine has this tree, keeps what is installed, is made anew when broken, and leaves nothing
+# behind.
 
 # shellcheck disable=SC2154 # helpers.bash sets root
 load ../http/helpers

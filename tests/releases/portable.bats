@@ -17,7 +17,8 @@ setup_file() {
   make_package
   mkdir "$unpacked"
   tar -xzf "$RELEASE_PACKAGE" -C "$unpacked" --strip-components=1
-  openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -days 2 -keyout "$unpacked/key" -out "$unpacked/cert" 2>/dev/null
+  openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -days 2 -keyout "$unpacked/key" \
+    -out "$unpacked/cert" 2>/dev/null
 }
 
 setup() { can_package; }

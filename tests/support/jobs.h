@@ -1,8 +1,8 @@
-// How tests and benchmarks make jobs: one says what is asked, and the number of columns; a scan is put under it.
+// How tests and benchmarks make jobs: first the parameters and the number of columns, then the scan.
 #ifndef VOXELD_TESTS_JOBS_H
 #define VOXELD_TESTS_JOBS_H
 
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "kernels/ops.h"
 
 // The job that `asked` asks of these clouds; its caller and its row_counts are still to be named.

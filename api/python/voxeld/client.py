@@ -98,15 +98,15 @@ class Client:
     def fps(
         self,
         points: Points,
-        num_samples: Any,
+        num_samples: Any = None,
         *,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Farthest point samples, as voxelize makes voxels. num_samples: of each cloud, or a list of numbers, one a
-        cloud."""
+        """Farthest point samples; the other arguments are those of voxelize. num_samples: of each cloud, or a list of
+        numbers, one a cloud; None leaves it to the preset."""
         return self._compute(
             "/v1/fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
         )

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
+#include "kernels/ops.h"
+#include "kernels/samples.h"
 
 // --- the clouds of a job -------------------------------------------------------------------------------------------
 
@@ -135,14 +137,9 @@ static int32_t largest_cloud(const struct vx_job *job) {
 }
 
 static enum vx_status write_output(struct cpu_fps *fps, struct vx_error *error) {
-  struct vx_job *job = fps->job;
-  struct vx_sizes sizes = vx_sizes_of(job);
   struct vx_layout layout;
   void *output = NULL;
-  enum vx_status status = vx_layout_of(job->tensors, &sizes, &layout, error);
-  if (status == VX_OK) {
-    status = job->caller->output(job->cls, &layout, &output, error);
-  }
+  enum vx_status status = vx_take_output(fps->job, &layout, &output, error);
   return status == VX_OK ? cpu_fps(fps, &layout, output, error) : status;
 }
 

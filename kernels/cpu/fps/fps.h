@@ -7,8 +7,6 @@
 #include "kernels/cpu/fps/sample.h"
 #include "kernels/kernels.h"
 
-struct vx_lane;
-
 struct cpu_fps {
   struct vx_job *job;
   int32_t columns;        // C

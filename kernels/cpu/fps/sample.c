@@ -1,9 +1,9 @@
 // Farthest point sampling: the steps in the tree, compiled for each kind of vector, and the choice among them. One
 // thread; see sample.h and, for how it works, sample_steps.h.
+#include "kernels/cpu/fps/sample.h"
+
 #include <math.h>
 #include <string.h>
-
-#include "kernels/cpu/fps/sample_tree.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -32,16 +32,21 @@ enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
 #undef NAME
 #endif
 
-bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
+static bool begin(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
   sampler->task = task;
   sampler->work = sampler->steps = 0;
-  if (!cpu_sample_build(sampler)) {
-    return false;
-  }
+  return cpu_sample_build(sampler);
+}
+
+bool cpu_sample_any(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
+  return begin(sampler, task) && take_samples_any(sampler);
+}
+
+bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) {
-    return cpu_sample_steps_avx2(sampler);
+    return begin(sampler, task) && take_samples_avx2(sampler);
   }
 #endif
-  return cpu_sample_steps_any(sampler);
+  return cpu_sample_any(sampler, task);
 }

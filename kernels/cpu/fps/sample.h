@@ -9,38 +9,11 @@
 #ifndef VOXELD_CPU_SAMPLE_H
 #define VOXELD_CPU_SAMPLE_H
 
-#include "kernels/cpu/arena.h"
-
-struct cpu_sample_task {
-  const float *points;  // [num_points, columns]; x, y, z come first
-  int32_t columns;
-  int32_t num_points;
-  int32_t num_samples;         // 1..number of finite points
-  int32_t start;               // a finite point: the first sample
-  bool (*stopped)(void *cls);  // asked about every millisecond: true = give up; may be NULL
-  void *stopped_cls;
-  int32_t *indices;  // out: [num_samples]
-  float *distances;  // out: [num_samples]: squared, to the samples before, when it was taken; +inf for the first
-};
-
-// Arrays of one cloud's sampling.
-struct cpu_sampler {
-  struct cpu_sample_point *points[2];  // [num_points] each: the cloud and room to move it to
-  unsigned char *codes;                // [num_points]
-  struct cpu_sample_block *blocks;
-  struct cpu_sample_leaf *leaves;
-  struct cpu_sample_node *nodes;
-  int32_t num_blocks, num_leaves, num_nodes;
-
-  const struct cpu_sample_task *task;
-  int64_t work;   // points looked at since task.stopped was asked
-  int32_t steps;  // samples taken since then
-};
-
-// Takes the arrays for one cloud of up to num_points points from the arena.
-void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points);
+#include "kernels/cpu/fps/sample_tree.h"
 
 // False if `stopped` said so; what `indices` and `distances` hold is then of no use.
 VX_WARN_UNUSED bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
+// The same with the vectors that every processor of the architecture has.
+VX_WARN_UNUSED bool cpu_sample_any(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
 
 #endif

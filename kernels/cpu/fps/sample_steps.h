@@ -240,7 +240,8 @@ TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) 
   return false;
 }
 
-TARGET bool NAME(cpu_sample_steps)(struct cpu_sampler *sampler) {
+// Takes all samples in the tree. False if stopped.
+TARGET static bool NAME(take_samples)(struct cpu_sampler *sampler) {
   const struct cpu_sample_task *task = sampler->task;
   task->indices[0] = task->start;
   task->distances[0] = INFINITY;

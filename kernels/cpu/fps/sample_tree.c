@@ -2,10 +2,10 @@
 //
 // Where to cut is guessed from a few of the points, so a part holds about, not exactly, an eighth. How the points are
 // cut decides how fast the sampling is, never what it finds.
+#include "kernels/cpu/fps/sample_tree.h"
+
 #include <math.h>
 #include <string.h>
-
-#include "kernels/cpu/fps/sample_tree.h"
 
 enum {
   LANES = CPU_SAMPLE_LANES,

@@ -5,7 +5,7 @@
 #ifndef VOXELD_CPU_SAMPLE_TREE_H
 #define VOXELD_CPU_SAMPLE_TREE_H
 
-#include "kernels/cpu/fps/sample.h"
+#include "kernels/cpu/base/arena.h"
 
 enum {
   CPU_SAMPLE_LANES = 8,       // boxes of a node, points of a block
@@ -67,6 +67,32 @@ static inline float cpu_sample_key_distance(int64_t key) {
 
 static inline int32_t cpu_sample_key_index(int64_t key) { return (int32_t) ~(uint32_t)(uint64_t)key; }
 
+struct cpu_sample_task {
+  const float *points;  // [num_points, columns]; x, y, z come first
+  int32_t columns;
+  int32_t num_points;
+  int32_t num_samples;         // 1..number of finite points
+  int32_t start;               // a finite point: the first sample
+  bool (*stopped)(void *cls);  // asked about every millisecond: true = give up; may be NULL
+  void *stopped_cls;
+  int32_t *indices;  // out: [num_samples]
+  float *distances;  // out: [num_samples]: squared, to the samples before, when it was taken; +inf for the first
+};
+
+// Arrays of one cloud's sampling.
+struct cpu_sampler {
+  struct cpu_sample_point *points[2];  // [num_points] each: the cloud and room to move it to
+  unsigned char *codes;                // [num_points]
+  struct cpu_sample_block *blocks;
+  struct cpu_sample_leaf *leaves;
+  struct cpu_sample_node *nodes;
+  int32_t num_blocks, num_leaves, num_nodes;
+
+  const struct cpu_sample_task *task;
+  int64_t work;   // points looked at since task.stopped was asked
+  int32_t steps;  // samples taken since then
+};
+
 enum { CPU_SAMPLE_MOST_WORK = 1 << 18, CPU_SAMPLE_MOST_STEPS = 32 };  // between two questions whether to give up
 
 // Counts a step and the work in it; now and then asks whether to give up.
@@ -84,11 +110,10 @@ static inline bool cpu_sample_stopped_within(struct cpu_sampler *sampler) {
   return sampler->work >= CPU_SAMPLE_MOST_WORK && cpu_sample_stopped(sampler, 0);
 }
 
+// Takes the arrays for one cloud of up to num_points points from the arena.
+void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points);
+
 // Builds the tree of the task's finite points. Every leaf has the first sample pending. False if stopped.
 VX_WARN_UNUSED bool cpu_sample_build(struct cpu_sampler *sampler);
-
-// Takes all samples in the tree, for processors of every kind or for those that have AVX2. False if stopped.
-VX_WARN_UNUSED bool cpu_sample_steps_any(struct cpu_sampler *sampler);
-VX_WARN_UNUSED bool cpu_sample_steps_avx2(struct cpu_sampler *sampler);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
 #include "kernels/place.h"
 
 struct transform {
@@ -46,7 +46,7 @@ static void find_kept(struct transform *transform) {
   int32_t begin = 0, listed = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     int32_t end = begin + job->point_counts[cloud], before = listed;
-    listed = list_kept(transform, vx_matrix_of(job, cloud), begin, end, listed, fates);
+    listed = list_kept(transform, vx_matrix_of(&job->inputs[VX_MATRIX], cloud), begin, end, listed, fates);
     job->row_counts[cloud] = listed - before;
     begin = end;
   }
@@ -60,7 +60,7 @@ static void write_points(const struct transform *transform, float *row) {
   const struct vx_job *job = transform->job;
   const int32_t *kept = transform->kept;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    const float *matrix = vx_matrix_of(job, cloud);
+    const float *matrix = vx_matrix_of(&job->inputs[VX_MATRIX], cloud);
     for (int32_t i = 0; i < job->row_counts[cloud]; i++, row += transform->columns) {
       const float *point = transform->points + *kept++ * transform->columns;
       vx_move(matrix, point[0], point[1], point[2], row);
@@ -80,13 +80,9 @@ static void write_tensors(const struct transform *transform, const struct vx_lay
 
 static enum vx_status write_output(const struct transform *transform, struct vx_error *error) {
   struct vx_job *job = transform->job;
-  struct vx_sizes sizes = vx_sizes_of(job);
   struct vx_layout layout;
   void *output = NULL;
-  enum vx_status status = vx_layout_of(job->tensors, &sizes, &layout, error);
-  if (status == VX_OK) {
-    status = job->caller->output(job->cls, &layout, &output, error);
-  }
+  enum vx_status status = vx_take_output(job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
     int64_t began = cpu_now_ns();
     write_tensors(transform, &layout, output);

@@ -4,9 +4,9 @@
 // sorted by key, so that the part of a window that lies in one column of blocks is a stretch of neighbours, and the
 // heights of any stretch follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs as
 // many steps as its window has columns, however many blocks are in it.
-#include <math.h>
+#include "kernels/cpu/voxelize/block_filter.h"
 
-#include "kernels/cpu/run.h"
+#include <math.h>
 
 static void include(struct cpu_heights *heights, float min, float max) {
   heights->min = min < heights->min ? min : heights->min;

@@ -2,9 +2,9 @@
 //
 // Points go in chunks: the arithmetic of a chunk is one loop that the compiler vectorises, the slots of its cells are
 // asked for together, and only then are they looked up, so that the cache misses of a chunk overlap.
-#include <math.h>
+#include "kernels/cpu/voxelize/points.h"
 
-#include "kernels/cpu/run.h"
+#include <math.h>
 
 enum { CHUNK = 256 };
 

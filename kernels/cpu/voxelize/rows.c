@@ -1,6 +1,6 @@
 // From the voxels of a cloud to rows of the output: which points each keeps, in which order they stand, which row a
 // point belongs to.
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/voxelize/rows.h"
 
 // Voxels of the cloud that max_voxels lets in: those numbered below this.
 static int32_t voxels_let_in(const struct cpu_run *run) {

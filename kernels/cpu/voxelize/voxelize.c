@@ -1,8 +1,15 @@
 // The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane.
-#include <stdio.h>
+#include "kernels/cpu/voxelize/voxelize.h"
+
 #include <string.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/voxelize/block_filter.h"
+#include "kernels/cpu/voxelize/points.h"
+#include "kernels/cpu/voxelize/rows.h"
+#include "kernels/cpu/voxelize/writers.h"
+#include "kernels/ops.h"
+#include "kernels/samples.h"
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -134,11 +141,9 @@ static void group_clouds(struct cpu_run *run) {
 
 static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
   struct vx_job *job = run->job;
-  struct vx_sizes sizes = vx_sizes_of(job);
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = VX_OK;
-  sizes.voxels = run->num_rows;
   if (run->sampling != NULL) {
     int64_t began = cpu_now_ns();
     cpu_write_means(run, run->means);
@@ -146,10 +151,7 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
     status = cpu_fps_prepare(&run->fps, job, run->means, job->row_counts, error);
   }
   if (status == VX_OK) {
-    status = vx_layout_of(job->tensors, &sizes, &layout, error);
-  }
-  if (status == VX_OK) {
-    status = job->caller->output(job->cls, &layout, &output, error);
+    status = vx_take_output(job, &layout, &output, error);
   }
   if (status == VX_OK) {
     int64_t began = cpu_now_ns();

@@ -1,7 +1,8 @@
 // From rows to tensors: one function a tensor, each writing its tensor from the first byte to the last.
+#include "kernels/cpu/voxelize/writers.h"
+
 #include <string.h>
 
-#include "kernels/cpu/run.h"
 #include "kernels/half.h"
 
 // Without a cap a voxel can hold every point of the scan: sums are then taken in groups of this many.

@@ -1,8 +1,17 @@
 // The way of sampling on a GPU: cuda_sample_points of a job that does nothing else, cuda_fps_* as the last stages of
 // one that makes voxels. Runs on the thread that has the lane.
+#include "kernels/cuda/fps/fps.cuh"
+
 #include <stdio.h>
 
-#include "kernels/cuda/fps/fps.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/fps/fps_sample.cuh"
+#include "kernels/cuda/fps/fps_sort.cuh"
+#include "kernels/samples.h"
 
 enum { BLOCK = 256 };
 

@@ -7,24 +7,17 @@
 #ifndef VOXELD_CUDA_FPS_CUH
 #define VOXELD_CUDA_FPS_CUH
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/run.cuh"
 
-enum {
-  FPS_CURVE_BITS = 10,               // of a coordinate
-  FPS_FINE_BITS = 6,                 // the last of a place on the curve
-  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: not finite, so behind all others of its cloud
-  FPS_CLOUD_BIT = FPS_FAR_BIT + 1,   // lowest bit of the cloud's number
-  FPS_BUCKET = 32,                   // rows of a bucket, or a multiple of that for clouds of millions
-};
+// Gives the arrays their place, for clouds of as many rows: [num_clouds].
+VX_WARN_UNUSED enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struct vx_error *error);
+// Takes fewer rows into account than were reserved.
+void cuda_fps_measure(struct cuda_run *run, const int32_t *rows);
+// Waits for the number of candidates. VX_REFUSED if a cloud has too few.
+VX_WARN_UNUSED enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error);
+// Enqueues the writing of the sampled tensors into the image.
+VX_WARN_UNUSED enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error);
 
-// What the candidates of a cloud have in common. Coordinates are held as integers of the same order.
-struct cuda_fps_box {
-  int32_t low[3], high[3];
-  uint32_t first, first_from_start;  // candidates; CUDA_NO_POINT if there is none
-};
-
-VX_WARN_UNUSED enum vx_status cuda_fps_measure_sort(const struct cuda_run *run, size_t *bytes, struct vx_error *error);
-// What the device can do for the kernel that samples.
-VX_WARN_UNUSED enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error);
 
 #endif

@@ -8,7 +8,8 @@
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
-#include "kernels/cuda/fps/fps.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/fps/fps_sort.cuh"
 
 #define NO_KEY 0u  // of nothing
 // Bits of the distance of what is beyond the cloud's rows: no number is less, its key is 0.

@@ -14,6 +14,8 @@
 //
 // Every order of rows gives the same samples: equal distances are decided by the rows' numbers. (The idea of pruning
 // buckets: Han et al., QuickFPS, 2023.)
+#include "kernels/cuda/fps/fps_sample.cuh"
+
 #include "kernels/cuda/fps/cluster.cuh"
 #include "kernels/cuda/fps/fps_buckets.cuh"
 

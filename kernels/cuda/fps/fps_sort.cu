@@ -1,10 +1,14 @@
 // The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through
 // the box of its candidates: points that follow on each other are near each other. The order decides how much is
 // pruned, never what is chosen.
+#include "kernels/cuda/fps/fps_sort.cuh"
+
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/bring.cuh"
-#include "kernels/cuda/fps/fps.cuh"
+#include "kernels/cuda/base/bring.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/publish.cuh"
 
 enum { BLOCK = BRING_BLOCK };
 

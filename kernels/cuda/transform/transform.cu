@@ -3,10 +3,17 @@
 // The points come from the host and are judged, which leaves a bit each (judge); a scan over the bits lists those that
 // are kept, in input order (list); once the host knows how many they are, they are moved again and written into the
 // image of the output (write). To move a point twice spares storing where it went.
+#include "kernels/cuda/transform/transform.cuh"
+
 #include <string.h>
 
-#include "kernels/cuda/bring.cuh"
-#include "kernels/cuda/scan.cuh"
+#include "kernels/cuda/base/bring.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/scan.cuh"
+#include "kernels/cuda/base/transfer.cuh"
 #include "kernels/place.h"
 
 enum { BLOCK = BRING_BLOCK, WORD = 32 };
@@ -250,7 +257,7 @@ static enum vx_status fetch(struct transform *transform, struct vx_error *error)
   struct cuda_run *run = transform->run;
   const struct vx_input *matrix = &run->job->inputs[VX_MATRIX];
   bool several = matrix->dims[0] > 1;
-  memcpy(transform->matrices.one, vx_matrix_of(run->job, 0), sizeof transform->matrices.one);
+  memcpy(transform->matrices.one, vx_matrix_of(matrix, 0), sizeof transform->matrices.one);
   if (run->clouds.count > 1) {
     CUDA_TRY(cuda_fetch_clouds(run, error));
   }

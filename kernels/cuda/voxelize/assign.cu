@@ -1,22 +1,12 @@
 // From numbers to rows: each point writes itself into its cell's part of the list, at its rank, and notes its row where
 // the rows of points are asked for; each cell's points have their fates counted, and rows whose whole lists are long
 // are queued for ordering.
-#include "kernels/cuda/publish.cuh"
+#include "kernels/cuda/voxelize/assign.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
 
 enum { BLOCK = 256 };
-
-// --- telling the host, where no gather does ---
-
-static __global__ void __launch_bounds__(BLOCK) publish_kernel(const __grid_constant__ struct publish_params p) {
-  cuda_wait();
-  publish(p);
-}
-
-enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
-  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, publish_params_of(run, sequence), error);
-}
-
-// --- assigning ---
 
 struct assign_params {
   struct cuda_clouds clouds;

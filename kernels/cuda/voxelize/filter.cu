@@ -2,9 +2,11 @@
 //
 // Only blocks that hold a kept point exist, in a hash table of their keys. Heights are collected by atomicMin and
 // atomicMax over integers that order like the floats; minima and maxima do not depend on the order of the threads.
+#include "kernels/cuda/voxelize/filter.cuh"
+
 #include <cub/device/device_scan.cuh>
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/launch.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = 256, ROW_THREADS = 8 };

@@ -7,6 +7,9 @@
 // job's output.
 #include "kernels/cuda/voxelize/gather.cuh"
 
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/voxelize/whole_voxels.cuh"
+
 // Blocks of a multiprocessor that the registers have to suffice for.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define GATHER_BLOCKS 4

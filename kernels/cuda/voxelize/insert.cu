@@ -7,7 +7,11 @@
 // a slot is claimed by one compare-and-swap, and keys are whole, so whoever finds its own has found its cell. Slots are
 // free when a job begins (see clean_kernel). A slot counts the cell's points and keeps the first of them by atomicMin;
 // each point takes the count that it finds as its rank, in whatever order they come.
-#include "kernels/cuda/bring.cuh"
+#include "kernels/cuda/voxelize/insert.cuh"
+
+#include "kernels/cuda/base/bring.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
 
 enum { BLOCK = BRING_BLOCK };
 

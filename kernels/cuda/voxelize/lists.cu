@@ -5,7 +5,11 @@
 // left to a block, whose warps sort parts of it that are then merged in shared memory. One that is too long for shared
 // memory is not touched: the host, which was told the length of the longest, has all points sorted by cell
 // (cuda_sort_lists).
-#include "kernels/cuda/sort.cuh"
+#include "kernels/cuda/voxelize/lists.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/voxelize/sort.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32, WARP_ITEMS = CUDA_WARP_LIST / 32 };

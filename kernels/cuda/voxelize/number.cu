@@ -3,7 +3,11 @@
 //
 // The number replaces the first point in the cell's slot. It is at most the index of that point, so no later point of
 // the cell can take it for its own index and think that it is the first.
-#include "kernels/cuda/scan.cuh"
+#include "kernels/cuda/voxelize/number.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/scan.cuh"
 
 struct number_params {
   struct cuda_clouds clouds;

@@ -1,9 +1,14 @@
 // Ascending order: of rows by their cells' keys, and of all points by their cells where a list is too long for
 // lists.cu. Rows whose cells each have their own slot are ordered by going through the slots; the rest is sorted by
 // cub, for which the host has to know how many there are.
+#include "kernels/cuda/voxelize/order.cuh"
+
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/scan.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/scan.cuh"
 
 enum { BLOCK = 256 };
 

@@ -3,9 +3,26 @@
 // The host enqueues everything up to the image of the output before it knows any size, learns the sizes while the
 // device still writes that image, gets the caller's memory for them and enqueues the sending. Where the image could be
 // very large, or something has to be sorted by cub, it waits for the sizes first.
+#include "kernels/cuda/voxelize/voxelize.cuh"
+
 #include <stdio.h>
 
-#include "kernels/cuda/run.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/fps/fps.cuh"
+#include "kernels/cuda/fps/fps_sample.cuh"
+#include "kernels/cuda/fps/fps_sort.cuh"
+#include "kernels/cuda/voxelize/assign.cuh"
+#include "kernels/cuda/voxelize/filter.cuh"
+#include "kernels/cuda/voxelize/gather.cuh"
+#include "kernels/cuda/voxelize/insert.cuh"
+#include "kernels/cuda/voxelize/lists.cuh"
+#include "kernels/cuda/voxelize/number.cuh"
+#include "kernels/cuda/voxelize/order.cuh"
+#include "kernels/samples.h"
 
 #define EAGER_BYTES ((size_t)256 << 20)  // an image up to this is reserved for the most rows that there can be
 

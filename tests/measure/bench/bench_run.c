@@ -71,7 +71,7 @@ bool bench_open(const struct vx_backend *table, struct bench_backend *backend) {
   memset(backend, 0, sizeof *backend);
   backend->table = table;
   if (table->open(0, &backend->device, &error) != VX_OK) return complain(table->name, error.text);
-  if (table->lane_open(backend->device, VX_LANE_VOXELIZE, &backend->lane, &error) != VX_OK) {
+  if (table->lane_open(backend->device, VX_LANE_QUICK, &backend->lane, &error) != VX_OK) {
     table->close(backend->device);
     return complain(table->name, error.text);
   }

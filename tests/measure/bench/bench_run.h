@@ -5,7 +5,7 @@
 #ifndef VOXELD_TESTS_BENCH_RUN_H
 #define VOXELD_TESTS_BENCH_RUN_H
 
-#include "kernels/kernels.h"
+#include "kernels/backends.h"
 #include "tests/measure/bench/plain_voxelizer.h"
 
 struct bench_scan {
@@ -39,7 +39,7 @@ struct bench_backend {
 enum { BENCH_MAX_REPEAT = 10000 };
 
 double bench_now_ms(void);
-// Of so many runs, which it sorts.
+// The figures of `count` runs; sorts them.
 struct bench_timing bench_timing_of(double *ms, int count);
 
 VX_WARN_UNUSED bool bench_load(const char *path, size_t row_bytes, struct bench_scan *scan);
@@ -56,8 +56,8 @@ VX_WARN_UNUSED bool bench_backend_run(struct bench_backend *backend, const struc
 VX_WARN_UNUSED bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up,
                                     int repeat, struct bench_result *result);
 
-// Whether the backend finds what the plain voxelizer found in its last run, of the same scan: the same number of voxels
-// and, where no voxel is over max_voxels, the same rows to the last bit (asked for in the grid's order and float32).
+// True if the backend finds what the plain voxelizer found in its last run, of the same scan: the same number of voxels
+// and, if no voxel is over max_voxels, the same rows to the last bit (asked for in the grid's order and float32).
 VX_WARN_UNUSED bool bench_agree(struct bench_backend *backend, const struct plain_voxelizer *plain,
                                 const struct bench_scan *scan);
 

@@ -1,4 +1,5 @@
-"""What the comparisons with rivals share: the environment that these come from PyPI into, the scans, the timing."""
+"""What the comparisons with rivals share: the virtual environment for the rivals, which come from PyPI, the scans,
+the timing."""
 
 import argparse
 import os
@@ -15,7 +16,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def enter_venv(script, packages):
-    """Runs the script again under the Python of build/venv-rivals, made and filled where it is not there."""
+    """Runs the script again under the Python of build/venv-rivals, which it makes first if it is missing."""
     if pathlib.Path(sys.prefix) == VENV:
         return
     python, name = VENV / "bin" / "python", pathlib.Path(script).name

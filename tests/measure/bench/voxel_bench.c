@@ -198,7 +198,7 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 
 // --- Measuring -------------------------------------------------------------------------------------------------------
 
-// Opens the baseline for `asked`; false, after a word on standard error, where it cannot take part.
+// Opens the baseline for `asked`; false, with the reason on standard error, if it cannot take part.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(asked);

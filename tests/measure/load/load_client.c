@@ -110,7 +110,7 @@ static void answered(struct connection *c) {
     begin(c);
 }
 
-// Only one request is under way, so all that comes belongs to its answer. False where that is no HTTP.
+// Only one request is under way, so all that comes belongs to its answer. False if it is no HTTP.
 static bool parse_head(struct connection *c) {
   c->head[c->head_length] = '\0';
   const char *end = strstr(c->head, "\r\n\r\n");

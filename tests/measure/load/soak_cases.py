@@ -10,17 +10,15 @@ import hashlib
 import json
 import struct
 import subprocess
-import sys
 import urllib.parse
 from typing import Optional
 
 import numpy as np
-import servers
 
-sys.path[:0] = [str(servers.ROOT / "tests" / "oracle"), str(servers.ROOT / "tests" / "fault")]
-import check  # noqa: E402
-import oracle  # noqa: E402
-from client import head  # noqa: E402
+import check
+import oracle
+import servers
+from client import head
 
 QUICK_POINTS, QUICK_DISTANCES = 40_000, 30_000_000  # what the oracle is asked: points, and points times samples
 BOX = {"point_cloud_range": "-20,-20,-3,20,20,3", "voxel_size": "0.2,0.2,0.2"}
@@ -87,7 +85,7 @@ class Bad:
 
     @property
     def endpoint(self):
-        """As the daemon counts it: it looks for one only where request and URI are well-formed."""
+        """The endpoint as the daemon counts it: it looks for one only if request and URI are well-formed."""
         return "unknown" if self.problem in (None, "bad-request") else self.data.split(b" ")[1].split(b"?")[0].decode()
 
     def verify(self, reply):
@@ -204,7 +202,7 @@ def good_requests(daemon, work, largest):
 
 
 def bad_requests(daemon, max_body_bytes):
-    """Every kind of refusal that does not need a state of the daemon."""
+    """Every kind of refusal that does not depend on the daemon's load."""
     ambiguous = (
         "bad-request" if daemon.library() < (1, 0) else None
     )  # later versions of the library refuse it before the daemon

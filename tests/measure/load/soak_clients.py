@@ -1,8 +1,8 @@
-"""The soak's clients: processes of some threads each, every one with a random generator and, by process, an address
-of its own.
+"""The soak's clients: processes of some threads each. Every thread has a random generator of its own, every process
+an address.
 
 A thread asks until it is told to rest (so that the daemon can be seen quiet) or to end. What comes of each request
-goes into a Tally; each process sends the sum of its threads' to the soak once a second.
+goes into a Tally; each process sends the sum of its threads' to the soak twice a second.
 """
 
 import collections
@@ -27,6 +27,7 @@ class Shared:
         self.address, self.good, self.bad, self.threads = address, good, bad, threads
         self.work, self.stopping, self.over = (multiprocessing.Event() for _ in range(3))  # ask; SIGTERM is sent; end
         self.resting = multiprocessing.Value("i", 0)  # threads
+        self.rests = multiprocessing.Value("i", 0)  # how often all of them have rested
         self.tallies = multiprocessing.Queue()
 
 
@@ -310,7 +311,7 @@ class Client:
             if stopping or self.shared.stopping.is_set():
                 self.done("not taken any more")
                 time.sleep(0.05)
-            elif deed != self.leave:  # that was refused before it could leave
+            elif deed != self.leave:  # refused before it could leave
                 self.fault("no answer", deed, repr(end))
         except Exception as wrong:  # Wrong, or an answer that cannot even be read
             self.fault("wrong", deed, repr(wrong))
@@ -354,10 +355,10 @@ def run_process(shared, number, seed):
         thread.start()
 
     def report():
-        total = Tally()
+        rests, total = shared.rests.value, Tally()
         for client in clients:
             total.add(client.take_tally())
-        shared.tallies.put(total)
+        shared.tallies.put((number, rests, total))
 
     while any(thread.is_alive() for thread in threads):
         time.sleep(0.5)

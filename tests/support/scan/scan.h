@@ -1,4 +1,4 @@
-// A simulated spinning lidar: scans like the real ones where real ones may not be shipped.
+// A simulated spinning lidar: its scans resemble real ones, which may not be shipped.
 //
 // One seed makes one street (sloping ground, houses, hedges, parked cars, poles, trees, people); a sensor turns once in
 // it and gives the points of that turn in the order in which such a sensor's files hold them. The same sensor, seed and

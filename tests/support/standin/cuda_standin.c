@@ -1,8 +1,8 @@
-// A stand-in for the CUDA backend, for machines without a GPU: it answers to its name, computes on the CPU, and fails
-// on request.
+// A stand-in for the CUDA backend, for machines without a GPU: it has its name, computes on the CPU, and fails on
+// request.
 //
-// The sanitizer flavours are built with it, so that what the server does with several devices, and with those that
-// fail, is tested everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
+// The sanitizer flavours are built with it, so that the server is tested with several devices, and with failing ones,
+// everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
 // VOXELD_STANDIN_INTEGRATED they share the host's memory; VOXELD_STANDIN_LACKS names an operation that they do not
 // have. See inject.h for faults: opening a lane makes one checked call, and each job three, before, amid (in the
 // callback for its output) and after its run.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cuda/cuda_backend.h"
+#include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "tests/support/standin/inject.h"
 

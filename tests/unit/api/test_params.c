@@ -287,6 +287,28 @@ static void numbers_of_samples_follow_the_clouds(void **state) {
   assert_string_equal(problem.parameter, "fps");
 }
 
+// A job that samples nothing has no counts of samples, whatever else its request holds.
+static void only_sampling_jobs_have_sample_counts(void **state) {
+  (void)state;
+  static const struct {
+    enum vx_op op;
+    const char *query;
+    bool samples;
+  } cases[] = {{VX_VOXELIZE, GRID, false},
+               {VX_VOXELIZE, GRID "&fps=2", true},
+               {VX_FPS, "num_samples=2", true},
+               {VX_TRANSFORM, "matrix=1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1", false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct job_request request;
+    struct problem problem;
+    if (!parse_for(cases[i].op, cases[i].query, &request, &problem)) fail_msg("%s", problem.detail);
+    assert_true(job_request_split(&request, 2, &problem));
+    struct vx_job job = job_request_job(&request, NULL);
+    assert_int_equal(job.sample_counts != NULL, cases[i].samples);
+    if (cases[i].op == VX_TRANSFORM) assert_true(((const float *)job.inputs[VX_MATRIX].data)[3] == 5);
+  }
+}
+
 static void samples_are_shown(void **state) {
   (void)state;
   static const struct {
@@ -370,6 +392,7 @@ int main(void) {
       cmocka_unit_test(samples_of_points),
       cmocka_unit_test(samples_of_voxels),
       cmocka_unit_test(numbers_of_samples_follow_the_clouds),
+      cmocka_unit_test(only_sampling_jobs_have_sample_counts),
       cmocka_unit_test(samples_are_shown),
       cmocka_unit_test(a_query_overrides_its_preset),
       cmocka_unit_test(other_features_than_the_presets_bring_their_tensors),

@@ -48,16 +48,17 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"parameters\":{}}", "point_cloud_range is missing"},
       {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{}}", "num_samples is missing"},
       {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{" GOOD "}}", "there is no parameter"},
-      {"{\"description\":\"d\",\"operation\":\"sort\",\"parameters\":{}}", "no such operation"},
-      {"{\"description\":\"d\",\"operation\":7,\"parameters\":{}}", "no such operation"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset cannot stand"},
+      {"{\"description\":\"d\",\"operation\":\"sort\",\"parameters\":{}}",
+       "operation is 'sort'; allowed: voxelize, fps, transform"},
+      {"{\"description\":\"d\",\"operation\":7,\"parameters\":{}}", "operation is not a string; allowed: voxelize,"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"preset\":\"a\"}}", "preset is not allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"voxel_sise\":1}}", "there is no parameter"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":null}}", "max_voxels is not allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":0}}", "allowed"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":1,\"max_voxels\":1}}", "line"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"start\":1}}", "fps is not"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"start\":1}}", "without fps"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"num_samples\":1}}", "there is no parameter"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature cannot stand"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"feature\":[[\"mean\"]]}}", "feature is not allowed"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char error[256] = "";
@@ -98,6 +99,23 @@ static void a_preset_has_an_operation(void **state) {
   }
 }
 
+// A matrix for each of the most clouds, every number as long as one can be.
+static void a_preset_may_hold_all_matrices(void **state) {
+  (void)state;
+  char json[65536], error[256] = "";
+  struct text text = text_over(json, sizeof json);
+  text_put(&text, "{\"description\":\"d\",\"operation\":\"transform\",\"parameters\":{\"matrix\":[");
+  for (int i = 0; i < REQUEST_MATRICES; i++) {
+    for (int j = 0; j < 12; j++) text_put(&text, "-1.2345678901234567e-100,");
+    text_printf(&text, "0,0,0,1%s", i < REQUEST_MATRICES - 1 ? "," : "]}}");
+  }
+  assert_true(text_complete(&text));
+  struct preset *preset = preset_parse("p", json, text.length, error, sizeof error);
+  if (!preset) fail_msg("%s", error);
+  assert_int_equal(presets_request(preset)->num_matrices, REQUEST_MATRICES);
+  preset_free(preset);
+}
+
 static void a_directory_overrides_and_adds(void **state) {
   (void)state;
   char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64], error[256];
@@ -131,6 +149,7 @@ int main(void) {
       cmocka_unit_test(refused_files_say_why),
       cmocka_unit_test(a_preset_may_sample),
       cmocka_unit_test(a_preset_has_an_operation),
+      cmocka_unit_test(a_preset_may_hold_all_matrices),
       cmocka_unit_test(a_directory_overrides_and_adds),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,22 @@ static void each_operation_has_its_endpoint(void **state) {
   for (int op = 0; op < VX_OPS; op++) assert_int_equal(endpoints[op], 1);
 }
 
+// However long the path, all paths are named behind it.
+static void a_missing_path_is_refused_with_those_there_are(void **state) {
+  (void)state;
+  char path[1000];
+  memset(path, 'x', sizeof path - 1);
+  path[sizeof path - 1] = '\0';
+  struct problem problem;
+  assert_false(route_missing(path, &problem));
+  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  assert_null(strstr(problem.detail, path));
+  path[200] = '\0';
+  assert_non_null(strstr(problem.detail, path));
+  for (int endpoint = 0; endpoint < ENDPOINT_UNKNOWN; endpoint++)
+    assert_non_null(strstr(problem.detail, route_of((enum endpoint)endpoint)->path));
+}
+
 static void methods_are_checked(void **state) {
   (void)state;
   struct problem problem;
@@ -68,8 +84,8 @@ static void methods_are_checked(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
-                                     cmocka_unit_test(each_operation_has_its_endpoint),
-                                     cmocka_unit_test(methods_are_checked)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(paths_match_exactly), cmocka_unit_test(each_operation_has_its_endpoint),
+      cmocka_unit_test(a_missing_path_is_refused_with_those_there_are), cmocka_unit_test(methods_are_checked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

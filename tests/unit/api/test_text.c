@@ -65,8 +65,11 @@ static void floats_read_back_in_few_digits(void **state) {
   static const struct {
     float value;
     const char *digits;
-  } cases[] = {{0.05f, "0.05"},   {-39.68f, "-39.68"}, {70.4f, "70.4"},
-               {0.075f, "0.075"}, {1e30f, "1e+30"},    {16777217.0f, "16777216"}};
+  } cases[] = {{0.05f, "0.05"},   {-39.68f, "-39.68"},
+               {70.4f, "70.4"},   {0.075f, "0.075"},
+               {1e30f, "1e30"},   {16777217.0f, "16777216"},
+               {1e6f, "1e6"},     {-1e20f, "-1e20"},
+               {1e-20f, "1e-20"}, {3.40282347e38f, "3.4028235e38"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char memory[64];
     struct text text = text_over(memory, sizeof memory);

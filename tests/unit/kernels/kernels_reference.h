@@ -33,7 +33,7 @@ static inline int open_backend(void **state) {
   const char *name = getenv("VOXELD_TEST_BACKEND");
   backend = vx_backend_find(name ? name : "cpu");
   return !backend || backend->open(0, &device, &error) != VX_OK ||
-         backend->lane_open(device, VX_LANE_VOXELIZE, &lane, &error) != VX_OK;
+         backend->lane_open(device, VX_LANE_QUICK, &lane, &error) != VX_OK;
 }
 
 static inline int close_backend(void **state) {

@@ -402,7 +402,7 @@ static void counts_without_tensors(void **state) {
   assert_true(stop.asked == 0 || backend != &vx_cpu_backend);  // nothing was sampled; a GPU is asked by the clock
 }
 
-// Asked for the n-th time the job says that it is to end; a GPU is asked by the clock, and may be through before.
+// The job says "stop" when asked for the n-th time. A GPU asks by the clock, and may be through before.
 static void check_stopped(const struct vx_job *asked, struct clouds clouds, int n, const struct outcome *whole) {
   struct stop stop = {n - 1, 0};
   struct outcome outcome = run_stopping(asked, points, clouds, &stop);

@@ -3,7 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "kernels/cpu/run.h"
+#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/voxelize/cell_index.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { MOST = 4000 };
@@ -21,7 +22,7 @@ static void scatter(struct random *random, float low, float high) {
 static void assert_as_on_fresh_lane(const struct vx_job *asked, int32_t count) {
   struct vx_error error;
   struct vx_lane *fresh;
-  assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &fresh, &error), VX_OK);
+  assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &fresh, &error), VX_OK);
   struct outcome used = run_scan(asked, points, count), expected = run_on(fresh, asked, points, 1, &count);
   assert_int_equal(used.status, VX_OK);
   assert_memory_equal(&used.counts, &expected.counts, sizeof used.counts);
@@ -109,7 +110,7 @@ static void tables_are_seeded(void **state) {
   int32_t count = MOST;
   scatter(&random, 0, 100);
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &lanes[i], &error), VX_OK);
+    assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &lanes[i], &error), VX_OK);
     outcomes[i] = run_on(lanes[i], &asked, points, 1, &count);
   }
   uint64_t slots = cpu_cell_index_slots(MOST, 33);
@@ -128,7 +129,7 @@ static void scratch_grows(void **state) {
   scatter(&random, 0, 10);
   struct vx_error error;
   struct vx_lane *growing;
-  assert_int_equal(backend->lane_open(device, VX_LANE_VOXELIZE, &growing, &error), VX_OK);
+  assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &growing, &error), VX_OK);
   for (int32_t count = 1; count <= MOST; count *= 3) {
     free(check_batch_on(growing, &asked, points, 1, &count).block);
   }

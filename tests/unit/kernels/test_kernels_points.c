@@ -79,7 +79,7 @@ static void infinite_points(void **state) {
   free(outcome.block);
 }
 
-// Far beyond what an integer holds, and where the subtraction itself overflows.
+// Coordinates beyond any integer, and some whose subtraction overflows.
 static void far_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);

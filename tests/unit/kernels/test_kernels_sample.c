@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "kernels/cpu/fps/sample.h"
-#include "kernels/cpu/fps/sample_tree.h"
 
 struct random {
   uint64_t state;
@@ -97,8 +96,7 @@ static bool sample(const struct cpu_sample_task *task, bool any_processor) {
   cpu_sampler_lay_out(&sampler, &measured, task->num_points);
   assert_int_equal(cpu_arena_reserve(&arena, &measured, &(const struct vx_job){.num_clouds = 1}, &error), VX_OK);
   cpu_sampler_lay_out(&sampler, &arena, task->num_points);
-  sampler.task = task;
-  bool done = any_processor ? cpu_sample_build(&sampler) && cpu_sample_steps_any(&sampler) : cpu_sample(&sampler, task);
+  bool done = any_processor ? cpu_sample_any(&sampler, task) : cpu_sample(&sampler, task);
   assert_in_range(sampler.num_leaves, 0, task->num_points / CPU_SAMPLE_LEAF_MIN + 1);
   assert_in_range(sampler.num_nodes, 0, task->num_points / CPU_SAMPLE_LEAF_MIN + 1);
   return done;

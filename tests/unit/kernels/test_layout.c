@@ -1,5 +1,6 @@
 // The table of tensors, the layout of the output block, what can be sampled, the grid of a request.
 #include "kernels/grid.h"
+#include "kernels/samples.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 static struct vx_error error;
@@ -38,7 +39,7 @@ static void assert_shape(const struct vx_shape *shape, enum vx_dtype dtype, int 
   assert_int_equal(shape->bytes, bytes);
 }
 
-// The layout of the job's tensors, of these sizes and those that follow from it.
+// Lays out the job's tensors for these sizes; the job gives the other sizes.
 static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, struct vx_layout *layout,
                               struct vx_error *reason) {
   struct vx_sizes all = vx_sizes_of(job);
@@ -49,7 +50,7 @@ static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, s
   return vx_layout_of(job->tensors, &all, layout, reason);
 }
 
-// Farthest point sampling of points of so many columns.
+// Farthest point sampling of points of `columns` columns.
 static struct vx_job sampling_job(int32_t columns) {
   return (struct vx_job){.op = VX_FPS,
                          .params.fps.sampling = {.enabled = true},
@@ -132,7 +133,7 @@ static void samples_that_cannot_be(void **state) {
     assert_int_equal(status, cases[i].reason ? VX_REFUSED : VX_OK);
     if (cases[i].reason && !strstr(error.text, cases[i].reason)) fail_msg("%s: %s", cases[i].reason, error.text);
   }
-  // Three such products are more than 64 bits hold.
+  // The sum of three such products overflows 64 bits.
   const int32_t most[3] = {INT32_MAX, INT32_MAX, INT32_MAX};
   struct vx_job job = sampling_job(4);
   job.params.fps.sampling.max_work = INT64_MAX - 1;

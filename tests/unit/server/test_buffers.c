@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/jobs/buffers.h"
 
 enum { SMALLEST = 1 << BUFFER_SMALLEST };

@@ -107,7 +107,7 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--max-sampling-work", "0", "whole number from 1 to 1000000000000000"},
                {"--max-sampling-work", "1e10", "whole number"},
                {"--idle-timeout-s", "5", "more than upload_timeout_s"},
-               {"--memory-budget-bytes", "1048576", "each taking the next power of two"},
+               {"--memory-budget-bytes", "1048576", "each rounded up to a power of two"},
                {"--config", "/nowhere/at/all.json", "/nowhere/at/all.json"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct options options;
@@ -186,7 +186,7 @@ static void modes(void **state) {
   assert_non_null(strstr(error, "unix_mode is 'rw'; allowed: octal"));
 }
 
-// A flag takes the argument behind it only where that is its value.
+// A flag takes the argument behind it only if that is its value.
 static void flags(void **state) {
   (void)state;
   static const struct {

@@ -107,8 +107,8 @@ static void names_have_up_to_64_bytes(void **state) {
 
 static void names_and_sums_stand_once(void **state) {
   (void)state;
-  REFUSED("a sha256:" SUM_A "\na sha256:" SUM_B, "line 2: the name stands there twice");
-  REFUSED("a sha256:" SUM_A "\nb sha256:" SUM_A, "line 2: the token stands there twice");
+  REFUSED("a sha256:" SUM_A "\na sha256:" SUM_B, "line 2: the name is used twice");
+  REFUSED("a sha256:" SUM_A "\nb sha256:" SUM_A, "line 2: the token is used twice");
 }
 
 // The last row of a full table is found; one row more is refused.

@@ -1,0 +1,77 @@
+// See arena.h.
+#include "kernels/cpu/base/arena.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+
+// Macros that do something under the address sanitizer only: it then sees one array running into the next.
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, bytes) ((void)0)
+#define ASAN_UNPOISON_MEMORY_REGION(memory, bytes) ((void)0)
+#endif
+
+enum { LINE = 64, PAGE = 4096 };
+
+void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
+  size_t bytes, padded, end;
+  // Between two arrays at least one byte is left that belongs to neither.
+  if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, LINE, &padded) ||
+      __builtin_add_overflow(arena->used, padded / LINE * LINE, &end)) {
+    end = SIZE_MAX;
+  }
+  void *taken = arena->memory == NULL ? NULL : arena->memory + arena->used;
+  if (taken != NULL) {
+    ASAN_UNPOISON_MEMORY_REGION(taken, bytes);
+  }
+  arena->used = end;
+  return taken;
+}
+
+static size_t whole_pages(size_t bytes, size_t more) {
+  size_t sum;
+  if (__builtin_add_overflow(bytes, more, &sum) || __builtin_add_overflow(sum, PAGE - 1, &sum)) {
+    sum = SIZE_MAX;
+  }
+  return sum - sum % PAGE;
+}
+
+static bool is_allowed(const struct vx_job *job, size_t bytes) {
+  const struct vx_caller *caller = job->caller;
+  return bytes <= VX_SCRATCH_KEPT || caller == NULL || caller->scratch == NULL || caller->scratch(job->cls, bytes);
+}
+
+enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
+                                 struct vx_error *error) {
+  if (measured->used > arena->bytes || arena->memory == NULL) {
+    cpu_arena_trim(arena, 0);
+    // A quarter more than asked, so that scans that differ a little do not each cost a new mapping. Pages that no job
+    // touches cost nothing.
+    size_t bytes = whole_pages(measured->used, measured->used / 4);
+    if (!is_allowed(job, bytes)) {
+      bytes = whole_pages(measured->used, 0);
+      if (!is_allowed(job, bytes)) {
+        snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than there may be", bytes);
+        return VX_OUT_OF_MEMORY;
+      }
+    }
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      snprintf(error->text, sizeof error->text, "no memory for %zu bytes of scratch", measured->used);
+      return VX_OUT_OF_MEMORY;
+    }
+    *arena = (struct cpu_arena){.memory = memory, .bytes = bytes};
+  }
+  ASAN_POISON_MEMORY_REGION(arena->memory, arena->bytes);
+  arena->used = 0;
+  return VX_OK;
+}
+
+void cpu_arena_trim(struct cpu_arena *arena, size_t keep) {
+  if (arena->bytes > keep) {
+    ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);
+    munmap(arena->memory, arena->bytes);
+    *arena = (struct cpu_arena){0};
+  }
+}

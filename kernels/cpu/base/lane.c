@@ -1,0 +1,24 @@
+// See lane.h.
+#include "kernels/cpu/base/lane.h"
+
+#include <time.h>
+
+#include "kernels/half.h"
+
+int64_t cpu_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {
+  const struct vx_input *points = &job->inputs[VX_POINTS];
+  if (points->dtype != VX_FLOAT16) {
+    return points->data;
+  }
+  const uint16_t *halves = points->data;
+  for (int64_t i = 0; i < count; i++) {
+    widened[i] = vx_half_to_float(halves[i]);
+  }
+  return widened;
+}

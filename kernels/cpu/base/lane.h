@@ -1,0 +1,17 @@
+// A lane of the CPU, and what every job on it uses. A lane belongs to one thread at a time.
+#ifndef VOXELD_CPU_LANE_H
+#define VOXELD_CPU_LANE_H
+
+#include "kernels/cpu/base/arena.h"
+
+struct vx_lane {
+  uint64_t seed[2];  // of the cell indexes
+  struct cpu_arena scratch;
+};
+
+int64_t cpu_now_ns(void);
+
+// The first `count` values of the job's points as float32. float16 points are converted into `widened`.
+const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened);
+
+#endif

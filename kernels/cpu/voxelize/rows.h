@@ -1,0 +1,16 @@
+// From the voxels of a cloud to rows of the output.
+#ifndef VOXELD_CPU_ROWS_H
+#define VOXELD_CPU_ROWS_H
+
+#include "kernels/cpu/voxelize/run.h"
+
+// Appends a row for each voxel that max_voxels lets in and lists its kept points; counts what the caps drop.
+void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
+
+// Puts the cloud's rows in ascending order of their cells.
+void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
+
+// Turns the cloud's point_ids from numbers within the cloud into rows.
+void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);
+
+#endif

@@ -1,0 +1,81 @@
+// One voxelize job on its way through the stages of the CPU backend.
+//
+// Each cloud goes through five stages: index (points.h), list, order and name (rows.h), filter (block_filter.h). Then
+// the rows of all clouds are known, and the tensors are written from them (writers.h). A struct cpu_run lives on the
+// stack of one call; its arrays are the lane's scratch.
+#ifndef VOXELD_CPU_VOXELIZE_RUN_H
+#define VOXELD_CPU_VOXELIZE_RUN_H
+
+#include "kernels/cpu/base/sort.h"
+#include "kernels/cpu/fps/fps.h"
+#include "kernels/cpu/voxelize/cell_index.h"
+#include "kernels/grid.h"
+#include "kernels/kernels.h"
+
+// A voxel that is kept: a row of the output tensors.
+struct cpu_row {
+  uint64_t key;    // its cell
+  int32_t number;  // by first appearance, within its cloud
+  int32_t first;   // its kept points are run.list[first .. first + kept), in input order
+  int32_t kept;
+  int32_t cloud;
+};
+
+// The cloud in hand.
+struct cpu_cloud {
+  int32_t number;      // in the batch
+  int32_t begin, end;  // its points
+  int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
+};
+
+enum { CPU_STRETCHES = 6 };  // lengths 1, 2, 4, ... VX_MAX_BLOCK_SIZE
+_Static_assert(1 << (CPU_STRETCHES - 1) == VX_MAX_BLOCK_SIZE, "the longest stretch is as long as a window");
+
+struct cpu_heights {
+  float min, max;  // z
+};
+
+// Arrays that a job does not need are given no room and are not touched.
+struct cpu_run {
+  // What the job asks for.
+  struct vx_job *job;
+  const struct vx_voxelize *params;
+  const struct vx_sampling *sampling;  // NULL if nothing is sampled
+  struct vx_cell_map map;
+  const float *points;    // [num_points, columns]
+  int32_t columns;        // C
+  int32_t cap;            // points that a voxel keeps; INT32_MAX if there is no cap
+  bool lists_wanted;      // whether anything reads the kept points voxel by voxel
+  bool ids_wanted;        // whether anything reads point_ids as rows
+  int32_t num_points;     // of all clouds
+  int32_t largest_cloud;  // most points of one cloud
+  int32_t largest_rows;   // most rows that one cloud can have
+  int32_t row_capacity;   // most rows that all clouds can have
+
+  // Of the whole job.
+  float *widened;      // [num_points, columns]: float16 input as float32
+  float *means;        // [row_capacity, columns]: of each row, where they are sampled
+  struct cpu_fps fps;  // the same
+  int32_t *point_ids;  // [num_points]: number of the point's voxel in its cloud, later its row; -1 if dropped
+  int32_t *list;       // [num_points]: indices of kept points, voxel by voxel
+  int32_t num_listed;
+  struct cpu_row *rows;  // [row_capacity]
+  int32_t num_rows;
+
+  // Of the cloud in hand.
+  struct cpu_cell_index cells;    // its voxels
+  int32_t *row_of;                // [largest_rows]: row of a voxel's number
+  struct cpu_keyed *sorting;      // [2 * largest_rows]
+  struct cpu_row *rows_in_order;  // [largest_rows]
+
+  // Of the cloud in hand, for the block filter.
+  struct vx_key_format block_key;
+  int32_t grid_blocks[2];                              // blocks along x and y
+  struct cpu_cell_index blocks;                        // those that hold a kept point
+  int32_t *block_of;                                   // [largest_rows]: block of a row
+  bool *block_stays;                                   // [largest_rows]
+  struct cpu_heights *heights;                         // [largest_rows]: of each block
+  struct cpu_heights *stretch_heights[CPU_STRETCHES];  // each [largest_rows]: of 1, 2, 4, ... sorted blocks
+};
+
+#endif

@@ -1,0 +1,86 @@
+// Bringing points from the host's memory, as float32 rows, in the course of a kernel that looks at each of them.
+//
+// The points are read straight from pinned memory; a few blocks keep the bus busy, each with chunk after chunk.
+#ifndef VOXELD_CUDA_BRING_CUH
+#define VOXELD_CUDA_BRING_CUH
+
+#include "kernels/cuda/base/run.cuh"
+#include "kernels/half.h"
+
+enum { BRING_BLOCK = 256, BRING_AHEAD = 4 };
+
+struct bring_params {
+  const void *source;  // [num_points, columns], float32 or float16
+  bool halves;
+  float *points;  // the same, or a copy
+  uint32_t columns;
+};
+
+struct location {
+  float x, y, z;
+};
+
+// Eight halves or four floats, to their place among the points.
+static __device__ void store_part(const struct bring_params &p, uint64_t part, uint4 bits) {
+  const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+  if (!p.halves) {
+    ((uint4 *)p.points)[part] = bits;
+    return;
+  }
+  float values[8];
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    values[2 * i] = vx_half_to_float((uint16_t)(words[i] & 0xFFFF));
+    values[2 * i + 1] = vx_half_to_float((uint16_t)(words[i] >> 16));
+  }
+  float4 *to = (float4 *)p.points + 2 * part;
+  to[0] = make_float4(values[0], values[1], values[2], values[3]);
+  to[1] = make_float4(values[4], values[5], values[6], values[7]);
+}
+
+// As a block: rows first .. first + count - 1. Parts of 16 bytes, then what is left over at the scan's end.
+static __device__ void bring_rows(const struct bring_params &p, uint64_t first, uint32_t count) {
+  uint32_t per_part = p.halves ? 8 : 4;
+  uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
+  uint64_t begin_part = begin / per_part, end_part = end / per_part;
+  for (uint64_t part = begin_part + threadIdx.x; part < end_part; part += BRING_BLOCK * BRING_AHEAD) {
+    uint4 bits[BRING_AHEAD];
+#pragma unroll
+    for (int i = 0; i < BRING_AHEAD; i++) {
+      if (part + i * BRING_BLOCK < end_part) {
+        bits[i] = __ldcs((const uint4 *)p.source + part + i * BRING_BLOCK);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < BRING_AHEAD; i++) {
+      if (part + i * BRING_BLOCK < end_part) {
+        store_part(p, part + i * BRING_BLOCK, bits[i]);
+      }
+    }
+  }
+  uint64_t at = end_part * per_part + threadIdx.x;
+  if (at < end) {
+    p.points[at] = p.halves ? vx_half_to_float(((const uint16_t *)p.source)[at]) : ((const float *)p.source)[at];
+  }
+  __syncthreads();
+}
+
+// The coordinates of this thread's point of the chunk, all of whose rows are in their place after this.
+static __device__ struct location bring(const struct bring_params &p, uint64_t first, uint32_t count) {
+  if (p.columns == 4 && !p.halves) {
+    float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (threadIdx.x < count) {
+      row = __ldcs((const float4 *)p.source + first + threadIdx.x);
+      ((float4 *)p.points)[first + threadIdx.x] = row;
+    }
+    return {row.x, row.y, row.z};
+  }
+  bring_rows(p, first, count);
+  if (threadIdx.x >= count) {
+    return {0.0f, 0.0f, 0.0f};
+  }
+  const float *row = p.points + (first + threadIdx.x) * p.columns;
+  return {row[0], row[1], row[2]};
+}
+
+#endif

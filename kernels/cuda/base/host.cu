@@ -1,0 +1,158 @@
+// The host's part in a job: what memory the device can read, waiting for what it writes, the output's memory, times.
+#include "kernels/cuda/base/host.cuh"
+
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "kernels/cuda/base/transfer.cuh"
+
+// --- memory ---
+
+enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error) {
+  struct cudaPointerAttributes first = {}, last = {};
+  CUDA_CALL(cudaPointerGetAttributes(&first, memory), error);
+  CUDA_CALL(cudaPointerGetAttributes(&last, (const char *)memory + bytes - 1), error);
+  bool all = first.type != cudaMemoryTypeUnregistered && last.type != cudaMemoryTypeUnregistered;
+  // Two mappings side by side need not be so for the device.
+  bool whole = (const char *)last.devicePointer - (const char *)first.devicePointer == (ptrdiff_t)(bytes - 1);
+  *seen = all && whole ? first.devicePointer : NULL;
+  return VX_OK;
+}
+
+size_t cuda_input_bytes(const struct cuda_run *run) {
+  return (size_t)run->num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
+}
+
+enum vx_status cuda_copy_source(const struct cuda_run *run, struct vx_error *error) {
+  if (run->source == run->source_copy) {
+    CUDA_CALL(cudaMemcpyAsync(run->source_copy, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run),
+                              cudaMemcpyHostToDevice, run->stream),
+              error);
+  }
+  return VX_OK;
+}
+
+// --- waiting ---
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Samples can take long: the host sleeps between its looks, and asks whether they are still wanted.
+static enum vx_status await_samples(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
+                                    bool *stopped, struct vx_error *error) {
+  enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
+  const struct timespec pause = {0, LOOK_NS};
+  const struct vx_job *job = run->job;
+  for (int looks = 1; *word != sequence; looks++) {
+    nanosleep(&pause, NULL);
+    if (!*stopped && job->caller->stopped != NULL && job->caller->stopped(job->cls)) {
+      *stopped = true;
+      *(volatile uint32_t *)&run->lane->orders->stop = run->lane->sequence;
+    }
+    if (looks % LOOKS_PER_QUERY == 0) {
+      cudaError_t result = cudaStreamQuery(run->stream);
+      if (result != cudaErrorNotReady) {
+        return cuda_check(result, "cudaStreamQuery", error);
+      }
+    }
+  }
+  return VX_OK;
+}
+
+// First in a tight loop, as the answer is mostly microseconds away, then letting others run, after a millisecond
+// asleep. Not a call before that: each would hold the driver's lock against the launches of other lanes. A kernel that
+// fails never writes; the driver then tells.
+enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
+                          struct vx_error *error) {
+  enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
+  int64_t began = now_ns(), waited = 0;
+  bool stopped = false;
+  while (*word != sequence && waited < POLL_NS) {
+    for (int i = 0; i < SPINS && *word != sequence; i++) {
+      pause_briefly();
+    }
+    waited = now_ns() - began;
+    if (waited > TIGHT_NS) {
+      sched_yield();
+    }
+  }
+  bool samples = run->sampling != NULL && word == &run->lane->report->sent;
+  if (*word != sequence && samples) {
+    CUDA_TRY(await_samples(run, word, sequence, &stopped, error));
+  }
+  if (*word != sequence) {
+    CUDA_CALL(cudaStreamSynchronize(run->stream), error);
+  }
+  if (*word != sequence) {
+    snprintf(error->text, sizeof error->text, "the device did all its work and gave no answer");
+    return VX_DEVICE_LOST;
+  }
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
+  if (stopped) {
+    snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
+  }
+  return stopped ? VX_STOPPED : VX_OK;
+}
+
+// --- output ---
+
+enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
+  CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
+  return VX_OK;
+}
+
+// All of copy_in: from the first block's start until the last points were here; those before them were in the table by
+// then. The others follow on each other but for what the host takes. Copies of memory that the device cannot read or
+// write itself are in none of them.
+static void read_times(const struct cuda_run *run) {
+  uint64_t moments[CUDA_MOMENTS];
+  for (int i = 0; i < CUDA_MOMENTS; i++) {
+    moments[i] = run->lane->report->tally.moments[i];
+  }
+  int64_t *stage_ns = run->job->stage_ns;
+  bool made_voxels = run->operation->makes_voxels;
+  stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
+  if (made_voxels) {
+    stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
+    stage_ns[VX_STAGE_FEATURES] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_FOUND]);
+  }
+  if (run->sampling != NULL) {
+    stage_ns[VX_STAGE_SAMPLE] = (int64_t)(moments[CUDA_SAMPLED] - moments[made_voxels ? CUDA_GATHERED : CUDA_ARRIVED]);
+  }
+  if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_TRANSFORM)) != 0) {
+    stage_ns[VX_STAGE_TRANSFORM] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
+  }
+  stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
+}
+
+enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error) {
+  void *seen = NULL;
+  if (run->layout.bytes == 0) {
+    return cuda_clean(run, error);
+  }
+  CUDA_TRY(cuda_see(run->output, run->layout.bytes, &seen, error));
+  if (seen == NULL) {
+    CUDA_CALL(
+        cudaMemcpyAsync(run->output, run->lane->image.memory, run->layout.bytes, cudaMemcpyDeviceToHost, run->stream),
+        error);
+  }
+  CUDA_TRY(cuda_send(run, seen, seen == NULL ? 0 : run->layout.bytes, error));
+  CUDA_TRY(cuda_clean(run, error));
+  CUDA_TRY(cuda_await(run, &run->lane->report->sent, run->lane->sequence, error));
+  read_times(run);
+  return VX_OK;
+}

@@ -1,0 +1,23 @@
+// The host's part in a job: reading memory, waiting, the output's memory. Runs on the thread that has the lane.
+#ifndef VOXELD_CUDA_HOST_CUH
+#define VOXELD_CUDA_HOST_CUH
+
+#include "kernels/cuda/base/run.cuh"
+
+// Host memory as the device sees it, or NULL if the device cannot read it.
+VX_WARN_UNUSED enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error);
+
+size_t cuda_input_bytes(const struct cuda_run *run);
+// Enqueues the copy of points that the device cannot read in place.
+VX_WARN_UNUSED enum vx_status cuda_copy_source(const struct cuda_run *run, struct vx_error *error);
+
+// Waits until the device has written `sequence` or has failed. VX_STOPPED if the caller stopped the job.
+VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
+                                         struct vx_error *error);
+
+// Asks the caller for the output's memory, once job->counts are final.
+VX_WARN_UNUSED enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error);
+// Sends the image to that memory, cleans the lane, and waits for the end of the sending.
+VX_WARN_UNUSED enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error);
+
+#endif

@@ -1,0 +1,212 @@
+// A lane's memory on the device: blocks that grow to what its jobs need and are reused, and the place of each array of
+// a job in them.
+//
+// The table of cells and the lane's counters are found clean by every job, as the one before it has cleaned up after
+// itself; only where that one failed, or the memory is new, are they cleared whole.
+#include "kernels/cuda/base/memory.cuh"
+
+#define MEGABYTE ((size_t)1 << 20)
+#define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs
+#define KEPT_BLOCK (64 * MEGABYTE)   // one block of a lane that has more than that
+
+enum { USUAL_POINTS = 1 << 18, USUAL_CELLS = 1 << 20 };
+
+void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
+  size_t bytes, end;
+  if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, (size_t)255, &bytes) ||
+      __builtin_add_overflow(arena->used, bytes / 256 * 256, &end)) {
+    end = SIZE_MAX;
+  }
+  void *array = arena->memory == NULL ? NULL : arena->memory + arena->used;
+  arena->used = end;
+  return array;
+}
+
+// What could not be freed is not used again either.
+static enum vx_status free_block(struct cuda_memory *block, struct vx_error *error) {
+  void *memory = block->memory;
+  *block = {};
+  CUDA_CALL(cudaFree(memory), error);
+  return VX_OK;
+}
+
+// Grows to a power of two: jobs that differ a little do not each cost a new allocation. cudaFree waits for the device.
+enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error) {
+  if (bytes <= memory->bytes) {
+    return VX_OK;
+  }
+  size_t grown = MEGABYTE;
+  while (grown < bytes && grown <= SIZE_MAX / 2) {
+    grown *= 2;
+  }
+  CUDA_TRY(free_block(memory, error));
+  // Where twice the size does not fit, the size itself may.
+  void *taken = NULL;
+  cudaError_t result = cudaMalloc(&taken, grown < bytes ? bytes : grown);
+  if (result == cudaErrorMemoryAllocation && grown > bytes) {
+    (void)cudaGetLastError();
+    grown = bytes;
+    result = cudaMalloc(&taken, bytes);
+  }
+  CUDA_TRY(cuda_check(result, "cudaMalloc", error));
+  *memory = {(unsigned char *)taken, grown < bytes ? bytes : grown};
+  return VX_OK;
+}
+
+// --- the arrays of a job ---
+
+// Those that the device cannot read where they are get a copy; as float32 in the place of the rows.
+void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
+  uint64_t values = (uint64_t)run->num_points * run->columns;
+  take(arena, &run->points, values);
+  if (run->source == NULL && run->halves) {
+    uint16_t *halves;
+    take(arena, &halves, values);
+    run->source_copy = halves;
+  } else {
+    run->source_copy = run->source == NULL ? run->points : NULL;
+  }
+}
+
+void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena) {
+  if (run->clouds.count > 1) {
+    uint32_t *first_point;
+    take(arena, &first_point, (uint64_t)run->clouds.count + 1);
+    run->clouds.first_point = first_point;
+  }
+}
+
+// Runs twice: over an empty arena to measure, then over the lane's scratch.
+static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
+  const struct vx_voxelize *params = run->params;
+  bool filtered = params->block_filter.enabled, ordered = params->order == VX_ORDER_KEY;
+  uint64_t points = run->num_points, rows = run->row_capacity, clouds = (uint64_t)run->clouds.count;
+  cuda_take_points(run, arena);
+  take(arena, &run->slots, points);
+  take(arena, &run->ranks, points);
+  take(arena, &run->records, points);
+  cuda_take_clouds(run, arena);
+  if (run->clouds.count > 1) {
+    take(arena, &run->clouds.first_cell, clouds);
+    take(arena, &run->clouds.first_row, clouds);
+  }
+  if ((run->tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0) {
+    take(arena, &run->rows, points);
+  }
+  if (run->lists_wanted) {
+    take(arena, &run->lists, points);
+  }
+  if (run->whole_lists) {
+    take(arena, &run->queue, rows);
+  }
+  if (run->means_wanted) {
+    take(arena, &run->means, rows * run->columns);
+    // A sixteenth of the points: more than all levels of group sums need.
+    take(arena, &run->tree_sums, (points / (CUDA_SUM_GROUP / 4) + 2) * run->columns);
+  }
+  if (ordered || filtered) {
+    take(arena, &run->output_rows, rows);
+    take(arena, &run->rows_in_order, rows);
+  }
+  if (filtered) {
+    take(arena, &run->block_keys, run->block_slots);
+    take(arena, &run->block_heights, 2 * run->block_slots);
+    take(arena, &run->block_stays, run->block_slots);
+    take(arena, &run->block_of, rows);
+    take(arena, &run->stays, rows);
+    unsigned char *cub;
+    take(arena, &cub, run->filter_cub_bytes);
+    run->filter_cub = cub;
+  }
+}
+
+static size_t control_bytes(uint64_t num_tiles) {
+  return sizeof(struct cuda_control) + (size_t)num_tiles * sizeof(uint64_t);
+}
+
+static enum vx_status reserve_table(struct vx_lane *lane, uint64_t num_tiles, uint64_t num_keys, uint64_t num_cells,
+                                    struct vx_error *error) {
+  size_t before = lane->control.bytes + lane->keys.bytes + lane->cells.bytes;
+  enum vx_status status = cuda_reserve(&lane->control, control_bytes(num_tiles), error);
+  status = status != VX_OK ? status : cuda_reserve(&lane->keys, num_keys * sizeof(uint64_t), error);
+  status = status != VX_OK ? status : cuda_reserve(&lane->cells, num_cells * sizeof(struct cuda_cell), error);
+  lane->clean = lane->clean && before == lane->control.bytes + lane->keys.bytes + lane->cells.bytes;
+  return status;
+}
+
+static enum vx_status clear(struct vx_lane *lane, struct vx_error *error) {
+  CUDA_CALL(cudaMemsetAsync(lane->control.memory, 0, lane->control.bytes, lane->stream), error);
+  CUDA_CALL(cudaMemsetAsync(lane->keys.memory, 0xFF, lane->keys.bytes, lane->stream), error);
+  CUDA_CALL(cudaMemsetAsync(lane->cells.memory, 0xFF, lane->cells.bytes, lane->stream), error);
+  return VX_OK;
+}
+
+static enum vx_status take_control(struct cuda_run *run, struct vx_error *error) {
+  struct vx_lane *lane = run->lane;
+  if (!lane->clean) {
+    CUDA_TRY(clear(lane, error));
+  }
+  lane->clean = false;  // until this job has come to its end
+  run->control = (struct cuda_control *)lane->control.memory;
+  run->tally = &run->control->tallies[lane->sequence / 4 % 2];
+  return VX_OK;
+}
+
+enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(reserve_table(run->lane, run->num_tiles, 0, 0, error));
+  return take_control(run, error);
+}
+
+enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error) {
+  struct vx_lane *lane = run->lane;
+  CUDA_TRY(reserve_table(lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error));
+  struct cuda_arena measured = {};
+  lay_out(run, &measured);
+  CUDA_TRY(cuda_reserve(&lane->scratch, measured.used, error));
+  if (run->eager) {
+    CUDA_TRY(cuda_reserve(&lane->image, run->image_capacity, error));
+  }
+  CUDA_TRY(take_control(run, error));
+  struct cuda_arena arena = {lane->scratch.memory, 0};
+  lay_out(run, &arena);
+  run->source = run->source == NULL ? run->source_copy : run->source;
+  run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
+  run->cells = (struct cuda_cell *)lane->cells.memory;
+  return VX_OK;
+}
+
+// --- the lane's life ---
+
+enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
+  CUDA_TRY(reserve_table(lane, USUAL_POINTS / CUDA_TILE, USUAL_CELLS, USUAL_CELLS, error));
+  CUDA_TRY(cuda_reserve(&lane->scratch, 16 * MEGABYTE, error));
+  return cuda_reserve(&lane->image, 64 * MEGABYTE, error);
+}
+
+static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
+  struct cuda_memory *blocks[] = {&lane->control, &lane->keys,     &lane->cells, &lane->scratch,
+                                  &lane->sorting, &lane->sampling, &lane->image};
+  return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
+}
+
+enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
+  size_t sum = 0;
+  for (int i = 0; block_of(lane, i) != NULL; i++) {
+    sum += block_of(lane, i)->bytes;
+  }
+  for (int i = 0; sum > KEPT_BYTES && block_of(lane, i) != NULL; i++) {
+    struct cuda_memory *block = block_of(lane, i);
+    if (block->bytes > KEPT_BLOCK) {
+      lane->clean = lane->clean && block != &lane->control && block != &lane->keys && block != &lane->cells;
+      CUDA_TRY(free_block(block, error));
+    }
+  }
+  return VX_OK;
+}
+
+void cuda_free_all(struct vx_lane *lane) {
+  for (int i = 0; block_of(lane, i) != NULL; i++) {
+    (void)cudaFree(block_of(lane, i)->memory);
+    *block_of(lane, i) = {};
+  }
+}

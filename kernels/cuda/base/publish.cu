@@ -1,0 +1,15 @@
+// See publish.cuh.
+#include "kernels/cuda/base/publish.cuh"
+
+#include "kernels/cuda/base/launch.cuh"
+
+enum { BLOCK = 256 };
+
+static __global__ void __launch_bounds__(BLOCK) publish_kernel(const __grid_constant__ struct publish_params p) {
+  cuda_wait();
+  publish(p);
+}
+
+enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+  return cuda_launch("publish_kernel", publish_kernel, 1, BLOCK, 0, run, publish_params_of(run, sequence), error);
+}

@@ -1,0 +1,94 @@
+// One pass of a scan over tiles of CUDA_TILE items, a block each, with decoupled look-back (Merrill and Garland, here
+// with windows as wide as the block).
+//
+// What is scanned are pairs, one in the upper and one in the lower 32 bits. Neither sum reaches 2^31, which leaves room
+// for what is known of a tile: nothing (0), its own sum, or the sum up to its end.
+#ifndef VOXELD_CUDA_SCAN_CUH
+#define VOXELD_CUDA_SCAN_CUH
+
+#include <cub/block/block_scan.cuh>
+
+#include "kernels/cuda/base/run.cuh"
+
+enum { SCAN_BLOCK = 256, SCAN_ITEMS = CUDA_TILE / SCAN_BLOCK, SCAN_WARPS = SCAN_BLOCK / 32 };
+enum : uint64_t { TILE_SUM = UINT64_C(1) << 31, TILE_PREFIX = UINT64_C(1) << 63 };
+enum : uint64_t { TILE_FLAGS = TILE_SUM | TILE_PREFIX };
+
+typedef cub::BlockScan<uint64_t, SCAN_BLOCK, cub::BLOCK_SCAN_WARP_SCANS> block_scan;
+
+struct scan_shared {
+  block_scan::TempStorage temporary;
+  uint64_t parts[SCAN_WARPS];
+  int complete[SCAN_WARPS];
+  uint32_t tile;
+};
+
+// The block's tile. Tickets go in order, so that whoever is waited for already runs.
+static __device__ uint32_t scan_next_tile(uint32_t *ticket, struct scan_shared *shared) {
+  if (threadIdx.x == 0) {
+    shared->tile = atomicAdd(ticket, 1);
+  }
+  __syncthreads();
+  return shared->tile;
+}
+
+// Adds up what a window of tiles, the nearest first, says to the block: up to the nearest that knows all before it.
+static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared, bool *complete) {
+  uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  uint32_t prefixes = __ballot_sync(~0u, (state & TILE_PREFIX) != 0);
+  uint32_t last = prefixes == 0 ? 31 : __ffs(prefixes) - 1;
+  uint64_t part = lane <= last ? state & ~TILE_FLAGS : 0;
+  for (int offset = 16; offset > 0; offset /= 2) {
+    part += __shfl_xor_sync(~0u, part, offset);
+  }
+  if (lane == 0) {
+    shared->parts[warp] = part;
+    shared->complete[warp] = prefixes != 0;
+  }
+  __syncthreads();
+  uint64_t sum = 0;
+  *complete = false;
+  for (int i = 0; i < SCAN_WARPS && !*complete; i++) {
+    sum += shared->parts[i];
+    *complete = shared->complete[i] != 0;
+  }
+  __syncthreads();
+  return sum;
+}
+
+// Sum over all tiles before this one; publishes what later tiles wait for.
+static __device__ uint64_t look_back(uint64_t *tile_states, uint32_t tile, uint64_t sum, struct scan_shared *shared) {
+  volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;
+  if (threadIdx.x == 0) {
+    tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
+  }
+  uint64_t before = 0;
+  bool complete = tile == 0;
+  for (int64_t end = tile; !complete; end -= SCAN_BLOCK) {
+    int64_t at = end - 1 - threadIdx.x;
+    uint64_t state = at < 0 ? (uint64_t)TILE_PREFIX : 0;
+    while ((state & TILE_FLAGS) == 0) {
+      state = tiles[at];
+    }
+    before += add_window(state, shared, &complete);
+  }
+  if (threadIdx.x == 0 && tile > 0) {
+    tiles[tile] = TILE_PREFIX | (before + sum);
+  }
+  return before;
+}
+
+// Turns each thread's items into the sums before them over all tiles; returns the sum up to the tile's end.
+static __device__ uint64_t scan_items(uint64_t *tiles, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
+                                      uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
+  uint64_t sum;
+  block_scan(shared->temporary).ExclusiveSum(items, before, sum);
+  uint64_t all = look_back(tiles, tile, sum, shared);
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    before[k] += all;
+  }
+  return all + sum;
+}
+
+#endif

@@ -1,0 +1,151 @@
+// The ways out of a job: its output to the host's memory, and its traces out of the lane's.
+//
+// A few blocks are enough to fill the bus. The last of them to be done tells the host so, after a fence that puts the
+// word behind all that it speaks of. Cleaning comes after that: nobody waits for it but the lane's next job.
+#include "kernels/cuda/base/transfer.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+
+enum { BLOCK = 256, SEND_BLOCK = 512, SEND_BLOCKS = 32, AHEAD = 4 };
+
+struct send_params {
+  const unsigned char *image;
+  unsigned char *output;  // host
+  uint64_t bytes;
+  struct cuda_tally *tally;
+  struct cuda_report *report;
+  uint32_t sequence;
+};
+
+static __device__ void send_part(const struct send_params &p) {
+  uint64_t count = p.bytes / sizeof(uint4), step = (uint64_t)gridDim.x * SEND_BLOCK;
+  for (uint64_t i = (uint64_t)blockIdx.x * SEND_BLOCK + threadIdx.x; i < count; i += AHEAD * step) {
+    uint4 bits[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+      if (i + k * step < count) {
+        bits[k] = __ldcs((const uint4 *)p.image + i + k * step);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+      if (i + k * step < count) {
+        __stcs((uint4 *)p.output + i + k * step, bits[k]);
+      }
+    }
+  }
+  uint64_t rest = count * sizeof(uint4) + threadIdx.x;
+  if (blockIdx.x == 0 && rest < p.bytes) {
+    p.output[rest] = p.image[rest];
+  }
+}
+
+static __global__ void __launch_bounds__(SEND_BLOCK) send_kernel(const __grid_constant__ struct send_params p) {
+  cuda_wait();
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    p.tally->moments[CUDA_SENDING] = cuda_now();
+  }
+  send_part(p);
+  __threadfence_system();
+  if (!cuda_last_block(&p.tally->send_ticket, gridDim.x)) {
+    return;
+  }
+  volatile uint64_t *moments = p.tally->moments;
+  if (threadIdx.x == 0) {
+    moments[CUDA_SENT] = cuda_now();
+    for (int i = 0; i < CUDA_MOMENTS; i++) {
+      p.report->tally.moments[i] = moments[i];
+    }
+    __threadfence_system();
+    *(volatile uint32_t *)&p.report->sent = p.sequence;
+  }
+}
+
+enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error) {
+  struct send_params p = {};
+  p.image = run->lane->image.memory;
+  p.output = (unsigned char *)output;
+  p.bytes = bytes;
+  p.tally = run->tally;
+  p.report = run->lane->device_report;
+  p.sequence = run->lane->sequence;
+  unsigned blocks = cuda_blocks(bytes, SEND_BLOCK * sizeof(uint4));
+  blocks = min(max(blocks, 1u), (unsigned)SEND_BLOCKS);
+  return cuda_launch("send_kernel", send_kernel, blocks, SEND_BLOCK, 0, run, p, error);
+}
+
+// --- cleaning ---
+
+struct clean_params {
+  const struct cuda_record *records;
+  uint64_t *keys;  // or NULL
+  struct cuda_cell *cells;
+  const struct cuda_tally *tally;
+  struct cuda_tally *next_tally;
+  uint64_t *tiles, *order_tiles;
+  uint32_t num_tiles, num_order_tiles;
+};
+
+static __global__ void __launch_bounds__(BLOCK) clean_kernel(const __grid_constant__ struct clean_params p) {
+  cuda_wait();
+  uint32_t num_cells = p.tally->num_cells, begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
+  for (uint64_t i = begin; i < num_cells; i += step) {
+    uint32_t slot = p.records[i].slot;
+    *(uint64_t *)&p.cells[slot] = UINT64_MAX;
+    if (p.keys != NULL) {
+      p.keys[slot] = CUDA_NO_KEY;
+    }
+  }
+  for (uint64_t i = begin; i < p.num_tiles; i += step) {
+    p.tiles[i] = 0;
+  }
+  for (uint64_t i = begin; i < p.num_order_tiles; i += step) {
+    p.order_tiles[i] = 0;
+  }
+  if (begin < sizeof *p.next_tally / sizeof(uint32_t)) {
+    ((uint32_t *)p.next_tally)[begin] = 0;
+  }
+}
+
+enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error) {
+  struct clean_params p = {};
+  p.records = run->records;
+  p.keys = run->keys;
+  p.cells = run->cells;
+  p.tally = run->tally;
+  p.next_tally = run->tally == &run->control->tallies[0] ? &run->control->tallies[1] : &run->control->tallies[0];
+  p.tiles = run->control->tiles;
+  p.order_tiles = run->control->order_tiles;
+  p.num_tiles = run->num_tiles;
+  bool ordered = run->direct && run->params->order == VX_ORDER_KEY;
+  p.num_order_tiles = ordered ? cuda_blocks(run->num_cells, CUDA_TILE) : 0;
+  return cuda_launch("clean_kernel", clean_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 2), BLOCK, 0, run,
+                     p, error);
+}
+
+// --- what the host has laid ready ---
+
+struct fetch_params {
+  const uint32_t *from;  // host
+  uint32_t *to;
+  uint32_t count;
+};
+
+static __global__ void __launch_bounds__(BLOCK) fetch_kernel(const __grid_constant__ struct fetch_params p) {
+  cuda_wait();
+  for (uint32_t i = threadIdx.x; i < p.count; i += BLOCK) {
+    p.to[i] = p.from[i];
+  }
+}
+
+enum vx_status cuda_fetch(const struct cuda_run *run, const void *from, void *to, uint32_t words,
+                          struct vx_error *error) {
+  struct fetch_params p = {(const uint32_t *)from, (uint32_t *)to, words};
+  return cuda_launch("fetch_kernel", fetch_kernel, 1, BLOCK, 0, run, p, error);
+}
+
+enum vx_status cuda_fetch_clouds(const struct cuda_run *run, struct vx_error *error) {
+  return cuda_fetch(run, run->lane->device_orders->cloud_points, (void *)run->clouds.first_point,
+                    (uint32_t)run->clouds.count + 1, error);
+}

@@ -1,0 +1,14 @@
+// Ascending order of rows and of points.
+#ifndef VOXELD_CUDA_ORDER_CUH
+#define VOXELD_CUDA_ORDER_CUH
+
+#include "kernels/cuda/base/run.cuh"
+
+// Orders rows by their slots, if each cell has its own.
+VX_WARN_UNUSED enum vx_status cuda_order_rows(const struct cuda_run *run, struct vx_error *error);
+// Sorts the rows of hashed cells by cub. Expects run->sizes.
+VX_WARN_UNUSED enum vx_status cuda_sort_rows(const struct cuda_run *run, struct vx_error *error);
+// Sorts all points by their cells by cub, if a list is too long for any block.
+VX_WARN_UNUSED enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error);
+
+#endif

@@ -1,0 +1,140 @@
+// Sorting of point indices within a warp, and the sum of a column over listed points.
+#ifndef VOXELD_CUDA_SORT_CUH
+#define VOXELD_CUDA_SORT_CUH
+
+#include "kernels/cuda/base/run.cuh"
+
+// Sorts one value of each of `width` neighbouring threads (a bitonic sort).
+template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint32_t value) {
+  uint32_t lane = threadIdx.x % width;
+#pragma unroll
+  for (int k = 2; k <= width; k *= 2) {
+#pragma unroll
+    for (int j = k / 2; j > 0; j /= 2) {
+      uint32_t other = __shfl_xor_sync(mask, value, j, width);
+      bool lower = ((lane & k) == 0) == ((lane & j) == 0);
+      value = lower ? min(value, other) : max(value, other);
+    }
+  }
+  return value;
+}
+
+// The `width` lowest of two sorted sequences, sorted.
+template <int width> static __device__ uint32_t merge_values(uint32_t mask, uint32_t value, uint32_t other) {
+  uint32_t lane = threadIdx.x % width;
+  value = min(value, __shfl_sync(mask, other, width - 1 - lane, width));
+#pragma unroll
+  for (int j = width / 2; j > 0; j /= 2) {
+    uint32_t partner = __shfl_xor_sync(mask, value, j, width);
+    value = (lane & j) == 0 ? min(value, partner) : max(value, partner);
+  }
+  return value;
+}
+
+// Whether the values of `width` neighbouring threads are in order: points come nearly so, and checking is cheap.
+template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
+  return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
+}
+
+// The lowest of list[begin], list[begin + 1], ... in chunks of `width`, a chunk every `step`, sorted. What follows the
+// first chunk is mostly too late.
+template <int width>
+static __device__ uint32_t lowest_of(uint32_t mask, const uint32_t *list, uint32_t count, uint32_t begin,
+                                     uint32_t step) {
+  uint32_t lane = threadIdx.x % width, lowest = CUDA_NO_POINT;
+  uint32_t next = (uint64_t)begin + lane < count ? list[begin + lane] : CUDA_NO_POINT;
+  for (uint64_t at = begin; at < count; at += step) {
+    uint32_t value = next;
+    next = at + step + lane < count ? list[at + step + lane] : CUDA_NO_POINT;
+    uint32_t bound = __shfl_sync(mask, lowest, width - 1, width);
+    if (__any_sync(mask, value < bound)) {
+      if (!in_order<width>(mask, value)) {
+        value = sort_values<width>(mask, value);
+      }
+      lowest = at == begin ? value : merge_values<width>(mask, lowest, value);
+    }
+  }
+  return lowest;
+}
+
+// Sorts `items` values of each thread of a warp; thread l then has those from l * items on.
+template <int items> static __device__ void sort_registers(uint32_t values[items]) {
+  uint32_t lane = threadIdx.x % 32;
+#pragma unroll
+  for (int size = 2; size <= 32 * items; size *= 2) {
+#pragma unroll
+    for (int j = size / 2; j > 0; j /= 2) {
+#pragma unroll
+      for (int k = 0; k < items; k++) {
+        bool up = ((lane * items + k) & size) == 0;
+        if (j >= items) {
+          uint32_t other = __shfl_xor_sync(~0u, values[k], j / items);
+          bool lower = (lane & (j / items)) == 0;
+          values[k] = up == lower ? min(values[k], other) : max(values[k], other);
+        } else if ((k & j) == 0) {
+          uint32_t low = min(values[k], values[k | j]), high = max(values[k], values[k | j]);
+          values[k] = up ? low : high;
+          values[k | j] = up ? high : low;
+        }
+      }
+    }
+  }
+}
+
+// As a warp: sorts `count` items of a list, up to 32 * items, into `sorted`.
+template <int items> static __device__ void sort_in_warp(const uint32_t *list, uint32_t count, uint32_t *sorted) {
+  uint32_t lane = threadIdx.x % 32, values[items];
+#pragma unroll
+  for (int k = 0; k < items; k++) {
+    values[k] = k * 32 + lane < count ? list[k * 32 + lane] : CUDA_NO_POINT;
+  }
+  bool ordered = true;
+#pragma unroll
+  for (int k = 0; k < items; k++) {
+    uint32_t before = __shfl_up_sync(~0u, values[k], 1), end = __shfl_sync(~0u, values[k == 0 ? 0 : k - 1], 31);
+    before = lane > 0 ? before : k > 0 ? end : 0;
+    ordered = ordered && before <= values[k];
+  }
+  if (__all_sync(~0u, ordered)) {
+#pragma unroll
+    for (int k = 0; k < items; k++) {
+      if (k * 32 + lane < count) {
+        sorted[k * 32 + lane] = values[k];
+      }
+    }
+    return;
+  }
+  sort_registers<items>(values);
+#pragma unroll
+  for (int k = 0; k < items; k++) {
+    if (lane * items + k < count) {
+      sorted[lane * items + k] = values[k];
+    }
+  }
+}
+
+// The sum of one column over listed points (all of them where `list` is NULL), one after the other. Points are fetched
+// several at a time.
+template <int ahead>
+static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
+                                   uint32_t column) {
+  float sum = points[(uint64_t)(list == NULL ? 0 : list[0]) * columns + column];
+  for (uint32_t k = 1; k < count; k += ahead) {
+    float values[ahead];
+#pragma unroll
+    for (int i = 0; i < ahead; i++) {
+      if (k + i < count) {
+        values[i] = points[(uint64_t)(list == NULL ? k + i : list[k + i]) * columns + column];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < ahead; i++) {
+      if (k + i < count) {
+        sum += values[i];
+      }
+    }
+  }
+  return sum;
+}
+
+#endif

@@ -1,0 +1,52 @@
+// See samples.h.
+#include "kernels/samples.h"
+
+#include "kernels/ops.h"
+
+// What is sampled, as messages call it.
+static const char *name_of(const struct vx_job *job) {
+  return vx_operation_of(job->op)->makes_voxels ? "voxels" : "points";
+}
+
+enum vx_status vx_check_samples(const struct vx_job *job, const int32_t *from, struct vx_error *error) {
+  const struct vx_sampling *sampling = vx_sampling_of(job);
+  const char *what = name_of(job);
+  int64_t work = 0;
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    int32_t samples = job->sample_counts[cloud];
+    if (samples > from[cloud]) {
+      return vx_refuse(error, "cloud %d has %d %s, fewer than the %d samples asked of it", (int)cloud, (int)from[cloud],
+                       what, (int)samples);
+    }
+    if (samples > 0 && sampling->start >= from[cloud]) {
+      return vx_refuse(error, "cloud %d has %d %s, so none of number %d to start from", (int)cloud, (int)from[cloud],
+                       what, (int)sampling->start);
+    }
+    if (__builtin_add_overflow(work, (int64_t)from[cloud] * samples, &work)) {
+      work = INT64_MAX;
+    }
+  }
+  if (work > sampling->max_work) {
+    return vx_refuse(error, "%lld %s times samples are too much work for one request; allowed: up to %lld",
+                     (long long)work, what, (long long)sampling->max_work);
+  }
+  return VX_OK;
+}
+
+enum vx_status vx_check_candidates(const struct vx_job *job, int32_t cloud, int64_t candidates,
+                                   struct vx_error *error) {
+  int32_t samples = job->sample_counts[cloud];
+  if (samples <= candidates) {
+    return VX_OK;
+  }
+  return vx_refuse(error, "cloud %d has %lld %s whose x, y and z are finite, fewer than the %d samples asked of it",
+                   (int)cloud, (long long)candidates, name_of(job), (int)samples);
+}
+
+enum vx_status vx_begin_samples(struct vx_job *job, const int32_t *from, struct vx_error *error) {
+  enum vx_status status = vx_check_samples(job, from, error);
+  for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
+    job->counts.sampled += job->sample_counts[cloud];
+  }
+  return status;
+}

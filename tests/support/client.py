@@ -1,0 +1,338 @@
+"""A client of bare sockets that can be as rude as a test needs, and the base class of the fault tests.
+
+Every test ends with the same question: does the daemon live, is no request in flight, is no buffer in use?
+Standard library only.
+"""
+
+import array
+import http.client
+import json
+import math
+import random
+import re
+import select
+import socket
+import struct
+import threading
+import unittest
+
+from daemon import PATIENCE, Daemon, Reply, is_sanitized, wait_until  # noqa: F401
+from older_python import TIMEOUTS
+
+GRID = "point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.5,0.5,0.5"
+VOXELIZE = "/v1/voxelize?" + GRID
+ROW = 16  # bytes of a default row: 4 float32 columns
+MB = 1 << 20
+
+
+def rows(count, seed=1, columns=4):
+    """Random rows inside GRID."""
+    source = random.Random(seed)
+    return struct.pack(f"<{count * columns}f", *(source.uniform(-2, 2) for _ in range(count * columns)))
+
+
+def tiled_rows(size):
+    """About `size` bytes of rows, cheaply."""
+    block = rows(4096)
+    return (block * (size // len(block) + 1))[: size // ROW * ROW]
+
+
+def many_rows(number):
+    """Rows of 3 columns, all coordinates between 1 and 2: 23 random bits behind a fixed exponent."""
+    data = bytearray(random.Random(11).randbytes(12 * number))
+    data[3::4] = b"\x3f" * (3 * number)
+    data[2::4] = data[2::4].translate(bytes(byte | 0x80 for byte in range(256)))
+    return bytes(data)
+
+
+# A slow request of few bytes: every point lies in a cell of its own, and all cells are sorted.
+HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001&order=key&max_voxels=16777216"
+HEAVY_ROWS = 250_000
+
+
+def heavy_rows():
+    source = random.Random(7).random
+    return array.array("f", [source() for _ in range(HEAVY_ROWS * 4)]).tobytes()
+
+
+def heavy_jobs(daemon, body, seconds):
+    """How many heavy jobs keep one worker busy for about `seconds`. The daemon's own time for one of them is the
+    measure."""
+    timing = daemon.post(HEAVY, body, {"Accept": "application/json"}).json()["timing_us"]
+    one = (timing["total"] - timing["receive"] - timing["queue"]) / 1e6
+    return max(4, min(60, math.ceil(seconds / max(one, 1e-4))))
+
+
+class Crowd:
+    """Clients that each post one request on a connection of their own. A reply that did not come is None."""
+
+    def __init__(self, daemon, number, path, body):
+        self.replies = [None] * number
+        self._threads = [threading.Thread(target=self._one, args=(daemon, n, path, body)) for n in range(number)]
+        for thread in self._threads:
+            thread.start()
+
+    def _one(self, daemon, number, path, body):
+        try:
+            self.replies[number] = daemon.post(path, body, {"Accept": "application/json"})
+        except (OSError, http.client.HTTPException):
+            pass
+
+    def waiting(self):
+        return any(thread.is_alive() for thread in self._threads)
+
+    def join(self):
+        for thread in self._threads:
+            thread.join(PATIENCE)
+        return self.replies
+
+
+class Bystander:
+    """A well-behaved client at another address, which posts all the time while a test does its worst. Each answer
+    must be right.
+
+    with Bystander(daemon) as bystander: ...
+    """
+
+    def __init__(self, daemon, source="127.0.0.77"):
+        self.daemon, self.source = daemon, source
+        self.served, self.failures = 0, []
+        self.expected = self._post()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def _post(self):
+        """The tensors of one answer."""
+        # Head and body in one piece: a test's load on this machine cannot stall the upload.
+        with Raw(self.daemon, source=self.source) as connection:
+            reply = connection.send(post(rows(100))).read()
+        if reply.status != 200:
+            raise AssertionError(f"a bystander was answered {reply}")
+        return reply.tensors()
+
+    def _go_on(self):
+        while not self._stop.is_set() or not self.served:
+            try:
+                if self._post() != self.expected:
+                    raise AssertionError("a bystander got other bytes than before")
+                self.served += 1
+            except (OSError, Closed, AssertionError) as failure:
+                self.failures.append(failure)
+                return
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self._stop.set()
+        self._thread.join()
+        if kind is None and self.failures:
+            raise self.failures[0]
+
+
+def counters(daemon, name):
+    """The samples of a metric: values by labels, which are the text between the braces or ""."""
+    lines = daemon.get("/metrics").body.decode().splitlines()
+    found = (re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line) for line in lines)
+    return {sample[1] or "": float(sample[2]) for sample in found if sample}
+
+
+def head(method="POST", path=VOXELIZE, *lines, host=True, version="HTTP/1.1"):
+    """The bytes of a request's head; `lines` are header lines as they are to be sent."""
+    first = f"{method} {path} {version}\r\n" + ("Host: voxeld\r\n" if host else "")
+    return (first + "".join(line + "\r\n" for line in lines) + "\r\n").encode("latin-1")
+
+
+def post(body, path=VOXELIZE, *lines):
+    return head("POST", path, f"Content-Length: {len(body)}", *lines) + body
+
+
+class Closed(Exception):
+    """The peer closed or reset the connection where an answer was expected."""
+
+
+class Raw:
+    """One connection, used as the test says."""
+
+    def __init__(self, daemon, receive_buffer=None, source=None):
+        self.socket = daemon.socket(receive_buffer=receive_buffer, source=source)
+        self.pending = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _ready(self, event, seconds):
+        poll = select.poll()  # any number of descriptors
+        poll.register(self.socket, event)
+        return bool(poll.poll(1000 * seconds))
+
+    def send(self, data):
+        self.socket.sendall(data)
+        return self
+
+    def send_some(self, data):
+        """Sends what the other side takes at once. Returns how many bytes; 0 if it has closed or takes none."""
+        if not self._ready(select.POLLOUT, 0.2):
+            return 0
+        try:
+            return self.socket.send(data)
+        except (ConnectionError, BrokenPipeError):
+            return 0
+
+    def readable(self, seconds):
+        """True if an answer or the end of the connection is there within this time."""
+        return bool(self.pending) or self._ready(select.POLLIN, seconds)
+
+    def await_end(self):
+        """Waits until the other side has finished sending; reads nothing."""
+        assert self._ready(select.POLLRDHUP, PATIENCE), f"no end in {PATIENCE} s"
+        return self
+
+    def is_reset(self, seconds):
+        """True if the connection is reset within this time. What was not read is lost then."""
+        return self._ready(0, seconds)
+
+    def _more(self):
+        try:
+            piece = self.socket.recv(1 << 20)
+        except ConnectionError as reason:
+            raise Closed(str(reason)) from reason
+        except TIMEOUTS:
+            raise AssertionError(f"no answer and no end in {PATIENCE} s; so far {self.pending[:300]!r}") from None
+        if not piece:
+            raise Closed(f"end of the connection; before it {self.pending[:300]!r}")
+        self.pending += piece
+
+    def read_final(self):
+        """The next Reply, without interim ones."""
+        while (reply := self.read()).status < 200:
+            pass
+        return reply
+
+    def read(self, has_body=True):
+        """The next Reply. Raises Closed if the connection ends before."""
+        while b"\r\n\r\n" not in self.pending:
+            self._more()
+        top, self.pending = self.pending.split(b"\r\n\r\n", 1)
+        lines = top.decode("latin-1").split("\r\n")
+        status = int(lines[0].split(" ")[1])
+        headers = {}
+        for line in lines[1:]:
+            name, _, value = line.partition(":")
+            headers[name.strip().title()] = value.strip()
+        length = int(headers.get("Content-Length", 0)) if has_body and status >= 200 else 0
+        parts, got = [self.pending], len(self.pending)
+        while got < length:
+            self.pending = b""
+            self._more()
+            parts.append(self.pending)
+            got += len(self.pending)
+        data = b"".join(parts)
+        self.pending = data[length:]
+        return Reply(status, headers, data[:length])
+
+    def ended(self):
+        """True once the peer has closed. What it sends before is dropped."""
+        try:
+            while True:
+                self.pending = b""
+                self._more()
+        except Closed:
+            return True
+
+    def finish_sending(self):
+        self.socket.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        self.socket.close()
+
+    def reset(self):
+        """Closes with RST instead of FIN."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+class FaultCase(unittest.TestCase):
+    """One daemon for the class; after every test it must be alive and quiet."""
+
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.ARGS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def tearDown(self):
+        self.daemon.assert_alive()
+        self.daemon.assert_quiet()
+
+    def raw(self, receive_buffer=None, source=None):
+        connection = Raw(self.daemon, receive_buffer, source)
+        self.addCleanup(connection.close)
+        return connection
+
+    def exchange(self, data):
+        """The answer to these bytes on a connection of their own."""
+        with Raw(self.daemon) as connection:
+            return connection.send(data).read()
+
+    def connections_at_most(self, number):
+        reply = self.exchange(head("GET", "/v1/status"))  # which is one of them
+        return reply.status == 200 and reply.json()["connections"]["open"] <= number
+
+    def assert_voxels(self, reply):
+        """A 200 with a whole safetensors file; returns its metadata."""
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
+        (length,) = struct.unpack_from("<Q", reply.body)
+        header = json.loads(reply.body[8 : 8 + length])
+        metadata = json.loads(header.pop("__metadata__")["voxeld"])
+        end = max(info["data_offsets"][1] for info in header.values())
+        self.assertEqual(8 + length + end, len(reply.body))
+        return metadata
+
+    def assert_problem(self, reply, status, parameter=None, mentions=()):
+        """An application/problem+json answer of this status (or one of these); returns the document."""
+        statuses = status if isinstance(status, tuple) else (status,)
+        self.assertIn(reply.status, statuses, reply)
+        self.assertEqual(reply.headers["Content-Type"], "application/problem+json", reply)
+        problem = reply.json()
+        self.assertEqual(problem["status"], reply.status)
+        self.assertTrue(problem["type"].startswith("urn:voxeld:problem:"), problem)
+        self.assertTrue(problem["title"] and problem["detail"], problem)
+        self.assertEqual(problem.get("request_id"), reply.headers.get("X-Request-Id"))  # a refused connection has no id
+        if parameter:
+            self.assertEqual(problem.get("parameter"), parameter, problem)
+        for text in mentions:
+            self.assertIn(text, problem["detail"], problem)
+        if reply.status in (429, 503):
+            self.assertGreaterEqual(int(reply.headers["Retry-After"]), 1)
+        return problem
+
+    def assert_refused(self, reply, status, mentions=()):
+        """A problem of the daemon's, or a page of the library's: from 1.0 on libmicrohttpd may refuse a malformed
+        head by itself."""
+        if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
+            return self.assert_problem(reply, status, mentions=mentions)
+        self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)
+        self.assertIn(b"<html>", reply.body)
+
+    def assert_unparsed(self, connection, statuses):
+        """The library answers with one of these statuses and closes, or just closes."""
+        try:
+            self.assertIn(connection.read().status, statuses)
+        except Closed:
+            self.assertTrue(self.daemon.parses_less())
+        self.assertTrue(connection.ended())
+
+    def assert_closes(self, connection, reply):
+        """The answer says that the connection closes, and it does."""
+        self.assertEqual(reply.headers.get("Connection", "").lower(), "close", reply)
+        self.assertTrue(connection.ended())

@@ -1,0 +1,62 @@
+"""What lets a client in: tokens, certificates, and a daemon that speaks TLS. Standard library and openssl only."""
+
+import http.client
+import ssl
+import subprocess
+
+from daemon import PATIENCE, Daemon, voxeld_binary
+
+
+def new_token(name):
+    """The token and its line."""
+    made = subprocess.run([voxeld_binary(), "--new-token", name], check=True, capture_output=True, text=True)
+    return made.stdout.strip(), made.stderr
+
+
+class Authority:
+    """A certificate authority in a folder, by openssl with the extensions that Python 3.13 asks for."""
+
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+        own = ("-subj", f"/CN={name}", "-days", "2", "-addext", "keyUsage=critical,keyCertSign")
+        self._run("req", "-x509", *self._key(name), *own, "-out", self.path(f"{name}.pem"))
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def _run(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True)
+
+    def _key(self, name):
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        return (*curve, "-keyout", self.path(f"{name}.key"))
+
+    def sign(self, name, extension, own_name):
+        """NAME.pem and NAME.key."""
+        text = f"{extension}\nauthorityKeyIdentifier=keyid\n"
+        (self.folder / "extensions").write_text(text, encoding="utf-8")
+        self._run("req", *self._key(name), "-subj", f"/CN={own_name}", "-out", self.path("request"))
+        own = ("-CA", self.path(f"{self.name}.pem"), "-CAkey", self.path(f"{self.name}.key"), "-CAcreateserial")
+        extensions = ("-days", "2", "-extfile", self.path("extensions"))
+        self._run("x509", "-req", "-in", self.path("request"), *own, *extensions, "-out", self.path(f"{name}.pem"))
+
+
+class TlsDaemon(Daemon):
+    def __init__(self, folder, *args, client=None):
+        self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+        if client:
+            self.context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
+        own = ("--tls-cert", str(folder / "server.pem"), "--tls-key", str(folder / "server.key"))
+        super().__init__(*own, *args)
+
+    def connection(self, timeout=PATIENCE, source=None):
+        local = source and (source, 0)
+        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=self.context, source_address=local)
+
+    def bare_socket(self):
+        """TCP without TLS."""
+        return super().socket()
+
+    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
+        plain = super().socket(timeout, receive_buffer, source)
+        return self.context.wrap_socket(plain, server_hostname=self.address[0])

@@ -1,0 +1,270 @@
+"""Runs a voxeld for a test: on a free port, until ready; asks it things; stops it and looks for sanitizer reports.
+
+    with Daemon("--workers", "1") as daemon:
+        reply = daemon.post("/v1/voxelize?preset=kitti_second", body)
+
+The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import older_python  # noqa: F401
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build" / "bin"
+BACKEND = os.environ.get("VOXELD_TEST_BACKEND", "cpu")
+PATIENCE = 120  # seconds before a wait is called hopeless: sanitizer builds on two loaded cores are slow
+SANITIZER = re.compile(r"(ERROR|WARNING): (Address|Thread|Leak|Memory|UndefinedBehavior)Sanitizer|: runtime error: ")
+
+
+def voxeld_binary():
+    return os.path.abspath(os.environ.get("VOXELD_BIN", BIN / "voxeld"))
+
+
+def is_sanitized():
+    """True if the program is an ASan or TSan build; their memory behaves differently."""
+    with open(voxeld_binary(), "rb") as file:
+        program = file.read()
+    return b"__asan_init" in program or b"__tsan_init" in program
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    """Polls until the condition gives something true, and returns that."""
+    deadline = time.monotonic() + patience
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{patience} s have passed without this: {what() if callable(what) else what}")
+        time.sleep(0.01)
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def tensors(self):
+        """The part of a safetensors file that is the same each time: the description of the tensors, and their
+        bytes."""
+        (length,) = struct.unpack_from("<Q", self.body)
+        described = json.loads(self.body[8 : 8 + length])
+        del described["__metadata__"]
+        return described, self.body[8 + length :]
+
+    def __repr__(self):
+        return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
+
+
+# Tests look at the daemon from this address, so that looking takes nothing of the clients' shares.
+OPERATOR = "127.0.0.99"
+
+
+class Daemon:
+    def __init__(self, *args, env=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("VOXELD_")}
+        # ASan keeps freed memory in quarantine, which would look like a leak; a small quarantine keeps little.
+        environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
+        environment.update(env or {})
+        self.may_fail = "VOXELD_INJECT" in environment
+        self.lines = []
+        self.process = subprocess.Popen(
+            self.command(args),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            last = wait_until(self._address, "a line with msg=listening").rpartition(",")[2]  # of several listeners
+            host, _, port = last.rpartition(":")
+            self.address = (host, int(port))
+            wait_until(self._is_ready, "a 200 from /readyz")
+            # A status request may count itself: what an idle daemon says is the measure of assert_quiet.
+            self.idle_requests = min(self.status()["requests"]["active"] for _ in range(5))
+        except BaseException:
+            self.kill()
+            raise
+
+    def command(self, args):
+        return [voxeld_binary(), "--listen", "127.0.0.1:0", "--backend", BACKEND, *args]
+
+    def pid(self):
+        return self.process.pid
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line.decode(errors="replace"))
+
+    def _address(self):
+        if self.process.poll() is not None:
+            self._reader.join(PATIENCE)
+            raise RuntimeError(f"voxeld ended with {self.process.returncode} before it listened:\n{self.log()}")
+        for line in list(self.lines):
+            if "msg=listening" in line and (found := re.search(r"address=\"?([^\s\"]+)", line)):
+                return found[1]
+        return None
+
+    def _is_ready(self):
+        try:
+            return self.get("/readyz").status == 200
+        except ConnectionError:
+            return False
+
+    def log(self):
+        return "".join(self.lines[-200:])
+
+    # --- asking ---
+
+    # The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client.
+
+    def connection(self, timeout=PATIENCE, source=None):
+        return http.client.HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
+
+    def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
+        """A bare connection; a small receive buffer must be asked for before connecting."""
+        plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if receive_buffer:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            plain.bind((source, 0))
+        plain.settimeout(timeout)
+        try:
+            plain.connect(self.address)
+        except OSError:
+            plain.close()
+            raise
+        return plain
+
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
+        own = connection is None
+        connection = connection or self.connection(source=source)
+        try:
+            connection.request(method, path, body, headers or {}, encode_chunked="Transfer-Encoding" in (headers or {}))
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            if own:
+                connection.close()
+
+    def get(self, path, headers=None, source=None):
+        return self.request("GET", path, None, headers, source=source)
+
+    def post(self, path, body=b"", headers=None, connection=None, source=None):
+        return self.request("POST", path, body, headers, connection, source)
+
+    def status(self):
+        reply = self.get("/v1/status", source=OPERATOR)
+        assert reply.status == 200, reply
+        return reply.json()
+
+    def library(self):
+        """The version of libmicrohttpd, as numbers."""
+        if not hasattr(self, "_library"):
+            self._library = tuple(int(part) for part in self.status()["build"]["libmicrohttpd"].split("."))
+        return self._library
+
+    def parses_less(self):
+        """True for libmicrohttpd 0.9.72: it closes the connection of most requests that it cannot parse, and lets
+        the daemon refuse unknown HTTP versions with 400. Later versions answer all of these."""
+        return self.library() < (0, 9, 73)
+
+    # --- judging ---
+
+    def busy(self):
+        """What /v1/status says is still in flight or in use, or None."""
+        status = self.status()
+        left = {
+            "requests.active": status["requests"]["active"] - self.idle_requests,
+            "queue.depth": status["queue"]["depth"],
+            "sampling_queue.depth": status["sampling_queue"]["depth"],
+            "buffers.in_use_bytes": status["buffers"]["in_use_bytes"],
+        }
+        return {name: value for name, value in left.items() if value} or None
+
+    def assert_quiet(self):
+        """Waits until no request is in flight and no buffer in use."""
+        wait_until(lambda: not self.busy(), lambda: f"all requests and buffers given back; left: {self.busy()}")
+
+    def await_accounts(self):
+        """Waits until every earlier request is counted and logged, which comes after its answer was sent."""
+        requests = lambda: self.status()["requests"]
+        wait_until(lambda: requests()["open"] == 1, lambda: f"the end of all requests but the asking one: {requests()}")
+
+    def assert_alive(self):
+        assert self.process.poll() is None, f"voxeld ended with {self.process.returncode}:\n{self.log()}"
+        reply = self.get("/healthz", source=OPERATOR)
+        assert reply.status == 200, reply
+
+    def _memory(self, field):
+        with open(f"/proc/{self.process.pid}/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field))
+
+    def resident_bytes(self):
+        return self._memory("VmRSS:")
+
+    def forget_peak(self):
+        """Makes peak_bytes count from now on."""
+        with open(f"/proc/{self.process.pid}/clear_refs", "w") as file:
+            file.write("5")
+
+    def peak_bytes(self):
+        return self._memory("VmHWM:")
+
+    # --- stopping ---
+
+    def terminate(self):
+        os.kill(self.pid(), signal.SIGTERM)
+
+    def wait(self, patience=PATIENCE):
+        """The exit code, once every line of the log has been read. Fails on a sanitizer's report."""
+        try:
+            code = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"voxeld has not ended in {patience} s:\n{self.log()}") from None
+        self._reader.join(PATIENCE)
+        self.process.stderr.close()
+        report = "".join(self.lines)
+        assert not SANITIZER.search(report), f"a sanitizer reports:\n{report[-20000:]}"
+        return code
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.terminate()
+        code = self.wait()
+        assert code == 0, f"voxeld ended with {code}:\n{self.log()}"
+        # The CPU writes the same bytes, so only the log tells that the GPU did not do a job.
+        failed = "" if self.may_fail else "".join(line for line in self.lines if "a GPU failed a job" in line)
+        assert not failed, f"jobs were not done by the GPU:\n{failed}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(PATIENCE)
+        self.process.stderr.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if kind is None:
+            self.stop()
+            return
+        print(f"--- the end of the daemon's log\n{self.log()}---", file=sys.stderr)
+        self.kill()

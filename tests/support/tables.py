@@ -1,0 +1,114 @@
+"""The service's own tables, as `voxeld --describe` prints them, and the rows that README.md, docs/ and the manual
+page show of them.
+
+Run as a program it prints the Markdown and the rows of the manual page, ready to be pasted.
+"""
+
+import json
+import os
+import re
+import subprocess
+
+from daemon import voxeld_binary
+
+AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
+
+
+def voxeld(*arguments):
+    """What the program prints, with no VOXELD_... option in its environment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
+    return subprocess.run(
+        [voxeld_binary(), *arguments], env=environment, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def describe():
+    return json.loads(voxeld("--describe"))
+
+
+def row(*cells):
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def code(text):
+    return f"`{text}`" if text else ""
+
+
+def path_of(endpoint):
+    """The path as the pages and openapi.yaml write it: {name} in place of *."""
+    return endpoint["path"].replace("*", "{name}")
+
+
+# Table name: header cells, cells of one row.
+PAGE_TABLES = {
+    "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
+    "parameters": (
+        ("parameter", "default", "allowed", "meaning"),
+        lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+    ),
+    **{
+        f"{operation}_parameters": (
+            (f"parameter of {operation}", "default", "allowed", "meaning"),
+            lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
+        )
+        for operation in ("fps", "transform")
+    },
+    "options": (
+        ("option", "default", "allowed", "meaning"),
+        lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),
+    ),
+    "problems": (("status", "problem", "title"), lambda r: (r["status"], code(r["name"]), r["title"])),
+    "metrics": (("metric", "type", "meaning"), lambda r: (code(r["name"]), r["type"], r["doc"])),
+}
+
+
+def page_table(name, tables):
+    """The header row and the other rows of one of those tables."""
+    header, cells = PAGE_TABLES[name]
+    return row(*header), [row(*cells(entry)) for entry in tables[name]]
+
+
+def man_text(text):
+    """The text with groff's special characters escaped."""
+    return text.replace("\\", "\\e").replace("-", "\\-")
+
+
+def man_rows(tables):
+    """The text behind .TP of each option in packaging/voxeld.8."""
+    return [
+        man_text(
+            f".B --{option['name'].replace('_', '-')}\n{option['doc']}.\nAllowed: {option['allowed']}; default: "
+            f"{option['default'] or 'none'}."
+        )
+        for option in tables["options"]
+    ]
+
+
+def alerts(text):
+    """The rows of the table of alerts: an expression, and what it tells."""
+    rows = text[text.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
+    found = [re.match(r"\| `(.*?)` \| (.*) \|$", row).groups() for row in rows]
+    return [(expression.replace("\\|", "|"), tells) for expression, tells in found]
+
+
+def same_rows(test, expected, shown, where):
+    """Fails the test for each row that the program has and the text does not, or the other way round."""
+    for line in expected:
+        with test.subTest(f"in the program, not in {where}: {line}"):
+            test.assertTrue(line in shown)
+    for line in shown:
+        with test.subTest(f"in {where}, not in the program: {line}"):
+            test.assertTrue(line in expected)
+
+
+def normal(line):
+    """A table row without alignment blanks."""
+    return re.sub(r"\s*\|\s*", " | ", line.strip()).strip()
+
+
+if __name__ == "__main__":
+    described = describe()
+    for table in PAGE_TABLES:
+        header, rows = page_table(table, described)
+        print("", header, row(*["---"] * len(PAGE_TABLES[table][0])), *rows, sep="\n")
+    print("", *(f".TP\n{text}" for text in man_rows(described)), sep="\n")
