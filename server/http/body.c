@@ -55,8 +55,7 @@ enum MHD_Result body_receive(struct request *request, const char *data, size_t *
   int64_t needed = job->input_bytes + (int64_t)*size, limit = request->service->options->max_body_bytes;
   bool fits = needed <= limit || problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                                              "the body is longer than %lld bytes", (long long)limit);
-  size_t expected = request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
-  char *place = fits ? loan_pick_up(job, *size, expected, &request->problem) : NULL;
+  char *place = fits ? loan_pick_up(job, *size, &request->problem) : NULL;
   if (!place) {
     begin_discard(request);
     return body_discard(request, size);

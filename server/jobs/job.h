@@ -40,6 +40,7 @@ struct loan {
   struct loan *next, *before;
   struct job *job;
   atomic_int state;     // enum loan_state
+  int64_t expected;     // bytes of the whole body; 0 = unknown
   atomic_llong memory;  // bytes of input that it holds
   atomic_bool place;    // it has one
   atomic_llong bytes;   // of the body, so far

@@ -5,10 +5,8 @@
 
 enum loan_state { LOAN_NONE, LOAN_LENT, LOAN_IN_HAND, LOAN_TAKEN };
 
-// An upload that would take less to fill its memory gives nothing up.
+// An upload that takes less for its whole body gives nothing up.
 static const double patience_s = 2;
-// What an upload is held to have at least.
-static const double least_memory = 65536;
 
 void loans_init(struct loans *loans) {
   loans->first = NULL;
@@ -30,9 +28,13 @@ bool loans_were_refused(struct loans *loans) { return atomic_exchange(&loans->re
 
 // ---- who gives up; with the lock held -------------------------------------------------------------------------------
 
-// Seconds until memory of that size would be full at that rate.
-static double slowness(double memory, double rate) {
-  return (memory > least_memory ? memory : least_memory) / (rate > 1 ? rate : 1);
+// Seconds that so many bytes take at that rate.
+static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
+
+// Seconds that the whole body takes or, if its length is unknown, as much as its memory holds.
+static double slowness(const struct loan *loan, int64_t now_ns) {
+  int64_t whole = loan->expected ? loan->expected : atomic_load(&loan->memory);
+  return seconds((double)whole, pace_rate(&loan->pace, atomic_load(&loan->bytes), now_ns));
 }
 
 static bool has(const struct loan *loan, enum share lacks) {
@@ -51,8 +53,7 @@ static struct loan *slowest(const struct loans *loans, enum share lacks, double 
   struct loan *found = NULL;
   for (struct loan *loan = loans->first; loan; loan = loan->next) {
     if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, lacks)) continue;
-    int64_t bytes = atomic_load(&loan->bytes);
-    double own = slowness((double)atomic_load(&loan->memory), pace_rate(&loan->pace, bytes, now_ns));
+    double own = slowness(loan, now_ns);
     if (own <= least) continue;
     found = loan;
     least = own;
@@ -81,7 +82,7 @@ static void take_away(struct loans *loans, struct loan *loan) {
 // bytes.
 static double bound(const struct job *job, size_t needed, int64_t now_ns) {
   if (!needed) return patience_s;
-  double own = slowness((double)needed, pace_rate(&job->loan.pace, atomic_load(&job->loan.bytes), now_ns));
+  double own = seconds((double)needed, pace_rate(&job->loan.pace, atomic_load(&job->loan.bytes), now_ns));
   return own > patience_s ? own : patience_s;
 }
 
@@ -105,10 +106,11 @@ static bool make_room(struct job *job, size_t needed) {
 
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
-static void open_loan(struct job *job) {
+static void open_loan(struct job *job, size_t bytes) {
   struct loans *loans = job->means->loans;
   struct loan *loan = &job->loan;
   loan->job = job;
+  loan->expected = (int64_t)bytes;
   loan->before = NULL;
   atomic_store(&loan->bytes, 0);
   atomic_store(&loan->state, LOAN_LENT);
@@ -157,7 +159,7 @@ bool loan_begin(struct job *job, size_t bytes, struct problem *problem) {
     if (!there) return false;
     problem->kind = PROBLEM_NONE;
   }
-  open_loan(job);
+  open_loan(job, bytes);
   return true;
 }
 
@@ -179,11 +181,11 @@ static bool refuse_taken(struct problem *problem) {
                      "the body came more slowly than others, which have its memory now");
 }
 
-char *loan_pick_up(struct job *job, size_t bytes, size_t expected, struct problem *problem) {
+char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
   if (!take_in_hand(job) && !refuse_taken(problem)) return NULL;
-  int64_t come = job->input_bytes + (int64_t)bytes;
+  int64_t come = job->input_bytes + (int64_t)bytes, expected = job->loan.expected;
   atomic_store(&job->loan.bytes, come);
-  if (!take_from_others(job, expected > (size_t)come ? expected : (size_t)come, problem)) return NULL;
+  if (!take_from_others(job, (size_t)(expected > come ? expected : come), problem)) return NULL;
   return job->input->data + job->input_bytes;
 }
 
@@ -201,7 +203,7 @@ void loan_resume(struct job *job) {
   int in_hand = LOAN_IN_HAND;
   pthread_mutex_lock(&job->means->loans->lock);
   pace_begin(&job->loan.pace, job->input_bytes, clock_ns());
-  job->loan.pace.rate = (double)atomic_load(&job->loan.memory);  // fast until it is seen to be slow
+  job->loan.pace.rate = (double)(job->loan.expected + atomic_load(&job->loan.memory));  // fast until it is seen slow
   pthread_mutex_unlock(&job->means->loans->lock);
   (void)!atomic_compare_exchange_strong(&job->loan.state, &in_hand, LOAN_LENT);
 }

@@ -1,8 +1,8 @@
 // What uploads hold is lent to them: a place in the queue and memory for the body.
 //
-// If places or memory run short, the slowest upload gives up what it holds to whoever has bytes to put there. Slow is
-// who holds much memory for few bytes a second. An upload of which nothing has come gives up without a word and takes
-// anew with its first bytes; another one is refused. A job whose body is whole owns what it holds.
+// If places or memory run short, the slowest upload gives up what it holds to whoever has bytes to put there: the one
+// whose body will take longest at its present rate. If nothing has come of it, it gives up without a word and takes anew
+// with its first bytes; else it is refused. A job whose body is whole owns what it holds.
 //
 // The job's IO thread calls all functions but loans_take_*, which its worker calls. Any thread may take a loan away,
 // under the lock, unless its IO thread has it in hand.
@@ -34,9 +34,8 @@ bool loans_were_refused(struct loans *loans);
 // The headers are here and `bytes` of body are due (0: none, or unknown). False with a problem if there is no room, nor
 // would be if others gave up theirs.
 VX_WARN_UNUSED bool loan_begin(struct job *job, size_t bytes, struct problem *problem);
-// `bytes` more have come. They go to the address that is returned, and the input has room for `expected` in all. NULL
-// with a problem.
-VX_WARN_UNUSED char *loan_pick_up(struct job *job, size_t bytes, size_t expected, struct problem *problem);
+// `bytes` more have come, which go to the address that is returned. NULL with a problem.
+VX_WARN_UNUSED char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem);
 void loan_put_down(struct job *job, size_t bytes);
 // The upload is not read for a while, which is no slowness of its own; on with it.
 void loan_pause(struct job *job);

@@ -84,8 +84,8 @@ static bool announce_op(int index, enum vx_op op, size_t bytes) {
 
 static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOXELIZE, bytes); }
 
-static bool receive(int index, size_t bytes, size_t expected) {
-  if (!loan_pick_up(&uploads[index], bytes, expected, &problem)) return false;
+static bool receive(int index, size_t bytes) {
+  if (!loan_pick_up(&uploads[index], bytes, &problem)) return false;
   loan_put_down(&uploads[index], bytes);
   return true;
 }
@@ -102,7 +102,7 @@ static void pass_ms(int ms) {
 static void fill(int first, int last, size_t come) {
   for (int i = first; i <= last; i++) {
     assert_true(announce(i, 4 * MB));
-    if (come) assert_true(receive(i, come, 4 * MB));
+    if (come) assert_true(receive(i, come));
   }
 }
 
@@ -114,13 +114,13 @@ static void nothing_come_gives_up_without_a_word(void **state) {
   pass_ms(1000);
   assert_true(announce(4, 4 * MB));
   assert_null(uploads[4].input);  // nothing has come of it either
-  assert_true(receive(4, 4 * MB, 4 * MB));
+  assert_true(receive(4, 4 * MB));
   assert_int_equal(outpaced, 0);
   int holding = 0;
   for (int i = 0; i < 4; i++) holding += uploads[i].input != NULL;
   assert_int_equal(holding, 3);
   for (int i = 0; i < 4; i++)  // the one that gave up takes anew, from one of which nothing has come
-    if (!uploads[i].input) assert_true(receive(i, 4 * MB, 4 * MB));
+    if (!uploads[i].input) assert_true(receive(i, 4 * MB));
   assert_int_equal(outpaced, 0);
 }
 
@@ -129,15 +129,15 @@ static void slowest_gives_up_and_is_told(void **state) {
   fill(0, 3, 1000);
   for (int i = 0; i < 10; i++) {
     pass_ms(100);
-    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, upload == 2 ? 1000 : 20000, 4 * MB));
+    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, upload == 2 ? 1000 : 20000));
   }
   assert_true(announce(4, 2 * MB));
-  assert_true(receive(4, 1 * MB, 2 * MB));
+  assert_true(receive(4, 1 * MB));
   assert_int_equal(outpaced, 1);
   assert_ptr_equal(last_outpaced, &uploads[2]);
   assert_null(uploads[2].input);
   assert_false(uploads[2].has_place);
-  assert_false(receive(2, 1000, 4 * MB));
+  assert_false(receive(2, 1000));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_int_equal(atomic_load(&jobs.loans.ended), 1);
 }
@@ -146,7 +146,7 @@ static void one_that_lost_its_memory_cannot_settle(void **state) {
   (void)state;
   fill(0, 3, 1000);
   pass_ms(1000);
-  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB, 4 * MB));
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   for (int i = 0; i < 4; i++) assert_int_equal(loan_settle(&uploads[i], &problem), &uploads[i] != last_outpaced);
 }
 
@@ -154,21 +154,21 @@ static void fast_in_hand_paused_and_whole_give_up_nothing(void **state) {
   (void)state;
   fill(0, 3, 3 * MB);
   pass_ms(100);
-  assert_true(receive(0, 900000, 4 * MB));  // 9 MB a second
-  assert_non_null(loan_pick_up(&uploads[1], 1000, 4 * MB, &problem));
+  assert_true(receive(0, 900000));  // 9 MB a second
+  assert_non_null(loan_pick_up(&uploads[1], 1000, &problem));
   loan_pause(&uploads[2]);
-  assert_true(receive(3, MB, 4 * MB) && loan_settle(&uploads[3], &problem));
+  assert_true(receive(3, MB) && loan_settle(&uploads[3], &problem));
   pass_ms(300);
   assert_false(announce(4, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_int_equal(outpaced, 0);
   pass_ms(3000);  // now the first is slow
-  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB, 4 * MB));
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_ptr_equal(last_outpaced, &uploads[0]);
   assert_true(announce(5, 4 * MB) == false);
   loan_put_down(&uploads[1], 1000);
   loan_resume(&uploads[2]);  // its time begins anew
-  assert_true(announce(5, 4 * MB) && receive(5, 4 * MB, 4 * MB));
+  assert_true(announce(5, 4 * MB) && receive(5, 4 * MB));
   assert_ptr_equal(last_outpaced, &uploads[1]);
   job_give_input(&uploads[3]);
   job_leave_place(&uploads[3]);
@@ -180,10 +180,10 @@ static void crawl_after_a_fast_start_is_slow(void **state) {
   assert_false(announce(4, 4 * MB));
   for (int i = 0; i < 20; i++) {
     pass_ms(50);
-    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 1000, 4 * MB));
+    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 1000));
   }
   pass_ms(50);
-  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB, 4 * MB));
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_int_equal(outpaced, 1);
 }
 
@@ -192,10 +192,10 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
   fill(0, 3, 100000);
   for (int i = 0; i < 20; i++) {
     pass_ms(50);
-    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 50000, 4 * MB));  // 1 MB a second
+    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 50000));  // 1 MB a second
   }
   assert_true(announce(4, 4 * MB));
-  assert_false(receive(4, 1, 4 * MB));
+  assert_false(receive(4, 1));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_int_equal(outpaced, 0);
   assert_true(loans_were_refused(&jobs.loans));
@@ -220,32 +220,32 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
 
 static void places_are_lent_by_lanes(void **state) {
   (void)state;
-  for (int i = 0; i < 4; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10, 1000));
-  for (int i = 4; i < 15; i++) assert_true(announce(i, 1000) && receive(i, 10, 1000));
+  for (int i = 0; i < 4; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10));
+  for (int i = 4; i < 15; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
-  assert_true(announce_op(16, VX_FPS, 1000) && receive(16, 1000, 1000));
+  assert_true(announce_op(16, VX_FPS, 1000) && receive(16, 1000));
   assert_int_equal(outpaced, 1);
   assert_int_equal(last_outpaced->asked.job.op, VX_FPS);
-  assert_true(announce(17, 1000) && receive(17, 1000, 1000));
+  assert_true(announce(17, 1000) && receive(17, 1000));
   assert_int_equal(outpaced, 1);  // there was a place
-  assert_true(announce(18, 1000) && receive(18, 1000, 1000));
+  assert_true(announce(18, 1000) && receive(18, 1000));
   assert_int_equal(outpaced, 2);
   assert_int_equal(last_outpaced->asked.job.op, VX_VOXELIZE);
 }
 
 static void memory_of_samplings_comes_from_samplings(void **state) {
   (void)state;
-  for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000, 4 * MB));
-  assert_true(announce(2, 2 * MB) && receive(2, 10, 2 * MB));  // slower than they are
+  for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000));
+  assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than they are
   pass_ms(3000);
-  assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB, 4 * MB));
+  assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
   assert_int_equal(outpaced, 1);
   assert_true(last_outpaced == &uploads[0] || last_outpaced == &uploads[1]);
 }
 
 static void empty_body_takes_its_place_at_the_end(void **state) {
   (void)state;
-  for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10, 1000));
+  for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
   assert_true(announce(12, 0));
   assert_false(uploads[12].has_place);
