@@ -7,6 +7,8 @@ enum loan_state { LOAN_NONE, LOAN_LENT, LOAN_IN_HAND, LOAN_TAKEN };
 
 // An upload that takes less for its whole body gives nothing up.
 static const double patience_s = 2;
+// Bytes a second that every upload is trusted with at first, so that a small body may come in pieces.
+static const double first_rate = 64 * 1024;
 
 void loans_init(struct loans *loans) {
   loans->first = NULL;
@@ -115,6 +117,7 @@ static void open_loan(struct job *job, size_t bytes) {
   atomic_store(&loan->bytes, 0);
   atomic_store(&loan->state, LOAN_LENT);
   pace_begin(&loan->pace, 0, clock_ns());
+  loan->pace.rate = first_rate;
   pthread_mutex_lock(&loans->lock);
   loan->next = loans->first;
   if (loan->next) loan->next->before = loan;
