@@ -122,6 +122,7 @@ class Connections(Neighbourhood):
         self.assertGreater(ended, 0)
         for connection in held:
             connection.close()
+        wait_until(lambda: self.connections_at_most(2), "their ends")
 
 
 if __name__ == "__main__":
