@@ -24,7 +24,8 @@ from daemon import BIN, PATIENCE, ROOT, Daemon, wait_until
 from rude_server import DATE, GRID, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, token_file, url_of
 from test_python_rude import DAMAGED
 
-# The programs' folder: that of the flavour that the build makes, since that of another may be of long ago. ctest says it.
+# The flavour whose programs are tested, as ctest says; empty: none is built. Those of another may be left over from
+# an earlier build.
 FLAVOUR = os.environ.get("VOXELD_CLIENT_FLAVOUR", ".")
 QUERY = "&".join(f"{name}={','.join(map(str, value))}" for name, value in GRID.items())
 SOUND = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
