@@ -9,17 +9,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int open(const char *path, int flags, ...) {
+int open(const char *file, int oflag, ...) {
   const char *hanging = getenv("VOXELD_HANG");
-  if (hanging && strcmp(path, hanging) == 0) {
+  if (hanging && strcmp(file, hanging) == 0) {
     char mark[4096];
-    snprintf(mark, sizeof mark, "%s.opened", path);
+    snprintf(mark, sizeof mark, "%s.opened", file);
     (void)mkdir(mark, 0700);
     for (;;) pause();
   }
   va_list rest;
-  va_start(rest, flags);
-  mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+  va_start(rest, oflag);
+  mode_t mode = oflag & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+  return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
 }
