@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/file.h"
 #include "api/base/json.h"
 #include "api/resources.h"
 
 enum {
   MAX_PRESETS = 256,
+  MAX_FILE = 65535,    // bytes of a preset's file
+  MAX_ENTRIES = 4096,  // of a directory, presets or not
   LONGEST_NUMBER = sizeof "-1.7976931348623157e+308,",
   MAX_VALUE = REQUEST_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
 };
@@ -150,35 +153,35 @@ static bool put_text(struct presets *presets, const char *name, const char *json
 }
 
 static bool put_file(struct presets *presets, const char *directory, const char *file, char *error, size_t error_size) {
-  enum { MAX_FILE = 65536 };
   char path[4096], name[256];
+  struct file content;
   snprintf(path, sizeof path, "%s/%s", directory, file);
   snprintf(name, sizeof name, "%.*s", (int)(strlen(file) - 5), file);
-  FILE *stream = fopen(path, "rb");
-  char *json = malloc(MAX_FILE);
-  bool good = false;
-  if (!stream || !json) {
-    error_set(error, error_size, "%s: %s", path, strerror(errno));
-  } else {
-    size_t size = fread(json, 1, MAX_FILE, stream);
-    good = size < MAX_FILE && !ferror(stream)
-               ? put_text(presets, name, json, size, error, error_size)
-               : error_set(error, error_size, "%s: cannot be read, or has more than %d bytes", path, MAX_FILE - 1);
-  }
-  free(json);
-  if (stream) fclose(stream);
+  if (!file_read("preset", path, MAX_FILE, &content, error, error_size)) return false;
+  bool good = put_text(presets, name, content.bytes, content.size, error, error_size);
+  file_free(&content);
   return good;
+}
+
+// Hidden files are skipped: Kubernetes keeps the true files of a mounted volume in hidden directories.
+static bool is_preset(const char *name) {
+  size_t length = strlen(name);
+  return name[0] != '.' && length > 5 && length < 256 && strcmp(name + length - 5, ".json") == 0;
 }
 
 static bool put_directory(struct presets *presets, const char *directory, char *error, size_t error_size) {
   DIR *stream = opendir(directory);
   if (!stream) return error_set(error, error_size, "presets directory %s: %s", directory, strerror(errno));
   bool good = true;
-  for (const struct dirent *entry; good && (entry = readdir(stream));) {
-    size_t length = strlen(entry->d_name);
-    if (length > 5 && length < 256 && entry->d_name[0] != '.' && strcmp(entry->d_name + length - 5, ".json") == 0)
+  int entries = 0;
+  const struct dirent *entry = NULL;
+  while (good && (errno = 0, entry = readdir(stream))) {
+    if (++entries > MAX_ENTRIES)
+      good = error_set(error, error_size, "presets directory %s: it has more than %d entries", directory, MAX_ENTRIES);
+    else if (is_preset(entry->d_name))
       good = put_file(presets, directory, entry->d_name, error, error_size);
   }
+  if (good && errno) good = error_set(error, error_size, "presets directory %s: %s", directory, strerror(errno));
   closedir(stream);
   return good;
 }

@@ -15,8 +15,8 @@
 struct preset;
 struct presets;
 
-// Loads the built-in presets, then every NAME.json of `directory` ("" = none), which may replace built-in ones. NULL
-// with a reason in `error`.
+// Loads the built-in presets, then every NAME.json of `directory` ("" = none), which may replace built-in ones. Hidden
+// files are skipped. NULL with a reason in `error`.
 VX_WARN_UNUSED struct presets *presets_load(const char *directory, char *error, size_t error_size);
 void presets_free(struct presets *presets);
 

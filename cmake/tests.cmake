@@ -20,6 +20,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
+    VOXELD_HANG_LIBRARY=${CMAKE_BINARY_DIR}/tests/libhang.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
     PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
     PYTHONDONTWRITEBYTECODE=1
@@ -68,11 +69,13 @@ find_program(BATS bats REQUIRED)
 find_program(CLANG clang REQUIRED)
 set(PYTHON ${CMAKE_BINARY_DIR}/venv/bin/python) # made by ./dev test
 
-# fault.oom preloads this library into the daemon.
-add_library(oom MODULE tests/fault/oom.c)
-target_compile_definitions(oom PRIVATE _GNU_SOURCE)
-target_compile_options(oom PRIVATE ${voxeld_warnings})
-set_target_properties(oom PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+# fault.oom and fault.files preload these libraries into the daemon.
+foreach(name oom hang)
+  add_library(${name} MODULE tests/fault/${name}.c)
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
+  target_compile_options(${name} PRIVATE ${voxeld_warnings})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endforeach()
 
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)

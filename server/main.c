@@ -4,6 +4,7 @@
 // the service could not start, and 3 after the loss of a GPU (with --on-device-lost exit).
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,13 +82,19 @@ static void warn_of_variables(void) {
   }
 }
 
-int main(int argc, char **argv) {
+enum { SERVES = -1 };
+
+// Returns the exit status, or SERVES once the service has started.
+static int begin(int argc, char **argv) {
   char error[512];
-  fill_standard_files();
   server.started_ns = clock_ns();
   server.started_unix_s = time(NULL);
   if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error))
     return action == ACTION_PROBE ? unwell(error) : fail(error);
+  if (action == ACTION_SERVE)
+    signal(SIGPIPE, SIG_IGN);
+  else
+    signals_unblock();
   log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   switch (action) {
     case ACTION_HELP: return print(options_help);
@@ -96,13 +103,39 @@ int main(int argc, char **argv) {
     case ACTION_DESCRIBE: return print(describe_write);
     case ACTION_NEW_TOKEN: return print_new_token();
     case ACTION_PROBE: return probe(&server.options, error, sizeof error) ? EXIT_SUCCESS : unwell(error);
-    case ACTION_SERVE: signals_block(); break;
+    case ACTION_SERVE:
     case ACTION_CHECK_CONFIG: break;
   }
   warn_of_variables();
   if (!server_prepare(&server, error, sizeof error)) return fail(error);
   if (action == ACTION_CHECK_CONFIG)
     return server_check(&server, error, sizeof error) ? print(write_good) : fail(error);
-  int status = serve(&server, error, sizeof error);
-  return status < 0 ? fail(error) : status;
+  return serve_start(&server, error, sizeof error) ? SERVES : fail(error);
+}
+
+struct start {
+  int argc;
+  char **argv;
+  int status;  // what begin returned
+};
+
+static void *start_main(void *argument) {
+  struct start *start = argument;
+  start->status = begin(start->argc, start->argv);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  struct start start = {.argc = argc, .argv = argv};
+  pthread_t thread;
+  fill_standard_files();
+  signals_block();
+  // Files on a network mount, or the driver of a GPU, may hang. Main takes signals meanwhile.
+  int code = pthread_create(&thread, NULL, start_main, &start);
+  if (code != 0) {
+    fprintf(stderr, "voxeld: pthread_create: %s\n", strerror(code));
+    return 2;
+  }
+  signals_join(thread);
+  return start.status == SERVES ? serve(&server) : start.status;
 }

@@ -29,8 +29,3 @@ json_t *json_read(const char *text, size_t size, json_error_t *error) {
   begin();
   return end(json_loadb(text, size, JSON_REJECT_DUPLICATES, error), error);
 }
-
-json_t *json_read_file(const char *path, json_error_t *error) {
-  begin();
-  return end(json_load_file(path, JSON_REJECT_DUPLICATES, error), error);
-}

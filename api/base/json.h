@@ -9,6 +9,5 @@
 // The value, which the caller releases; a key that stands twice in an object is an error. NULL with the reason and the
 // line at fault, which is negative if no line is.
 json_t *json_read(const char *text, size_t size, json_error_t *error);
-json_t *json_read_file(const char *path, json_error_t *error);
 
 #endif

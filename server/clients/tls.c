@@ -1,7 +1,6 @@
 // Credentials, their reload and the verification of clients; see tls.h.
 #include "server/clients/tls.h"
 
-#include <errno.h>
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <stdint.h>
@@ -9,9 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { SUM = 32, LONGEST_NAME = 59 };  // "cert:" and such a name fit USER_SIZE
+#include "api/base/file.h"
+
+enum {
+  SUM = 32,
+  LONGEST_NAME = 59,      // "cert:" and such a name fit USER_SIZE
+  LARGEST_FILE = 4 << 20  // a bundle of all public authorities is far smaller
+};
 
 struct credentials {
   atomic_int references;  // one for `current` and one for each connection
@@ -49,22 +53,38 @@ static bool fail(char *error, size_t error_size, const char *what, const char *p
   return false;
 }
 
+enum { CERT, KEY, CLIENT_CA, FILES };
+
+static gnutls_datum_t datum_of(const struct file *file) {
+  return (gnutls_datum_t){(unsigned char *)file->bytes, (unsigned)file->size};
+}
+
+static bool use_files(gnutls_certificate_credentials_t x509, const struct file files[FILES],
+                      const struct options *options, char *error, size_t error_size) {
+  gnutls_datum_t cert = datum_of(&files[CERT]), key = datum_of(&files[KEY]), client_ca = datum_of(&files[CLIENT_CA]);
+  int code = gnutls_certificate_set_x509_key_mem2(x509, &cert, &key, GNUTLS_X509_FMT_PEM, NULL, 0);
+  if (code < 0) return fail(error, error_size, "tls_cert and tls_key", options->tls_cert, gnutls_strerror(code));
+  if (!client_ca.data) return true;
+  code = gnutls_certificate_set_x509_trust_mem(x509, &client_ca, GNUTLS_X509_FMT_PEM);
+  return code > 0 || fail(error, error_size, "tls_client_ca", options->tls_client_ca,
+                          code < 0 ? gnutls_strerror(code) : "there is no certificate in it");
+}
+
 static bool load_files(gnutls_certificate_credentials_t x509, const struct options *options, char *error,
                        size_t error_size) {
   const struct {
     const char *option, *path;
-  } files[] = {
-      {"tls_cert", options->tls_cert}, {"tls_key", options->tls_key}, {"tls_client_ca", options->tls_client_ca}};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-    if (files[i].path[0] && access(files[i].path, R_OK) != 0)
-      return fail(error, error_size, files[i].option, files[i].path, strerror(errno));
-  int code =
-      gnutls_certificate_set_x509_key_file2(x509, options->tls_cert, options->tls_key, GNUTLS_X509_FMT_PEM, NULL, 0);
-  if (code < 0) return fail(error, error_size, "tls_cert and tls_key", options->tls_cert, gnutls_strerror(code));
-  if (!options->tls_client_ca[0]) return true;
-  code = gnutls_certificate_set_x509_trust_file(x509, options->tls_client_ca, GNUTLS_X509_FMT_PEM);
-  return code > 0 || fail(error, error_size, "tls_client_ca", options->tls_client_ca,
-                          code < 0 ? gnutls_strerror(code) : "there is no certificate in it");
+  } wanted[FILES] = {[CERT] = {"tls_cert", options->tls_cert},
+                     [KEY] = {"tls_key", options->tls_key},
+                     [CLIENT_CA] = {"tls_client_ca", options->tls_client_ca}};
+  struct file files[FILES] = {{NULL, 0, false}};
+  bool good = true;
+  for (int i = 0; good && i < FILES; i++)
+    if (wanted[i].path[0])
+      good = file_read(wanted[i].option, wanted[i].path, LARGEST_FILE, &files[i], error, error_size);
+  good = good && use_files(x509, files, options, error, error_size);
+  for (int i = 0; i < FILES; i++) file_free(&files[i]);
+  return good;
 }
 
 static struct credentials *load(const struct options *options, char *error, size_t error_size) {

@@ -1,15 +1,14 @@
 // The token table; see tokens.h.
 #include "server/clients/tokens.h"
 
-#include <errno.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "api/base/file.h"
 #include "api/base/text.h"
 
 enum { SUM = 32, HEX = 2 * SUM, LONGEST_TOKEN = 512, LARGEST_FILE = 1 << 20, RANDOM = 32 };
@@ -107,19 +106,13 @@ struct tokens *tokens_parse(const char *text, size_t size, char *error, size_t e
 }
 
 struct tokens *tokens_load(const char *path, bool *exposed, char *error, size_t error_size) {
-  struct stat status;
-  gnutls_datum_t text;
+  struct file file;
   char reason[256];
-  struct tokens *tokens = NULL;
   *exposed = false;
-  if (stat(path, &status) != 0 || (!S_ISREG(status.st_mode) && (errno = EINVAL)) ||
-      (status.st_size > LARGEST_FILE && (errno = EFBIG)) || gnutls_load_file(path, &text) != 0) {
-    (void)error_set(error, error_size, "token_file %s: %s", path, strerror(errno));
-    return NULL;
-  }
-  *exposed = status.st_mode & S_IROTH;
-  tokens = tokens_parse((const char *)text.data, text.size, reason, sizeof reason);
-  gnutls_free(text.data);
+  if (!file_read("token_file", path, LARGEST_FILE, &file, error, error_size)) return NULL;
+  *exposed = file.exposed;
+  struct tokens *tokens = tokens_parse(file.bytes, file.size, reason, sizeof reason);
+  file_free(&file);
   if (!tokens) (void)error_set(error, error_size, "token_file %s: %s", path, reason);
   return tokens;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/base/file.h"
 #include "api/base/json.h"
 #include "server/config/buffer_size.h"
 #include "server/config/device_list.h"
@@ -179,11 +180,13 @@ static bool read_object(struct options *options, const char *path, json_t *root,
 }
 
 static bool read_file(struct options *options, char *error, size_t error_size) {
-  char path[sizeof options->config];
-  memcpy(path, options->config, sizeof path);
+  const char *path = options->config;
+  struct file file;
   json_error_t where;
-  json_t *root = json_read_file(path, &where);
-  if (!root && where.line < 0) return error_set(error, error_size, "%s", where.text);
+  if (!file_read("config", path, MB, &file, error, error_size)) return false;
+  json_t *root = json_read(file.bytes, file.size, &where);
+  file_free(&file);
+  if (!root && where.line < 0) return error_set(error, error_size, "%s: %s", path, where.text);
   if (!root) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
   bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)
                                    : error_set(error, error_size, "%s: expected one JSON object", path);

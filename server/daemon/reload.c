@@ -1,10 +1,24 @@
 // Reloading; see reload.h.
 #include "server/daemon/reload.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/notify.h"
 #include "server/daemon/server.h"
+#include "server/daemon/signals.h"
+
+static const int64_t last_reload_ns = NS_PER_S;  // how long the stop waits for a reload in progress
+
+static struct {
+  pthread_t thread;
+  pthread_mutex_t lock;  // over the rest
+  pthread_cond_t changed;
+  bool wanted, in_progress, ending;
+} reloads = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool reload_presets(struct server *server, char *error, size_t error_size) {
   return shelf_reload(&server->shelf, server->options.presets_dir, error, error_size);
@@ -18,7 +32,7 @@ static bool reload_certificates(struct server *server, char *error, size_t error
   return tls_reload(&server->access.tls, &server->options, error, error_size);
 }
 
-void reload(struct server *server) {
+static void reload(struct server *server) {
   const struct options *options = &server->options;
   const struct {
     const char *name, *source;
@@ -38,4 +52,46 @@ void reload(struct server *server) {
     log_end(&line);
   }
   notify_supervisor("READY=1");
+}
+
+// Waits until a reload is wanted. False: the stop has begun.
+static bool await(void) {
+  pthread_mutex_lock(&reloads.lock);
+  reloads.in_progress = false;
+  while (!reloads.wanted && !reloads.ending) pthread_cond_wait(&reloads.changed, &reloads.lock);
+  reloads.wanted = false;
+  bool goes_on = reloads.in_progress = !reloads.ending;
+  pthread_mutex_unlock(&reloads.lock);
+  return goes_on;
+}
+
+static void *reload_main(void *argument) {
+  while (await()) reload(argument);
+  return NULL;
+}
+
+bool reload_start(struct server *server, char *error, size_t error_size) {
+  int code = pthread_create(&reloads.thread, NULL, reload_main, server);
+  return code == 0 || error_set(error, error_size, "reload: pthread_create: %s", strerror(code));
+}
+
+void reload_ask(void) {
+  pthread_mutex_lock(&reloads.lock);
+  bool waits = reloads.in_progress;
+  reloads.wanted = true;
+  pthread_cond_signal(&reloads.changed);
+  pthread_mutex_unlock(&reloads.lock);
+  if (waits) log_event(LOG_WARNING, "a reload is still in progress", "effect", "another follows once it ends");
+}
+
+bool reload_end(void) {
+  pthread_mutex_lock(&reloads.lock);
+  reloads.ending = true;
+  pthread_cond_signal(&reloads.changed);
+  pthread_mutex_unlock(&reloads.lock);
+  for (int64_t until_ns = clock_ns() + last_reload_ns; pthread_tryjoin_np(reloads.thread, NULL) == EBUSY;) {
+    if (clock_ns() > until_ns) return false;
+    signals_rest();
+  }
+  return true;
 }

@@ -33,25 +33,33 @@ static void log_stopped(int status) {
   log_end(&line);
 }
 
-int serve(struct server *server, char *error, size_t error_size) {
-  if (!log_start(error, error_size) || !server_start(server, on_gpu_lost, server, error, error_size)) {
-    log_stop();  // writes the log before main prints the reason
-    return -1;
-  }
+// Ends the process while one of its threads is stuck and may still use the server.
+static _Noreturn void leave(const char *message, int status) {
+  log_event(LOG_ERROR, message, "effect", "exit without waiting for it");
+  log_stop();
+  _exit(status);
+}
+
+bool serve_start(struct server *server, char *error, size_t error_size) {
+  if (log_start(error, error_size) && reload_start(server, error, error_size) &&
+      server_start(server, on_gpu_lost, server, error, error_size))
+    return true;
+  log_stop();  // writes the log before main prints the reason
+  return false;
+}
+
+int serve(struct server *server) {
   notify_supervisor("READY=1\nSTATUS=listening on %s", server->http.address);
   int number;
-  while ((number = signals_wait()) == SIGHUP) reload(server);
+  while ((number = signals_wait()) == SIGHUP) reload_ask();
   signals_drain(number);
   notify_supervisor("STOPPING=1\nSTATUS=draining");
   log_event(LOG_INFO, "draining", "reason", reason_of(number));
-  if (!drain(server)) {
-    log_event(LOG_ERROR, "a job does not end", "effect", "exit without waiting for it");
-    log_stop();
-    _exit(EXIT_FAILURE);
-  }
+  if (!drain(server)) leave("a job does not end", EXIT_FAILURE);
+  int status = atomic_load(&must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
+  if (!reload_end()) leave("a reload does not end", status);
   signals_let_end();
   server_stop(server);
-  int status = atomic_load(&must_restart) ? EXIT_DEVICE_LOST : EXIT_SUCCESS;
   log_stopped(status);
   log_stop();
   return status;

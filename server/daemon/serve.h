@@ -1,12 +1,14 @@
-// Serving: from the start of the rooms to the exit status. Main's thread.
+// Serving: from the start of the rooms to the exit status.
 #ifndef VOXELD_SERVE_H
 #define VOXELD_SERVE_H
 
 #include "server/daemon/server.h"
 
-// Serves until a signal or, if on_device_lost is exit, the loss of a GPU; then drains and stops. Returns the process's
-// exit status, or -1 with a reason if it could not start. If a job does not end, it exits with 1. Call server_prepare
-// and signals_block first.
-int serve(struct server *server, char *error, size_t error_size);
+// Starts the log and all rooms. Call signals_block and server_prepare first. False with a reason; the process must end
+// then.
+VX_WARN_UNUSED bool serve_start(struct server *server, char *error, size_t error_size);
+// Main's thread: serves until a signal or, if on_device_lost is exit, the loss of a GPU; then drains and stops. Returns
+// the process's exit status. If a job does not end, it exits with 1.
+int serve(struct server *server);
 
 #endif

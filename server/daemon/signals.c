@@ -1,12 +1,15 @@
 // Signals; see signals.h.
 #include "server/daemon/signals.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
 
+static const struct timespec moment = {.tv_nsec = 2 * NS_PER_MS};
+static const int64_t patience_ns = NS_PER_S;  // with a thread that may hang, after SIGTERM or SIGINT
 static sigset_t signals;
 static int stops_asked;  // SIGTERM and SIGINT so far
 
@@ -17,8 +20,9 @@ void signals_block(void) {
   sigaddset(&signals, SIGHUP);
   sigaddset(&signals, SIGNAL_DEVICE_LOST);
   pthread_sigmask(SIG_BLOCK, &signals, NULL);
-  signal(SIGPIPE, SIG_IGN);
 }
+
+void signals_unblock(void) { pthread_sigmask(SIG_UNBLOCK, &signals, NULL); }
 
 void signals_device_lost(void) { kill(getpid(), SIGNAL_DEVICE_LOST); }
 
@@ -28,12 +32,31 @@ int signals_wait(void) {
   return number;
 }
 
+static _Noreturn void end_by(int number) {
+  raise(number);
+  signals_unblock();    // the signal ends the process here,
+  _exit(128 + number);  // or here as process 1 of a container, which it does not end
+}
+
+static int pending_stop(void) {
+  sigset_t pending;
+  if (sigpending(&pending) != 0) return 0;
+  return sigismember(&pending, SIGTERM) ? SIGTERM : sigismember(&pending, SIGINT) ? SIGINT : 0;
+}
+
+void signals_join(pthread_t thread) {
+  int64_t end_ns = INT64_MAX;
+  while (pthread_tryjoin_np(thread, NULL) == EBUSY) {
+    int number = pending_stop();
+    if (number && end_ns == INT64_MAX) end_ns = clock_ns() + patience_ns;
+    if (number && clock_ns() > end_ns) end_by(number);
+    nanosleep(&moment, NULL);
+  }
+}
+
 static void take(int number) {
   if (number == SIGTERM || number == SIGINT) stops_asked++;
-  if (stops_asked < 2) return;
-  raise(number);
-  pthread_sigmask(SIG_UNBLOCK, &signals, NULL);  // the signal ends the process here,
-  _exit(128 + number);                           // or here as process 1 of a container, which it does not end
+  if (stops_asked >= 2) end_by(number);
 }
 
 void signals_drain(int number) {
@@ -42,12 +65,11 @@ void signals_drain(int number) {
 }
 
 void signals_let_end(void) {
-  if (stops_asked) pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+  if (stops_asked) signals_unblock();
 }
 
 void signals_rest(void) {
-  const struct timespec pause = {.tv_nsec = 2 * NS_PER_MS};
-  int number = sigtimedwait(&signals, NULL, &pause);
+  int number = sigtimedwait(&signals, NULL, &moment);
   if (number > 0) take(number);
 }
 

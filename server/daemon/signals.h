@@ -1,18 +1,24 @@
 // The signals that main waits for; all other threads have them blocked too.
 //
 // The first SIGTERM or SIGINT begins the drain; a second ends the process at once. SIGHUP reloads. The process sends
-// SIGNAL_DEVICE_LOST to itself. Main's thread, except for signals_device_lost.
+// SIGNAL_DEVICE_LOST to itself. Main's thread, except for signals_device_lost and signals_unblock.
 #ifndef VOXELD_SIGNALS_H
 #define VOXELD_SIGNALS_H
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
 // Blocks the signals in this thread and in those it starts: they stay pending until main takes them. So none that comes
-// during the start is lost, not even on process 1 of a container. Ignores SIGPIPE.
+// during the start is lost, not even on process 1 of a container.
 void signals_block(void);
+// Lets the signals end the process through this thread too.
+void signals_unblock(void);
+// Waits for the end of a thread that may hang, such as that of the start. Once SIGTERM or SIGINT has come, the process
+// ends if the thread does not within a second. Till then all signals stay pending.
+void signals_join(pthread_t thread);
 // Any thread: sends SIGNAL_DEVICE_LOST to the process.
 void signals_device_lost(void);
 // Waits for one of the signals and returns its number.

@@ -1,4 +1,4 @@
-// Opening devices, and losing them; see devices.h.
+// Opening devices, pausing and losing them; see devices.h.
 #include "server/jobs/devices.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/backends.h"
+#include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/config/options.h"
 
@@ -77,22 +78,124 @@ void devices_close(struct devices *devices) {
   pthread_mutex_destroy(&devices->lock);
 }
 
+// ---- states ---------------------------------------------------------------------------------------------------------
+
+enum { FAILURES_TO_PAUSE = 3 };
+static const int64_t first_pause_ns = NS_PER_S, longest_pause_ns = 60 * NS_PER_S;
+
+const char *const device_states[] = {"working", "paused", "lost"};
+
+enum device_state device_state(const struct device *device) { return (enum device_state)atomic_load(&device->state); }
+
 const struct device *devices_main(const struct devices *devices) {
   for (int i = 0; i < devices->count; i++)
-    if (!device_is_lost(&devices->gpu[i])) return &devices->gpu[i];
+    if (device_state(&devices->gpu[i]) == DEVICE_WORKING) return &devices->gpu[i];
   return &devices->cpu;
 }
 
-bool device_is_lost(const struct device *device) { return atomic_load(&device->lost); }
+int devices_in(const struct devices *devices, enum device_state state) {
+  int count = 0;
+  for (int i = 0; i < devices->count; i++) count += device_state(&devices->gpu[i]) == state;
+  return count;
+}
+
+// With the lock held. A paused GPU has a load of one less, so that a worker of it that waits gets the next job.
+static void set_state(struct devices *devices, struct device *device, enum device_state state) {
+  enum device_state before = (enum device_state)atomic_exchange(&device->state, (int)state);
+  atomic_fetch_add(&device->load, (before == DEVICE_PAUSED) - (state == DEVICE_PAUSED));
+  atomic_fetch_add(&devices->working, (state == DEVICE_WORKING) - (before == DEVICE_WORKING));
+}
+
+// With the lock held.
+static bool may_be_tried(const struct device *device, int64_t now_ns) {
+  return device_state(device) == DEVICE_PAUSED && !device->tried && now_ns >= device->retry_ns;
+}
+
+bool device_is_open(struct devices *devices, struct device *device, int64_t now_ns) {
+  enum device_state state = device_state(device);
+  if (state != DEVICE_PAUSED) return state == DEVICE_WORKING;
+  pthread_mutex_lock(&devices->lock);
+  bool open = may_be_tried(device, now_ns);
+  pthread_mutex_unlock(&devices->lock);
+  return open;
+}
+
+bool device_take(struct devices *devices, struct device *device, int64_t now_ns, bool *trial) {
+  *trial = false;
+  enum device_state state = device_state(device);
+  if (state != DEVICE_PAUSED) return state == DEVICE_WORKING;
+  pthread_mutex_lock(&devices->lock);
+  *trial = may_be_tried(device, now_ns);
+  if (*trial) device->tried = true;
+  pthread_mutex_unlock(&devices->lock);
+  return *trial;
+}
+
+static void log_change(const struct device *device, enum device_state state, const char *reason) {
+  bool paused = state == DEVICE_PAUSED;
+  struct log_line line;
+  log_begin(&line, paused ? LOG_ERROR : LOG_INFO, paused ? "a GPU is paused" : "a GPU works again");
+  log_string(&line, "device", device->description.name);
+  log_integer(&line, "index", device->index);
+  if (paused) log_string(&line, "error", reason);
+  if (paused) log_string(&line, "effect", "its jobs go to other devices; now and then one tries it");
+  log_end(&line);
+}
+
+// With the lock held, after a failure. Begins a pause after a few in a row, or doubles it after a trial.
+static void lengthen_pause(struct devices *devices, struct device *device, bool trial, const char *reason,
+                           int64_t now_ns) {
+  int failures = atomic_fetch_add(&device->failures, 1) + 1;
+  enum device_state state = device_state(device);
+  if (state == DEVICE_WORKING && failures >= FAILURES_TO_PAUSE) {
+    device->since_ns = now_ns;
+    device->pause_ns = first_pause_ns;
+    set_state(devices, device, DEVICE_PAUSED);
+  } else if (state == DEVICE_PAUSED && trial) {
+    device->pause_ns = device->pause_ns < longest_pause_ns / 2 ? 2 * device->pause_ns : longest_pause_ns;
+  } else {
+    return;
+  }
+  device->retry_ns = now_ns + device->pause_ns;
+  snprintf(device->reason, sizeof device->reason, "%s", reason);
+}
+
+bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,
+                 const char *reason, int64_t now_ns) {
+  bool as_before = outcome == DEVICE_UNDECIDED || (outcome == DEVICE_DID && atomic_load(&device->failures) == 0);
+  if (as_before && !trial) return false;
+  pthread_mutex_lock(&devices->lock);
+  enum device_state before = device_state(device);
+  if (outcome == DEVICE_FAILED) lengthen_pause(devices, device, trial, reason, now_ns);
+  if (outcome == DEVICE_DID) atomic_store(&device->failures, 0);
+  if (outcome == DEVICE_DID && trial && before == DEVICE_PAUSED) set_state(devices, device, DEVICE_WORKING);
+  if (trial) device->tried = false;
+  enum device_state after = device_state(device);
+  pthread_mutex_unlock(&devices->lock);
+  if (after != before) log_change(device, after, reason);
+  return after != before;
+}
 
 bool device_lose(struct devices *devices, struct device *device, const char *reason) {
   pthread_mutex_lock(&devices->lock);
-  bool first = !atomic_load(&device->lost);
+  bool first = device_state(device) != DEVICE_LOST;
   if (first) {
     snprintf(device->reason, sizeof device->reason, "%s", reason);
-    atomic_store(&device->lost, true);
-    atomic_fetch_sub(&devices->working, 1);
+    set_state(devices, device, DEVICE_LOST);
   }
   pthread_mutex_unlock(&devices->lock);
   return first;
+}
+
+struct device_health device_health(struct devices *devices, const struct device *device, int64_t now_ns) {
+  struct device_health health = {.state = DEVICE_WORKING};
+  pthread_mutex_lock(&devices->lock);
+  health.state = device_state(device);
+  if (health.state != DEVICE_WORKING) snprintf(health.reason, sizeof health.reason, "%s", device->reason);
+  if (health.state == DEVICE_PAUSED) {
+    health.paused_ns = now_ns - device->since_ns;
+    health.retry_ns = device->retry_ns > now_ns ? device->retry_ns - now_ns : 0;
+  }
+  pthread_mutex_unlock(&devices->lock);
+  return health;
 }

@@ -30,9 +30,10 @@ struct job_means {
   struct clients *clients;
   struct counters *counters;
   size_t max_response_bytes;
-  atomic_bool hurry;            // running jobs stop, if they can
-  void (*gpu_lost)(void *cls);  // called when a GPU is lost, on the thread of the worker that lost it
-  void *gpu_lost_cls;
+  atomic_bool hurry;               // running jobs stop, if they can
+  void (*gpu_lost)(void *cls);     // called when a GPU is lost, on the thread of the worker that lost it
+  void (*gpu_changed)(void *cls);  // likewise when a GPU is paused, or works again
+  void *gpu_cls;
 };
 
 // What a job holds while its body comes; see loans.h.

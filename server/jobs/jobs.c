@@ -11,6 +11,11 @@ static void on_gpu_lost(void *cls) {
   workers_wake(&jobs->workers);
 }
 
+static void on_gpu_changed(void *cls) {
+  struct jobs *jobs = cls;
+  workers_wake(&jobs->workers);
+}
+
 bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients, struct counters *counters,
                 void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error, size_t error_size) {
   if (!devices_open(&jobs->devices, options, error, error_size)) return false;
@@ -23,7 +28,8 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .counters = counters,
                                    .max_response_bytes = (size_t)options->max_response_bytes,
                                    .gpu_lost = on_gpu_lost,
-                                   .gpu_lost_cls = jobs};
+                                   .gpu_changed = on_gpu_changed,
+                                   .gpu_cls = jobs};
   loans_init(&jobs->loans);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   // Only the voxelizing queue has a worker wait awake: sampling takes far longer than waking a worker.
@@ -47,8 +53,17 @@ static void refuse(struct job *list, enum problem_kind kind, const char *detail)
   }
 }
 
+// Wakes the workers of the GPUs whose pause is over.
+static void end_pauses(struct jobs *jobs, int64_t now_ns) {
+  struct devices *devices = &jobs->devices;
+  for (int i = 0; i < devices->count; i++)
+    if (device_state(&devices->gpu[i]) == DEVICE_PAUSED && device_is_open(devices, &devices->gpu[i], now_ns))
+      workers_wake(&jobs->workers);
+}
+
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   loans_tick(&jobs->loans, now_ns);
+  end_pauses(jobs, now_ns);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
     refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the deadline passed before the job began");

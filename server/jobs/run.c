@@ -74,8 +74,13 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   return status;
 }
 
+static void tell(struct job *job, struct device *gpu, bool trial, enum device_outcome outcome, const char *reason) {
+  struct job_means *means = job->means;
+  if (device_tell(means->devices, gpu, trial, outcome, reason, clock_ns())) means->gpu_changed(means->gpu_cls);
+}
+
 // Logs and counts a job that a GPU failed. If the GPU is lost, tells the others so, once.
-static void report(struct job *job, struct device *gpu, enum vx_status status, const char *reason) {
+static void report(struct job *job, struct device *gpu, bool trial, enum vx_status status, const char *reason) {
   struct job_means *means = job->means;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "a GPU failed a job");
@@ -86,7 +91,8 @@ static void report(struct job *job, struct device *gpu, enum vx_status status, c
   log_string(&line, "error", reason);
   log_end(&line);
   counters_rerun(means->counters, status);
-  if (status == VX_DEVICE_LOST && device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_lost_cls);
+  if (status == VX_DEVICE_LOST && device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_cls);
+  tell(job, gpu, trial, job->problem.kind ? DEVICE_UNDECIDED : DEVICE_FAILED, reason);  // the budget is not the GPU's
 }
 
 // Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU does the job and writes the same bytes.
@@ -94,16 +100,21 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
   struct vx_error gpu_error = {""};
-  if (gpu && gpu->backend->runs(job->work.op) && !device_is_lost(gpu)) {
+  bool trial = false;
+  if (gpu && gpu->backend->runs(job->work.op) && device_take(job->means->devices, gpu, clock_ns(), &trial)) {
     gpu_status = run_on(job, gpu, lanes->on_gpu, error);
-    if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) return gpu_status;
+    if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) {
+      tell(job, gpu, trial, gpu_status == VX_OK ? DEVICE_DID : DEVICE_UNDECIDED, "");
+      return gpu_status;
+    }
     job_give_output(job);
     gpu_error = *error;
-    if (gpu_status != VX_REFUSED) report(job, gpu, gpu_status, gpu_error.text);
+    if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   enum vx_status status = run_on(job, &job->means->devices->cpu, lanes->on_cpu, error);
   // If both refuse, the fault is the request's; if only the GPU does, it is the GPU's.
-  if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(job, gpu, gpu_status, gpu_error.text);
+  if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
+  if (gpu_status == VX_REFUSED && status == VX_REFUSED) tell(job, gpu, trial, DEVICE_UNDECIDED, "");
   return status;
 }
 

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "kernels/backends.h"
+#include "server/base/clock.h"
 #include "server/base/limits.h"
 #include "server/base/log.h"
 
 // ---- standing by ----------------------------------------------------------------------------------------------------
 
-static bool is_needed(const struct worker *worker, const struct devices *devices) {
-  if (worker->lanes.gpu && !device_is_lost(worker->lanes.gpu)) return true;
+static bool is_needed(const struct worker *worker, struct devices *devices) {
+  if (worker->lanes.gpu && device_is_open(devices, worker->lanes.gpu, clock_ns())) return true;
   return worker->on_cpu && atomic_load(&devices->working) == 0;
 }
 
@@ -48,7 +49,7 @@ static void *worker_main(void *argument) {
   struct queue *queue = &workers->queues[worker->use];
   struct job *job;
   while (stand_by(worker, workers) && (job = queue_pop(queue, &worker->waiter))) {
-    // If the worker's GPU was lost while it waited, others do the job.
+    // If the worker's GPU was lost or paused while it waited, others do the job.
     if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
     job_run(job, &worker->lanes);
@@ -78,7 +79,7 @@ static void close_lanes(struct worker *worker) {
 // example, counts as lost. With `must` (`--backend cuda`) that is an error instead.
 static bool open_gpu_lane(struct worker *worker, bool must, char *error, size_t error_size) {
   struct lanes *lanes = &worker->lanes;
-  if (!lanes->gpu || device_is_lost(lanes->gpu)) return true;
+  if (!lanes->gpu || device_state(lanes->gpu) == DEVICE_LOST) return true;
   if (open_lane(lanes->gpu, worker->use, &lanes->on_gpu, error, error_size)) return true;
   if (must) return false;
   log_event(LOG_WARNING, "a GPU is left out", "reason", error);

@@ -2,9 +2,9 @@
 // that other jobs never wait for those.
 //
 // Each GPU stream has a worker, with a lane on the GPU and one on the CPU for what the GPU fails to do. If the CPU
-// alone would have more workers, the others stand by: they sleep until the last GPU is lost. The workers of a lost GPU
-// stand by too while another GPU works. Once the last GPU is lost, as many workers take jobs as the CPU alone would
-// have.
+// alone would have more workers, the others stand by: they sleep until no GPU works. The workers of a lost or paused
+// GPU stand by too while another GPU works. Once no GPU works, as many workers take jobs as the CPU alone would have.
+// At the end of a GPU's pause its workers wait for the job that tries it.
 #ifndef VOXELD_WORKERS_H
 #define VOXELD_WORKERS_H
 
@@ -49,7 +49,7 @@ void workers_destroy(struct workers *workers);
 
 // How many workers take jobs of that use now; the others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
-// To be called when a device is lost: workers that stood by for that begin to work.
+// To be called when the state of a device has changed: workers that stood by for that begin to work.
 void workers_wake(struct workers *workers);
 
 #endif

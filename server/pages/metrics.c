@@ -103,9 +103,9 @@ static void write_build(const struct view *view, const char *name, struct text *
 }
 
 static void write_gpus(const struct view *view, const char *name, struct text *out) {
-  int working = atomic_load(&view->jobs->devices.working);
-  write_labelled(out, name, "state", "working", (unsigned long long)working);
-  write_labelled(out, name, "state", "lost", (unsigned long long)(view->jobs->devices.count - working));
+  for (int state = 0; state < DEVICE_STATES; state++)
+    write_labelled(out, name, "state", device_states[state],
+                   (unsigned long long)devices_in(&view->jobs->devices, (enum device_state)state));
 }
 
 // A family with a sample for each GPU.
@@ -216,7 +216,7 @@ static const struct family {
      "Requests whose client left before the answer was sent, by the stage they were in.", write_aborted, NULL},
     {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", NULL, received},
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
-    {"voxeld_gpus", "gauge", "GPUs, by whether they work or have failed for good.", write_gpus, NULL},
+    {"voxeld_gpus", "gauge", "GPUs, by whether they work, are paused, or have failed for good.", write_gpus, NULL},
     {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", write_gpu_memory, NULL},
     {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", write_gpu_running, NULL},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},

@@ -44,30 +44,33 @@ static const char *phase_name(const struct view *view) {
   return phase == PHASE_READY && degraded ? "degraded" : names[phase];
 }
 
-static void write_device(const struct device *device, struct text *out) {
+static void write_device(struct devices *devices, const struct device *device, struct text *out) {
   const struct vx_description *description = &device->description;
-  bool lost = device_is_lost(device);
+  struct device_health health = device_health(devices, device, clock_ns());
   text_printf(out, "{\"index\":%d,\"name\":", device->index);
   text_json_string(out, description->name, strlen(description->name));
   text_printf(out, ",\"memory_bytes\":%lld,\"compute_capability\":%d,\"integrated\":%s,\"state\":\"%s\"",
               (long long)description->memory_bytes, description->compute_capability,
-              description->integrated ? "true" : "false", lost ? "lost" : "working");
+              description->integrated ? "true" : "false", device_states[health.state]);
   text_printf(out, ",\"running\":%lld,\"answered\":%lld", (long long)atomic_load(&device->running),
               (long long)atomic_load(&device->answered));
-  if (lost) {
+  if (health.state == DEVICE_PAUSED)
+    text_printf(out, ",\"paused_s\":%.3f,\"next_trial_s\":%.3f", (double)health.paused_ns / 1e9,
+                (double)health.retry_ns / 1e9);
+  if (health.state != DEVICE_WORKING) {
     text_put(out, ",\"reason\":");
-    text_json_string(out, device->reason, strlen(device->reason));
+    text_json_string(out, health.reason, strlen(health.reason));
   }
   text_put(out, "}");
 }
 
-static void write_backend(const struct devices *devices, struct text *out) {
+static void write_backend(struct devices *devices, struct text *out) {
   text_printf(out, ",\"backend\":{\"name\":\"%s\",\"devices\":[", devices_main(devices)->backend->name);
   for (int i = 0; i < devices->count; i++) {
     text_put(out, i ? "," : "");
-    write_device(&devices->gpu[i], out);
+    write_device(devices, &devices->gpu[i], out);
   }
-  if (devices->count == 0) write_device(&devices->cpu, out);
+  if (devices->count == 0) write_device(devices, &devices->cpu, out);
   text_put(out, "]}");
 }
 

@@ -108,14 +108,76 @@ class Devices(FaultCase):
     def test_failed_calls_are_made_good_by_the_cpu(self):
         for failure, name in (("refused", "refused"), ("memory", "out_of_memory")):
             with self.subTest(failure):
-                daemon = self.start("--streams", "2", inject=f"{failure}@5%")
+                # So seldom that no GPU fails several jobs in a row, for which it would be paused.
+                daemon = self.start("--streams", "2", inject=f"{failure}@150%")
                 with concurrent.futures.ThreadPoolExecutor(6) as pool:
-                    backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(60)))
+                    backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(200)))
                 self.assertEqual(metric(daemon, f'voxeld_reruns_total{{failure="{name}"}}'), backends.count("cpu"))
                 self.assertGreater(backends.count("cpu"), 0)
                 self.assertEqual(daemon.status()["state"], "ready")  # such a GPU is used again
                 daemon.assert_quiet()
                 daemon.stop()
+
+    def states(self, daemon):
+        return [device["state"] for device in daemon.status()["backend"]["devices"]]
+
+    def pause_all(self, failure, *args):
+        """A daemon whose GPUs fail every job so, and are all paused for it."""
+        daemon = self.start("--streams", "1", *args, inject=f"{failure}@1+")
+        paused = ["paused"] * self.devices()
+        wait_until(lambda: self.ask(daemon, 0) == "cpu" and self.states(daemon) == paused, "all GPUs to be paused")
+        return daemon
+
+    def reruns(self, daemon):
+        names = ("refused", "out_of_memory", "device_lost")
+        return sum(metric(daemon, f'voxeld_reruns_total{{failure="{name}"}}') for name in names)
+
+    def test_a_gpu_that_fails_every_job_is_paused(self):
+        for failure in ("refused", "memory"):
+            with self.subTest(failure):
+                daemon = self.pause_all(failure, "--workers", "5")
+                self.assertEqual(daemon.status()["state"], "degraded")
+                self.assertEqual(daemon.get("/readyz").body, b"degraded\n")
+                self.assertEqual(daemon.get("/readyz").status, 200)
+                for device in daemon.status()["backend"]["devices"]:
+                    self.assertTrue(device["reason"])
+                    self.assertGreaterEqual(device["paused_s"], 0)
+                    self.assertGreaterEqual(device["next_trial_s"], 0)
+                counts = {state: metric(daemon, f'voxeld_gpus{{state="{state}"}}') for state in ("working", "lost")}
+                self.assertEqual(counts, {"working": 0, "lost": 0})
+                self.assertEqual(metric(daemon, 'voxeld_gpus{state="paused"}'), self.devices())
+                self.assertGreaterEqual(self.reruns(daemon), 3 * self.devices())
+                # Of many more jobs only those are asked of a GPU that try it.
+                before = self.reruns(daemon)
+                with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                    backends = list(pool.map(lambda i: self.ask(daemon, i % len(BODIES)), range(100)))
+                self.assertEqual(set(backends), {"cpu"})
+                self.assertLess(self.reruns(daemon) - before, 50)
+                daemon.assert_quiet()
+                daemon.stop()
+                self.assertEqual(daemon.log().count("a GPU is paused"), self.devices())
+
+    def test_a_paused_gpu_is_tried_and_works_again(self):
+        daemon = self.pause_all("memory")
+        self.inject("memory@0")  # no call fails from now on
+        working = ["working"] * self.devices()
+        wait_until(lambda: self.ask(daemon, 1) and self.states(daemon) == working, "all GPUs to work again")
+        self.assertEqual([self.ask(daemon, i % len(BODIES)) for i in range(8)], ["cuda"] * 8)
+        status = daemon.status()
+        self.assertEqual((status["state"], status["backend"]["name"]), ("ready", "cuda"))
+        self.assertFalse(any("reason" in device or "paused_s" in device for device in status["backend"]["devices"]))
+        daemon.assert_quiet()
+        daemon.stop()
+        for message in ("a GPU is paused", "a GPU works again"):
+            self.assertEqual(daemon.log().count(message), self.devices())
+
+    def test_a_paused_gpu_may_still_be_lost(self):
+        daemon = self.pause_all("memory")
+        self.inject("lost@1+")
+        lost = ["lost"] * self.devices()
+        wait_until(lambda: self.ask(daemon, 1) == "cpu" and self.states(daemon) == lost, "all GPUs to be lost")
+        self.assertEqual(metric(daemon, 'voxeld_gpus{state="paused"}'), 0)
+        daemon.stop()
 
     def test_a_lost_gpu_is_told_and_never_used_again(self):
         for call in (1, 2, 3, 4, 5):

@@ -1,0 +1,25 @@
+// A library to preload into the daemon (LD_PRELOAD): opening one file never returns, as on a network mount that does
+// not answer. $VOXELD_HANG is the file's path. Once it is being opened, PATH.opened tells the test so.
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int open(const char *file, int oflag, ...) {
+  const char *hanging = getenv("VOXELD_HANG");
+  if (hanging && strcmp(file, hanging) == 0) {
+    char mark[4096];
+    snprintf(mark, sizeof mark, "%s.opened", file);
+    (void)mkdir(mark, 0700);
+    for (;;) pause();
+  }
+  va_list rest;
+  va_start(rest, oflag);
+  mode_t mode = oflag & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
+}
