@@ -42,6 +42,8 @@ class Names(unittest.TestCase):
         build = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
         version = re.search(r"^project\(voxeld VERSION ([\d.]+)", build, re.MULTILINE)[1]
         self.assertIn(f"\nARG VERSION={version}\n", DOCKERFILE)
+        for name in OURS:
+            self.assertEqual(COMPOSE["services"][name]["image"], f"voxeld:{version}-{name}")
 
     def test_arguments_are_those_of_the_page(self):
         page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
@@ -92,6 +94,12 @@ class Services(unittest.TestCase):
             for own in ("image", "profiles", "build"):
                 del service[own]
         self.assertEqual(cpu, gpu)
+
+    def test_logs_do_not_grow_without_end(self):
+        for name, service in COMPOSE["services"].items():
+            with self.subTest(name):
+                self.assertEqual(service["logging"]["driver"], "json-file")  # limited by these options alone
+                self.assertLessEqual({"max-size", "max-file"}, set(service["logging"]["options"]))
 
     def test_there_is_time_to_drain(self):
         defaults = {option["env"]: option["default"] for option in describe()["options"]}
