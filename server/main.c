@@ -83,11 +83,13 @@ static void warn_of_variables(void) {
 
 int main(int argc, char **argv) {
   char error[512];
+  signals_block();
   fill_standard_files();
   server.started_ns = clock_ns();
   server.started_unix_s = time(NULL);
   if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error))
     return action == ACTION_PROBE ? unwell(error) : fail(error);
+  if (action != ACTION_SERVE) signals_restore();
   log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   switch (action) {
     case ACTION_HELP: return print(options_help);
@@ -96,7 +98,7 @@ int main(int argc, char **argv) {
     case ACTION_DESCRIBE: return print(describe_write);
     case ACTION_NEW_TOKEN: return print_new_token();
     case ACTION_PROBE: return probe(&server.options, error, sizeof error) ? EXIT_SUCCESS : unwell(error);
-    case ACTION_SERVE: signals_block(); break;
+    case ACTION_SERVE:
     case ACTION_CHECK_CONFIG: break;
   }
   warn_of_variables();

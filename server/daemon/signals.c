@@ -7,7 +7,8 @@
 
 #include "server/base/clock.h"
 
-static sigset_t signals;
+static sigset_t signals, mask_before;
+static void (*pipe_before)(int);
 static int stops_asked;  // SIGTERM and SIGINT so far
 
 void signals_block(void) {
@@ -16,8 +17,13 @@ void signals_block(void) {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
   sigaddset(&signals, SIGNAL_DEVICE_LOST);
-  pthread_sigmask(SIG_BLOCK, &signals, NULL);
-  signal(SIGPIPE, SIG_IGN);
+  pthread_sigmask(SIG_BLOCK, &signals, &mask_before);
+  pipe_before = signal(SIGPIPE, SIG_IGN);
+}
+
+void signals_restore(void) {
+  signal(SIGPIPE, pipe_before);
+  pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
 }
 
 void signals_device_lost(void) { kill(getpid(), SIGNAL_DEVICE_LOST); }

@@ -11,8 +11,11 @@
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
 // Blocks the signals in this thread and in those it starts: they stay pending until main takes them. So none that comes
-// during the start is lost, not even on process 1 of a container. Ignores SIGPIPE.
+// during the start is lost. The kernel discards a signal that process 1 of a container neither blocks nor handles, so
+// main does this first. Ignores SIGPIPE.
 void signals_block(void);
+// Undoes signals_block, for a process that does not serve.
+void signals_restore(void);
 // Any thread: sends SIGNAL_DEVICE_LOST to the process.
 void signals_device_lost(void);
 // Waits for one of the signals and returns its number.
