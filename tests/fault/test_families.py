@@ -7,7 +7,8 @@ import time
 import unittest
 
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
-from client import head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
+from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
+from neighbours import SLOW, Neighbours
 from tables import describe, voxeld
 from test_devices import STAND_IN
 from test_log import Shelved
@@ -90,6 +91,23 @@ def left(daemon):
 def upload(daemon):
     body = tiled_rows(48 * MB)
     with Raw(daemon).send(post(body)[:-1]):
+        yield daemon
+
+
+@deed(("voxeld_uploads_outpaced_total",))
+def outpace_slow_uploads(_):
+    limits = (
+        "--memory-budget-bytes",
+        str(64 * MB),
+        "--max-body-bytes",
+        str(4 * MB),
+        "--max-response-bytes",
+        str(8 * MB),
+    )
+    with Daemon(*limits) as daemon, Neighbours(daemon, SLOW, 40):
+        body = rows(50_000)
+        ended = lambda: counters(daemon, "voxeld_uploads_outpaced_total")[""]
+        wait_until(lambda: daemon.post(VOXELIZE, body) and ended(), "an upload to give way")
         yield daemon
 
 
