@@ -128,8 +128,8 @@ static void *start_main(void *argument) {
 int main(int argc, char **argv) {
   struct start start = {.argc = argc, .argv = argv};
   pthread_t thread;
+  signals_block();  // first
   fill_standard_files();
-  signals_block();
   // Files on a network mount, or the driver of a GPU, may hang. Main takes signals meanwhile.
   int code = pthread_create(&thread, NULL, start_main, &start);
   if (code != 0) {

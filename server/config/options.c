@@ -29,6 +29,7 @@ static const char *const lost_words[] = {"cpu", "exit", NULL};
 static const char *const flag_words[] = {"no", "yes", NULL};  // --name alone means yes
 static const char *const log_words[] = {"error", "warning", "info", "debug", NULL};
 static const char *const format_words[] = {"logfmt", "json", NULL};
+static const char *const access_words[] = {"all", "errors", "none", NULL};
 
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define KB INT64_C(1024)
@@ -72,6 +73,8 @@ static const struct option options_table[] = {
      "the least severe level that is logged, on stderr"},
     {"log_format", TYPE_WORD, FIELD(log_format), 0, 0, format_words, "logfmt",
      "format of the log; both have the same keys"},
+    {"access_log", TYPE_WORD, FIELD(access_log), 0, 0, access_words, "all",
+     "requests that get a line in the log: all, errors (those that were refused, failed or aborted), or none"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
      "jobs that run at the same time on the CPU, besides sampling jobs; 0 = one for each processor that the process "
      "may use, by its affinity and the CPU quota of its cgroup"},

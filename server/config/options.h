@@ -28,6 +28,7 @@ struct options {
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
   int32_t log_format;      // enum log_format
+  int32_t access_log;      // row of access_words
   int64_t workers, sampling_workers, io_threads, queue_depth, client_requests;
   int64_t max_sampling_work;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
@@ -39,6 +40,7 @@ struct options {
 
 enum { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 enum { LOST_CPU, LOST_EXIT };
+enum { ACCESS_LOG_ALL, ACCESS_LOG_ERRORS, ACCESS_LOG_NONE };
 
 // What the command line asks for instead of serving.
 enum options_action {

@@ -12,7 +12,8 @@
 #define SIGNAL_DEVICE_LOST SIGUSR1
 
 // Blocks the signals in this thread and in those it starts: they stay pending until main takes them. So none that comes
-// during the start is lost, not even on process 1 of a container.
+// during the start is lost. The kernel discards a signal that process 1 of a container neither blocks nor handles, so
+// main does this first.
 void signals_block(void);
 // Lets the signals end the process through this thread too.
 void signals_unblock(void);

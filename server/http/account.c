@@ -49,8 +49,14 @@ static void log_stages(struct log_line *line, const struct request *request, int
   log_milliseconds(line, "send_ms", now_ns - request->reply_ns);
 }
 
+static bool is_logged(const struct request *request, bool aborted) {
+  int access_log = request->service->options->access_log;
+  return access_log == ACCESS_LOG_ALL || (access_log == ACCESS_LOG_ERRORS && (aborted || request->problem.kind));
+}
+
 static void log_request(const struct request *request, bool aborted, int64_t now_ns) {
   struct log_line line;
+  if (!is_logged(request, aborted)) return;
   log_begin(&line, level_of(request, aborted), "request");
   if (!line.wanted) return;
   log_string(&line, "id", request->id);

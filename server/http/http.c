@@ -151,6 +151,7 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
   if (status) {
     struct log_line line;
     counters_unparsed(service->counters, status);
+    if (service->options->access_log == ACCESS_LOG_NONE) return;
     log_begin(&line, LOG_INFO, "answered by libmicrohttpd");
     log_integer(&line, "status", status);
     log_end(&line);

@@ -221,6 +221,14 @@ enum problem_kind connection_failure(struct watcher *watcher, const struct peer 
   return failure;
 }
 
+unsigned long long connections_refused(const struct watcher *watcher, enum problem_kind kind) {
+  switch (kind) {
+    case PROBLEM_CLIENT_OVER_SHARE: return (unsigned long long)atomic_load(&watcher->ended[PEER_END_OVER_SHARE]);
+    case PROBLEM_CONNECTIONS_FULL: return (unsigned long long)atomic_load(&watcher->ended[PEER_END_FULL]);
+    default: return 0;
+  }
+}
+
 void connection_linger(struct watcher *watcher, struct peer *peer) {
   pthread_mutex_lock(&watcher->lock);
   peer->linger = true;

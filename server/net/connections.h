@@ -25,4 +25,7 @@ void connections_fail_uploads(struct watcher *watcher, enum problem_kind kind, c
 // Makes the close of the connection a lingering one: after an early answer, the watcher reads on for a while.
 void connection_linger(struct watcher *watcher, struct peer *peer);
 
+// Connections refused so far, before any request, with that problem. Each is counted once it has ended.
+unsigned long long connections_refused(const struct watcher *watcher, enum problem_kind kind);
+
 #endif

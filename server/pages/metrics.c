@@ -7,6 +7,7 @@
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/base/process.h"
+#include "server/net/connections.h"
 #include "server/pages/lanes.h"
 
 // ---- families of several samples ------------------------------------------------------------------------------------
@@ -58,7 +59,8 @@ static void write_durations(const struct view *view, const char *name, struct te
 static void write_refusals(const struct view *view, const char *name, struct text *out) {
   for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
     write_labelled(out, name, "reason", problem_info((enum problem_kind)kind)->name,
-                   counters_of_outcome(view->counters, (enum problem_kind)kind));
+                   counters_of_outcome(view->counters, (enum problem_kind)kind) +
+                       connections_refused(view->watcher, (enum problem_kind)kind));
 }
 
 static void write_unparsed(const struct view *view, const char *name, struct text *out) {
@@ -209,7 +211,8 @@ static const struct family {
     {"voxeld_requests_total", "counter", "Answered requests by endpoint and status code.", write_requests, NULL},
     {"voxeld_request_duration_seconds", "histogram",
      "Time from the headers of an answered request to the end of its answer, by endpoint.", write_durations, NULL},
-    {"voxeld_refusals_total", "counter", "Requests answered with a problem, by its reason.", write_refusals, NULL},
+    {"voxeld_refusals_total", "counter", "Requests answered with a problem, and refused connections, by reason.",
+     write_refusals, NULL},
     {"voxeld_requests_unparsed_total", "counter",
      "Requests that the HTTP library could not parse and answered by itself, by status code.", write_unparsed, NULL},
     {"voxeld_requests_aborted_total", "counter",

@@ -79,6 +79,17 @@ class Kubernetes(unittest.TestCase):
                 there - set(used), {"kustomization.yaml"} | ({"adapter-rules.yaml"} if folder == "." else set())
             )
 
+    def test_images_are_those_of_this_version(self):
+        # A tag that stays the same would not be pulled again, nor be a rollout.
+        version = voxeld("--version").split()[1]
+        page = (ROOT / "docs" / "balancing.md").read_text(encoding="utf-8")
+        for variant, folder in (("cpu", "."), ("gpu", "gpu")):
+            (image,) = document(f"{folder}/kustomization.yaml")["images"]
+            self.assertEqual(image["newTag"], f"{version}-{variant}")
+        self.assertIn(f"REGISTRY/voxeld:{version}-cpu", page)
+        for _, _, container in self.pods():
+            self.assertEqual(container["image"], image["name"])
+
     def test_configuration_is_read(self):
         given = json.loads((FOLDER / "base" / "voxeld.json").read_text(encoding="utf-8"))
         for variant, _, container in self.pods():

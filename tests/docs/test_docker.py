@@ -1,5 +1,4 @@
-"""docker/: names of options, versions and files that exist, the alerts of docs/operation.md, and a set-up that gives
-nothing away."""
+"""docker/: names of options, versions and files that exist, and a set-up that gives nothing away."""
 
 import json
 import pathlib
@@ -12,7 +11,7 @@ import unittest
 import yaml
 
 from daemon import ROOT
-from tables import AFTER_DRAIN, alerts, describe
+from tables import AFTER_DRAIN, describe
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
@@ -43,6 +42,8 @@ class Names(unittest.TestCase):
         build = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
         version = re.search(r"^project\(voxeld VERSION ([\d.]+)", build, re.MULTILINE)[1]
         self.assertIn(f"\nARG VERSION={version}\n", DOCKERFILE)
+        for name in OURS:
+            self.assertEqual(COMPOSE["services"][name]["image"], f"voxeld:{version}-{name}")
 
     def test_arguments_are_those_of_the_page(self):
         page = (ROOT / "docs" / "containers.md").read_text(encoding="utf-8")
@@ -94,6 +95,12 @@ class Services(unittest.TestCase):
                 del service[own]
         self.assertEqual(cpu, gpu)
 
+    def test_logs_do_not_grow_without_end(self):
+        for name, service in COMPOSE["services"].items():
+            with self.subTest(name):
+                self.assertEqual(service["logging"]["driver"], "json-file")  # limited by these options alone
+                self.assertLessEqual({"max-size", "max-file"}, set(service["logging"]["options"]))
+
     def test_there_is_time_to_drain(self):
         defaults = {option["env"]: option["default"] for option in describe()["options"]}
         for name in OURS:
@@ -127,12 +134,6 @@ class Services(unittest.TestCase):
 
 
 class Monitoring(unittest.TestCase):
-    def test_alerts_are_those_of_the_page(self):
-        rules = yaml.safe_load((DOCKER / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
-        shown = [(rule["expr"], rule["annotations"]["summary"]) for rule in rules]
-        self.assertEqual(shown, alerts(OPERATION))
-        self.assertEqual(len({rule["alert"] for rule in rules}), len(rules))
-
     @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
     def test_prometheus_takes_its_configuration(self):
         told = subprocess.run(("promtool", "--version"), check=True, capture_output=True, text=True)

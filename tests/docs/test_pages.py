@@ -55,7 +55,7 @@ class Alerts(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("promtool"), "there is no promtool here")
     def test_expressions_are_sound(self):
-        rules = [{"alert": f"Alert{number}", "expr": text} for number, (text, _) in enumerate(alerts(TEXT))]
+        rules = [{"alert": f"Alert{number}", "expr": text} for number, (text, *_) in enumerate(alerts(TEXT))]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # which YAML reads too
             json.dump({"groups": [{"name": "voxeld", "rules": rules}]}, file)
             file.flush()

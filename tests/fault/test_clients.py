@@ -5,7 +5,8 @@ import socket
 import threading
 import unittest
 
-from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, Raw, head, heavy_rows, post, rows, tiled_rows, wait_until
+from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, Raw
+from client import counters, head, heavy_rows, post, rows, tiled_rows, wait_until
 
 # 200 voxels of 1024 points of 4 columns and as many pillars of 10: 11 MB from a few bytes.
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
@@ -150,6 +151,12 @@ class Connections(FaultCase):
         self.assert_problem(reply, 429)
         self.assertEqual(reply.headers["Connection"], "close")
 
+    def refusals(self, reason):
+        return counters(self.daemon, "voxeld_refusals_total")[f'reason="{reason}"']
+
+    def until_counted(self, reason, before):
+        wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
+
     def begin(self, number, source=None):
         """Connections on which something is under way."""
         return [
@@ -170,7 +177,7 @@ class Connections(FaultCase):
     def test_clients_own_connections_are_too_many(self):
         operator = self.daemon.connection(source="127.0.0.99")
         self.addCleanup(operator.close)
-        busy = []
+        busy, before = [], self.refusals("client-over-share")
         # There are 16, and one is the operator's: no more than are left. Earlier ones may take a moment to end.
         wait_until(lambda: self.fill(operator, busy) or len(busy) == 7, lambda: f"7 under way, there are {len(busy)}")
         self.refused(self.exchange(post(tiled_rows(MB))))  # read to its end, so that the answer is not lost
@@ -178,9 +185,11 @@ class Connections(FaultCase):
         for connection in busy:
             connection.send(bytes(159))
             self.assert_voxels(connection.read())
+            connection.close()
+        self.until_counted("client-over-share", before)
 
     def test_all_connections_are_in_use(self):
-        busy = []
+        busy, before = [], self.refusals("connections-full")
 
         def full():
             if self.exchange(head("GET", "/healthz")).status == 503:
@@ -194,6 +203,7 @@ class Connections(FaultCase):
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "a 200")
         for connection in busy:
             connection.close()
+        self.until_counted("connections-full", before)
 
     def test_idle_connections_make_room_for_new_ones(self):
         for number in range(40):

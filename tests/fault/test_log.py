@@ -10,7 +10,7 @@ import tempfile
 import threading
 import unittest
 
-from client import PATIENCE, VOXELIZE, Daemon, Raw, head, post, rows, wait_until
+from client import PATIENCE, VOXELIZE, Daemon, Raw, counters, head, post, rows, wait_until
 from daemon import BACKEND, voxeld_binary
 
 LOGFMT = re.compile(r'(?:[a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "=]+)(?: |$))+')
@@ -142,6 +142,26 @@ class Lines(unittest.TestCase):
             # A line is written after its answer is sent; all are there once the daemon has stopped.
             log = "".join(daemon.lines)
             self.assertEqual((log.count(" id=probe "), log.count(" id=wrong ")), (logged, 1))
+
+    def test_access_log_has_all_requests_or_the_bad_ones_or_none(self):
+        good, bad, aborted = '"good"', '"bad"', '"aborted"'
+        kinds = {"all": {good, bad, aborted}, "errors": {bad, aborted}, "none": set()}
+        for choice, logged in kinds.items():
+            with self.subTest(choice):
+                lines = self.lines_of("--log-format", "json", "--access-log", choice)
+                requests = "".join(line for line in lines if json.loads(line)["msg"] == "request")
+                self.assertEqual({kind for kind in (good, bad, aborted) if kind in requests}, logged)
+                self.assertEqual(json.loads(lines[0])["msg"], "listening")
+                self.assertEqual(json.loads(lines[-1])["msg"], "stopped")
+
+    def test_access_log_has_what_the_library_answers(self):
+        for choice, logged in (("errors", True), ("none", False)):
+            with self.subTest(choice):
+                with Daemon("--access-log", choice) as daemon, Raw(daemon) as connection:
+                    connection.send_some(head("GET", "/healthz", *(f"X-{n}: {1000 * 'x'}" for n in range(400))))
+                    counted = lambda: counters(daemon, "voxeld_requests_unparsed_total")['code="431"'] == 1
+                    wait_until(counted, "an answer of the library to be counted")
+                self.assertEqual("answered by libmicrohttpd" in daemon.log(), logged)
 
     def lines_of(self, *args):
         """The log of a daemon that was asked well and badly."""

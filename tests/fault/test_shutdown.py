@@ -1,13 +1,18 @@
 """Stopping: accepted jobs are answered, new ones refused, the exit code is 0; a second signal ends at once."""
 
 import http.client
+import os
+import pathlib
 import random
 import signal
+import subprocess
+import tempfile
 import threading
 import unittest
 
 from client import HEAVY, VOXELIZE, Crowd, Daemon, Raw, head, heavy_jobs, heavy_rows, many_rows, post, rows
-from client import Closed, FaultCase, is_sanitized, wait_until
+from client import PATIENCE, Closed, FaultCase, is_sanitized, wait_until
+from daemon import voxeld_binary
 
 ARGS = ("--workers", "1", "--backend", "cpu", "--queue-depth", "256", "--drain-timeout-s", "120")
 SLOW = (
@@ -242,6 +247,71 @@ class Shutdown(unittest.TestCase):
                 for client in clients:
                     client.join()
             self.assertEqual(wrong, [])
+
+
+AS_PROCESS_1 = ("unshare", "--pid", "--fork", "--kill-child")
+
+
+def can_be_process_1():
+    try:
+        return subprocess.run((*AS_PROCESS_1, "true"), capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+class Start(unittest.TestCase):
+    """SIGTERM comes while the daemon reads its options: the file of options is a pipe, which the test writes."""
+
+    def stopped_early(self, *args, prefix=()):
+        """The status of a process that is asked to stop then, and its log."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder, "config")
+            os.mkfifo(config)
+            command = (
+                *prefix,
+                voxeld_binary(),
+                "--listen",
+                "127.0.0.1:0",
+                "--backend",
+                "cpu",
+                "--config",
+                config,
+                *args,
+            )
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+                try:
+                    writer = wait_until(lambda: self.open_to_write(config), "a daemon that reads its options")
+                    os.kill(self.child(process.pid) if prefix else process.pid, signal.SIGTERM)
+                    os.write(writer, b"{}")
+                    os.close(writer)
+                    log = process.communicate(timeout=PATIENCE)[1]
+                finally:
+                    process.kill()
+            return process.returncode, log
+
+    def open_to_write(self, path):
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            return None
+
+    def child(self, pid):
+        return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+    def assert_clean(self, status, log):
+        self.assertEqual(status, 0, log)
+        self.assertIn("msg=draining reason=SIGTERM", log)
+        self.assertIn("msg=stopped exit=0", log)
+
+    def test_signal_that_comes_early_is_not_lost(self):
+        self.assert_clean(*self.stopped_early())
+
+    @unittest.skipUnless(can_be_process_1(), "only root may begin a process as number 1")
+    def test_nor_as_process_1_of_a_container(self):
+        self.assert_clean(*self.stopped_early(prefix=AS_PROCESS_1))
+
+    def test_it_ends_what_does_not_serve(self):
+        self.assertEqual(self.stopped_early("--print-config")[0], -signal.SIGTERM)
 
 
 if __name__ == "__main__":

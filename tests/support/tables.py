@@ -85,10 +85,10 @@ def man_rows(tables):
 
 
 def alerts(text):
-    """The rows of the table of alerts: an expression, and what it tells."""
-    rows = text[text.index("| expression | what it tells |") :].split("\n\n")[0].splitlines()[2:]
-    found = [re.match(r"\| `(.*?)` \| (.*) \|$", row).groups() for row in rows]
-    return [(expression.replace("\\|", "|"), tells) for expression, tells in found]
+    """The rows of the table of alerts: an expression, for how long it holds, the severity, and what it tells."""
+    rows = text[text.index("| expression | for | severity | what it tells |") :].split("\n\n")[0].splitlines()[2:]
+    found = [re.match(r"\| `(.*?)` \| (.*?) \| (.*?) \| (.*) \|$", row).groups() for row in rows]
+    return [(expression.replace("\\|", "|"), *cells) for expression, *cells in found]
 
 
 def same_rows(test, expected, shown, where):

@@ -1,0 +1,281 @@
+"""Each family of /metrics changes when that is done which it counts. A family without a deed here fails the test."""
+
+import contextlib
+import pathlib
+import tempfile
+import time
+import unittest
+
+from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
+from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
+from neighbours import SLOW, Neighbours
+from tables import describe, voxeld
+from test_devices import STAND_IN
+from test_log import Shelved
+from test_metrics import LONG_SAMPLES, Metrics
+
+NO_GPU = "" if STAND_IN else "there is no stand-in for GPUs in this build"
+GPUS = {"VOXELD_STANDIN_DEVICES": "2"}
+ON_CPU = ("--backend", "cpu")  # even if the tests run on a GPU
+GREW = lambda new, old: new > old
+DEEDS = {}  # family: (the labels that tell the sample, whether it has changed, why not here, the deed)
+
+
+def deed(*samples, changed=GREW, lacking=""):
+    """What a deed does holds until it ends: it yields the daemon whose metrics then differ from the given one's."""
+
+    def note(does):
+        for family, *labels in samples:
+            assert family not in DEEDS, family
+            DEEDS[family] = (labels, changed, lacking, contextlib.contextmanager(does))
+        return does
+
+    return note
+
+
+def by(least):
+    return lambda new, old: new >= old + least
+
+
+# ---- requests -------------------------------------------------------------------------------------------------------
+
+
+@deed(
+    ("voxeld_requests_total", "/v1/voxelize", "200"),
+    ("voxeld_request_duration_seconds", "/v1/voxelize"),
+    ("voxeld_received_bytes_total",),
+    ("voxeld_sent_bytes_total",),
+    ("voxeld_jobs_total", "cpu"),
+    ("voxeld_points_total", "kept"),
+    ("voxeld_voxels_total", "kept"),
+    ("voxeld_stage_duration_seconds", "voxelize"),
+)
+def voxelize(daemon):
+    assert daemon.post(VOXELIZE, rows(100)).status == 200
+    yield daemon
+
+
+@deed(("voxeld_samples_total",))
+def sample(daemon):
+    assert daemon.post("/v1/fps?num_samples=3", rows(100)).status == 200
+    yield daemon
+
+
+@deed(("voxeld_refusals_total", "bad-parameter"))
+def refused(daemon):
+    assert daemon.post(VOXELIZE + "&max_voxels=0", rows(1)).status == 400
+    yield daemon
+
+
+@deed(("voxeld_requests_unparsed_total", "431"))
+def unparsed(daemon):
+    with Raw(daemon) as connection:
+        connection.send_some(head("GET", "/healthz", *(f"X-{n}: {1000 * 'x'}" for n in range(400))))
+        yield daemon
+
+
+@deed(("voxeld_requests_aborted_total", "upload"))
+def left(daemon):
+    with Raw(daemon).send(post(rows(1000))[:-1]):
+        wait_until(lambda: daemon.status()["requests"]["active"] > daemon.idle_requests, "an upload")
+    yield daemon
+
+
+@deed(
+    ("process_resident_memory_bytes",),
+    ("process_virtual_memory_bytes",),
+    ("voxeld_buffer_bytes", "in_use"),
+    changed=by(32 * MB),
+)
+@deed(("voxeld_queue_places", "voxelize"), ("voxeld_requests_active",))
+def upload(daemon):
+    body = tiled_rows(48 * MB)
+    with Raw(daemon).send(post(body)[:-1]):
+        yield daemon
+
+
+@deed(("voxeld_uploads_outpaced_total",))
+def outpace_slow_uploads(_):
+    limits = (
+        "--memory-budget-bytes",
+        str(64 * MB),
+        "--max-body-bytes",
+        str(4 * MB),
+        "--max-response-bytes",
+        str(8 * MB),
+    )
+    with Daemon(*limits) as daemon, Neighbours(daemon, SLOW, 40):
+        body = rows(50_000)
+        ended = lambda: counters(daemon, "voxeld_uploads_outpaced_total")[""]
+        wait_until(lambda: daemon.post(VOXELIZE, body) and ended(), "an upload to give way")
+        yield daemon
+
+
+@deed(("voxeld_jobs_running", "sample"), ("voxeld_queue_depth", "sample"))
+def long_samplings(daemon):
+    asked = post(many_rows(1_000_000), LONG_SAMPLES)
+    runs, waits = Raw(daemon).send(asked), Raw(daemon).send(asked)
+    yield daemon
+    runs.reset()
+    waits.reset()
+
+
+@deed(("voxeld_gate_waiting",))
+def wait_at_the_gate(_):
+    # Requests wait only while another client is served. Each tick of the gate lets one in, so 300 wait for 15 s.
+    with Daemon("--client-requests", "1") as daemon, Bystander(daemon), contextlib.ExitStack() as kept:
+        for _ in range(300):
+            kept.enter_context(Raw(daemon)).send(head("POST", VOXELIZE, f"Content-Length: {MB}"))
+        yield daemon
+
+
+# ---- connections and the process ------------------------------------------------------------------------------------
+
+
+@deed(("voxeld_connections",), ("process_open_fds",), ("voxeld_clients",), changed=by(10))
+def connect(daemon):
+    with contextlib.ExitStack() as kept:
+        for number in range(12):
+            kept.enter_context(Raw(daemon, source=f"127.0.1.{1 + number}")).send(head("GET", "/healthz")).read()
+        yield daemon
+
+
+@deed(("voxeld_connections_ended_total", "no_request"))
+def connect_for_nothing(daemon):
+    with Raw(daemon):
+        pass
+    yield daemon
+
+
+@deed(("process_cpu_seconds_total",), changed=by(0.05))
+def compute(daemon):
+    assert daemon.post(HEAVY, heavy_rows()).status == 200
+    yield daemon
+
+
+@deed(("voxeld_log_lines_dropped_total",))
+def leave_the_log_unread(_):
+    daemon = Shelved()
+    try:
+        daemon.fill()
+        yield daemon
+    finally:
+        daemon.read_on.set()
+        daemon.stop()
+
+
+@deed(("voxeld_ready",), changed=lambda new, old: new < old)
+def drain(_):
+    daemon = Daemon("--drain-delay-s", "86400")
+    try:
+        daemon.terminate()
+        yield daemon
+    finally:
+        daemon.kill()
+
+
+# ---- what a daemon has ----------------------------------------------------------------------------------------------
+
+
+@deed(
+    ("voxeld_workers", "voxelize"),
+    ("voxeld_queue_limit",),
+    ("voxeld_connections_limit",),
+    ("voxeld_buffer_budget_bytes",),
+)
+def set_options(_):
+    given = ("--workers", "9", "--queue-depth", "2000", "--max-connections", "1001", "--memory-budget-bytes")
+    with Daemon(*ON_CPU, *given, str(1 << 32)) as daemon:
+        yield daemon
+
+
+@deed(("process_start_time_seconds",))
+def start_later(daemon):
+    began = time.time()
+    wait_until(lambda: time.time() > began + 1.5, "another second, also of the coarse clock that time() reads")
+    with Daemon() as daemon:
+        yield daemon
+
+
+class Limited(Daemon):
+    def command(self, args):
+        return ["sh", "-c", 'ulimit -n 3000 && exec "$0" "$@"', *super().command(args)]
+
+
+@deed(("process_max_fds",), changed=lambda new, old: new == 3000 != old)
+def limit_files(_):
+    with Limited() as daemon:
+        yield daemon
+
+
+@deed(("voxeld_build_info", voxeld("--version").split()[1]), changed=lambda new, old: new == 1)
+def build(daemon):
+    yield daemon
+
+
+# ---- GPUs -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def with_gpus(*args, **env):
+    with Daemon("--backend", "cuda", *args, env={**GPUS, **env}) as daemon:
+        yield daemon
+
+
+@deed(("voxeld_gpus", "working"), ("voxeld_gpu_memory_bytes",), lacking=NO_GPU)
+def have_gpus(_):
+    with with_gpus() as daemon:
+        yield daemon
+
+
+@deed(("voxeld_gpu_jobs_total",), lacking=NO_GPU)
+def compute_on_a_gpu(_):
+    with with_gpus() as daemon:
+        yield from voxelize(daemon)
+
+
+@deed(("voxeld_gpu_jobs_running",), lacking=NO_GPU)
+def compute_long_on_a_gpu(_):
+    with with_gpus("--max-sampling-work", str(10**13)) as daemon:
+        yield from long_samplings(daemon)
+
+
+@deed(("voxeld_reruns_total", "refused"), lacking=NO_GPU)
+def fail_on_a_gpu(_):
+    with tempfile.TemporaryDirectory() as folder:
+        request = pathlib.Path(folder, "inject")
+        with with_gpus(VOXELD_INJECT=str(request)) as daemon:
+            draft = request.with_suffix(".draft")
+            draft.write_text("refused@1%")
+            draft.rename(request)
+            yield from voxelize(daemon)
+
+
+class Families(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.families = {metric["name"]: metric["type"] for metric in describe()["metrics"]}
+
+    def test_each_has_a_deed(self):
+        self.assertEqual(set(self.families), set(DEEDS))
+
+    def check(self, family):
+        labels, changed, lacking, does = DEEDS[family]
+        if lacking:
+            self.skipTest(lacking)
+        sample = family + ("_count" if self.families[family] == "histogram" else "")
+        with Daemon(*ON_CPU, "--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
+            daemon.await_accounts()
+            before = Metrics(daemon).sum(sample, *labels)
+            with does(daemon) as looked_at:
+                now = lambda: Metrics(looked_at).sum(sample, *labels)
+                wait_until(lambda: changed(now(), before), lambda: f"{sample} {labels} to change from {before}")
+            daemon.assert_quiet()
+
+
+for _family in DEEDS:
+    setattr(Families, f"test_{_family}", lambda self, family=_family: self.check(family))
+
+
+if __name__ == "__main__":
+    unittest.main()
