@@ -1,5 +1,6 @@
 """What a running daemon answers has the members that api/openapi.yaml gives its schemas: none missing, none unknown."""
 
+import struct
 import unittest
 
 import yaml
@@ -67,6 +68,12 @@ class Answers(unittest.TestCase):
             reply = self.daemon.post(path, bytes(32), {"Accept": "application/json"})
             self.assertEqual(reply.status, 200, reply)
             self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")
+            self.assertEqual(reply.json()["warnings"], [])
+
+    def test_warnings(self):
+        reply = self.daemon.post(QUERY, struct.pack("<8f", *range(100, 108)), {"Accept": "application/json"})
+        self.assertEqual([warning["kind"] for warning in reply.json()["warnings"]], ["out_of_range"])
+        self.conforms(reply.json(), SCHEMAS["Metadata"], "Metadata")
 
     def test_problem(self):
         for path, body in (("/nowhere", b""), ("/v1/voxelize?max_voxels=0", b""), (QUERY, bytes(15)), (FPS, b"")):

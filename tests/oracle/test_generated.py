@@ -54,6 +54,18 @@ class Generated(check.OracleCase):
                     )
                     self.assertGreater(result.points["kept"], 1000)
 
+    def test_other_columns_are_warned_of(self):
+        for sensor in SENSORS:
+            for columns, said in ((5, 4), (4, 5), (6, 4), (3, 4)):
+                body = simulated(sensor, 5, columns)
+                body = body[: len(body) // (4 * columns * said) * 4 * columns * said]
+                reply = self.daemon.post(f"/v1/fps?num_samples=0&num_features={said}", body)
+                _, metadata = check.parse_by_hand(reply.body)
+                with self.subTest(sensor=sensor, columns=columns, said=said):
+                    (warning,) = metadata["warnings"]
+                    self.assertEqual(warning["kind"], "num_features")
+                    self.assertIn(f"{columns} columns, but num_features is {said}", warning["detail"])
+
     def test_presets_are_those_of_the_files(self):
         listed = {preset["name"]: preset["parameters"] for preset in self.daemon.get("/v1/presets").json()["presets"]}
         files = list((daemon.ROOT / "config" / "presets").glob("*.json"))

@@ -1,4 +1,4 @@
-"""What can go wrong, one class a kind; all of them are an Error.
+"""What can go wrong, one class a kind; all of them are an Error but for RequestWarning.
 
 Problem         the service, or a balancer before it, refused the request and said why
 TransportError  no whole answer came: refused, broken or too slow
@@ -28,6 +28,10 @@ class Error(Exception):
 
 class BadAnswer(Error):
     """What came is no answer of voxeld: something else listens there, or it is damaged."""
+
+
+class RequestWarning(UserWarning):
+    """The service has answered, but doubts that the answer is what was meant: Result.warnings."""
 
 
 class TransportError(Error):
