@@ -76,6 +76,20 @@ class Generated(check.OracleCase):
                 shown = {name: listed[path.stem][name] for name in values}
                 self.assertEqual(oracle.Params.from_values(shown), oracle.Params.from_values(values))
 
+    def test_dynamic_pillars_hold_points_of_any_height(self):
+        rng = np.random.default_rng(6)
+        rows = rng.uniform((-60, -60, -40, 0, 0), (60, 60, 90, 255, 0.5), (20000, 5)).astype(np.float32)
+        params = oracle.Params.from_values(self.daemon.get("/v1/presets/nuscenes_dynamic_pillar").json()["parameters"])
+        result = self.check({"preset": "nuscenes_dynamic_pillar"}, rows.tobytes(), params)
+        cells = np.floor((rows[:, :2] - np.float32(-51.2)) / np.float32(0.2))
+        cells = cells[((cells >= 0) & (cells < 512)).all(axis=1)]
+        self.assertEqual((result.points["kept"], result.voxels["kept"]), (len(cells), len(np.unique(cells, axis=0))))
+
+    def test_dynamic_pillars_are_centred_as_the_source_has_them(self):
+        preset = self.daemon.get("/v1/presets/nuscenes_dynamic_pillar").json()["parameters"]
+        size, low = np.float32(preset["voxel_size"][2]), np.float32(preset["point_cloud_range"][2])
+        self.assertEqual(size / np.float32(2) + low, np.float32(8 / 2 - 5))
+
     def test_a_preset_gives_way_to_the_query(self):
         body = simulated("hdl64", 3, 4)
         preset = self.daemon.get("/v1/presets/kitti_pointpillar").json()["parameters"]
