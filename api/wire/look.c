@@ -6,7 +6,6 @@
 // of KITTI and nuScenes have 5 to 90 times; points without any order, in columns of like range, have 1.
 #include "api/wire/look.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +26,7 @@ static bool is_stripped(const char *bytes, int64_t size) {
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
-enum { WINDOWS = 16, PAIRS = 48, LAGS = 8, WINDOW_MOST = PAIRS + VX_MAX_FEATURES, CLEARER = 2 };
+enum { WINDOWS = 8, PAIRS = 96, LAGS = 8, WINDOW_MOST = PAIRS + VX_MAX_FEATURES, CLEARER = 2 };
 
 static float value_at(const struct vx_input *points, int64_t index) {
   uint16_t half;
@@ -40,12 +39,14 @@ static float value_at(const struct vx_input *points, int64_t index) {
   return value;
 }
 
-// About the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. Up to 2^18.
+// About the logarithm of 1 + |value|, with the value's sign, so that no column outweighs the others. Nor may a few
+// values that are not finite or senseless: those count as 0 or as 10^6.
 static int32_t scaled(float value) {
-  enum { ONE = 0x3F800000, DROPPED_BITS = 12 };
+  enum { ONE = 0x3F800000, DROPPED_BITS = 8 };
   float size = fabsf(value);
-  if (!(size < FLT_MAX)) size = FLT_MAX;
-  int32_t logarithm = (int32_t)(vx_float_bits(1 + size) - ONE) >> DROPPED_BITS;
+  if (!isfinite(size)) return 0;
+  if (size > 1e6f) size = 1e6f;
+  int32_t logarithm = (int32_t)(vx_float_bits(1 + size) - ONE) >> DROPPED_BITS;  // below 2^20
   return value < 0 ? -logarithm : logarithm;
 }
 
