@@ -70,7 +70,7 @@ static bool stands_out(const int64_t distances[LAGS + 1], int columns) {
 static int32_t columns_of(const struct vx_input *points) {
   int said = (int)points->dims[1], width = PAIRS + (said > LAGS ? said : LAGS);
   int64_t values = points->dims[0] * said, distances[LAGS + 1] = {0};
-  int32_t window[WINDOW_MOST];
+  int32_t window[WINDOW_MOST] = {0};
   if (values < (int64_t)WINDOWS * width) return 0;
   for (int w = 0; w < WINDOWS; w++) {
     int64_t first = (values - width) / (WINDOWS - 1) * w;

@@ -184,10 +184,10 @@ END
   head -c 16001 "$BATS_TEST_TMPDIR/stripped" >"$BATS_TEST_TMPDIR/half-row"
   post "$BATS_TEST_TMPDIR/half-row" preset=kitti_second
   is_problem 400 bad-body
-  json 'd["detail"]' | grep -q -- --data-binary
+  is "$(json '"--data-binary" in d["detail"]')" True
   post "$BATS_TEST_TMPDIR/half-row" preset=kitti_second -H 'Content-Type:'
   is_problem 400 bad-body
-  ! json 'd["detail"]' | grep -q -- --data-binary
+  is "$(json '"--data-binary" in d["detail"]')" False
 }
 
 # warnings_of KIND: how often it was warned of.

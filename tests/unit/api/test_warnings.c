@@ -26,7 +26,14 @@ static int32_t columns_of(int said, int64_t values) {
   return columns;
 }
 
-static float uniform(float low, float high) { return low + (high - low) * ((float)rand() / (float)RAND_MAX); }
+static uint32_t seed = 1;
+
+static uint32_t bits(void) {
+  seed = seed * 1664525u + 1013904223u;
+  return seed ^ seed >> 16;
+}
+
+static float uniform(float low, float high) { return low + (high - low) * (float)(bits() >> 8) / (float)(1 << 24); }
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
@@ -55,9 +62,8 @@ static void only_whole_rows_are_believed(void **state) {
 
 static void random_rows_raise_no_doubt(void **state) {
   (void)state;
-  srand(1);
   for (int round = 0; round < 2000; round++) {
-    int columns = 3 + rand() % 10;
+    int columns = 3 + (int)(bits() % 10);
     float width[MOST], middle[MOST];
     for (int c = 0; c < columns; c++) {
       width[c] = powf(10, uniform(-3, 3));
@@ -73,7 +79,6 @@ static void random_rows_raise_no_doubt(void **state) {
 static void numbers_that_are_not_finite_raise_no_doubt(void **state) {
   (void)state;
   static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
-  srand(2);
   for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
     for (int i = 0; i < ROWS * 4; i++) body[i] = i / 4 % 10 < 3 && i % 5 == 0 ? values[v] : uniform(-10, 10);
     assert_int_equal(columns_of(4, ROWS * 4), 0);
@@ -89,7 +94,7 @@ static void bodies_without_any_order_raise_no_doubt(void **state) {
   }
   for (int i = 0; i < VALUES; i++) body[i] = (float)i;
   for (int said = 3; said <= 8; said++) assert_int_equal(columns_of(said, VALUES), 0);
-  for (int i = 0; i < VALUES; i++) memcpy(&body[i], (uint32_t[]){(uint32_t)rand() << 1}, 4);  // any bits
+  for (int i = 0; i < VALUES; i++) memcpy(&body[i], (uint32_t[]){bits()}, 4);  // any bits
   for (int said = 3; said <= 8; said++) assert_int_equal(columns_of(said, VALUES), 0);
 }
 
