@@ -56,9 +56,9 @@ struct watcher {
   size_t peer_count, peers_used;  // slots ever used are below peers_used
   struct lingering lingering[LINGER_SLOTS];
   int lingering_count, refused_count;
-  int64_t none_idle_until_ns;  // connections.c has found no idle connection and does not search again before this time
-  atomic_llong connections;    // that are open
-  atomic_bool ending;          // each new connection is ended at once
+  int64_t none_until_ns;     // connections.c has found none that makes room and does not search again before this time
+  atomic_llong connections;  // that are open
+  atomic_bool ending;        // each new connection is ended at once
   struct clients *clients;
   atomic_llong ended[PEER_ENDS];            // connections that have ended since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock

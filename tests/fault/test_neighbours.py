@@ -1,0 +1,129 @@
+"""A polite client is served, however many others hold memory, places and connections that they do not use."""
+
+import time
+import unittest
+
+from client import MB, VOXELIZE, FaultCase, counters, is_sanitized, rows, wait_until
+from neighbours import ANNOUNCED, CHUNKED, READER, SAMPLING, SLOW, Neighbours, upload
+
+REQUESTS = 20 if is_sanitized() else 100
+POLITE = "127.0.0.77"
+BODY = rows(50_000)  # 0.8 MB
+
+
+class Neighbourhood(FaultCase):
+    def polite(self, path=VOXELIZE, body=BODY, number=REQUESTS):
+        """The statuses of one client's requests, each on a connection of its own."""
+        statuses = []
+        for _ in range(number):
+            connection = self.daemon.connection(source=POLITE)
+            statuses.append(self.daemon.post(path, body, {"Accept": "application/json"}, connection).status)
+            connection.close()
+        return statuses
+
+    def assert_served(self, statuses):
+        self.assertLessEqual(len(statuses) - statuses.count(200), len(statuses) // 100, statuses)
+
+
+class Memory(Neighbourhood):
+    """16 bodies of neighbours would fill the memory, 8 that of samplings."""
+
+    ARGS = ("--memory-budget-bytes", str(64 * MB), "--max-body-bytes", str(4 * MB), "--max-response-bytes", str(8 * MB))
+
+    def memory(self):
+        return counters(self.daemon, "voxeld_buffer_bytes")['state="in_use"']
+
+    def outpaced(self):
+        return counters(self.daemon, "voxeld_uploads_outpaced_total")[""]
+
+    def test_bodies_that_are_announced_and_do_not_come(self):
+        with Neighbours(self.daemon, ANNOUNCED, 40):
+            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            before = self.outpaced()
+            self.assert_served(self.polite())
+            self.assertEqual(self.outpaced(), before)  # nothing had come: nobody is refused
+
+    def test_bodies_that_come_slowly(self):
+        before = self.outpaced()
+        with Neighbours(self.daemon, SLOW, 40):
+            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            self.assert_served(self.polite())
+            wait_until(lambda: self.polite(number=1) and self.outpaced() > before, "an upload to give way")
+
+    def test_chunked_bodies_that_crawl_after_a_fast_start(self):
+        with Neighbours(self.daemon, CHUNKED, 24):
+            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            time.sleep(1)  # a rate is that of the last half second and the one before
+            self.assert_served(self.polite())
+
+    def test_bodies_of_samplings(self):
+        with Neighbours(self.daemon, SAMPLING, 24):
+            wait_until(lambda: self.memory() > 24 * MB, "memory lent")
+            self.assert_served(self.polite("/v1/fps?num_samples=8"))
+
+    def test_answers_that_are_read_slowly(self):
+        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        before = ended()
+        with Neighbours(self.daemon, READER, 24):
+            wait_until(lambda: ended() > before, "the slowest answer to end")
+            self.assert_served(self.polite())
+
+    def test_an_outpaced_upload_is_told_to_come_again(self):
+        uploads = [self.raw(source=f"127.0.0.{100 + i}") for i in range(15)]
+        for connection in uploads:
+            connection.send(SLOW.beginning)
+        wait_until(lambda: self.memory() > 56 * MB, "memory lent")
+        answered = lambda: [connection for connection in uploads if connection.readable(0)]
+
+        def ask():
+            self.assert_served(self.polite(number=1))
+            return answered()
+
+        large = self.raw(source=POLITE)
+        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # fast, and holds what it takes
+        wait_until(ask, "an upload to give way")
+        self.assert_problem(answered()[0].read(), 503, mentions=("more slowly",))
+        self.assert_voxels(large.send(bytes(16)).read())
+        for connection in uploads:
+            connection.close()
+
+
+class Places(Neighbourhood):
+    ARGS = ("--queue-depth", "8")
+
+    def places(self):
+        return counters(self.daemon, "voxeld_queue_places")
+
+    def assert_served_beside(self, kind):
+        with Neighbours(self.daemon, kind, 24):
+            wait_until(lambda: self.places()['lanes="voxelize"'] >= 7, "places lent")
+            self.assert_served(self.polite())
+
+    def test_places_of_bodies_that_do_not_come(self):
+        self.assert_served_beside(ANNOUNCED)
+
+    def test_places_of_bodies_that_come_slowly(self):
+        self.assert_served_beside(SLOW)
+
+    def test_places_of_samplings(self):
+        with Neighbours(self.daemon, SAMPLING, 24):
+            wait_until(lambda: self.places()['lanes="sample"'] >= 7, "places lent")
+            self.assert_served(self.polite("/v1/fps?num_samples=8", rows(1000)))
+
+
+class Connections(Neighbourhood):
+    ARGS = ("--max-connections", "32")
+
+    def test_connections_that_move_slowly_make_room(self):
+        held = [self.raw(source=f"127.0.{i // 250 + 1}.{i % 250 + 1}").send(SLOW.beginning) for i in range(64)]
+        reached = lambda: self.polite(body=rows(10), number=1) == [200]
+        wait_until(reached, "a slow connection to make room")
+        ended = counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        self.assertGreater(ended, 0)
+        for connection in held:
+            connection.close()
+        wait_until(lambda: self.connections_at_most(2), "their ends")
+
+
+if __name__ == "__main__":
+    unittest.main()
