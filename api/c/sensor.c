@@ -131,6 +131,9 @@ static void print_line(const char *name, const struct voxeld_result *result, dou
     printf(" %s %.0f", fates[i], voxeld_number(result, "points", fates[i]));
   }
   printf("; %.1f ms\n", seconds * 1e3);
+  const char *kind, *detail;
+  for (size_t i = 0; (detail = voxeld_warning(result, i, &kind)); i++)
+    fprintf(stderr, "sensor: %s: warning: %s: %s\n", name, kind, detail);
 }
 
 static void drop(const char *name, const char *reason, struct counts *counts) {

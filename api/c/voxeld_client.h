@@ -122,6 +122,10 @@ const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, cons
 // A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 if there is none.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
 
+// The detail of a warning of the metadata, numbered from 0; NULL if there are not that many. The service warns of an
+// answer that may not be what was meant. Sets *kind, such as "max_voxels", unless kind is NULL.
+const char *voxeld_warning(const struct voxeld_result *result, size_t number, const char **kind);
+
 #ifdef __cplusplus
 }
 #endif
@@ -224,6 +228,14 @@ const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, cons
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name) {
   const json_t *number = json_object_get(json_object_get(result->buffer.metadata, group), name);
   return json_is_number(number) ? json_number_value(number) : -1;
+}
+
+const char *voxeld_warning(const struct voxeld_result *result, size_t number, const char **kind) {
+  const json_t *warning = json_array_get(json_object_get(result->buffer.metadata, "warnings"), number);
+  const char *name = json_string_value(json_object_get(warning, "kind"));
+  if (!name) return NULL;
+  if (kind) *kind = name;
+  return json_string_value(json_object_get(warning, "detail"));
 }
 
 // Makes room for `room` bytes in all, and keeps the bytes that are there.

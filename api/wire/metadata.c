@@ -114,6 +114,8 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
+  text_put(out, ",\"warnings\":");
+  warnings_write(job, &answer->look, out);
   text_put(out, ",\"timing_us\":");
   write_timing(answer, widest, out);
   text_put(out, "}");

@@ -9,6 +9,7 @@
 
 #include "api/base/text.h"
 #include "api/ops/ops.h"
+#include "api/wire/warnings.h"
 #include "kernels/kernels.h"
 
 // The parts of a request's time. The stages of the kernels lie between queue and total.
@@ -30,7 +31,8 @@ struct answer {
   const struct job_request *request;
   const struct vx_job *job;  // counts, row_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
-  const char *trace_id;  // NULL if the client sent none
+  const char *trace_id;   // NULL if the client sent none
+  struct body_look look;  // of the job's points
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total

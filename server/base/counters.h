@@ -40,6 +40,7 @@ struct counters {
   atomic_uint_fast64_t points[VX_FATE_COUNT];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;
+  atomic_uint_fast64_t warnings[WARNING_KINDS];
   struct histogram stages[STAGE_COUNT];
 };
 
@@ -50,7 +51,7 @@ const char *abort_name(enum abort_stage stage);
 // Counts an answer that the HTTP library made by itself.
 void counters_unparsed(struct counters *counters, int status);
 void counters_bytes(struct counters *counters, int64_t received, int64_t sent);
-// Counts a job that succeeded; `answer` has its times.
+// Counts a job that succeeded; `answer` has its times and warnings.
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer);
 // Counts a job's answer that was sent whole, in `ns` nanoseconds.
 void counters_sent(struct counters *counters, int64_t ns);

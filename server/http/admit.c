@@ -128,12 +128,10 @@ static bool is_media_type(const char *value, const char *type) {
 }
 
 static bool check_media(struct request *request, const char *encoding) {
-  // curl --data-binary sends the second one with any body.
-  static const char *const types[] = {"application/octet-stream", "application/x-www-form-urlencoded"};
   const char *type = header(request, "Content-Type");
-  bool known = !type;
-  for (size_t i = 0; !known && i < sizeof types / sizeof *types; i++) known = is_media_type(type, types[i]);
-  if (!known)
+  // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
+  request->job.form = type && is_media_type(type, "application/x-www-form-urlencoded");
+  if (type && !request->job.form && !is_media_type(type, "application/octet-stream"))
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
                        "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
   if (encoding)

@@ -73,6 +73,7 @@ bool body_check(struct request *request, int64_t bytes) {
   int64_t row = (int64_t)job_request_row_bytes(asked);
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
   return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
-                     "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d",
-                     (long long)bytes, (long long)row, asked->num_features);
+                     "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                     (long long)bytes, (long long)row, asked->num_features,
+                     request->job.form ? "; if curl -d sent it, use --data-binary: -d strips bytes" : "");
 }

@@ -11,7 +11,7 @@ void job_init(struct job *job, struct job_means *means) {
   atomic_store(&job->loan.state, 0);
   job->means = means;
   job->client = NULL;
-  job->metadata_only = job->has_place = job->begun = job->answered = job->output_refused = false;
+  job->metadata_only = job->form = job->has_place = job->begun = job->answered = job->output_refused = false;
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;

@@ -57,6 +57,7 @@ struct job {
   struct client *client;  // whose share it counts to
   struct job_request asked;
   bool metadata_only;                 // the answer is JSON, without tensors
+  bool form;                          // the body came as application/x-www-form-urlencoded
   const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
   const atomic_bool *gone;            // true once nobody can read an answer any more
   void (*done)(struct job *job);      // called when it has a result; from the call on it is its maker's again

@@ -57,6 +57,7 @@ static void prepare(struct job *job, int64_t now_ns) {
       .receive_ns = job->queued_ns - job->started_ns,
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
+      .look = body_look(&job->work.inputs[VX_POINTS], job->form),
   };
   job->begun = true;
   job->output_refused = false;

@@ -6,6 +6,7 @@
 #include "api/base/problem.h"
 #include "api/ops/ops.h"
 #include "api/routes.h"
+#include "api/wire/warnings.h"
 #include "server/config/options.h"
 #include "server/pages/metrics.h"
 
@@ -32,11 +33,8 @@ void describe_write(struct text *out) {
   static const struct {
     const char *name;
     void (*write)(struct text *out);
-  } tables[] = {{"options", options_describe},
-                {"endpoints", routes_describe},
-                {"problems", describe_problems},
-                {"metrics", metrics_describe},
-                {"tensors", describe_tensors}};
+  } tables[] = {{"options", options_describe}, {"endpoints", routes_describe},  {"problems", describe_problems},
+                {"metrics", metrics_describe}, {"warnings", warnings_describe}, {"tensors", describe_tensors}};
   text_put(out, "{");
   operations_describe(out);
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -92,6 +92,11 @@ static void write_voxels(const struct view *view, const char *name, struct text 
     write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
 }
 
+static void write_warnings(const struct view *view, const char *name, struct text *out) {
+  for (enum warning i = 0; i < WARNING_KINDS; i++)
+    write_labelled(out, name, "kind", warning_kind(i), counter_value(&view->counters->warnings[i]));
+}
+
 static void write_stages(const struct view *view, const char *name, struct text *out) {
   for (int i = 0; i < STAGE_COUNT; i++)
     write_histogram(out, name, "stage", i == STAGE_SEND ? "send" : answer_timing_name(i), &view->counters->stages[i]);
@@ -229,6 +234,7 @@ static const struct family {
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
     {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
+    {"voxeld_warnings_total", "counter", "Warnings in the metadata of answered jobs, by kind.", write_warnings, NULL},
     {"voxeld_stage_duration_seconds", "histogram",
      "Time of answered jobs, by stage; send follows total and counts only answers that were sent whole.", write_stages,
      NULL},

@@ -23,16 +23,25 @@ static json_t *describe(const struct voxeld_tensor *tensor) {
                    tensor->data != NULL);
 }
 
+static json_t *warnings_of(const struct voxeld_result *result) {
+  json_t *warnings = json_array();
+  const char *kind, *detail;
+  for (size_t i = 0; (detail = voxeld_warning(result, i, &kind)); i++)
+    json_array_append_new(warnings, json_pack("{s:s, s:s}", "kind", kind, "detail", detail));
+  return warnings;
+}
+
 static void print(enum voxeld_status status, const struct voxeld_result *result) {
   const struct voxeld_problem *p = &result->problem;
   json_t *tensors = json_array();
   for (size_t i = 0; i < result->tensor_count; i++) json_array_append_new(tensors, describe(&result->tensors[i]));
   json_t *problem = json_pack("{s:i, s:s, s:s, s:s, s:s, s:f}", "status", p->status, "kind", p->kind, "title", p->title,
                               "detail", p->detail, "parameter", p->parameter, "retry_after", p->retry_after_s);
-  json_t *line = json_pack("{s:s, s:i, s:s, s:s, s:s?, s:f, s:I, s:o, s:o}", "status", statuses[status], "attempts",
-                           result->attempts, "request_id", result->request_id, "error", result->error, "metadata",
-                           result->metadata, "received", voxeld_number(result, "points", "received"), "buffer",
-                           (json_int_t)(uintptr_t)result->buffer.bytes, "problem", problem, "tensors", tensors);
+  json_t *line = json_pack("{s:s, s:i, s:s, s:s, s:s?, s:f, s:I, s:o, s:o, s:o}", "status", statuses[status],
+                           "attempts", result->attempts, "request_id", result->request_id, "error", result->error,
+                           "metadata", result->metadata, "received", voxeld_number(result, "points", "received"),
+                           "buffer", (json_int_t)(uintptr_t)result->buffer.bytes, "problem", problem, "tensors",
+                           tensors, "warnings", warnings_of(result));
   json_dumpf(line, stdout, 0);
   putchar('\n');
   json_decref(line);

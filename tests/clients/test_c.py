@@ -104,6 +104,12 @@ class Calls(CCase):
         expected = oracle.voxelize(oracle.Params.from_values(query), body, [200, 0, 300])
         self.assertEqual(check.same_tensors(expected.tensors, self.tensors), [])
 
+    def test_warnings_are_those_of_the_metadata(self):
+        for query, kinds in ((QUERY, []), (QUERY + "&max_voxels=1", ["max_voxels"])):
+            line = self.call(self.url, query=query, body=rows(500))
+            self.assertEqual([warning["kind"] for warning in line["warnings"]], kinds)
+            self.assertEqual(line["warnings"], json.loads(line["metadata"])["warnings"])
+
     def test_samples_are_the_reference(self):
         query = {"num_samples": "20", "outputs": "sampled_indices,sampled_points,sampled_distances"}
         text = "&".join(f"{name}={value}" for name, value in query.items())

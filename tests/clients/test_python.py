@@ -10,6 +10,7 @@ import ssl
 import tempfile
 import threading
 import unittest
+import warnings
 
 import numpy as np
 
@@ -133,6 +134,23 @@ class Values(DaemonCase):
         for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float16)]):
             result = self.client.voxelize(points, **GRID)
             self.assertEqual(result["voxel_coords"].shape, (0, 4))
+
+    def test_warnings_are_told_and_warned_of_once_a_kind(self):
+        points = random_points(500)
+        with voxeld.Client(url_of(self.daemon)) as client, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.assertEqual(client.voxelize(points, **GRID).warnings, [])
+            self.assertEqual(caught, [])
+            for metadata_only in (False, True):
+                (told,) = client.voxelize(points, **GRID, max_voxels=1, metadata_only=metadata_only).warnings
+                self.assertEqual(told["kind"], "max_voxels")
+                self.assertRegex(told["detail"], "^max_voxels=1 was reached: [0-9]+ voxels and their [0-9]+ points")
+            (of_far,) = client.voxelize(points + 1000, **GRID).warnings
+        self.assertEqual(
+            [str(warning.message) for warning in caught], [f"{w['kind']}: {w['detail']}" for w in (told, of_far)]
+        )
+        for warning in caught:
+            self.assertEqual((warning.category, warning.filename), (voxeld.RequestWarning, __file__))
 
     def test_the_metadata_alone(self):
         result = self.client.voxelize(random_points(50), metadata_only=True, request_id="mine-1", **GRID)

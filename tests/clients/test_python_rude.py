@@ -419,6 +419,23 @@ class Rubbish(RudeCase):
             for ask in (lambda result: result.request_id, lambda result: result.timing):
                 self.refused(result, voxeld.BadAnswer, ask)
 
+    def test_warnings_of_another_shape(self):
+        for told in (
+            "null",
+            "7",
+            '"max_voxels"',
+            "[null]",
+            '["max_voxels"]',
+            '[{"kind":"a"}]',
+            '[{"kind":1,"detail":""}]',
+        ):
+            _, client = self.talk(status_document(f'{{"warnings":{told}}}'))
+            self.refused(client, voxeld.BadAnswer, lambda client: client.voxelize(b"", metadata_only=True))
+
+    def test_a_service_that_knows_no_warnings(self):
+        _, client = self.talk(status_document("{}"))
+        self.assertEqual(client.voxelize(b"", metadata_only=True).warnings, [])
+
     def test_an_answer_larger_than_the_memory(self):
         _, hard = limits = resource.getrlimit(resource.RLIMIT_AS)
         for status in (200, 500):

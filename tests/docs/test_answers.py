@@ -1,5 +1,7 @@
 """What a running daemon answers has the members that api/openapi.yaml gives its schemas: none missing, none unknown."""
 
+import math
+import struct
 import unittest
 
 import yaml
@@ -67,6 +69,22 @@ class Answers(unittest.TestCase):
             reply = self.daemon.post(path, bytes(32), {"Accept": "application/json"})
             self.assertEqual(reply.status, 200, reply)
             self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")
+            self.assertEqual(reply.json()["warnings"], [])
+
+    def test_warnings(self):
+        form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+        for path, schema, values, kinds in (
+            (QUERY, "Metadata", (9, 0, 0, 1), ["out_of_range"]),
+            (QUERY + "&max_voxels=1", "Metadata", (1, 0, 0, 1, 2, 0, 0, 1), ["max_voxels"]),
+            (TRANSFORM, "TransformMetadata", (9, 0, 0, 1), ["out_of_crop"]),
+            ("/v1/fps?num_samples=0", "FpsMetadata", (math.nan, 0, 0, 1), ["not_finite"]),
+            (TRANSFORM, "TransformMetadata", 400 * (0.1, 0.2, -0.3, 20, 70), ["num_features"]),
+            # No byte of these four numbers is a NUL, CR or LF.
+            (TRANSFORM, "TransformMetadata", 300 * (0.1, 0.2, -0.3, 0.7), ["stripped_body"]),
+        ):
+            reply = self.daemon.post(path, struct.pack(f"<{len(values)}f", *values), form)
+            self.assertEqual([warning["kind"] for warning in reply.json()["warnings"]], kinds)
+            self.conforms(reply.json(), SCHEMAS[schema], f"{schema} with {kinds}")
 
     def test_problem(self):
         for path, body in (("/nowhere", b""), ("/v1/voxelize?max_voxels=0", b""), (QUERY, bytes(15)), (FPS, b"")):

@@ -118,6 +118,10 @@ class OpenApi(unittest.TestCase):
             with self.subTest(f"no endpoint is said to answer {problem['status']} ({name})"):
                 self.assertIn(str(problem["status"]), answered)
 
+    def test_warnings(self):
+        kinds = OPENAPI["components"]["schemas"]["Warnings"]["items"]["properties"]["kind"]["enum"]
+        self.same_names([warning["kind"] for warning in self.tables["warnings"]], kinds)
+
     def test_every_path_may_refuse_its_request(self):
         for path, item in OPENAPI["paths"].items():
             for method in METHODS:

@@ -172,6 +172,44 @@ END
   is "$code" 200
 }
 
+@test "curl -d strips bytes, which is warned of or refused" {
+  tr -d '\0\r\n' <"$scan" >"$BATS_TEST_TMPDIR/stripped"
+  head -c 16000 "$BATS_TEST_TMPDIR/stripped" >"$BATS_TEST_TMPDIR/rows"
+  post "$BATS_TEST_TMPDIR/rows" preset=kitti_second -H 'Accept: application/json'
+  is "$code" 200
+  is "$(json '"stripped_body" in [w["kind"] for w in d["warnings"]]')" True
+  post "$BATS_TEST_TMPDIR/rows" preset=kitti_second -H 'Accept: application/json' -H 'Content-Type:'
+  is "$(json '"stripped_body" in [w["kind"] for w in d["warnings"]]')" False
+
+  head -c 16001 "$BATS_TEST_TMPDIR/stripped" >"$BATS_TEST_TMPDIR/half-row"
+  post "$BATS_TEST_TMPDIR/half-row" preset=kitti_second
+  is_problem 400 bad-body
+  is "$(json '"--data-binary" in d["detail"]')" True
+  post "$BATS_TEST_TMPDIR/half-row" preset=kitti_second -H 'Content-Type:'
+  is_problem 400 bad-body
+  is "$(json '"--data-binary" in d["detail"]')" False
+}
+
+# warnings_of KIND: how often it was warned of.
+warnings_of() {
+  ask /metrics
+  sed -n "s/^voxeld_warnings_total{kind=\"$1\"} //p" "$body"
+}
+
+@test "warnings are told and counted" {
+  local dropped out none
+  dropped=$(warnings_of max_voxels) out=$(warnings_of out_of_range) none=$(warnings_of not_finite)
+  post "$scan" preset=kitti_second -H 'Accept: application/json'
+  is "$(json 'd["warnings"]')" '[]'
+  post "$scan" 'preset=kitti_second&max_voxels=10'
+  is "$(tensor '[w["kind"] for w in meta["warnings"]]')" "['max_voxels']"
+  is "$(tensor 'meta["warnings"][0]["detail"].startswith("max_voxels=10 was reached: ")')" True
+  post "$scan" 'preset=kitti_second&point_cloud_range=1000,1000,0,1010,1010,10' -H 'Accept: application/json'
+  is "$(json '[w["kind"] for w in d["warnings"]]')" "['out_of_range']"
+  is "$(warnings_of max_voxels) $(warnings_of out_of_range) $(warnings_of not_finite)" \
+    "$((dropped + 1)) $((out + 1)) $none"
+}
+
 @test "Content-Encoding: identity is taken" {
   post "$scan" preset=kitti_second -H 'Content-Encoding: identity'
   is "$code" 200

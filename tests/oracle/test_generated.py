@@ -54,6 +54,18 @@ class Generated(check.OracleCase):
                     )
                     self.assertGreater(result.points["kept"], 1000)
 
+    def test_other_columns_are_warned_of(self):
+        for sensor in SENSORS:
+            for columns, said in ((5, 4), (4, 5), (6, 4), (3, 4)):
+                body = simulated(sensor, 5, columns)
+                body = body[: len(body) // (4 * columns * said) * 4 * columns * said]
+                reply = self.daemon.post(f"/v1/fps?num_samples=0&num_features={said}", body)
+                _, metadata = check.parse_by_hand(reply.body)
+                with self.subTest(sensor=sensor, columns=columns, said=said):
+                    (warning,) = metadata["warnings"]
+                    self.assertEqual(warning["kind"], "num_features")
+                    self.assertIn(f"{columns} columns, but num_features is {said}", warning["detail"])
+
     def test_presets_are_those_of_the_files(self):
         listed = {preset["name"]: preset["parameters"] for preset in self.daemon.get("/v1/presets").json()["presets"]}
         files = list((daemon.ROOT / "config" / "presets").glob("*.json"))
@@ -63,6 +75,20 @@ class Generated(check.OracleCase):
             with self.subTest(preset=path.stem):
                 shown = {name: listed[path.stem][name] for name in values}
                 self.assertEqual(oracle.Params.from_values(shown), oracle.Params.from_values(values))
+
+    def test_dynamic_pillars_hold_points_of_any_height(self):
+        rng = np.random.default_rng(6)
+        rows = rng.uniform((-60, -60, -40, 0, 0), (60, 60, 90, 255, 0.5), (20000, 5)).astype(np.float32)
+        params = oracle.Params.from_values(self.daemon.get("/v1/presets/nuscenes_dynamic_pillar").json()["parameters"])
+        result = self.check({"preset": "nuscenes_dynamic_pillar"}, rows.tobytes(), params)
+        cells = np.floor((rows[:, :2] - np.float32(-51.2)) / np.float32(0.2))
+        cells = cells[((cells >= 0) & (cells < 512)).all(axis=1)]
+        self.assertEqual((result.points["kept"], result.voxels["kept"]), (len(cells), len(np.unique(cells, axis=0))))
+
+    def test_dynamic_pillars_are_centred_as_the_source_has_them(self):
+        preset = self.daemon.get("/v1/presets/nuscenes_dynamic_pillar").json()["parameters"]
+        size, low = np.float32(preset["voxel_size"][2]), np.float32(preset["point_cloud_range"][2])
+        self.assertEqual(size / np.float32(2) + low, np.float32(8 / 2 - 5))
 
     def test_a_preset_gives_way_to_the_query(self):
         body = simulated("hdl64", 3, 4)

@@ -34,6 +34,21 @@ class Scans(check.OracleCase):
                         {"preset": name}, path.read_bytes(), oracle.Params.from_values(values), f"{name} on {path.name}"
                     )
 
+    def test_pillars_of_the_dynamic_preset_are_those_of_its_source(self):
+        body = (SCANS / "nuscenes_10sweeps.bin").read_bytes()
+        reply = self.daemon.post("/v1/voxelize?preset=nuscenes_dynamic_pillar", body, {"Accept": "application/json"})
+        self.assertEqual(reply.json()["voxels"], {"kept": 36735, "dropped": 0, "block_filtered": 0})
+
+    def test_a_preset_with_other_columns_is_warned_of(self):
+        for name, values in self.presets().items():
+            for path in scans(9 - values["num_features"]):  # 4 for 5, 5 for 4
+                if path.stat().st_size % (4 * values["num_features"]):
+                    continue
+                with self.subTest(preset=name, scan=path.name):
+                    path_of_preset = f"/v1/{values.get('operation', 'voxelize')}?preset={name}"
+                    reply = self.daemon.post(path_of_preset, path.read_bytes(), {"Accept": "application/json"})
+                    self.assertIn("num_features", [warning["kind"] for warning in reply.json()["warnings"]])
+
     def test_every_tensor_of_every_scan(self):
         for columns in (4, 5):
             query = {

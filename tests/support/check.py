@@ -114,6 +114,14 @@ def _same_parameters(query, shown):
     return problems
 
 
+def _kinds_of_warnings(points, voxels):
+    """What the counts give reason to warn of. `num_features` and `stripped_body` are guesses, wrong here."""
+    finite, out = points["received"] - points["not_finite"], points.get("out_of_range", 0)
+    kinds = ["max_voxels"] if voxels and voxels["dropped"] else []
+    kinds += ["out_of_range"] if finite and 20 * (finite - out) <= finite else []
+    return kinds + (["not_finite"] if finite < points["received"] and 20 * finite <= points["received"] else [])
+
+
 def same_metadata(result, metadata, query):
     problems = _same_parameters(query, metadata["parameters"])
     batch = {"size": len(result.batch_points), "points": result.batch_points}
@@ -125,7 +133,10 @@ def same_metadata(result, metadata, query):
         ("voxels", result.voxels),
         ("samples", None if result.batch_samples is None else {"chosen": sum(result.batch_samples)}),
         ("batch", batch),
+        ("warnings", _kinds_of_warnings(result.points, result.voxels)),
     ):
+        if what == "warnings":
+            metadata = metadata | {what: [warning["kind"] for warning in metadata[what]]}
         if expected != metadata.get(what):
             problems.append(f"metadata.{what}: expected {expected}, got {metadata.get(what)}")
     stages = {"receive", "queue", "copy_in", "voxelize", "features", "sample", "copy_out", "total"}

@@ -7,12 +7,13 @@ import re
 import socket
 import ssl
 import urllib.parse
+import warnings
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
 from . import tensors
 from .connection import Answer, Endpoint, Request
-from .errors import BadAnswer, Problem, TransportError
+from .errors import BadAnswer, Problem, RequestWarning, TransportError
 from .points import Points, body_of
 from .result import Result
 from .transport import Transport
@@ -39,6 +40,8 @@ class Client:
                       and is shortened by up to half at random. If the pause would end after the deadline, the error
                       is raised at once.
     idle_connections  most connections kept open for later requests
+
+    Result.warnings has what the service warns of. The first warning of each kind is a Python RequestWarning too.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Client:
             if certificate is not None:
                 tls.load_cert_chain(*((certificate,) if isinstance(certificate, str) else certificate))
         self._url = url
+        self._warned: Set[str] = set()  # kinds of warnings
         self._headers = {"User-Agent": f"voxeld-python/{VERSION}"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {_sound(token)}"
@@ -191,7 +195,15 @@ class Client:
         sent = {name: value for name, value in headers.items() if value is not None}
         query = urllib.parse.urlencode({name: _text(value) for name, value in {**given, **told}.items()}, safe=",")
         request = Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
-        return self._transport.ask(request, _metadata if metadata_only else _tensors)
+        result = self._transport.ask(request, _metadata if metadata_only else _tensors)
+        self._warn(result)
+        return result
+
+    def _warn(self, result: Result) -> None:
+        for warning in result.warnings:
+            if warning["kind"] not in self._warned:
+                self._warned.add(warning["kind"])
+                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=4)
 
     def _get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
         return self._transport.ask(Request("GET", path, self._headers), read, retries)

@@ -1,4 +1,4 @@
-"""The errors, one class for each kind; all are subclasses of Error.
+"""The errors, one class for each kind; all are subclasses of Error. RequestWarning is a warning, not an error.
 
 Problem         the service, or a balancer before it, refused the request and said why
 TransportError  no whole answer came: refused, broken or too slow
@@ -28,6 +28,10 @@ class Error(Exception):
 
 class BadAnswer(Error):
     """The answer does not come from voxeld, or is damaged."""
+
+
+class RequestWarning(UserWarning):
+    """The service has answered, but doubts that the answer is what was meant: Result.warnings."""
 
 
 class TransportError(Error):

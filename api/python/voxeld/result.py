@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping, Type, TypeVar
+from typing import Any, Dict, Iterator, List, Mapping, Type, TypeVar
 
 from numpy.typing import NDArray
 
@@ -16,7 +16,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
     which holds the whole answer. Copy a tensor to keep it without the others.
 
     tensors   the same as a dict
-    metadata  what the service says of the request: parameters, counts, batch, timing
+    metadata  what the service says of the request: parameters, counts, batch, warnings, timing
     """
 
     def __init__(self, tensors: Dict[str, NDArray[Any]], metadata: Dict[str, Any]) -> None:
@@ -32,6 +32,15 @@ class Result(Mapping[str, "NDArray[Any]"]):
     def timing(self) -> Dict[str, float]:
         """Where the time went in the service, in microseconds: receive, queue, voxelize, ..., total."""
         return self._told("timing_us", dict)
+
+    @property
+    def warnings(self) -> List[Dict[str, str]]:
+        """Why this is perhaps not what was meant: each warning has a kind and a detail. Empty if there is none, or if
+        the service is too old to have any."""
+        told = self.metadata.get("warnings", [])
+        if not isinstance(told, list) or not all(_is_warning(item) for item in told):
+            raise BadAnswer("the metadata's warnings are no list of kinds and details")
+        return told
 
     def _told(self, name: str, kind: Type[T]) -> T:
         value = self.metadata.get(name)
@@ -57,3 +66,7 @@ class Result(Mapping[str, "NDArray[Any]"]):
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {tensor.dtype}{list(tensor.shape)}" for name, tensor in self.tensors.items())
         return f"<voxeld.Result {self.metadata.get('request_id')}: {shapes or 'metadata alone'}>"
+
+
+def _is_warning(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("kind"), str) and isinstance(item.get("detail"), str)

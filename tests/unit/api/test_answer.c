@@ -47,7 +47,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
   job.row_counts = rows;
   job.counts = (struct vx_counts){.received = sizes->points, .sampled = sizes->samples};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
-  struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0, NULL};
+  struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0, NULL, {true, 5}};
   struct vx_layout layout;
   struct vx_error error;
   struct vx_sizes all = vx_sizes_of(&job);
@@ -192,6 +192,7 @@ static void metadata_is_one_json_string(void **state) {
   assert_int_equal(json_integer_value(json_array_get(grid, 0)), 432);
   assert_int_equal(json_integer_value(json_array_get(grid, 1)), 496);
   assert_int_equal(json_integer_value(json_array_get(grid, 2)), 1);
+  assert_int_equal(json_array_size(json_object_get(metadata, "warnings")), 2);
   json_decref(metadata);
   json_decref(header);
 }

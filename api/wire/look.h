@@ -1,0 +1,20 @@
+// What a raw body looks like: whether bytes were stripped from it, and how many columns its rows have.
+//
+// A guess from a sample of bounded size; it takes a few microseconds. Any thread; nothing here allocates.
+#ifndef VOXELD_LOOK_H
+#define VOXELD_LOOK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernels/tensor.h"
+
+struct body_look {
+  bool stripped;    // the body is a form, and no byte is one of those that `curl -d` strips
+  int32_t columns;  // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
+};
+
+// `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.
+struct body_look body_look(const struct vx_input *points, bool form);
+
+#endif

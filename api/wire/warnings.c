@@ -1,0 +1,127 @@
+// See warnings.h.
+#include "api/wire/warnings.h"
+
+#include <string.h>
+
+// ---- when -----------------------------------------------------------------------------------------------------------
+
+// 95 % or more.
+static bool nearly_all(int64_t part, int64_t all) { return all > 0 && part >= all - all / 20; }
+
+static bool over_max_voxels(const struct vx_job *job, const struct body_look *look) {
+  (void)look;
+  return job->counts.voxels_dropped > 0;
+}
+
+static bool out_of_range(const struct vx_job *job, const struct body_look *look) {
+  (void)look;
+  return nearly_all(job->counts.out_of_range, job->counts.received - job->counts.not_finite);
+}
+
+static bool out_of_crop(const struct vx_job *job, const struct body_look *look) {
+  (void)look;
+  return nearly_all(job->counts.out_of_crop, job->counts.received - job->counts.not_finite);
+}
+
+static bool not_finite(const struct vx_job *job, const struct body_look *look) {
+  (void)look;
+  return nearly_all(job->counts.not_finite, job->counts.received);
+}
+
+static bool other_columns(const struct vx_job *job, const struct body_look *look) {
+  (void)job;
+  return look->columns > 0;
+}
+
+static bool stripped(const struct vx_job *job, const struct body_look *look) {
+  (void)job;
+  return look->stripped;
+}
+
+// ---- what to say ----------------------------------------------------------------------------------------------------
+
+static void say_max_voxels(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)look;
+  text_printf(out, "max_voxels=%d was reached: %lld voxels and their %lld points were dropped",
+              job->params.voxelize.max_voxels, (long long)job->counts.voxels_dropped,
+              (long long)job->counts.over_max_voxels);
+}
+
+static void say_out_of_range(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)look;
+  text_printf(out,
+              "%lld of %lld points are out of range; check point_cloud_range, the points' unit (metres), num_features "
+              "and dtype",
+              (long long)job->counts.out_of_range, (long long)job->counts.received);
+}
+
+static void say_out_of_crop(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)look;
+  text_printf(out,
+              "%lld of %lld points are outside of crop; check crop, matrix, the points' unit (metres), num_features "
+              "and dtype",
+              (long long)job->counts.out_of_crop, (long long)job->counts.received);
+}
+
+static void say_not_finite(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)look;
+  text_printf(out, "%lld of %lld points have an x, y or z that is not finite; check num_features and dtype",
+              (long long)job->counts.not_finite, (long long)job->counts.received);
+}
+
+static void say_other_columns(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  text_printf(out, "the rows look like %d columns, but num_features is %lld", look->columns,
+              (long long)job->inputs[VX_POINTS].dims[1]);
+}
+
+static void say_stripped(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)job, (void)look;
+  text_put(out, "the body is a form without any NUL, CR or LF byte, as curl -d strips them; use curl --data-binary");
+}
+
+// ---- the table ------------------------------------------------------------------------------------------------------
+
+static const struct row {
+  const char *kind, *doc;
+  bool (*holds)(const struct vx_job *job, const struct body_look *look);
+  void (*say)(const struct vx_job *job, const struct body_look *look, struct text *out);
+} rows[WARNING_KINDS] = {
+    [WARNING_MAX_VOXELS] = {"max_voxels", "voxels were dropped because there were more than max_voxels",
+                            over_max_voxels, say_max_voxels},
+    [WARNING_OUT_OF_RANGE] = {"out_of_range", "95 % or more of the finite points are out of point_cloud_range",
+                              out_of_range, say_out_of_range},
+    [WARNING_OUT_OF_CROP] = {"out_of_crop", "95 % or more of the finite points are outside of crop", out_of_crop,
+                             say_out_of_crop},
+    [WARNING_NOT_FINITE] = {"not_finite", "95 % or more of the points are not finite", not_finite, say_not_finite},
+    [WARNING_NUM_FEATURES] = {"num_features", "the rows look like another number of columns, from 3 to 8",
+                              other_columns, say_other_columns},
+    [WARNING_STRIPPED_BODY] = {"stripped_body",
+                               "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",
+                               stripped, say_stripped},
+};
+
+const char *warning_kind(enum warning warning) { return rows[warning].kind; }
+
+bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_look *look) {
+  return rows[warning].holds(job, look);
+}
+
+void warnings_write(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  const char *comma = "";
+  text_put(out, "[");
+  for (const struct row *row = rows; row < rows + WARNING_KINDS; row++) {
+    if (!row->holds(job, look)) continue;
+    text_printf(out, "%s{\"kind\":\"%s\",\"detail\":\"", comma, row->kind);
+    row->say(job, look, out);
+    text_put(out, "\"}");
+    comma = ",";
+  }
+  text_put(out, "]");
+}
+
+void warnings_describe(struct text *out) {
+  text_put(out, "[");
+  for (const struct row *row = rows; row < rows + WARNING_KINDS; row++)
+    text_printf(out, "%s\n    {\"kind\":\"%s\",\"doc\":\"%s\"}", row == rows ? "" : ",", row->kind, row->doc);
+  text_put(out, "\n  ]");
+}

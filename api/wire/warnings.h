@@ -1,0 +1,32 @@
+// What the metadata warns of: requests that were answered but are probably not what their client meant.
+//
+// One table; a new kind is a row of it. Any thread; nothing here allocates.
+#ifndef VOXELD_WARNINGS_H
+#define VOXELD_WARNINGS_H
+
+#include "api/base/text.h"
+#include "api/wire/look.h"
+#include "kernels/kernels.h"
+
+enum warning {
+  WARNING_MAX_VOXELS,
+  WARNING_OUT_OF_RANGE,
+  WARNING_OUT_OF_CROP,
+  WARNING_NOT_FINITE,
+  WARNING_NUM_FEATURES,
+  WARNING_STRIPPED_BODY,
+  WARNING_KINDS
+};
+
+const char *warning_kind(enum warning warning);
+
+// Whether the job, once run, over a body of this look, has the warning.
+bool warning_holds(enum warning warning, const struct vx_job *job, const struct body_look *look);
+
+// Writes all warnings that hold, as a JSON array of objects.
+void warnings_write(const struct vx_job *job, const struct body_look *look, struct text *out);
+
+// All kinds with what they mean, as a JSON array, for --describe.
+void warnings_describe(struct text *out);
+
+#endif

@@ -1,0 +1,211 @@
+// Warnings: each kind holds exactly when it should, and a body's columns are guessed right or not at all.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire/warnings.h"
+#include "kernels/half.h"
+
+enum { ROWS = 840, MOST = 12, VALUES = ROWS * MOST };  // whole rows of 3 to 8 columns, whatever was written
+
+static float body[VALUES];
+static uint16_t halves[VALUES];
+
+static int32_t columns_of(int said, int64_t values) {
+  struct vx_input points = vx_points_of(VX_FLOAT32, values / said, said, body);
+  int32_t columns = body_look(&points, false).columns;
+  for (int64_t i = 0; i < values; i++) halves[i] = vx_float_to_half(body[i]);
+  points = vx_points_of(VX_FLOAT16, values / said, said, halves);
+  assert_int_equal(body_look(&points, false).columns, columns);
+  return columns;
+}
+
+static uint32_t seed = 1;
+
+static uint32_t bits(void) {
+  seed = seed * 1664525u + 1013904223u;
+  return seed ^ seed >> 16;
+}
+
+static float uniform(float low, float high) { return low + (high - low) * (float)(bits() >> 8) / (float)(1 << 24); }
+
+// ---- columns --------------------------------------------------------------------------------------------------------
+
+// A turn of a sensor: x, y, z, intensity, ring, time and so on; oracle.generated has more of a street.
+static void columns_of_a_turn_are_seen(void **state) {
+  (void)state;
+  for (int columns = 3; columns <= 8; columns++) {
+    for (int i = 0; i < ROWS; i++) {
+      float angle = (float)i * 0.0075f, far = 20 + 8 * sinf(5 * angle);
+      float row[8] = {far * cosf(angle), far * sinf(angle), -1.7f, uniform(0, 1),
+                      (float)(i % 32),   (float)i * 1e-4f,  5.0f,  -40};
+      memcpy(body + (size_t)i * (size_t)columns, row, (size_t)columns * sizeof *row);
+    }
+    for (int said = 3; said <= 8; said++)
+      assert_int_equal(columns_of(said, (int64_t)ROWS * columns), said % columns == 0 ? 0 : columns);
+  }
+}
+
+// 5 columns whose number of values is a multiple of 4 but, with the last cut away, not of 5.
+static void only_whole_rows_are_believed(void **state) {
+  (void)state;
+  for (int i = 0; i < ROWS * 5; i++) body[i] = (float)(i % 5 * 10) + uniform(0, 1);
+  assert_int_equal(columns_of(4, ROWS * 5), 5);
+  assert_int_equal(columns_of(4, ROWS * 5 - 4), 0);
+}
+
+static void random_rows_raise_no_doubt(void **state) {
+  (void)state;
+  for (int round = 0; round < 2000; round++) {
+    int columns = 3 + (int)(bits() % 10);
+    float width[MOST], middle[MOST];
+    for (int c = 0; c < columns; c++) {
+      width[c] = powf(10, uniform(-3, 3));
+      middle[c] = round % 2 ? uniform(-100, 100) : 0;
+    }
+    for (int i = 0; i < ROWS * columns; i++)
+      body[i] = middle[i % columns] + uniform(-width[i % columns], width[i % columns]);
+    assert_int_equal(columns_of(columns, ROWS * columns), 0);
+  }
+}
+
+// In a row of their own each, as holes of a sensor may be: NaN and infinity at places 0, 5, 10, 40, 45, ...
+static void numbers_that_are_not_finite_raise_no_doubt(void **state) {
+  (void)state;
+  static const float values[] = {NAN, INFINITY, -INFINITY, 1e30f};
+  for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+    for (int i = 0; i < ROWS * 4; i++) body[i] = i / 4 % 10 < 3 && i % 5 == 0 ? values[v] : uniform(-10, 10);
+    assert_int_equal(columns_of(4, ROWS * 4), 0);
+  }
+}
+
+static void bodies_without_any_order_raise_no_doubt(void **state) {
+  (void)state;
+  static const float constants[] = {0, 1, -1e30f, INFINITY, NAN};
+  for (size_t c = 0; c < sizeof constants / sizeof *constants; c++) {
+    for (int i = 0; i < VALUES; i++) body[i] = constants[c];
+    for (int said = 3; said <= 8; said++) assert_int_equal(columns_of(said, VALUES), 0);
+  }
+  for (int i = 0; i < VALUES; i++) body[i] = (float)i;
+  for (int said = 3; said <= 8; said++) assert_int_equal(columns_of(said, VALUES), 0);
+  for (int i = 0; i < VALUES; i++) memcpy(&body[i], (uint32_t[]){bits()}, 4);  // any bits
+  for (int said = 3; said <= 8; said++) assert_int_equal(columns_of(said, VALUES), 0);
+}
+
+static void short_bodies_raise_no_doubt(void **state) {
+  (void)state;
+  for (int i = 0; i < VALUES; i++) body[i] = (float)(i % 5 * 10);
+  for (int values = 0; values < 832; values += 20) assert_int_equal(columns_of(4, values), 0);
+  assert_int_equal(columns_of(4, 840), 5);
+}
+
+// With 64 columns the windows are widest; the last one ends at the body's end.
+static void the_widest_rows_are_read_within_the_body(void **state) {
+  (void)state;
+  int64_t values = 64 * 20;  // 8 windows of 96 + 64
+  float *own = malloc((size_t)values * sizeof *own);
+  assert_non_null(own);
+  for (int64_t i = 0; i < values; i++) own[i] = (float)(i % 5 * 10);
+  struct vx_input points = vx_points_of(VX_FLOAT32, 20, 64, own);
+  assert_int_equal(body_look(&points, false).columns, 5);
+  free(own);
+}
+
+// ---- stripped bytes -------------------------------------------------------------------------------------------------
+
+static bool stripped(size_t bytes, bool form) {
+  struct vx_input points = vx_points_of(VX_FLOAT32, (int64_t)bytes / 16, 4, body);
+  return body_look(&points, form).stripped;
+}
+
+static void a_form_without_certain_bytes_looks_stripped(void **state) {
+  (void)state;
+  static const char missed[] = {'\0', '\r', '\n'};
+  memset(body, '#', sizeof body);
+  assert_true(stripped(1024, true));
+  assert_true(stripped(sizeof body, true));
+  assert_false(stripped(1024, false));
+  assert_false(stripped(1008, true));
+  assert_false(stripped(0, true));
+  for (size_t i = 0; i < sizeof missed; i++) {
+    ((char *)body)[1000] = missed[i];
+    assert_false(stripped(1024, true));
+  }
+}
+
+// ---- kinds ----------------------------------------------------------------------------------------------------------
+
+static void each_kind_holds_when_it_should(void **state) {
+  (void)state;
+  static const struct {
+    struct vx_counts counts;
+    struct body_look look;
+    uint32_t warnings;  // bits
+  } cases[] = {
+      {{.received = 0}, {false, 0}, 0},
+      {{.received = 100, .kept = 100}, {false, 0}, 0},
+      {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {false, 0}, 1u << WARNING_MAX_VOXELS},
+      {{.received = 100, .out_of_range = 94}, {false, 0}, 0},
+      {{.received = 100, .out_of_range = 95}, {false, 0}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = 100, .out_of_crop = 94}, {false, 0}, 0},
+      {{.received = 100, .out_of_crop = 95}, {false, 0}, 1u << WARNING_OUT_OF_CROP},
+      {{.received = 100, .not_finite = 94}, {false, 0}, 0},
+      {{.received = 100, .not_finite = 95}, {false, 0}, 1u << WARNING_NOT_FINITE},
+      // Of what is finite, all is out of range; if nothing is finite, nothing is.
+      {{.received = 100, .not_finite = 60, .out_of_range = 40}, {false, 0}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = 100, .not_finite = 100}, {false, 0}, 1u << WARNING_NOT_FINITE},
+      {{.received = 1, .out_of_range = 1}, {false, 0}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = INT64_C(2000000000), .out_of_range = INT64_C(1899999999)}, {false, 0}, 0},
+      {{.received = 100, .kept = 100}, {true, 0}, 1u << WARNING_STRIPPED_BODY},
+      {{.received = 100, .kept = 100}, {false, 5}, 1u << WARNING_NUM_FEATURES},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct vx_job job = {.counts = cases[i].counts};
+    uint32_t warnings = 0;
+    for (enum warning warning = 0; warning < WARNING_KINDS; warning++)
+      warnings |= (uint32_t)warning_holds(warning, &job, &cases[i].look) << warning;
+    if (warnings != cases[i].warnings) fail_msg("case %zu: %x, not %x", i, warnings, cases[i].warnings);
+  }
+}
+
+static void all_are_written_as_one_json_array(void **state) {
+  (void)state;
+  struct vx_job job = {.counts = {.received = 1, .voxels_dropped = 2, .over_max_voxels = 3, .out_of_range = 1}};
+  struct body_look look = {true, 5};
+  job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 1, 4, body);
+  job.params.voxelize.max_voxels = 7;
+  char memory[2048];
+  struct text text = text_over(memory, sizeof memory);
+  warnings_write(&job, &look, &text);
+  assert_true(text_complete(&text));
+  json_t *warnings = json_loads(memory, JSON_REJECT_DUPLICATES, NULL);
+  assert_int_equal(json_array_size(warnings), 4);
+  assert_string_equal(json_string_value(json_object_get(json_array_get(warnings, 0), "kind")), "max_voxels");
+  assert_string_equal(json_string_value(json_object_get(json_array_get(warnings, 0), "detail")),
+                      "max_voxels=7 was reached: 2 voxels and their 3 points were dropped");
+  assert_string_equal(json_string_value(json_object_get(json_array_get(warnings, 2), "detail")),
+                      "the rows look like 5 columns, but num_features is 4");
+  json_decref(warnings);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(columns_of_a_turn_are_seen),
+      cmocka_unit_test(only_whole_rows_are_believed),
+      cmocka_unit_test(random_rows_raise_no_doubt),
+      cmocka_unit_test(numbers_that_are_not_finite_raise_no_doubt),
+      cmocka_unit_test(bodies_without_any_order_raise_no_doubt),
+      cmocka_unit_test(short_bodies_raise_no_doubt),
+      cmocka_unit_test(the_widest_rows_are_read_within_the_body),
+      cmocka_unit_test(a_form_without_certain_bytes_looks_stripped),
+      cmocka_unit_test(each_kind_holds_when_it_should),
+      cmocka_unit_test(all_are_written_as_one_json_array),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
