@@ -129,6 +129,15 @@ struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum 
   return buffer;
 }
 
+bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
+                     struct shortage *shortage) {
+  int64_t capacity = (int64_t)buffer_capacity(size);
+  *shortage = take_shares(buffers, client, share, capacity, (int64_t)mine);
+  if (shortage->grant != GRANTED) return false;
+  give_shares(buffers, client, share, capacity);
+  return true;
+}
+
 void buffer_give(struct buffer *buffer) {
   struct buffers *buffers = buffer->pool;
   struct client *client = buffer->client;

@@ -54,6 +54,9 @@ void buffers_destroy(struct buffers *buffers);  // all buffers must have been gi
 // NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                           size_t mine, struct shortage *shortage);
+// Whether the client's shares would allow it; nothing is taken.
+VX_WARN_UNUSED bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
+                                    size_t mine, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_give(struct buffer *buffer);
 

@@ -55,13 +55,24 @@ bool job_take_place(struct job *job, struct problem *problem) {
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
 
+// Jobs that sample may wait long, so their inputs get only a part of the memory.
+static enum share input_share(const struct job *job) {
+  return job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
+}
+
+bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) {
+  struct shortage shortage;
+  if (bytes <= holding(job)) return true;
+  if (buffer_may_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage)) return true;
+  return refuse_memory(job, &shortage, "a body", bytes, problem);
+}
+
 bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct buffer *input = job->input;
-  if (input && bytes <= input->capacity) return true;
-  // Jobs that sample may wait long, so their inputs get only a part of the memory.
-  enum share share = job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
+  if (bytes <= holding(job)) return true;
   struct shortage shortage;
-  struct buffer *larger = buffer_take(job->means->buffers, job->client, share, bytes, holding(job), &shortage);
+  struct buffer *larger =
+      buffer_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage);
   if (!larger) return refuse_memory(job, &shortage, "a body", bytes, problem);
   if (input) memcpy(larger->data, input->data, (size_t)job->input_bytes);
   job_give_input(job);

@@ -80,11 +80,13 @@ static void take_away(struct loans *loans, struct loan *loan) {
   loan->job->outpaced(loan->job);
 }
 
-// How slow an upload must be to give up something for this job: slower than the job's own, if that is to fill `needed`
-// bytes.
+// How slow an upload must be to give up something for this job: slower than the job's own upload, if that is what
+// needs the bytes.
 static double bound(const struct job *job, size_t needed, int64_t now_ns) {
   if (!needed) return patience_s;
-  double own = seconds((double)needed, pace_rate(&job->loan.pace, atomic_load(&job->loan.bytes), now_ns));
+  const struct loan *loan = &job->loan;
+  double own = seconds(loan->expected ? (double)loan->expected : (double)needed,
+                       pace_rate(&loan->pace, atomic_load(&loan->bytes), now_ns));
   return own > patience_s ? own : patience_s;
 }
 
@@ -108,11 +110,10 @@ static bool make_room(struct job *job, size_t needed) {
 
 // ---- an upload ------------------------------------------------------------------------------------------------------
 
-static void open_loan(struct job *job, size_t bytes) {
+static void open_loan(struct job *job) {
   struct loans *loans = job->means->loans;
   struct loan *loan = &job->loan;
   loan->job = job;
-  loan->expected = (int64_t)bytes;
   loan->before = NULL;
   atomic_store(&loan->bytes, 0);
   atomic_store(&loan->state, LOAN_LENT);
@@ -137,6 +138,17 @@ static int close_loan(struct job *job) {
   return atomic_exchange(&loan->state, LOAN_NONE);
 }
 
+// Once half of the memory is in use, memory follows the bytes: an upload gets this many times what has come of it.
+enum { MEMORY_PER_BYTE = 64 };
+
+// Bytes of input to take for an upload of which so much has come. There is always room for that.
+static size_t due(const struct job *job, int64_t come) {
+  struct buffers_use use = buffers_use(job->means->buffers);
+  int64_t expected = job->loan.expected > come ? job->loan.expected : come;
+  bool all = use.in_use <= use.budget / 2 || come > expected / MEMORY_PER_BYTE;
+  return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
+}
+
 // A place, if it has none, and room for that much input.
 static bool take(struct job *job, size_t bytes, struct problem *problem) {
   bool taken = (job->has_place || job_take_place(job, problem)) && (!bytes || job_take_input(job, bytes, problem));
@@ -152,17 +164,24 @@ static bool take_from_others(struct job *job, size_t bytes, struct problem *prob
   return true;
 }
 
-bool loan_begin(struct job *job, size_t bytes, struct problem *problem) {
+// Whether somebody could give up what the job lacks.
+static bool could_make_room(const struct job *job) {
   struct loans *loans = job->means->loans;
-  if (!take(job, bytes, problem)) {
-    pthread_mutex_lock(&loans->lock);
-    bool there = slowest(loans, job->lacks, patience_s, clock_ns());
-    pthread_mutex_unlock(&loans->lock);
+  pthread_mutex_lock(&loans->lock);
+  bool there = slowest(loans, job->lacks, patience_s, clock_ns());
+  pthread_mutex_unlock(&loans->lock);
+  return there;
+}
+
+bool loan_begin(struct job *job, size_t bytes, struct problem *problem) {
+  job->loan.expected = (int64_t)bytes;
+  bool good = take(job, due(job, 0), problem) && job_may_take_input(job, bytes, problem);
+  if (!good) {
     give_back(job);
-    if (!there) return false;
+    if (!could_make_room(job)) return false;
     problem->kind = PROBLEM_NONE;
   }
-  open_loan(job, bytes);
+  open_loan(job);
   return true;
 }
 
@@ -186,9 +205,9 @@ static bool refuse_taken(struct problem *problem) {
 
 char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
   if (!take_in_hand(job) && !refuse_taken(problem)) return NULL;
-  int64_t come = job->input_bytes + (int64_t)bytes, expected = job->loan.expected;
+  int64_t come = job->input_bytes + (int64_t)bytes;
   atomic_store(&job->loan.bytes, come);
-  if (!take_from_others(job, (size_t)(expected > come ? expected : come), problem)) return NULL;
+  if (!take_from_others(job, due(job, come), problem)) return NULL;
   return job->input->data + job->input_bytes;
 }
 

@@ -38,7 +38,7 @@ class Memory(Neighbourhood):
 
     def test_bodies_that_are_announced_and_do_not_come(self):
         with Neighbours(self.daemon, ANNOUNCED, 40):
-            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            wait_until(lambda: self.memory() > 32 * MB, "memory lent")
             before = self.outpaced()
             self.assert_served(self.polite())
             self.assertEqual(self.outpaced(), before)  # nothing had come: nobody is refused

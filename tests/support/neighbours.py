@@ -87,8 +87,9 @@ def chunk(data):
 
 
 ANNOUNCED = Kind(upload(VOXELIZE))
-SLOW = Kind(upload(VOXELIZE, beginning=bytes(64)), bytes(400))  # 20 KB/s
+# Of a body so large the daemon reserves memory for 64 times what has come, if it has little.
+SLOW = Kind(upload(VOXELIZE, beginning=bytes(65_536)), bytes(400))  # 20 KB/s
 CHUNKED = Kind(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + chunk(bytes(3 * MB)), chunk(bytes(400)))
-SAMPLING = Kind(upload("/v1/fps?num_samples=8", beginning=bytes(64)), bytes(400))
+SAMPLING = Kind(upload("/v1/fps?num_samples=8", beginning=bytes(65_536)), bytes(400))
 SCAN = many_rows(300_000)  # 3.6 MB
 READER = Kind(head("POST", "/v1/transform?num_features=3", f"Content-Length: {len(SCAN)}") + SCAN, slow_reader=True)

@@ -10,7 +10,7 @@
 #include "server/jobs/jobs.h"
 #include "tests/support/moved_clock.h"
 
-enum { MB = 1 << 20, UPLOADS = 20 };
+enum { MB = 1 << 20, UPLOADS = 20, COME = 70000 };  // of which 4 MB of memory come
 
 static const struct options options = {.backend = BACKEND_CPU,
                                        .devices = "all",
@@ -110,23 +110,36 @@ static void fill(int first, int last, size_t come) {
 
 static void nothing_come_gives_up_without_a_word(void **state) {
   (void)state;
-  fill(0, 3, 0);
-  pass_ms(1000);
-  assert_true(announce(4, 4 * MB));
-  assert_null(uploads[4].input);  // nothing has come of it either
-  assert_true(receive(4, 4 * MB));
+  assert_true(announce(0, 4 * MB) && announce(1, 4 * MB));
+  for (int i = 2; i < 4; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB));
+  pass_ms(100);  // all of two bodies is here, and nothing of two
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   assert_int_equal(outpaced, 0);
-  int holding = 0;
-  for (int i = 0; i < 4; i++) holding += uploads[i].input != NULL;
-  assert_int_equal(holding, 3);
-  for (int i = 0; i < 4; i++)  // the one that gave up takes anew, from one of which nothing has come
+  assert_int_equal((uploads[0].input != NULL) + (uploads[1].input != NULL), 1);
+  for (int i = 0; i < 2; i++)  // the one that gave up takes anew, from the other
     if (!uploads[i].input) assert_true(receive(i, 4 * MB));
   assert_int_equal(outpaced, 0);
 }
 
+static void memory_follows_the_bytes_once_half_is_in_use(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) assert_true(announce(i, 4 * MB));
+  assert_int_equal(uploads[2].input->capacity, 4 * MB);
+  assert_true(announce(3, 4 * MB));
+  assert_null(uploads[3].input);
+  assert_true(receive(3, 1));
+  assert_int_equal(uploads[3].input->capacity, 65536);
+  uploads[3].input->data[0] = 42;
+  assert_true(receive(3, 4095));
+  assert_int_equal(uploads[3].input->capacity, 262144);
+  assert_true(receive(3, 65536));
+  assert_int_equal(uploads[3].input->capacity, 4 * MB);
+  assert_int_equal(uploads[3].input->data[0], 42);
+}
+
 static void slowest_gives_up_and_is_told(void **state) {
   (void)state;
-  fill(0, 3, 1000);
+  fill(0, 3, COME);
   for (int i = 0; i < 10; i++) {
     pass_ms(100);
     for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, upload == 2 ? 1000 : 20000));
@@ -144,7 +157,7 @@ static void slowest_gives_up_and_is_told(void **state) {
 
 static void one_that_lost_its_memory_cannot_settle(void **state) {
   (void)state;
-  fill(0, 3, 1000);
+  fill(0, 3, COME);
   pass_ms(1000);
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
   for (int i = 0; i < 4; i++) assert_int_equal(loan_settle(&uploads[i], &problem), &uploads[i] != last_outpaced);
@@ -204,7 +217,7 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
 
 static void answer_takes_what_an_upload_does_not_fill(void **state) {
   (void)state;
-  fill(0, 3, 1000);
+  fill(0, 3, COME);
   pass_ms(1000);
   struct job *job = &uploads[4];
   job_init(job, &jobs.means);
@@ -273,6 +286,7 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(nothing_come_gives_up_without_a_word, open_room, close_room),
+      cmocka_unit_test_setup_teardown(memory_follows_the_bytes_once_half_is_in_use, open_room, close_room),
       cmocka_unit_test_setup_teardown(slowest_gives_up_and_is_told, open_room, close_room),
       cmocka_unit_test_setup_teardown(one_that_lost_its_memory_cannot_settle, open_room, close_room),
       cmocka_unit_test_setup_teardown(fast_in_hand_paused_and_whole_give_up_nothing, open_room, close_room),
