@@ -46,6 +46,7 @@ struct peer {
   bool takes_interim;          // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong received;       // bytes of the body so far
   bool head_open;              // the IO thread's: a request's first line is here, its headers are not
+  const char *target_end;      // likewise: that of its first line, in the library's memory
   bool asked;                  // likewise: a request has come
   struct request *request;     // likewise: it is not completed yet
   bool turned_away;            // likewise: there was no memory for a request
