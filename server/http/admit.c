@@ -84,7 +84,7 @@ static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "a header's name is empty or has a character that is not allowed, or its value has a CR");
-  if (request->head_end && !layout_end(&request->layout, request->head_end))
+  if (request->service->library.laid_out && !layout_end(&request->layout, request->head_end))
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the head has a NUL, a folded header, or a line that does not end in CR LF");
   if (heads->hosts > 1 || (request->takes_interim && heads->hosts == 0))

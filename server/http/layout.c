@@ -17,7 +17,9 @@ void layout_header(struct layout *layout, const char *name, size_t name_size, co
 }
 
 bool layout_end(const struct layout *layout, const char *end) {
-  return !layout->broken && layout->next + LINE_END == end;
+  static const char line_ends[3] = {0};  // the last header has one byte of them at least, the empty line has two
+  if (layout->broken) return false;
+  return end ? end == layout->next + LINE_END : memcmp(layout->next - LINE_END, line_ends, sizeof line_ends) == 0;
 }
 
 bool layout_chunk_is_sound(const char *start, const char *data) {

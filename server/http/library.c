@@ -11,7 +11,8 @@ void library_cut_query(const char *target) { strchr((char *)(uintptr_t)target, '
 
 const char *library_head_end(struct MHD_Connection *connection, const char *method) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-  return info ? method + info->header_size : NULL;
+  static const size_t unknown = (size_t)-2;  // from 0.9.72, if the empty line at the end has two bytes
+  return info && info->header_size != unknown ? method + info->header_size : NULL;
 }
 
 int library_own_status(const char *text) {

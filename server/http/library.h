@@ -22,8 +22,8 @@ struct library {
 // Makes the library see an empty query. `target` must be what MHD_OPTION_URI_LOG_CALLBACK gives, and have a query.
 void library_cut_query(const char *target);
 
-// Where the head of the request ends in the library's memory, if it lies there as layout.h says. `method` must be the
-// library's.
+// Where the head of the request ends in the library's memory, if it lies there as layout.h says. NULL: the library does
+// not tell. `method` must be the library's.
 const char *library_head_end(struct MHD_Connection *connection, const char *method);
 
 // The status of an answer that the library gave by itself, read from its log message `text`. 0 if the message is about

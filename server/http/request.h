@@ -49,7 +49,7 @@ struct request {
   bool takes_interim;  // HTTP/1.1, which has 100 Continue and needs a Host
   const struct line_fault *line_fault;
   struct layout layout;  // of the head
-  const char *head_end;  // in the library's memory; NULL if that is not looked at
+  const char *head_end;  // in the library's memory; NULL if not known
   enum endpoint endpoint;
   const char *page_name;  // the part of the path that matches the route's *, in the library's memory
   char id[129];

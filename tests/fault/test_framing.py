@@ -181,7 +181,12 @@ class Framing(FaultCase):
             self.assert_refused(connection.read(), 400)
             self.assert_ends_silently(connection)
 
+    def need_end_of_head(self):
+        if self.daemon.parses_less():
+            self.skipTest("libmicrohttpd 0.9.72 does not tell where a head ends")
+
     def test_bare_line_feeds(self):
+        self.need_end_of_head()
         crlf, lf = "\r\n", "\n"
         self.refuse_head("Host: x", "Content-Length: 0", ends=(lf,))
         for at in range(4):
@@ -218,6 +223,7 @@ class Framing(FaultCase):
             self.refuse_whole(first + padding + lines)
 
     def test_nul_in_a_framing_header(self):
+        self.need_end_of_head()
         for name, value in (("Content-Length", "16"), ("Transfer-Encoding", "chunked"), ("Host", "voxeld")):
             lines = {"Content-Length": "Content-Length: 0", "Host": "Host: x"}
             lines.pop(name, None)
@@ -244,6 +250,7 @@ class Framing(FaultCase):
         self.refuse_head("Host: x", "Content-Length: 0", "\0", "X: y")
 
     def test_chunk_lines_that_end_in_a_bare_line_feed(self):
+        self.need_end_of_head()
         cases = {
             "size": b"40\n" + BODY + b"\r\n0\r\n\r\n",
             "extension": b"40;\n" + BODY + b"\r\n0\r\n\r\n",

@@ -50,6 +50,7 @@ static bool head_lies_as_sent(const char *head, size_t size, size_t first_name, 
 static void a_gap_in_a_head_shows(void **state) {
   (void)state;
   static const char whole[] = HEAD, cut[] = "GET\0/a\0HTTP/1.1\0\0Host\0\0x\0\0Y\0\0\0\0\0";
+  static const char head_without_end[] = "/a\0HTTP/1.1\0\0\0\0";
   enum { SIZE = sizeof whole - 1 };
   struct layout layout;
   assert_true(head_lies_as_sent(whole, SIZE, 17, 22 + 1));
@@ -57,6 +58,11 @@ static void a_gap_in_a_head_shows(void **state) {
   assert_false(head_lies_as_sent(whole, SIZE + 1, 17, 22 + 1));
   assert_false(head_lies_as_sent(whole, SIZE, 18, 22 + 1));
   assert_false(head_lies_as_sent(cut, sizeof cut - 1, 17, 22));
+  layout_begin(&layout, head_without_end + 2, head_without_end + 3);  // its end is not known
+  assert_true(layout_end(&layout, NULL));
+  assert_false(layout_end(&layout, head_without_end));
+  layout.next--;
+  assert_false(layout_end(&layout, NULL));
   layout_begin(&layout, NULL, whole + 7);
   assert_true(layout.broken);
 }
