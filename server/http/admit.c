@@ -36,8 +36,8 @@ struct heads {
   const char *authorization;
   int forwards;
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
-  // A header's name is empty or has a byte that is not allowed, or its value has a CR, which ends a line to some servers.
-  // ("Content-Length " with a blank is a length to some servers, but not to the library.)
+  // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
+  // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
   bool odd;
 };
 

@@ -23,8 +23,8 @@ struct layout {
 void layout_begin(struct layout *layout, const char *target_end, const char *version);
 // The next header, in the order in which they came.
 void layout_header(struct layout *layout, const char *name, size_t name_size, const char *value, size_t value_size);
-// The head ends at `end`; NULL if that is not known. Whether it lies as it was sent. Without its end, a NUL at the end of
-// the last header's value and a bare LF behind it do not show.
+// The head ends at `end`; NULL if that is not known. Whether it lies as it was sent. If its end is not known, a NUL at
+// the end of the last header's value and a bare LF behind it do not show.
 bool layout_end(const struct layout *layout, const char *end);
 
 // Whether the line before the chunk's `data` ends in CR LF, and the data of the chunk before it too, as far as they lie
