@@ -29,6 +29,7 @@ const char *problem_phrase(enum problem_kind kind) {
                  {415, "Unsupported Media Type"},
                  {422, "Unprocessable Content"},
                  {429, "Too Many Requests"},
+                 {431, "Request Header Fields Too Large"},
                  {500, "Internal Server Error"},
                  {503, "Service Unavailable"},
                  {504, "Gateway Timeout"}};

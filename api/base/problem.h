@@ -28,6 +28,7 @@
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
+  X(QUERY_TOO_LARGE, 431, "query-too-large", 0, "The query has too many parameters or is too long")                    \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \

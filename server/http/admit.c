@@ -26,8 +26,8 @@ enum { FORWARDED_MAX = 8 };
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
 // that name, and does not check names.
 struct heads {
-  const struct library *library;
-  int lengths, codings;  // how many headers Content-Length and Transfer-Encoding there are; likewise below
+  struct layout *layout;
+  int hosts, lengths, codings;  // how many headers of each name there are; likewise below
   const char *length, *coding;
   const char *encoding;  // a Content-Encoding other than identity
   int traces;
@@ -36,8 +36,8 @@ struct heads {
   const char *authorization;
   int forwards;
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
-  // A header is malformed: its name has a byte that is not allowed, or its value has a NUL and decides something here.
-  // ("Content-Length " with a blank is a length to some servers, but not to the library.)
+  // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
+  // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
   bool odd;
 };
 
@@ -52,24 +52,23 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   struct heads *heads = cls;
   (void)kind;
-  if (name_size == 0 || strspn(name, token) != name_size) heads->odd = true;
-  bool length = strcasecmp(name, "Content-Length") == 0, coding = strcasecmp(name, "Transfer-Encoding") == 0;
-  bool authorization = strcasecmp(name, "Authorization") == 0, forwarded = strcasecmp(name, "X-Forwarded-For") == 0;
-  if ((length || coding || authorization || forwarded) && library_value_has_nul(heads->library, value, value_size))
-    heads->odd = true;
+  if (name_size == 0 || strspn(name, token) != name_size || memchr(value, '\r', value_size)) heads->odd = true;
   if (heads->odd) return MHD_NO;  // one is enough to refuse the request
-  if (length) {
+  layout_header(heads->layout, name, name_size, value, value_size);
+  if (strcasecmp(name, "Host") == 0) {
+    heads->hosts++;
+  } else if (strcasecmp(name, "Content-Length") == 0) {
     heads->lengths++;
     heads->length = value;
-  } else if (coding) {
+  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
     heads->codings++;
     heads->coding = value;
-  } else if (authorization) {
+  } else if (strcasecmp(name, "Authorization") == 0) {
     heads->authorizations++;
     heads->authorization = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
     heads->encoding = value;
-  } else if (forwarded) {
+  } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
     add_forwarded(heads, value);
   } else if (strcasecmp(name, "traceparent") == 0) {
     heads->traces++;
@@ -84,8 +83,13 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
 static bool read_framing(struct request *request, const struct heads *heads) {
   if (heads->odd)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
-                       "a header name has a character that is not allowed, or Content-Length, Transfer-Encoding, "
-                       "Authorization or X-Forwarded-For has a NUL or does not end in CR LF");
+                       "a header's name is empty or has a character that is not allowed, or its value has a CR");
+  if (request->service->library.laid_out && !layout_end(&request->layout, request->head_end))
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "the head has a NUL, a folded header, or a line that does not end in CR LF");
+  if (heads->hosts > 1 || (request->takes_interim && heads->hosts == 0))
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "there are %d Host headers; allowed: one",
+                       heads->hosts);
   if (heads->lengths + heads->codings > 1)
     return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
                        "the length is given twice; allowed: one Content-Length, or one Transfer-Encoding: chunked");
@@ -180,11 +184,11 @@ static bool read_query(struct request *request) {
 
 static bool check_length(struct request *request, bool declared, bool *early) {
   int64_t limit = request->service->options->max_body_bytes;
+  *early = !declared || request->body_bytes > limit;  // a body may follow all the same, or is too long to discard
   if (!declared)
     return problem_set(&request->problem, PROBLEM_LENGTH_REQUIRED, NULL,
                        "send Content-Length (0 for an empty scan) or Transfer-Encoding: chunked");
   if (request->body_bytes <= limit) return true;
-  *early = true;  // too long to read and discard
   return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body has %lld bytes; allowed: up to %lld",
                      (long long)request->body_bytes, (long long)limit);
 }
@@ -239,7 +243,8 @@ static const char *path_of_target(const char *target) {
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads = {.library = &request->service->library};
+  struct heads heads = {.layout = &request->layout};
+  if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
   MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);
@@ -247,7 +252,11 @@ static bool decide(struct request *request, const char *method, const char *path
     *early = true;  // it is not clear where this request ends
     return false;
   }
-  if (request->line_fault) return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL, "%s", request->line_fault);
+  const struct line_fault *fault = request->line_fault;
+  if (fault->kind) {
+    *early = fault->kind == PROBLEM_QUERY_TOO_LARGE;
+    return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
+  }
   request->endpoint = route_find(path, &request->page_name);
   if (!check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);

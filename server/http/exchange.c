@@ -148,7 +148,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
 }
 
 struct request *exchange_open(struct service *service, struct MHD_Connection *connection, struct peer *peer,
-                              const char *line_fault, bool takes_interim) {
+                              const struct line_fault *line_fault, bool takes_interim) {
   struct request *request = request_new(service, connection, peer);
   if (!request) return NULL;
   request->line_fault = line_fault;

@@ -7,10 +7,10 @@
 
 #include "server/http/request.h"
 
-// The headers are here: makes the request. `line_fault`: what is wrong with its first line, a static text, or NULL.
+// The headers are here: makes the request. `line_fault`: what is wrong with its first line; must stay.
 // `takes_interim`: the client knows 100 Continue. NULL: out of memory.
 struct request *exchange_open(struct service *service, struct MHD_Connection *connection, struct peer *peer,
-                              const char *line_fault, bool takes_interim);
+                              const struct line_fault *line_fault, bool takes_interim);
 // Takes the next step. The library calls it for the headers, for each part of the body and for the body's end. `data`
 // has `*size` bytes of the body; `*size` becomes 0 once they are taken. MHD_NO: the connection ends.
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,

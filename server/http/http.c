@@ -22,30 +22,55 @@
 #include "server/http/learn.h"
 #include "server/net/connections.h"
 
-// on_uri marks a request with the address of one of these, which says whether its first line is sound. Nothing is
-// allocated before the head is whole, so nothing is lost if the library gives up a head.
-static char sound_line, unsound_line;
+// on_uri marks a request with the address of one of these. Nothing is allocated before the head is whole, so nothing is
+// lost if the library gives up a head.
+static struct line_fault sound_line = {PROBLEM_NONE, ""},
+                         malformed_line = {PROBLEM_BAD_REQUEST,
+                                           "the path or query has a malformed percent-encoding, or a NUL"},
+                         crowded_line = {PROBLEM_QUERY_TOO_LARGE,
+                                         "the query has more than 1000 parameters, or is longer than 64 KiB"};
+static const struct line_fault unknown_version = {PROBLEM_BAD_REQUEST, "the version is neither HTTP/1.0 nor HTTP/1.1"};
 
-static bool is_line_mark(const void *request_cls) { return request_cls == &sound_line || request_cls == &unsound_line; }
+static bool is_line_mark(const void *request_cls) {
+  return request_cls == &sound_line || request_cls == &malformed_line || request_cls == &crowded_line;
+}
 
 static struct peer *peer_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   return info ? info->socket_context : NULL;
 }
 
-// Checks the target of the first line. Two hexadecimal digits other than 00 must follow every %. The library would pass
-// a malformed code through, and would cut the path at %00.
-static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
+// Whether a target's query may be too large for a connection's memory, in which the library keeps each parameter.
+static bool is_crowded(const char *target) {
+  enum { MOST_PARAMETERS = 1000, LONGEST_QUERY = 64 * 1024 };
+  const char *query = strchr(target, '?');
+  if (!query) return false;
+  int parameters = 1;
+  for (const char *next = query; (next = strchr(next + 1, '&'));) parameters++;
+  return parameters > MOST_PARAMETERS || strlen(query) > LONGEST_QUERY;
+}
+
+// Two hexadecimal digits other than 00 must follow every %. The library would pass a malformed code through, and would
+// cut the path at %00.
+static bool is_malformed(const char *target) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF";
+  for (const char *percent = target; (percent = strchr(percent, '%')); percent += 3)
+    if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
+        (percent[1] == '0' && percent[2] == '0'))
+      return true;
+  return false;
+}
+
+// Checks the target of the first line.
+static void *on_uri(void *cls, const char *uri, struct MHD_Connection *connection) {
   const struct service *service = cls;
   struct peer *peer = peer_of(connection);
   if (peer) peer->head_open = true;
-  if (!uri) return &unsound_line;  // 0.9.72 passes NULL if the line has no target
-  for (const char *percent = uri; (percent = strchr(percent, '%')); percent += 3)
-    if (!percent[1] || !strchr(hexadecimal, percent[1]) || !percent[2] || !strchr(hexadecimal, percent[2]) ||
-        (percent[1] == '0' && percent[2] == '0'))
-      return &unsound_line;
-  return library_target_has_nul(&service->library, uri) ? &unsound_line : &sound_line;
+  if (peer) peer->target_end = uri ? uri + strlen(uri) : NULL;
+  if (!uri) return &malformed_line;  // 0.9.72 passes NULL if the line has no target
+  if (!is_crowded(uri)) return is_malformed(uri) ? &malformed_line : &sound_line;
+  if (service->library.cut_query) library_cut_query(uri);
+  return &crowded_line;
 }
 
 // Whether the version is HTTP/1.x. libmicrohttpd 0.9.72 accepts any word as a version, and a missing one as an empty
@@ -56,27 +81,33 @@ static bool is_known_version(const char *version) {
   return strncmp(version, known, length) == 0 && strlen(version) == length + 1 && strchr("0123456789", version[length]);
 }
 
-static struct request *open_request(struct service *service, struct MHD_Connection *connection, bool uri_sound,
-                                    const char *version) {
+static struct request *open_request(struct service *service, struct MHD_Connection *connection,
+                                    const struct line_fault *fault, const char *version) {
   struct peer *peer = peer_of(connection);
   if (!peer || peer_is_failed(peer)) return NULL;  // without a peer it cannot be watched
   peer->head_open = false;
   peer->asked = true;
   bool takes_interim = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
-  const char *fault = !uri_sound                   ? "the path or query has a malformed percent-encoding, or a NUL"
-                      : !is_known_version(version) ? "the version is neither HTTP/1.0 nor HTTP/1.1"
-                                                   : NULL;
+  if (!fault->kind && !is_known_version(version)) fault = &unknown_version;
   struct request *request = exchange_open(service, connection, peer, fault, takes_interim);
   peer->turned_away = !request;
   peer->request = request;
+  if (request) layout_begin(&request->layout, peer->target_end, version);
   return request;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, const char *path, const char *method,
                                   const char *version, const char *data, size_t *size, void **request_cls) {
-  if (is_line_mark(*request_cls)) *request_cls = open_request(cls, connection, *request_cls == &sound_line, version);
+  if (is_line_mark(*request_cls)) *request_cls = open_request(cls, connection, *request_cls, version);
   struct request *request = *request_cls;
-  return request ? exchange_advance(request, method, path, data, size) : MHD_NO;
+  if (!request) return MHD_NO;
+  bool chunked = request->body_bytes < 0;
+  if (*size && chunked && request->head_end && !layout_chunk_is_sound(request->head_end, data)) {
+    connection_fail(request->service->watcher, request->peer, PROBLEM_BAD_REQUEST,
+                    "a line of a chunk does not end in CR LF");
+    return MHD_NO;
+  }
+  return exchange_advance(request, method, path, data, size);
 }
 
 static void end_request(struct request *request, enum MHD_RequestTerminationCode code) {

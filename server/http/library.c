@@ -6,21 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- NULs -----------------------------------------------------------------------------------------------------------
+// The target is in the connection's memory, which is not constant.
+void library_cut_query(const char *target) { strchr((char *)(uintptr_t)target, '?')[1] = '\0'; }
 
-// Up to 0.9.77 the library cuts a value or a target at its first NUL, and does not say so. The bytes behind the text
-// show it. Behind a whole value there are two NULs, which have replaced its CR LF. Behind the NUL of a whole target
-// there is the version, HTTP/... Behind a text that was cut there are other bytes. The interface does not promise these
-// bytes. So they are read only from versions whose sources have them, and only if a rehearsal has shown that they tell
-// whole texts from cut ones.
-
-bool library_value_has_nul(const struct library *library, const char *value, size_t size) {
-  return memchr(value, '\0', size) || (library->value == NUL_MARKED && value[size + 1] != '\0');
-}
-
-bool library_target_has_nul(const struct library *library, const char *target) {
-  static const char version[] = "HTTP/";
-  return library->target == NUL_MARKED && strncmp(target + strlen(target) + 1, version, strlen(version)) != 0;
+const char *library_head_end(struct MHD_Connection *connection, const char *method) {
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+  static const size_t unknown = (size_t)-2;  // from 0.9.72, if the empty line at the end has two bytes
+  return info && info->header_size != unknown ? method + info->header_size : NULL;
 }
 
 int library_own_status(const char *text) {

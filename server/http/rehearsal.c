@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/http/layout.h"
+
 enum { ROUNDS = 100 };  // rounds of the library's loop at most; a request takes a handful
 static const char said[] = "heard";
 
@@ -16,6 +18,8 @@ struct stage {
   struct MHD_Connection *suspended;
   int suspensions;
   size_t expected, received;  // bytes of the body
+  struct layout layout;
+  const char *target_end, *head_end;
   bool idle_added, whole, ended;
 };
 
@@ -31,16 +35,25 @@ static void *on_target(void *cls, const char *target, struct MHD_Connection *con
   struct stage *stage = cls;
   (void)connection;
   note(stage, 't');
-  stage->rehearsal->target_has_nul = library_target_has_nul(stage->rehearsal->library, target);
+  stage->target_end = target ? target + strlen(target) : NULL;
+  if (target && strchr(target, '?') && stage->rehearsal->library->cut_query) library_cut_query(target);
   return NULL;
 }
 
 static enum MHD_Result on_header(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
                                  const char *value, size_t value_size) {
-  struct rehearsal *rehearsal = cls;
-  (void)kind, (void)name_size;
-  if (strcmp(name, "X") == 0) rehearsal->value_has_nul = library_value_has_nul(rehearsal->library, value, value_size);
+  (void)kind;
+  layout_header(cls, name, name_size, value, value_size);
   return MHD_YES;
+}
+
+static void look_at_head(struct stage *stage, struct MHD_Connection *connection, const char *method,
+                         const char *version) {
+  if (!stage->rehearsal->library->laid_out) return;
+  stage->head_end = library_head_end(connection, method);
+  layout_begin(&stage->layout, stage->target_end, version);
+  MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, &stage->layout);
+  stage->rehearsal->broken = !layout_end(&stage->layout, stage->head_end);
 }
 
 static void on_freed(void *cls) { note(cls, 'f'); }
@@ -67,9 +80,10 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
                                   const char *version, const char *data, size_t *size, void **request_cls) {
   struct stage *stage = cls;
   struct rehearsal *rehearsal = stage->rehearsal;
-  (void)path, (void)method, (void)version, (void)data, (void)request_cls;
+  (void)path, (void)request_cls;
   if (*size) {
     note(stage, 'b');
+    if (stage->head_end && !layout_chunk_is_sound(stage->head_end, data)) rehearsal->broken = true;
     stage->received += *size;
     *size = 0;
     return MHD_YES;
@@ -77,11 +91,11 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *connection, 
   if (!rehearsal->reached) {
     note(stage, 'h');
     rehearsal->reached = true;
-    MHD_get_connection_values_n(connection, MHD_HEADER_KIND, on_header, rehearsal);
+    look_at_head(stage, connection, method, version);
     return rehearsal->held ? suspend(stage, connection) : MHD_YES;
   }
-  if (stage->received < stage->expected) return MHD_YES;  // the call for the head is repeated
   if (!rehearsal->held) return answer(stage, connection);
+  if (stage->received < stage->expected) return MHD_YES;  // the call for the head is repeated
   if (!stage->whole) {
     note(stage, 'w');
     stage->whole = true;

@@ -15,13 +15,12 @@ struct rehearsal {
   // In.
   bool strict;  // MHD_OPTION_STRICT_FOR_CLIENT
   bool held;    // handled as a job is: suspended before and after its body, when its client has finished sending
-  const struct library *library;  // says how to look for NULs
+  const struct library *library;  // says whether to look how the request lies in memory
   const char *request;
   size_t length;
   // Out; zero before.
-  bool reached;        // the library called for the head
-  bool value_has_nul;  // of a header named X
-  bool target_has_nul;
+  bool reached;       // the library called for the head
+  bool broken;        // the request does not lie in memory as it was sent (layout.h)
   int answers;        // status lines that came back
   char answer[1024];  // the first bytes that came back, ended by a NUL
   // What the library called, in order, a letter each: t target, h head, b body, w whole body, d done (the answer is

@@ -87,6 +87,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   request->entry = (struct gate_entry){NULL, NULL};
   request->takes_interim = false;
   request->line_fault = NULL;
+  request->head_end = NULL;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->page_name = "";
   request->id[0] = request->user[0] = '\0';

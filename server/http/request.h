@@ -12,6 +12,7 @@
 #include "api/base/problem.h"
 #include "api/routes.h"
 #include "server/base/trace.h"
+#include "server/http/layout.h"
 #include "server/http/service.h"
 #include "server/jobs/job.h"
 #include "server/net/peer.h"
@@ -30,6 +31,12 @@ enum request_state {
   REQUEST_STATES
 };
 
+// What is wrong with a request's first line.
+struct line_fault {
+  enum problem_kind kind;  // PROBLEM_NONE: nothing
+  const char *detail;
+};
+
 struct request {
   enum request_state state;
   struct service *service;
@@ -39,8 +46,10 @@ struct request {
   struct gate_entry entry;  // at the gate
 
   // From the headers.
-  bool takes_interim;      // HTTP/1.1, which has 100 Continue
-  const char *line_fault;  // what is wrong with the first line, or NULL
+  bool takes_interim;  // HTTP/1.1, which has 100 Continue and needs a Host
+  const struct line_fault *line_fault;
+  struct layout layout;  // of the head
+  const char *head_end;  // in the library's memory; NULL if not known
   enum endpoint endpoint;
   const char *page_name;  // the part of the path that matches the route's *, in the library's memory
   char id[129];

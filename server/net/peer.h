@@ -66,6 +66,7 @@ struct peer {
   atomic_llong answer;         // bytes of memory that the answer takes, while it is sent
   atomic_bool outpaced;        // the upload gave up its memory to a faster one
   bool head_open;              // the IO thread's: a request's first line is here, its headers are not
+  const char *target_end;      // likewise: that of its first line, in the library's memory
   bool asked;                  // likewise: a request has come
   struct request *request;     // likewise: it is not completed yet
   bool turned_away;            // likewise: there was no memory for a request

@@ -91,7 +91,8 @@ class Framing(FaultCase):
     def test_length_missing(self):
         for version in ("HTTP/1.1", "HTTP/1.0"):
             with self.subTest(version):
-                self.assert_problem(self.exchange(head("POST", VOXELIZE, version=version)), 411)
+                # A body may follow all the same: nothing behind is taken for a request.
+                self.refuse_whole(head("POST", VOXELIZE, version=version), 411)
 
     def test_length_zero(self):
         self.assert_voxels(self.exchange(head("POST", VOXELIZE, "Content-Length: 0")))
@@ -156,21 +157,138 @@ class Framing(FaultCase):
             for _ in range(512):
                 connection.send(chunk)
 
-    def test_bare_line_feeds_smuggle_nothing(self):
-        with self.raw() as connection:
-            connection.send(b"GET /healthz HTTP/1.1\nHost: x\n\n")
-            try:
-                self.assertIn(connection.read().status, (200, 400))
-            except Closed:
-                pass
-
-    def assert_refused_whole(self, data):
-        """The only answer is 400 and the connection ends: the bytes behind are not taken for a request."""
+    def refuse_whole(self, data, status=400):
+        """There is one answer and the connection ends: the bytes behind are not taken for a request."""
         with self.raw() as connection:
             connection.send(data + head("GET", "/healthz"))
+            self.assert_refused(connection.read(), status)
+            self.assert_ends_silently(connection)
+
+    def assert_ends_silently(self, connection):
+        with self.assertRaises(Closed) as end:
+            connection.read()
+        self.assertIn("before it b''", str(end.exception))
+
+    def refuse_head(self, *lines, first=f"POST {VOXELIZE} HTTP/1.1", ends=("\r\n",)):
+        """A head of these lines is refused, in one piece and in two, and also as a kept connection's second one."""
+        ends = [*ends] * (len(lines) + 2) if len(ends) == 1 else ends
+        data = "".join(line + end for line, end in zip((first, *lines, ""), ends)).encode("latin-1")
+        self.refuse_whole(data)
+        with self.raw() as connection:
+            connection.send(head("GET", "/healthz") + data[: len(data) // 2])
+            self.assertEqual(connection.read().status, 200)
+            connection.send(data[len(data) // 2 :] + head("GET", "/healthz"))
             self.assert_refused(connection.read(), 400)
+            self.assert_ends_silently(connection)
+
+    def need_end_of_head(self):
+        if self.daemon.parses_less():
+            self.skipTest("libmicrohttpd 0.9.72 does not tell where a head ends")
+
+    def test_bare_line_feeds(self):
+        self.need_end_of_head()
+        crlf, lf = "\r\n", "\n"
+        self.refuse_head("Host: x", "Content-Length: 0", ends=(lf,))
+        for at in range(4):
+            with self.subTest(line=at):
+                ends = [crlf] * 4
+                ends[at] = lf
+                self.refuse_head("Host: x", "Content-Length: 0", ends=ends)
+
+    def test_bare_carriage_return(self):
+        self.refuse_head("Host: x", "X: y\rContent-Length: 0")
+
+    def test_header_without_a_name(self):
+        self.refuse_head("Host: x", ": 1", "Content-Length: 0")
+        self.refuse_head("Host: x", "Content-Length: 0", ":")
+        self.refuse_head(": 1", "Host: x", "Content-Length: 0")
+
+    def test_folded_headers(self):
+        for blank in (" ", "\t", "  \t "):
+            with self.subTest(blank):
+                self.refuse_head("Host: x", "Content-Length: 0", blank + "1")
+                self.refuse_head("Host: x", "Content-Length:", blank + "0")
+                self.refuse_head("Host: x", "Content-: 0", blank + "Length")  # 0.9.75 joins the second line to the name
+                self.refuse_head("Host: x", "Transfer-Encoding:", blank + "chunked")
+                self.refuse_head("Host: x", blank + "y", "Content-Length: 0")
+                self.refuse_head("Host: x", "Content-Length: 0", "X: y", blank + "z")
+                self.refuse_head(blank + "Content-Length: 5", "Host: x")
+
+    def test_folded_header_where_the_library_would_move_its_buffer(self):
+        # Its buffer has 128 KiB at first. The folded header ends there, or a little before or behind.
+        lines = "Content-Length:    0\r\n 0\r\n\r\n".encode()
+        for behind in range(-20, 60):
+            first = head("POST", VOXELIZE)[:-2]
+            padding = b"X: " + b"x" * (128 * 1024 - len(first) - len(lines) - 5 + behind) + b"\r\n"
+            self.refuse_whole(first + padding + lines)
+
+    def test_nul_in_a_framing_header(self):
+        self.need_end_of_head()
+        for name, value in (("Content-Length", "16"), ("Transfer-Encoding", "chunked"), ("Host", "voxeld")):
+            lines = {"Content-Length": "Content-Length: 0", "Host": "Host: x"}
+            lines.pop(name, None)
+            for at in range(len(value) + 1):
+                for nul in ("\0", "\0\0", "\0\0X: y\0"):
+                    line = f"{name}: {value[:at]}{nul}{value[at:]}"
+                    with self.subTest(line):
+                        if at == 0 and name != "Host":
+                            self.refuse_empty_value(line)
+                            continue
+                        self.refuse_head(line, *lines.values())
+                        self.refuse_head(*lines.values(), line)
+
+    def refuse_empty_value(self, line):
+        """Before 1.0 the library sees an empty value, and writes its own answer's head twice (bad_length_twice)."""
+        with self.raw() as connection:
+            connection.send(head("POST", VOXELIZE, line) + head("GET", "/healthz"))
+            connection.await_end()
+            self.assertEqual(connection.read().status, 400)
+            self.assertNotIn(b"HTTP/1.1 2", connection.pending)
             self.assertTrue(connection.ended())
-            self.assertEqual(connection.pending, b"")
+
+    def test_nul_in_place_of_a_line(self):
+        self.refuse_head("Host: x", "Content-Length: 0", "\0", "X: y")
+
+    def test_chunk_lines_that_end_in_a_bare_line_feed(self):
+        self.need_end_of_head()
+        cases = {
+            "size": b"40\n" + BODY + b"\r\n0\r\n\r\n",
+            "extension": b"40;\n" + BODY + b"\r\n0\r\n\r\n",
+            "second size": b"40\r\n" + BODY + b"\r\n40\n" + BODY + b"\r\n0\r\n\r\n",
+            "data": b"40\r\n" + BODY + b"\n40\r\n" + BODY + b"\r\n0\r\n\r\n",
+        }
+        if self.daemon.library() >= (1, 0):  # before, nothing shows these: see docs/libmicrohttpd.md
+            cases["last data"] = b"40\r\n" + BODY + b"\n0\r\n\r\n"
+            cases["last size"] = b"40\r\n" + BODY + b"\r\n0\n\r\n"
+            cases["trailer"] = b"40\r\n" + BODY + b"\r\n0\r\nX: y\n\r\n"
+            cases["end"] = b"40\r\n" + BODY + b"\r\n0\r\n\n"
+        for name, body in cases.items():
+            for method, path in (("POST", VOXELIZE), ("POST", VOXELIZE + "&order=x"), ("GET", "/healthz")):
+                with self.subTest(name, path=path):
+                    self.refuse_whole(head(method, path, "Transfer-Encoding: chunked") + body)
+
+    def test_chunks_in_any_pieces(self):
+        """However a sound body is cut into pieces, none is taken for a malformed one."""
+        body = b"40\r\n" + BODY + b"\r\n010\r\n" + BODY[:16] + b"\r\n0\r\nX: y\r\n\r\n"
+        with self.raw() as connection:
+            for at in (*range(8), *range(60, len(body))):
+                if self.daemon.parses_less() and body[:at].endswith(b"\r\n0\r"):
+                    continue  # 0.9.72 then takes the LF for the body's end
+                connection.send(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + body[:at])
+                connection.send(body[at:])
+                self.assertEqual(self.assert_voxels(connection.read())["points"]["received"], 5)
+
+    def test_sound_heads(self):
+        """What a library may do to a head leaves no mark that is taken for a malformed one."""
+        with self.raw() as connection:
+            for lines in (
+                ("X:", "Y: ", "Z:\tz\t", "W:   w  "),
+                ("Cookie: a=b; c; d=", "Cookie: e=f"),
+                [f"X-{n}: {'x' * n}" for n in range(300)],
+                ["X: " + "x" * 200_000],
+            ):
+                connection.send(head("GET", "/healthz?a=b%20c&d&&=e", *lines) + b"\r\n")
+                self.assertEqual(connection.read().status, 200, lines)
 
     def test_space_before_the_colon(self):
         for line in (
@@ -181,27 +299,57 @@ class Framing(FaultCase):
         ):
             for method, path in (("POST", VOXELIZE), ("GET", "/healthz")):
                 with self.subTest(line=line, method=method):
-                    self.assert_refused_whole(head(method, path, line))
-
-    def test_nul_in_a_header(self):
-        for line in ("Content-Length: 0\x0071", "Transfer-Encoding: chunked\x00junk"):
-            with self.subTest(line=line):
-                self.assert_refused_whole(head("POST", VOXELIZE, line))
+                    self.refuse_whole(head(method, path, line))
 
     def test_nul_in_the_request_line(self):
-        for path in (VOXELIZE + "\0&max_voxels=1", VOXELIZE + "&max_voxels=1\0junk"):
+        for path in (VOXELIZE + "\0&max_voxels=1", VOXELIZE + "&max_voxels=1\0junk", VOXELIZE + "\0HTTP/1.1"):
             with self.subTest(path=path), self.raw() as connection:
                 connection.send(post(BODY, path))
                 if self.daemon.library() < (1, 0):
                     self.assert_problem(connection.read(), 400)
-                else:
-                    self.assertTrue(connection.ended())  # the library closes without an answer
-                    self.assertEqual(connection.pending, b"")
+                self.assert_ends_silently(connection)  # from 1.0 on the library closes without an answer
 
     def test_second_content_encoding(self):
         with self.raw() as connection:
             lines = ("Content-Encoding: identity", "Content-Encoding: gzip")
             self.assert_problem(connection.send(post(BODY, VOXELIZE, *lines)).read(), 415)
+
+    def refuse_query(self, query, statuses):
+        """There is one answer, at once, and the connection ends."""
+        for method, path, end in (("GET", "/healthz?", b""), ("POST", VOXELIZE + "&", BODY)):
+            with self.subTest(f"{query[:20]}... of {len(query)}", path=path), self.raw() as connection:
+                connection.send(head(method, path + query, *([LENGTH] if end else [])) + end)
+                try:
+                    reply = connection.read()
+                except Closed:
+                    # The head leaves no memory for an answer's.
+                    self.assertIn(len(path + query), range(261_500, 262_200))
+                    continue
+                self.assertIn(reply.status, statuses)
+                self.assert_closes(connection, reply)
+
+    def test_many_parameters(self):
+        def query(number, name="a", value="=1"):
+            return "&".join(f"{name}{n}{value}" for n in range(number))
+
+        for number in (33, 200, 990):
+            with self.raw() as connection:  # which is kept
+                reply = connection.send(post(BODY, VOXELIZE + "&" + query(number))).read()
+                self.assert_problem(reply, 400, mentions=("more than 32 parameters",))
+                self.assertEqual(connection.send(head("GET", "/healthz?" + query(number))).read().status, 200)
+        for number in (1001, 3000, 5000, 8000):
+            for kind in (query(number), query(number, value=""), "&" * number, "a&" * number):
+                self.refuse_query(kind, (431,))
+        self.refuse_query(query(50_000), (414, 431))
+        self.refuse_query(query(100, "a" * 1000), (431,))
+        reply = self.exchange(head("GET", "/healthz?" + "&" * 3000))
+        if "X-Request-Id" in reply.headers:
+            self.assertEqual(reply.json()["type"], "urn:voxeld:problem:query-too-large")
+
+    def test_long_queries(self):
+        for size in (66_000, 130_000, 131_000, 200_000, 261_000, 261_900, 262_000, 262_200, 300_000, 2 * MB):
+            self.refuse_query("a=" + "b" * size, (414, 431))
+            self.refuse_query("a" * size, (414, 431))
 
     def test_thousands_of_parameters_leave_nothing(self):
         for _ in range(20):
@@ -262,10 +410,14 @@ class Framing(FaultCase):
                     pass
                 connection.ended()
 
-    def test_host_missing(self):
-        with self.raw() as connection:
-            connection.send(head("GET", "/healthz", host=False))
-            self.assertIn(connection.read().status, (200, 400))
+    def test_host(self):
+        for method, path, lines in (("GET", "/healthz", ()), ("POST", VOXELIZE, ("Content-Length: 0",))):
+            self.refuse_whole(head(method, path, *lines, host=False))
+            self.refuse_whole(head(method, path, *lines, "Host: voxeld"))
+            self.refuse_whole(head(method, path, *lines, "host: other"))
+            self.refuse_whole(head(method, path, *lines, "Host: other", version="HTTP/1.0"))
+            reply = self.exchange(head(method, path, *lines, host=False, version="HTTP/1.0"))
+            self.assertEqual(reply.status, 200)
 
     def test_pipelined_posts_are_answered_in_order(self):
         with self.raw() as connection:

@@ -9,8 +9,10 @@
 static bool taken(const struct stage *stage) { return stage_status(stage) == 200; }
 static bool taken_4(const struct stage *stage) { return taken(stage) && stage->body == 4; }
 static bool taken_5(const struct stage *stage) { return taken(stage) && stage->body == 5; }
+static bool taken_2(const struct stage *stage) { return taken(stage) && stage->body == 2; }
 static bool taken_empty(const struct stage *stage) { return taken(stage) && stage->body == 0; }
 static bool twice(const struct stage *stage) { return stage->answers > 1; }
+static bool unanswered(const struct stage *stage) { return stage->answers == 0; }
 static bool silent(const struct stage *stage) { return stage->answers == 0 && !stage->ended; }
 static bool hung_up(const struct stage *stage) { return stage->answers == 0 && stage->ended; }
 static bool redirected(const struct stage *stage) { return stage_status(stage) / 100 == 3; }
@@ -29,6 +31,7 @@ static bool value_missing(const struct stage *stage) { return taken(stage) && st
 static bool any_method(const struct stage *stage) { return taken(stage) && strcmp(stage->method, "get") == 0; }
 static bool target_missing(const struct stage *stage) { return stage->target_missing; }
 static bool handled(const struct stage *stage) { return stage_called(stage, 'h'); }
+static bool two(const struct stage *stage) { return stage->answers == 2 && stage_called(stage, 'h'); }
 static bool three(const struct stage *stage) { return stage->answers == 3; }
 static bool status_400(const struct stage *stage) { return stage_status(stage) == 400; }
 static bool status_413(const struct stage *stage) { return stage_status(stage) == 413; }
@@ -46,6 +49,10 @@ static bool status_505(const struct stage *stage) { return stage_status(stage) =
 #define HOSTLESS GET "\r\n"
 #define BLANKS "GET /a b HTTP/1.1\r\n" HOST "\r\n"
 #define WIDE "GET  /a  HTTP/1.1\r\n" HOST "\r\n"
+#define NAMELESS GET HOST ": 1\r\n" GET HOST "\r\n"
+#define CHUNKED POST "Transfer-Encoding: chunked\r\n\r\n"
+#define TEN(TEXT) TEXT TEXT TEXT TEXT TEXT TEXT TEXT TEXT TEXT TEXT
+#define THOUSAND TEN(TEN(TEN("&")))
 
 const struct head_trap head_traps[] = {
     {"length_and_chunked", "Content-Length beside Transfer-Encoding: chunked is taken, and chunked wins", taken_5,
@@ -69,9 +76,16 @@ const struct head_trap head_traps[] = {
      SENT(POST "Content-Length: 18446744073709551616\r\n\r\n"), 0},
     {"bad_chunk", "a malformed chunk is answered with 400", status_400,
      SENT(POST "Transfer-Encoding: chunked\r\n\r\nxyz\r\nhello\r\n0\r\n\r\n"), 0},
+    {"chunk_bare_lf", "a chunk's first line that ends with a bare LF is taken", taken_2,
+     SENT(CHUNKED "2\nab\r\n0\r\n\r\n"), 0},
+    {"chunk_bare_lf_strict", "the same is taken at strictness 1", taken_2, SENT(CHUNKED "2\nab\r\n0\r\n\r\n"), 1},
+    {"chunk_extension_refused", "a chunk with an extension is answered with 400", status_400,
+     SENT(CHUNKED "2;a=b\r\nab\r\n0\r\n\r\n"), 0},
     {"no_host", "HTTP/1.1 without Host is taken", taken, SENT(HOSTLESS), 0},
     {"no_host_strict", "the same is taken at strictness 1", taken, SENT(HOSTLESS), 1},
     {"no_host_strict_twice", "at strictness 1 it is answered twice", twice, SENT(HOSTLESS), 1},
+    {"two_hosts", "HTTP/1.1 with two Hosts is taken", taken, SENT(GET HOST HOST "\r\n"), 0},
+    {"two_hosts_strict", "the same is taken at strictness 1", taken, SENT(GET HOST HOST "\r\n"), 1},
     {"bare_lf", "lines that end with a bare LF are taken", taken, SENT(BARE), 0},
     {"bare_lf_strict", "the same is taken at strictness 1", taken, SENT(BARE), 1},
     {"folded_line", "a folded header is taken", taken, SENT(FOLDED), 0},
@@ -80,6 +94,9 @@ const struct head_trap head_traps[] = {
     {"folded_line_strict", "a folded header is taken at strictness 1", taken, SENT(FOLDED), 1},
     {"blank_before_colon", "a blank before a header's colon is taken", taken, SENT(SPACED), 0},
     {"blank_before_colon_strict", "the same is taken at strictness 1", taken, SENT(SPACED), 1},
+    {"name_missing", "a header without a name ends the head, and the next line is another request's", two,
+     SENT(NAMELESS), 0},
+    {"name_missing_strict", "it does so at strictness 1", two, SENT(NAMELESS), 1},
     {"nul_in_value", "a NUL cuts a header's value unseen", value_cut, SENT(GET HOST "X: 1\0002\r\n\r\n"), 0},
     {"nul_in_value_strict", "it does so at strictness 1", value_cut, SENT(GET HOST "X: 1\0002\r\n\r\n"), 1},
     {"nul_in_value_whole", "a NUL in a header's value is handed on with the value's length", value_whole,
@@ -97,6 +114,8 @@ const struct head_trap head_traps[] = {
     {"argument_without_value", "an argument without = has NULL for its value", value_missing,
      SENT("GET /a?X HTTP/1.1\r\n" HOST "\r\n"), 0},
     {"header_without_value", "so has a header without a value", value_missing, SENT(GET HOST "X:\r\n\r\n"), 0},
+    {"query_unanswered", "a query with more parameters than the memory has room for gets no answer", unanswered,
+     SENT("GET /a?" THOUSAND " HTTP/1.1\r\n" HOST "\r\n"), 0},
     {"absolute_target", "an absolute target is handed on as it is", target_absolute,
      SENT("GET http://x/a HTTP/1.1\r\n" HOST "\r\n"), 0},
     {"blank_in_target", "a blank in the target is taken", taken, SENT(BLANKS), 0},

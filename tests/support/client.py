@@ -322,9 +322,9 @@ class FaultCase(unittest.TestCase):
         return problem
 
     def assert_refused(self, reply, status, mentions=()):
-        """A problem of the daemon's, or a page of the library's: from 1.0 on libmicrohttpd may refuse a malformed
-        head by itself."""
-        if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
+        """A problem of the daemon's, or a page of the library's: libmicrohttpd may refuse a malformed head by itself
+        if it is strict, as 0.9.72 and those from 1.0 on are."""
+        if (0, 9, 73) <= self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)
         self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)
         self.assertIn(b"<html>", reply.body)

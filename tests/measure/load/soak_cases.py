@@ -243,7 +243,7 @@ def bad_requests(daemon, max_body_bytes):
             False,
         ),
         Bad(plain(f"POST /v1/voxelize?{grid} HTTP/1.1", "Host: a", *smuggled), (400,), ambiguous, False),
-        Bad(head("POST", f"/v1/voxelize?{grid}"), (411,), "length-required"),
+        Bad(head("POST", f"/v1/voxelize?{grid}"), (411,), "length-required", False),
         Bad(
             head("POST", f"/v1/voxelize?{grid}", f"Content-Length: {max_body_bytes + 16}"),
             (413,),

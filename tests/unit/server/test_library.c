@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/http/layout.h"
 #include "server/http/learn.h"
 #include "server/http/rehearsal.h"
 
@@ -17,17 +18,16 @@ static struct library learnt(void) {
   struct library library;
   char error[512] = "";
   bool good = library_learn(&library, error, sizeof error);
-  print_message("libmicrohttpd %s: strict %d, NUL in a value %d, in a target %d\n", MHD_get_version(), library.strict,
-                library.value, library.target);
+  print_message("libmicrohttpd %s: strict %d, laid out %d, queries cut %d\n", MHD_get_version(), library.strict,
+                library.laid_out, library.cut_query);
   if (!good) fail_msg("%s", error);
   return library;
 }
 
-static void no_nul_is_hidden(void **state) {
+static void a_request_is_looked_at_in_old_versions_only(void **state) {
   (void)state;
   struct library library = learnt();
-  assert_int_equal(library.value, is_0_9() ? NUL_MARKED : NUL_REFUSED);
-  assert_int_equal(library.target, is_0_9() ? NUL_MARKED : NUL_REFUSED);
+  assert_int_equal(library.laid_out, is_0_9());
 }
 
 static void later_versions_can_be_strict(void **state) {
@@ -36,35 +36,45 @@ static void later_versions_can_be_strict(void **state) {
   assert_true(library.strict || is_0_9());
 }
 
-static void a_nul_that_is_handed_on_is_found(void **state) {
-  (void)state;
-  struct library library = {.value = NUL_HIDDEN};
-  assert_true(library_value_has_nul(&library, "1\0002", 3));
-  assert_false(library_value_has_nul(&library, "1\0002", 1));
+// A head as old versions leave it: NULs in place of a blank, colons, and CR LF.
+#define HEAD "GET\0/a\0HTTP/1.1\0\0Host\0 x\0\0Y\0\0\0\0\0"
+
+static bool head_lies_as_sent(const char *head, size_t size, size_t first_name, size_t first_value) {
+  struct layout layout;
+  layout_begin(&layout, head + 6, head + 7);
+  layout_header(&layout, head + first_name, 4, head + first_value, strlen(head + first_value));
+  layout_header(&layout, head + 26, 1, head + 28, 0);
+  return layout_end(&layout, head + size);
 }
 
-// As old versions leave it: NULs for CR and LF, or the rest of a text that was cut.
-static void a_mark_is_read_behind_the_text(void **state) {
+static void a_gap_in_a_head_shows(void **state) {
   (void)state;
-  static const char whole[] = "12\0\0Y: z", cut[] = "1\0002\0\0", whole_target[] = "/a\0HTTP/1.1",
-                    cut_target[] = "/a\0b HTTP/1.1";
-  struct library library = {.value = NUL_MARKED, .target = NUL_MARKED};
-  assert_false(library_value_has_nul(&library, whole, strlen(whole)));
-  assert_true(library_value_has_nul(&library, cut, strlen(cut)));
-  assert_false(library_target_has_nul(&library, whole_target));
-  assert_true(library_target_has_nul(&library, cut_target));
+  static const char whole[] = HEAD, cut[] = "GET\0/a\0HTTP/1.1\0\0Host\0\0x\0\0Y\0\0\0\0\0";
+  static const char head_without_end[] = "/a\0HTTP/1.1\0\0\0\0";
+  enum { SIZE = sizeof whole - 1 };
+  struct layout layout;
+  assert_true(head_lies_as_sent(whole, SIZE, 17, 22 + 1));
+  assert_false(head_lies_as_sent(whole, SIZE - 1, 17, 22 + 1));
+  assert_false(head_lies_as_sent(whole, SIZE + 1, 17, 22 + 1));
+  assert_false(head_lies_as_sent(whole, SIZE, 18, 22 + 1));
+  assert_false(head_lies_as_sent(cut, sizeof cut - 1, 17, 22));
+  layout_begin(&layout, head_without_end + 2, head_without_end + 3);  // its end is not known
+  assert_true(layout_end(&layout, NULL));
+  assert_false(layout_end(&layout, head_without_end));
+  layout.next--;
+  assert_false(layout_end(&layout, NULL));
+  layout_begin(&layout, NULL, whole + 7);
+  assert_true(layout.broken);
 }
 
-// Nothing is read behind a text if the library leaves no mark there.
-static void without_marks_nothing_is_read_behind_a_text(void **state) {
+static bool line_is_sound(const char *before) { return layout_chunk_is_sound(before, before + strlen(before)); }
+
+static void a_bare_lf_before_a_chunk_shows(void **state) {
   (void)state;
-  static const char text[] = {'1', '\0'};
-  for (enum library_nul nul = NUL_REFUSED; nul <= NUL_HIDDEN; nul++) {
-    struct library library = {.value = nul, .target = nul};
-    if (nul == NUL_MARKED) continue;
-    assert_false(library_value_has_nul(&library, text, 1));
-    assert_false(library_target_has_nul(&library, text));
-  }
+  static const char *const sound[] = {"", "5\r\n", "5;x=y\r\n", "abcde\r\n5\r\n", "\r\n5\r\n"};
+  static const char *const odd[] = {"5\n", "5;\n", "\n", "\r\n", "abcde\n5\r\n", "\n5\r\n", "abcde\r\n5\n"};
+  for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) assert_true(line_is_sound(sound[i]));
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) assert_false(line_is_sound(odd[i]));
 }
 
 static void the_status_of_a_refusal_is_read_from_its_message(void **state) {
@@ -77,7 +87,7 @@ static void the_status_of_a_refusal_is_read_from_its_message(void **state) {
 static void a_rehearsal_tells_what_was_called(void **state) {
   (void)state;
   static const char page[] = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", rubbish[] = "rubbish\r\n\r\n";
-  struct library library = {.value = NUL_HIDDEN};
+  struct library library = {.laid_out = false};
   struct rehearsal good = {.library = &library, .request = page, .length = sizeof page - 1};
   struct rehearsal bad = {.library = &library, .request = rubbish, .length = sizeof rubbish - 1};
   assert_true(rehearse(&good) && rehearse(&bad));
@@ -91,11 +101,10 @@ static void a_rehearsal_tells_what_was_called(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(no_nul_is_hidden),
+      cmocka_unit_test(a_request_is_looked_at_in_old_versions_only),
       cmocka_unit_test(later_versions_can_be_strict),
-      cmocka_unit_test(a_nul_that_is_handed_on_is_found),
-      cmocka_unit_test(a_mark_is_read_behind_the_text),
-      cmocka_unit_test(without_marks_nothing_is_read_behind_a_text),
+      cmocka_unit_test(a_gap_in_a_head_shows),
+      cmocka_unit_test(a_bare_lf_before_a_chunk_shows),
       cmocka_unit_test(the_status_of_a_refusal_is_read_from_its_message),
       cmocka_unit_test(a_rehearsal_tells_what_was_called),
   };

@@ -1,0 +1,34 @@
+// How a request lies in the library's memory. This shows what the library changes in it and does not tell.
+//
+// Up to 0.9.99 the library leaves a request where it was received. It writes NULs over what separates the parts of the
+// head, and hands over pointers to the parts. Between the target and the version there is then one byte, and behind the
+// version and each header two, which were CR LF. Any other distance means that the library read the head otherwise than
+// another server would: a part has a NUL, a header is folded, a header without a name ends the head, or a line ends in
+// a bare LF. Likewise the line before a chunk's data is still there, as long as both were received together.
+//
+// The interface does not promise any of this, so it is tried at start (learn.h). Only pointers into the request are
+// compared, and only bytes of the request are read.
+#ifndef VOXELD_LAYOUT_H
+#define VOXELD_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct layout {
+  const char *next;  // where the next part must begin
+  bool broken;       // a part began elsewhere
+};
+
+// `target_end`: where the target, as MHD_OPTION_URI_LOG_CALLBACK gives it, ends; NULL if there is none.
+void layout_begin(struct layout *layout, const char *target_end, const char *version);
+// The next header, in the order in which they came.
+void layout_header(struct layout *layout, const char *name, size_t name_size, const char *value, size_t value_size);
+// The head ends at `end`; NULL if that is not known. Whether it lies as it was sent. If its end is not known, a NUL at
+// the end of the last header's value and a bare LF behind it do not show.
+bool layout_end(const struct layout *layout, const char *end);
+
+// Whether the line before the chunk's `data` ends in CR LF, and the data of the chunk before it too, as far as they lie
+// between `start` and `data`. `start`: the head's end, from which on the body is received.
+bool layout_chunk_is_sound(const char *start, const char *data);
+
+#endif
