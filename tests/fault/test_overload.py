@@ -126,11 +126,14 @@ class Memory(FaultCase):
 
     def hold(self, number, same=False):
         """So many clients, or one, that hold a buffer for each sampling."""
-        before = self.in_use()
         body = post(many_rows(LONG_POINTS), LONG)
         held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(body) for i in range(number)]
-        wait_until(lambda: self.in_use() >= before + number * self.EACH, "memory held")
+        wait_until(lambda: self.samplings() == number, "samplings that hold memory")
         return held
+
+    def samplings(self):
+        status = self.daemon.status()
+        return status["sampling_workers"]["running"] + status["sampling_queue"]["depth"]
 
     def let_go(self, held):
         for connection in held:
