@@ -38,7 +38,9 @@ int serve(struct server *server, char *error, size_t error_size) {
     log_stop();  // writes the log before main prints the reason
     return -1;
   }
-  notify_supervisor("READY=1\nSTATUS=listening on %s", server->http.address);
+  const char *pages = server->http.pages_address;
+  notify_supervisor("READY=1\nSTATUS=listening on %s%s%s", server->http.address, pages[0] ? ", for pages on " : "",
+                    pages);
   int number;
   while ((number = signals_wait()) == SIGHUP) reload(server);
   signals_drain(number);

@@ -27,6 +27,7 @@ enum peer_phase {
   PEER_FAILED,  // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
 };
 
+struct places;
 struct request;
 struct tls_session;
 
@@ -38,7 +39,8 @@ struct peer {
   uint32_t generation;         // of the slot: tells events of an earlier connection apart
   atomic_int phase;            // enum peer_phase
   atomic_bool gone;            // the client cannot read an answer any more
-  struct client *client;       // of that address
+  struct places *places;       // that its listener's connections have
+  struct client *client;       // of that address, among those of its places
   bool counted;                // in the client's connections; under the watcher's lock
   atomic_llong since_ns;       // when the upload, the reply or the idleness began
   char request_id[129];        // of the upload
