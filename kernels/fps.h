@@ -1,11 +1,11 @@
-// Farthest point sampling of each cloud on its own: of its points, as an operation, or of the means of its voxels, as
-// the last step of a voxelization.
+// Farthest point sampling of each cloud: of its points, as an operation, or of the means of its voxels, as the last
+// step of a voxelization.
 //
-// The candidates are those points, or voxel means as float32 in the order of the rows, whose x, y and z are finite. The
-// first sample is the first candidate from number `start` on or, if none follows, of all. Each next one is the
-// candidate of the largest distance to those chosen before it, the first of these if there are several; distances are
-// float32, squared: (dx*dx + dy*dy) + dz*dz. Numbers count the cloud's points or voxels from 0, the others that are not
-// candidates included.
+// The candidates are the points whose x, y and z are finite, or the voxels whose means are: float32, in the order of
+// the rows. The first sample is the first candidate numbered `start` or above; if there is none, the first of all. Each
+// next sample is the candidate with the largest distance to its nearest sample so far, the first of several at the same
+// distance. Distances are float32 and squared: (dx*dx + dy*dy) + dz*dz. Numbers count all points or voxels of the cloud
+// from 0, whether candidates or not.
 #ifndef VOXELD_FPS_H
 #define VOXELD_FPS_H
 
@@ -21,8 +21,8 @@ extern "C" {
 struct vx_sampling {
   bool enabled;
   int32_t start;
-  bool stacked;      // all clouds' samples follow on each other; else each cloud has as many, and a row of them
-  int64_t max_work;  // the most that points (or voxels) times samples, summed over the clouds, may be
+  bool stacked;      // the samples of all clouds are one list; otherwise each cloud has a row of as many
+  int64_t max_work;  // limit of points (or voxels) times samples, summed over the clouds
 };
 
 struct vx_fps {

@@ -1,7 +1,7 @@
 // From a point to its cell, and from a cell to its key: the index arithmetic that both backends share.
 //
-// Pure functions for C and CUDA; all of it IEEE binary32 with division (no reciprocal), so compile with
-// -ffp-contract=off or --fmad=false. A struct vx_cell_map is made once a job, on the host, and is passed by value.
+// Pure functions for C and CUDA. All arithmetic is IEEE binary32 with division (no reciprocal): compile with
+// -ffp-contract=off or --fmad=false. A struct vx_cell_map is made once per job, on the host, and is passed by value.
 #ifndef VOXELD_GRID_H
 #define VOXELD_GRID_H
 
@@ -11,16 +11,16 @@
 #include "kernels/host_device.h"
 #include "kernels/voxelize.h"
 
-// How a cell's coordinates are packed into a 64-bit key, x above y above z, each in as many bits as its axis needs.
-// Ascending keys are ascending (x, y, z), and no division is needed to get the coordinates back. A grid of at most
-// VX_MAX_GRID_CELLS cells needs at most 64 bits: each axis that is no power of two wastes less than one bit.
+// How a cell's coordinates are packed into a 64-bit key: x above y above z, each in as many bits as its axis needs.
+// Ascending keys are ascending (x, y, z), and shifts give the coordinates back. A grid of at most VX_MAX_GRID_CELLS
+// cells needs at most 64 bits, as each axis wastes less than one bit.
 struct vx_key_format {
   int z_bits, yz_bits, bits;
 };
 
 struct vx_cell_map {
   float min[3], size[3];
-  float limit[3];  // cells, which is a whole float32 to begin with: t < limit is exact
+  float limit[3];  // cells; computed as a whole float32, so t < limit is exact
   struct vx_key_format key;
 };
 
@@ -64,9 +64,9 @@ static inline struct vx_cell_map vx_cell_map_of(const struct vx_voxelize *params
   return map;
 }
 
-// Says whether coordinate p lies in the grid on one axis, and in which cell (0 where it does not).
+// Whether coordinate p lies in the grid on one axis, and in which cell (0 if it does not).
 // No floor() is needed: floor(t) >= 0 exactly if t >= 0 (-0.0 included), floor(t) < cells exactly if t < cells, and
-// between the two truncation is floor. Not finite p is never inside: t is then NaN or an infinity.
+// between the two truncation is floor. If p is not finite, t is NaN or an infinity, so p is not inside.
 VX_SHARED bool vx_cell_on_axis(const struct vx_cell_map *map, int axis, float p, int32_t *cell) {
   float t = (p - map->min[axis]) / map->size[axis];
   bool inside = (t >= 0.0f) & (t < map->limit[axis]);
@@ -82,7 +82,7 @@ VX_SHARED bool vx_cell_of_point(const struct vx_cell_map *map, float x, float y,
   return in_x & in_y & in_z;
 }
 
-// The middle of cell c on one axis; each operation rounded to float32, in this order.
+// The centre of cell c on one axis; each operation rounded to float32, in this order.
 VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t c) {
   float offset = map->size[axis] / 2.0f + map->min[axis];
   return (float)c * map->size[axis] + offset;

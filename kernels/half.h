@@ -1,7 +1,7 @@
 // float16 <-> float32 in integer arithmetic, and the one NaN that computed tensors may show.
 //
-// Pure functions for C and CUDA. Integers rather than the machine's conversions, because those differ in what they do
-// to a NaN's payload and the tensors have to be the same bytes everywhere.
+// Pure functions for C and CUDA. They do not use the machine's conversions: those differ in what they do to a NaN's
+// payload, and the tensors must be the same bytes everywhere.
 #ifndef VOXELD_HALF_H
 #define VOXELD_HALF_H
 
@@ -25,7 +25,7 @@ VX_SHARED float vx_bits_float(uint32_t bits) {
   return value;
 }
 
-// The value itself, or the one NaN: which of two payloads an addition keeps is the processor's choice.
+// The value itself, or the one NaN: processors differ in which of two payloads an addition keeps.
 VX_SHARED float vx_canonical(float value) { return value == value ? value : vx_bits_float(VX_FLOAT_NAN); }
 
 // Exact. A NaN keeps its sign and payload and is not quieted.
@@ -41,7 +41,7 @@ VX_SHARED float vx_half_to_float(uint16_t half) {
   if (magnitude == 0) {
     return vx_bits_float(sign);
   }
-  uint32_t exponent = 127u - 14u;  // subnormal: shift its highest bit to where a normal number implies it
+  uint32_t exponent = 127u - 14u;  // subnormal: shift its highest bit to the place of a normal number's implied bit
   while ((magnitude & 0x400u) == 0) {
     magnitude <<= 1;
     exponent--;

@@ -1,11 +1,12 @@
 // The one C interface to the computation: what a job is, what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs: voxelize.h, fps.h and transform.h say what each means, ops.h has a row
-// for each. A backend is a table of function pointers (struct vx_backend); kernels/cpu fills one, kernels/cuda another.
-// Nothing in here knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA header.
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h and transform.h say what each operation means; ops.h
+// has a row for each. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills one,
+// kernels/cuda another. Nothing in here knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA
+// header.
 //
-// Threads: a device may be shared by all threads; a lane belongs to one thread at a time. Errors are values:
-// every call that can fail returns a vx_status and, where it takes one, fills a caller-owned struct vx_error.
+// Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
+// fail returns a vx_status and fills the caller's struct vx_error, if it takes one.
 #ifndef VOXELD_KERNELS_H
 #define VOXELD_KERNELS_H
 
@@ -28,18 +29,18 @@ enum {
 
 enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_OPS };
 
-// What a job computes from. The first input of every operation is `points`: [N, C], x, y and z first. The number of the
-// others is their place in the operation's row.
+// The inputs of a job. The first input of every operation is `points`: [N, C], x, y and z first. The number of each
+// other one is its place in the operation's row.
 enum { VX_POINTS, VX_MATRIX, VX_MAX_INPUTS };
 
-// The input `points` of so many rows.
+// The input `points`, [rows, columns].
 static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, int32_t columns, const void *data) {
   struct vx_input input = {dtype, 2, {rows, columns, 0}, data};
   return input;
 }
 
-// Every point has one fate; received is their sum. If an operation makes no voxels and samples, kept are those that may
-// be sampled.
+// Each point has one fate; the counts of the fates add up to `received`. If an operation samples points, `kept` counts
+// the candidates.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t out_of_crop, cut_out;
@@ -58,21 +59,21 @@ enum vx_stage {
 };
 #define VX_STAGE_BIT(stage) (1u << (stage))
 
-// What a CPU lane keeps of its scratch between jobs, at most. Scans of several hundred thousand points need no more.
+// A CPU lane keeps at most this much scratch between jobs. Scans of several hundred thousand points need no more.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
-// What a job asks of whoever has it run; each with the job's `cls`, on the lane's thread.
+// What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread.
 struct vx_caller {
-  // Called once when the sizes are known: gives layout->bytes bytes of VX_TENSOR_ALIGNMENT-aligned memory (from
-  // vx_backend.host_alloc) or a status other than VX_OK, which the run then returns. The job's counts and row_counts
-  // are already filled. Not called if the job has no tensors.
+  // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
+  // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
+  // returns. The job's counts and row_counts are already filled.
   enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
-  // Asked before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch, which it gives back before the run
-  // returns; if the answer is false it asks once more, for what it cannot do without, and then returns
+  // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch, which it gives back before the run
+  // returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run returns
   // VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *cls, size_t bytes);
-  // Asked now and then while samples are chosen, which may take long; true: the run ends early with VX_STOPPED. May be
-  // NULL.
+  // Called now and then while samples are chosen, which can take long. If it returns true, the run ends early with
+  // VX_STOPPED. May be NULL.
   bool (*stopped)(void *cls);
 };
 
@@ -93,7 +94,7 @@ struct vx_job {
   void *cls;
 
   // Out.
-  int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if their number shows only in the run
+  int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if only the run shows their number
   struct vx_counts counts;
   int64_t stage_ns[VX_STAGE_COUNT];
 };
@@ -115,24 +116,23 @@ struct vx_description {
 struct vx_backend {
   const char *name;  // "cpu", "cuda"
 
-  // How many devices there are to open; without any, an error that says why (no driver, one that is too old, no
-  // device).
+  // Counts the devices. If there is none, the error says why: no driver, a driver that is too old, no device.
   VX_WARN_UNUSED enum vx_status (*count)(int *count, struct vx_error *error);
   // Opens device number `index`. On success *device is the caller's until close.
   VX_WARN_UNUSED enum vx_status (*open)(int index, struct vx_device **device, struct vx_error *error);
   void (*close)(struct vx_device *device);
   void (*describe)(const struct vx_device *device, struct vx_description *description);
 
-  // A lane holds the scratch of one worker; it grows to what its jobs need and is reused, never cleared whole.
+  // A lane holds the scratch of one worker. The scratch grows to what the jobs need and is reused, never cleared whole.
   VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                              struct vx_error *error);
   void (*lane_close)(struct vx_lane *lane);
-  // Whether the backend has the operation. The CPU has all; a job is run only on a backend that has its operation.
+  // Whether the backend has the operation. The CPU has all. `run` expects a job whose operation the backend has.
   bool (*runs)(enum vx_op op);
   VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
-  // Memory for input and output of jobs, aligned to 4096 bytes; for a GPU pinned, for all devices of the backend, where
-  // that can be had. NULL when there is none.
+  // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none. A GPU backend pins it for
+  // all of its devices, if it can.
   void *(*host_alloc)(struct vx_device *device, size_t bytes);
   void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
 };

@@ -1,5 +1,5 @@
-// The table of operations, and what jobs of all of them have in common; see ops.h. Pure functions over constant tables,
-// but for those that fill a job; any thread may call them.
+// The table of operations, and what all jobs have in common; see ops.h. All functions are pure functions over constant
+// tables, except those that fill a job. Any thread may call them.
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
     .name = "matrix", .dtypes = VX_DTYPE_BIT(VX_FLOAT32),                                                              \
     .extents = {VX_EXTENT_MATRICES, VX_EXTENT_SIDE, VX_EXTENT_SIDE}, .optional = true                                  \
   }
-// Of jobs that make voxels or sample; those that do not have a time of 0.
+// Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
    VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))

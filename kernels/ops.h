@@ -1,5 +1,5 @@
-// The operations: one row each. Inputs, tensors, stages, fates and the sizes that shapes follow from are facts of the
-// row; what else there is, in any layer, asks it.
+// The operations: one row each. The row has the facts of an operation: its inputs, tensors, stages, fates and sizes.
+// All layers read them here.
 #ifndef VOXELD_OPS_H
 #define VOXELD_OPS_H
 
@@ -37,10 +37,10 @@ struct vx_input_row {
 struct vx_operation {
   const char *name;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // `points` first
-  uint32_t tensors, stages, fates;            // bits of those that it can have
+  uint32_t tensors, stages, fates;            // bits of those that the operation can have
   bool makes_voxels;
   const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
-  // Adds to the sizes what follows from the job's parameters. May be NULL.
+  // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
   // The job's sampling, enabled or not; NULL if the operation never samples.
   const struct vx_sampling *(*sampling)(const struct vx_job *job);
@@ -55,11 +55,12 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job);
 
-// What the shapes of the job's tensors follow from. Numbers that show only in the run are those of job->counts.
+// The sizes that the shapes of the job's tensors follow from. Numbers that only the run shows are taken from
+// job->counts.
 struct vx_sizes vx_sizes_of(const struct vx_job *job);
 
-// The way into a run, for every backend: clears what the job's run fills, and counts its points. VX_REFUSED with a
-// reason if there are too many, or if an input is not as the operation's row has it.
+// Begins a run, on every backend: clears what the run fills and counts the points. VX_REFUSED with a reason if there
+// are too many points, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error);
 
 // Lays out the job's tensors and asks the caller for their memory, once job->counts are final.

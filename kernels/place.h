@@ -1,6 +1,6 @@
-// From a point to its place and its fate in a transform: the arithmetic that both backends share.
+// From a point to its moved place and its fate in a transform: the arithmetic that both backends share.
 //
-// Pure functions for C and CUDA, in IEEE binary32; compile with -ffp-contract=off or --fmad=false.
+// Pure functions for C and CUDA, in IEEE binary32: compile with -ffp-contract=off or --fmad=false.
 #ifndef VOXELD_PLACE_H
 #define VOXELD_PLACE_H
 
@@ -28,7 +28,7 @@ VX_SHARED bool vx_is_inside(const struct vx_box *box, const float at[3]) {
   return inside;
 }
 
-// `cuts`: where the boxes are that params->cuts points to.
+// `cuts`: the boxes to remove. On a GPU params->cuts cannot be read, so they are passed apart.
 VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const struct vx_box *cuts,
                                         const float at[3]) {
   if (!((fabsf(at[0]) < INFINITY) & (fabsf(at[1]) < INFINITY) & (fabsf(at[2]) < INFINITY))) {

@@ -1,4 +1,4 @@
-// What every call of the computation comes to: a status, and the reason in words where it is not VX_OK.
+// The result of a call of the computation: a status and, if that is not VX_OK, the reason in words.
 #ifndef VOXELD_STATUS_H
 #define VOXELD_STATUS_H
 
@@ -11,10 +11,10 @@ extern "C" {
 // Why a call failed; the classes a caller can act on.
 enum vx_status {
   VX_OK,
-  VX_REFUSED,        // the request cannot be satisfied; error text says why
+  VX_REFUSED,        // the request cannot be satisfied; the error's text says why
   VX_OUT_OF_MEMORY,  // host or device; the same job may succeed later
   VX_DEVICE_LOST,    // nothing more may be run on this device
-  VX_STOPPED,        // the job's own `stopped` said so
+  VX_STOPPED,        // the caller's `stopped` returned true
   VX_STATUS_COUNT,
 };
 

@@ -1,4 +1,4 @@
-// The table of tensors and the layout of the output block; see tensor.h. Pure functions over constant tables; any
+// The table of tensors and the layout of the output block; see tensor.h. Pure functions over constant tables: any
 // thread may call them.
 #include "kernels/tensor.h"
 

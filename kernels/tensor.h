@@ -1,6 +1,6 @@
-// Tensors: their types, the table of those that jobs write, and where they lie in the one block of output memory.
+// Tensors: their types, the table of the output tensors, and their layout in the one block of output memory.
 //
-// A tensor is one row of one table (tensor.c): its name, its dtype, and what each of its dimensions follows from.
+// A tensor is one row of one table (tensor.c): its name, its dtype, and the extent of each dimension.
 #ifndef VOXELD_TENSOR_H
 #define VOXELD_TENSOR_H
 
@@ -42,7 +42,7 @@ enum vx_tensor {
 
 const char *vx_tensor_name(enum vx_tensor tensor);
 
-// What a dimension of a tensor, of an output or of an input, is as long as.
+// What the length of a dimension is, of an input or an output.
 enum vx_extent {
   VX_EXTENT_NONE,
   VX_EXTENT_POINTS,    // of all clouds
@@ -54,11 +54,11 @@ enum vx_extent {
   VX_EXTENT_BATCH,     // clouds; left out if samples are stacked
   VX_EXTENT_SAMPLES,   // of one cloud, or of all if they are stacked
   VX_EXTENT_KEPT,      // points of all clouds
-  VX_EXTENT_MATRICES,  // one, or one a cloud
+  VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
 };
 
-// What the shapes of a job's tensors follow from; points, voxels, samples and kept points of all clouds together.
+// The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
 struct vx_sizes {
   int64_t clouds, points, columns;
   int64_t voxels, cap;  // a cap of 0 is none
@@ -86,7 +86,7 @@ struct vx_input {
   const void *data;           // little-endian; that of `points` is 64-byte aligned
 };
 
-// Where each requested tensor lies in the one output block, VX_TENSOR_ALIGNMENT bytes apart or more.
+// Where each requested tensor lies in the one output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
 struct vx_layout {
   uint32_t tensors;                        // those present
   struct vx_shape shape[VX_TENSOR_COUNT];  // of those present
@@ -94,7 +94,7 @@ struct vx_layout {
   size_t bytes;                            // of the whole block, up to the end of its last tensor
 };
 
-// Lays out the tensors that `tensors` has bits of. VX_REFUSED if the block would not fit a size_t.
+// Lays out the tensors whose bits are in `tensors`. VX_REFUSED if the block would not fit a size_t.
 VX_WARN_UNUSED enum vx_status vx_layout_of(uint32_t tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
                                            struct vx_error *error);
 

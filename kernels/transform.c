@@ -1,4 +1,4 @@
-// The matrices of a transform; see transform.h.
+// See transform.h.
 #include "kernels/transform.h"
 
 const float *vx_matrix_of(const struct vx_input *matrix, int32_t cloud) {

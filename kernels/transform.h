@@ -1,14 +1,17 @@
 // Transform: points moved, and filtered, in input order.
 //
-// A point is moved by its cloud's matrix m, 16 values row by row with the last row 0, 0, 0, 1, in float32:
-//   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3], and so y' and z' from m[4] and m[8] on.
-// Without matrices that of the identity is taken. The other columns are copied; float16 points are widened first.
+// A point is moved by its cloud's matrix m: 16 values row by row, the last row 0, 0, 0, 1. In float32:
+//   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3]; y' and z' likewise from m[4] and m[8] on.
+// Without matrices the identity is used. The other columns are copied. float16 points are converted to float32 first.
 //
-// Each point has one fate, the first of these that holds of it once it was moved: x, y or z is not finite (what is not
-// finite before never becomes finite); it is outside of the box that is kept, if there is one (out_of_crop); it is
-// inside a box that is taken out (cut_out); it is kept. A point is inside a box if min <= p < max on each axis.
+// Each moved point has one fate, the first of these that applies:
+//   not_finite   x, y or z is not finite (a coordinate that is not finite never becomes finite)
+//   out_of_crop  there is a box to keep, and the point is outside
+//   cut_out      the point is inside a box to remove
+//   kept         otherwise
+// A point is inside a box if min <= p < max on each axis.
 //
-// The kept points of all clouds follow on each other, and so do their indices, which count the input's rows.
+// The kept points of all clouds are one list. So are their indices, which count the rows of the input.
 #ifndef VOXELD_TRANSFORM_H
 #define VOXELD_TRANSFORM_H
 
@@ -26,15 +29,16 @@ struct vx_box {
   float min[3], max[3];  // x, y, z; metres; min < max
 };
 
-// The second input, `matrix`, is [1, 4, 4] or one a cloud, [B, 4, 4], float32; without it points are not moved.
+// The second input, `matrix`, is float32: [1, 4, 4] for all clouds, or [B, 4, 4] with one per cloud. Without it points
+// are not moved.
 struct vx_transform {
   bool cropped;
-  struct vx_box crop;         // what is kept, if it is cropped
+  struct vx_box crop;         // to keep, if cropped
   int32_t num_cuts;           // 0..VX_MAX_CUTS
-  const struct vx_box *cuts;  // [num_cuts]: what is taken out; the caller's
+  const struct vx_box *cuts;  // [num_cuts]: to remove; the caller's
 };
 
-// The matrix of a cloud in the input `matrix`; that of the identity if the input is not given.
+// The matrix of a cloud in the input `matrix`; the identity if the input is not given.
 const float *vx_matrix_of(const struct vx_input *matrix, int32_t cloud);
 
 #ifdef __cplusplus

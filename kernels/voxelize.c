@@ -16,7 +16,7 @@ enum vx_status vx_grid_of(const struct vx_voxelize *params, int32_t num_clouds, 
     }
     grid->cells[axis] = (int32_t)cells;
   }
-  // Two axes always fit 62 bits; the third is compared by division, since the whole product may not fit 64.
+  // The product of two axes fits 62 bits. The product of all may not fit 64, so the third is compared by division.
   int64_t plane = (int64_t)grid->cells[0] * grid->cells[1];
   int64_t height = (int64_t)grid->cells[2] * num_clouds;
   if (plane > VX_MAX_GRID_CELLS / height) {

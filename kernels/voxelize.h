@@ -1,11 +1,14 @@
 // Voxelization: points in, voxels out.
 //
-// The range is cut into a grid of cells, as vx_grid_of says; a point is in the cell c[a] = floor((p[a] - min[a]) /
-// size[a]). Points whose x, y or z is not finite, and those outside the grid, are dropped and counted. Voxels are the
-// cells that hold a point, numbered in each cloud by their first point; those numbered max_voxels or above are dropped,
-// and a voxel keeps its first max_points_per_voxel points, both in input order. All arithmetic is float32, each
-// operation rounded to nearest, in the order written here and in grid.h. The mean is the sum of the kept points in
-// input order, then one division; without a cap the sum is taken in groups (cpu/voxelize/writers.c).
+// The range is cut into a grid of cells, as vx_grid_of says. A point is in the cell c[a] = floor((p[a] - min[a]) /
+// size[a]). Points outside the grid, and points whose x, y or z is not finite, are dropped and counted.
+//
+// A voxel is a cell that holds a point. The voxels of a cloud are numbered in the order of their first points; those
+// numbered max_voxels or above are dropped. A voxel keeps its first max_points_per_voxel points, in input order.
+//
+// All arithmetic is float32, each operation rounded to nearest, in the order written here and in grid.h. The mean is
+// the sum of the kept points in input order, then one division; without a cap the sum is taken in groups
+// (cpu/voxelize/writers.c).
 #ifndef VOXELD_VOXELIZE_H
 #define VOXELD_VOXELIZE_H
 
@@ -35,9 +38,9 @@ enum {
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
 enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
 
-// spconv's block filter: the grid's x-y plane is cut into blocks of factor x factor cells; a voxel stays if the heights
-// (z) of the kept points in the size x size blocks around it span more than `low` and less than `high` metres. The
-// window of block b is [b - size/2, b + size - size/2) on both axes, clipped to the grid.
+// spconv's block filter. The grid's x-y plane is cut into blocks of factor x factor cells. The window of block b is [b
+// - size/2, b + size - size/2) on both axes, clipped to the grid. A voxel stays if the heights (z) of the kept points
+// in the window of its block span more than `low` and less than `high` metres.
 struct vx_block_filter {
   bool enabled;
   int32_t factor;  // >= 1
@@ -57,8 +60,8 @@ struct vx_voxelize {
   struct vx_sampling sampling;  // of the voxels
 };
 
-// The grid that follows from range and voxel size, in float32, halves away from zero: cells[a] = round((max[a] -
-// min[a]) / size[a]).
+// The grid of a range and a voxel size: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from
+// zero.
 struct vx_grid {
   int32_t cells[3];  // x, y, z
 };

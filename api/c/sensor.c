@@ -2,13 +2,16 @@
 //
 //   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [SCAN.bin...]
 //
-// Scans are the files, or without any the frames of the standard input: each a little-endian uint32 of its bytes, then
-// its rows. The token is $VOXELD_TOKEN. Without -r every scan is sent, as soon as the one before is answered, and tried
-// again where that may help. With -r the scans are those of a live sensor, one every 1/HZ s, to which old ones are
-// worth nothing: files are sent at that rate, and frames when they come; what the service has no room for or does not
-// answer is dropped, and so is what comes before Retry-After is over, or is late by more than 1/HZ s. SIGTERM and
-// SIGINT end it; the last line counts. Ends with 0; with 1 where a request failed for good or a scan cannot be read; 2:
-// usage. One thread.
+// Scans are the files. Without files they are the frames of the standard input: each a little-endian uint32 with the
+// number of bytes, then the rows. The token is $VOXELD_TOKEN.
+//
+// Without -r each scan is sent once the one before is answered, and retried after temporary errors. With -r the program
+// is a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames when they
+// arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan is more
+// than 1/HZ s late.
+//
+// SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
+// request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +39,7 @@ struct scan {
   size_t bytes, room;
 };
 
-enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // what reading a scan gave
+enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // the result of reading a scan
 
 struct counts {
   long sent, dropped;
@@ -46,20 +49,21 @@ struct sensor {
   struct voxeld_client *client;
   const char *query;
   bool from_files;
-  double interval;    // seconds from one scan of a live sensor to the next; 0: each when the one before is answered
-  double due;         // when the last of them was to be sent; 0: there was none
-  double not_before;  // when the service wants the next one
+  double interval;    // seconds from one scan of a live sensor to the next; 0 = not live
+  double due;         // when the last scan was due; 0 = there was none
+  double not_before;  // when Retry-After is over
   struct counts counts;
 };
 
-// As read(2), but waits no longer than 0.1 s once it is time to stop.
+// As read(2), but gives up within 0.1 s once it is time to stop.
 static ssize_t read_some(int file, void *bytes, size_t room) {
   struct pollfd input = {.fd = file, .events = POLLIN};
   while (!stop && poll(&input, 1, 100) <= 0) continue;
   return stop ? -1 : read(file, bytes, room);
 }
 
-// Reads so many bytes, or up to the end. False at an error, for which errno is set, and once it is time to stop.
+// Reads `wanted` bytes, or fewer at the end of the file. False after an error (errno is set) or once it is time to
+// stop.
 static bool fill(struct scan *scan, int file, size_t wanted) {
   scan->bytes = 0;
   while (scan->bytes < wanted) {
@@ -91,7 +95,7 @@ static enum input read_file(const char *path, struct scan *scan) {
   return input;
 }
 
-// The next frame of the standard input.
+// Reads the next frame of the standard input.
 static enum input read_frame(const char *name, struct scan *scan) {
   uint32_t bytes = 0;
   if (!fill(scan, STDIN_FILENO, sizeof bytes)) return complain(name, strerror(errno));
@@ -111,7 +115,7 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-// False once it is time to stop.
+// Sleeps until `time`. False once it is time to stop.
 static bool sleep_until(double time) {
   double left;
   while (!stop && (left = time - now()) > 0) poll(NULL, 0, left < 0.1 ? (int)(left * 1000) + 1 : 100);
@@ -134,7 +138,7 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
   printf("%s: dropped, %s\n", name, reason);
 }
 
-// One scan. False where there is no use in going on.
+// Sends one scan. False if the program should end.
 static bool post(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   double begin = now();
   enum voxeld_status status = voxeld_voxelize(sensor->client, sensor->query, scan->rows, scan->bytes, result);
@@ -152,12 +156,12 @@ static bool post(struct sensor *sensor, const char *name, const struct scan *sca
   return false;
 }
 
-// Waits until a live sensor's scan is due, which was read from `asked` on. False where it is not to be sent: it was
-// dropped, or a signal came.
+// Waits until a live sensor's scan is due; reading it began at `asked`. False if it must not be sent, because it was
+// dropped or a signal came.
 static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   double came = now();
-  // A frame that had to be waited for is as young as can be, however long its source has been silent. The others may
-  // have lain in a pipe, and are as old as the rate says.
+  // A frame that had to be waited for is new, however long its source was silent, so it is due now. Any other frame may
+  // have waited in a pipe, so it was due one interval after the one before.
   bool waited_for = !sensor->from_files && came - asked > sensor->interval / 10;
   sensor->due = sensor->due <= 0 || waited_for ? came : sensor->due + sensor->interval;
   if (sensor->from_files && !sleep_until(sensor->due)) return false;
@@ -172,7 +176,7 @@ static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   return true;
 }
 
-// All scans, until there are no more, one cannot be read or sent, or a signal came. The exit status.
+// Sends all scans, until one cannot be read or sent, or a signal comes. Returns the exit status.
 static int run(struct sensor *sensor, char **files) {
   struct voxeld_result result = {0};
   struct scan scan = {NULL, 0, 0};
@@ -194,7 +198,7 @@ static int run(struct sensor *sensor, char **files) {
   return (fine && input != INPUT_BAD) || stop ? 0 : 1;
 }
 
-// The seconds between scans at so many a second. False where it is no rate.
+// Reads a rate in scans per second as the seconds between scans. False if the text is no rate.
 static bool parse_rate(const char *text, double *interval) {
   char *end;
   double rate = strtod(text, &end);
@@ -222,7 +226,7 @@ int main(int argc, char **argv) {
   sensor.from_files = optind < argc;
   struct sigaction action;
   memset(&action, 0, sizeof action);
-  action.sa_handler = on_signal;  // without SA_RESTART: what waits ends too
+  action.sa_handler = on_signal;  // without SA_RESTART, so that waiting calls end
   sigaction(SIGTERM, &action, NULL);
   sigaction(SIGINT, &action, NULL);
   signal(SIGPIPE, SIG_IGN);
@@ -232,7 +236,7 @@ int main(int argc, char **argv) {
   if (sensor.interval > 0) options.retries = 0;
   sensor.client = voxeld_open(&options);
   if (!sensor.client) {
-    fprintf(stderr, "sensor: there is no memory, or a URL or token that cannot be\n");
+    fprintf(stderr, "sensor: out of memory, or the URL or the token cannot be used\n");
     return 2;
   }
   int status = run(&sensor, argv + optind);

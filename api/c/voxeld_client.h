@@ -12,12 +12,12 @@
 //   else
 //     complain(result.error);
 //
-// Threads: a client and a result serve one thread at a time; threads with clients of their own need no lock. Open the
-// first client before other threads run where libcurl is older than 7.84. A process made by fork opens its own. With
-// TLS the program should ignore SIGPIPE.
+// Threads: use a client and a result from one thread at a time; threads with clients of their own need no lock. If
+// libcurl is older than 7.84, open the first client before other threads run. A process made by fork must open a client
+// of its own. With TLS the program should ignore SIGPIPE.
 //
-// Memory: a result's buffer is kept for its next use, so that calls of like size allocate none; libcurl and jansson
-// take and give back what they work in. The rows are sent as they lie. Connections are kept and used again.
+// Memory: a result keeps its buffer for the next call, so calls of similar size allocate no buffer; libcurl and jansson
+// allocate and free their working memory. The rows are sent without a copy. Connections are kept and reused.
 #ifndef VOXELD_CLIENT_H
 #define VOXELD_CLIENT_H
 
@@ -35,25 +35,26 @@ extern "C" {
 enum voxeld_status {
   VOXELD_OK,
   VOXELD_REFUSED,     // result.problem says why
-  VOXELD_NO_ANSWER,   // nobody listens, the connection broke, or the time was over
-  VOXELD_BAD_ANSWER,  // what came is no answer of voxeld
+  VOXELD_NO_ANSWER,   // nobody listens, the connection broke, or the time ran out
+  VOXELD_BAD_ANSWER,  // the answer does not come from voxeld, or is damaged
   VOXELD_STOPPED,     // *options.stop was set
-  VOXELD_FAILED       // out of memory, or arguments, files or certificates that cannot be
+  VOXELD_FAILED       // out of memory; or a bad argument, file or certificate
 };
 
 struct voxeld_options {
   const char
-      *url;  // http://HOST:PORT, https://HOST:PORT, with a path to go before all paths; or unix:PATH. No password in it
-  const char *token;        // shown as Authorization: Bearer; or NULL
-  const char *ca_file;      // PEM file of the authorities to trust; NULL: the system's
+      *url;  // http://HOST:PORT or https://HOST:PORT, perhaps with a path prefix; or unix:PATH. Without a password
+  const char *token;        // sent as Authorization: Bearer; or NULL
+  const char *ca_file;      // PEM file of the authorities to trust; NULL = the system's
   const char *certificate;  // PEM files of the client's certificate and its key; or NULL
   const char *key;
-  double timeout_s;   // for connecting, and without a byte to come or go; whole seconds, up to a million
-  double deadline_s;  // for a call with all its attempts and pauses; up to a million
-  int retries;        // further attempts after 429, 503, 502 and 504 with Retry-After, and broken connections
-  double backoff_s;   // before the second attempt; doubled for each further one up to 10, less up to half at random
-  size_t max_answer_bytes;            // larger answers are not taken
-  const volatile sig_atomic_t *stop;  // ends a call in hand within 0.1 s once it is not 0; or NULL
+  double
+      timeout_s;  // most time to connect, and most without a byte in either direction; whole seconds, up to a million
+  double deadline_s;  // most time for a call with all its attempts and pauses; up to a million
+  int retries;        // most further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
+  double backoff_s;   // pause before the second attempt; doubles each time, up to 10; minus up to half of it at random
+  size_t max_answer_bytes;            // a larger answer is VOXELD_BAD_ANSWER
+  const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
 };
 
 enum voxeld_dtype { VOXELD_F32, VOXELD_F16, VOXELD_I32, VOXELD_U8 };
@@ -63,44 +64,44 @@ struct voxeld_tensor {
   enum voxeld_dtype dtype;
   size_t dimensions;
   size_t shape[VOXELD_MAX_DIMENSIONS];
-  void *data;  // starts on 64 bytes; rows follow on each other
+  void *data;  // starts on a multiple of 64 bytes; row-major, without gaps
   size_t bytes;
 };
 
 struct voxeld_problem {
-  int status;     // of HTTP; 0: the service refused nothing
-  char kind[64];  // such as queue-full; "" where a balancer refused
+  int status;     // HTTP status; 0 = the service refused nothing
+  char kind[64];  // such as queue-full; "" if a balancer refused
   char title[128];
   char detail[512];
-  char parameter[64];    // the one at fault, or ""
-  double retry_after_s;  // 0: at once, or the answer does not say
+  char parameter[64];    // the parameter at fault, or ""
+  double retry_after_s;  // 0 = at once, or the answer does not say
 };
 
-struct voxeld_buffer {   // private: an answer's bytes and what was read of them
+struct voxeld_buffer {   // private: an answer's bytes and the JSON in them
   void *block;           // as malloc gave it
-  unsigned char *bytes;  // from the first multiple of 64 in it
+  unsigned char *bytes;  // the first address in the block that is a multiple of 64
   size_t size, room;
   struct json_t *header, *metadata;
 };
 
-// What a call gave. Zeroed before its first use: struct voxeld_result result = {0}. All that it points to is its own,
-// until its next use or voxeld_result_free.
+// The result of a call. Zero it before its first use: struct voxeld_result result = {0}. It owns what it points to, and
+// frees or overwrites that at its next use and in voxeld_result_free.
 struct voxeld_result {
   size_t tensor_count;
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS];
   const char *metadata;  // as JSON
   char request_id[129];  // as in the service's log
   struct voxeld_problem problem;
-  char error[768];  // one line, where the call did not give VOXELD_OK
-  bool temporary;   // the same request may do better later; those are tried again
+  char error[768];  // one line, unless the call returned VOXELD_OK
+  bool temporary;   // the same request may succeed later; the client retries such requests
   int attempts;
   struct voxeld_buffer buffer;  // private
 };
 
 struct voxeld_options voxeld_defaults(const char *url);
 
-// NULL where there is no memory or the options cannot be. What the options point to but `stop` is not needed
-// afterwards.
+// Opens a client. NULL if there is no memory or an option is bad. Strings of the options are copied; `stop` must
+// outlive the client.
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // NULL is fine
 
@@ -115,10 +116,10 @@ enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *qu
 
 void voxeld_result_free(struct voxeld_result *result);
 
-// NULL where it is not there.
+// The tensor of this name, or NULL if the result has none.
 const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, const char *name);
 
-// A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 where it is not there.
+// A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 if there is none.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
 
 #ifdef __cplusplus
@@ -150,27 +151,27 @@ extern "C" {
 #endif
 
 #define VOXELD__ALIGNMENT 64
-#define VOXELD__MAX_ENTRIES 64         // tensors and what pads them
-#define VOXELD__MAX_HEADER (1u << 24)  // bytes; those of the largest batch are a hundredth
+#define VOXELD__MAX_ENTRIES 64         // tensors and the padding between them
+#define VOXELD__MAX_HEADER (1u << 24)  // bytes; the largest batch needs a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
 #define VOXELD__URN "urn:voxeld:problem:"
 
 struct voxeld_client {
-  CURL *curl;          // what is the same in all transfers
+  CURL *curl;          // the options that all transfers share
   CURL *transfer;      // the last one
-  CURLM *connections;  // that are kept
+  CURLM *connections;  // keeps the idle ones
   struct curl_slist *headers;
   double timeout_s, deadline_s, backoff_s;
   int retries;
   size_t max_answer_bytes;
   const volatile sig_atomic_t *stop;
-  char *base;  // what goes before all paths
+  char *base;  // the URL in front of all paths
   char *url;   // of the call in hand
   size_t url_room;
   uint64_t random;
   char curl_error[CURL_ERROR_SIZE];
   struct voxeld_result *result;    // of the call in hand
-  bool no_memory;                  // why its answer was not taken
+  bool no_memory;                  // there was none for its answer
   char retry_after[64], date[64];  // headers of its answer
 };
 
@@ -196,7 +197,7 @@ voxeld__fail(struct voxeld_result *result, enum voxeld_status status, const char
 
 // --- the result ---
 
-// All but the buffer's memory.
+// Zeros the result, but keeps the buffer's memory.
 static void voxeld__forget(struct voxeld_result *result) {
   struct voxeld_buffer buffer = result->buffer;
   json_decref(buffer.header);
@@ -225,7 +226,7 @@ double voxeld_number(const struct voxeld_result *result, const char *group, cons
   return json_is_number(number) ? json_number_value(number) : -1;
 }
 
-// Makes room for so many bytes, and keeps those that are there.
+// Makes room for `room` bytes in all, and keeps the bytes that are there.
 static bool voxeld__reserve(struct voxeld_buffer *buffer, size_t room) {
   if (room <= buffer->room) return true;
   if (room > SIZE_MAX - VOXELD__ALIGNMENT) return false;
@@ -260,7 +261,7 @@ static bool voxeld__size(const json_t *value, uint64_t *size) {
   return true;
 }
 
-// One entry of the header; false where it is not sound by itself.
+// Reads one entry of the header. False if it is malformed.
 static bool voxeld__read_entry(const char *name, const json_t *described, struct voxeld__entry *entry) {
   static const struct {
     const char *name;
@@ -296,7 +297,7 @@ static bool voxeld__read_entry(const char *name, const json_t *described, struct
   return bytes == entry->last - entry->first;
 }
 
-// Fills the tensors of a result from the header; they must follow on each other and fill the file behind it.
+// Fills the tensors of a result from the header. They must fill the file behind the header, without gaps.
 static const char *voxeld__place_tensors(struct voxeld_result *result, size_t start) {
   struct voxeld__entry entries[VOXELD__MAX_ENTRIES];
   size_t count = 0;
@@ -322,7 +323,7 @@ static const char *voxeld__place_tensors(struct voxeld_result *result, size_t st
   return end == size ? NULL : "its tensors do not fill it";
 }
 
-// NULL, or what is wrong with the file in the buffer.
+// Reads the file in the buffer. NULL, or what is wrong with the file.
 static const char *voxeld__read_tensors(struct voxeld_result *result) {
   struct voxeld_buffer *buffer = &result->buffer;
   uint64_t length = 0;
@@ -345,8 +346,8 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
 
 static void voxeld__copy(char *to, size_t room, const char *text) { snprintf(to, room, "%s", text ? text : ""); }
 
-// Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our clock. -1:
-// neither.
+// Retry-After as seconds from now. It is a number, or a date that is compared with the answer's Date, not with our
+// clock. -1 if it is neither.
 static double voxeld__retry_after(const char *text, const char *date) {
   size_t digits = strspn(text, "0123456789");
   if (digits && !text[digits]) return strtod(text, NULL);
@@ -368,7 +369,8 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
   size_t prefix = strlen(VOXELD__URN);
   problem->status = (int)status;
   problem->retry_after_s = retry_after > 0 ? retry_after : 0;
-  // A balancer's 502 and 504 count where it says when to come again; voxeld's own 504 is the request's deadline.
+  // A 502 or 504 is temporary only with Retry-After: that comes from a balancer. voxeld's own 504 is the job's
+  // deadline.
   bool told = (status == 502 || status == 504) && retry_after >= 0;
   result->temporary = status == 429 || status == 503 || told;
   voxeld__copy(problem->kind, sizeof problem->kind,
@@ -392,7 +394,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   if (size > buffer->room - buffer->size) {
     curl_off_t told = -1;
     curl_easy_getinfo(client->transfer, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &told);
-    size_t room = (buffer->size + size) * 2;  // where the answer does not tell its length
+    size_t room = (buffer->size + size) * 2;  // if the answer does not tell its length
     if (told >= 0 && (size_t)told >= buffer->size + size) room = (size_t)told;
     client->no_memory = !voxeld__reserve(buffer, room);
     if (client->no_memory) return 0;
@@ -402,7 +404,7 @@ static size_t voxeld__receive(char *data, size_t one, size_t size, void *context
   return size;
 }
 
-// Takes the value of the header where the line is the one of this name, as much as there is room for.
+// If the line is the header of this name, copies its value, as far as there is room.
 static void voxeld__take_header(const char *line, size_t size, const char *name, char *value, size_t room) {
   size_t at = strlen(name), used = 0;
   if (size < at || strncasecmp(line, name, at) != 0) return;
@@ -424,7 +426,7 @@ static size_t voxeld__header(char *line, size_t one, size_t size, void *context)
 
 // --- calls ---
 
-// One transfer, on a handle of its own: libcurl 7.83 to 8.0 may write into freed headers of the transfer before.
+// Makes one transfer on a new handle: with a reused one, libcurl 7.83 to 8.0 may write into freed headers.
 static CURLcode voxeld__transfer(struct voxeld_client *client) {
   curl_easy_cleanup(client->transfer);
   client->transfer = curl_easy_duphandle(client->curl);
@@ -454,7 +456,7 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
   long status = 0;
   if (client->transfer) curl_easy_getinfo(client->transfer, CURLINFO_RESPONSE_CODE, &status);
   const char *reason = *client->curl_error ? client->curl_error : curl_easy_strerror(code);
-  // A refusal in mid-upload counts even where the connection broke behind it.
+  // A refusal in mid-upload counts even if the connection broke after it.
   if (status >= 300 && (code == CURLE_OK || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR))
     return voxeld__read_problem(client, result, status);
   switch (code) {
@@ -481,7 +483,7 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
   return voxeld__fail(result, VOXELD_BAD_ANSWER, "the answer is no sound safetensors file: %s", wrong);
 }
 
-// Seconds before the next attempt: Retry-After in full, and a random time on top.
+// Seconds before the next attempt: Retry-After in full, plus a random backoff.
 static double voxeld__pause(struct voxeld_client *client, const struct voxeld_result *result) {
   double backoff = client->backoff_s;
   for (int i = 1; i < result->attempts && backoff < VOXELD__MAX_BACKOFF_S; i++) backoff *= 2;
@@ -500,7 +502,7 @@ static bool voxeld__sleep(const struct voxeld_client *client, double until) {
   return !voxeld__stopped(client);
 }
 
-// What libcurl would overlook, or take for something else.
+// What is wrong with the arguments, or NULL. libcurl would not notice these faults, or would misread the query.
 static const char *voxeld__misuse(const char *query, const void *rows, size_t bytes) {
   if (bytes && !rows) return "there are no rows";
   for (const char *c = query; *c; c++) {
@@ -581,7 +583,7 @@ static bool voxeld__add_token(struct voxeld_client *client, const char *token) {
   static const char name[] = "Authorization: Bearer ";
   size_t room = sizeof name + strlen(token);
   for (const char *c = token; *c; c++) {
-    if (*c <= ' ' || *c > '~') return false;  // it would end the line, or more
+    if (*c <= ' ' || *c > '~') return false;  // such a byte could end the header line
   }
   char *line = (char *)malloc(room);
   if (!line) return false;
@@ -620,7 +622,7 @@ static bool voxeld__are_sound(const struct voxeld_options *options) {
          options->retries >= 0 && options->max_answer_bytes > 0;
 }
 
-// What is the same in all calls.
+// Sets the options that all calls share.
 static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_options *options) {
   CURL *curl = client->curl;
   client->timeout_s = options->timeout_s;
@@ -632,14 +634,14 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
   client->random = ((uint64_t)(uintptr_t)client ^ (uint64_t)(voxeld__now() * 1e9)) | 1;
   if (!voxeld__set_url(client, options->url) || (options->token && !voxeld__add_token(client, options->token)))
     return false;
-  // No Expect: it would cost a round trip a scan. A refusal that comes in mid-upload is read all the same.
+  // No Expect: it would cost a round trip for each scan. A refusal in mid-upload is read without it.
   if (!voxeld__add_header(client, "Accept: application/vnd.safetensors") || !voxeld__add_header(client, "Expect:") ||
       !voxeld__add_header(client, "Content-Type: application/octet-stream"))
     return false;
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, client->headers);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, client->curl_error);
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "voxeld-c");
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");     // none, whatever the environment says
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");     // no proxy, even if the environment names one
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);  // for programs with threads
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L * 1024);

@@ -54,7 +54,7 @@ bool job_request_is_given(const struct job_request *request, const char *name) {
 // Whether a space stands before a digit: in a query a '+' becomes one.
 static bool may_have_lost_plus(const char *value, size_t length) {
   for (size_t i = 0; i + 1 < length; i++)
-    if (value[i] == ' ' && memchr("0123456789.", value[i + 1], 11)) return true;
+    if (value[i] == ' ' && (value[i + 1] == '.' || (value[i + 1] >= '0' && value[i + 1] <= '9'))) return true;
   return false;
 }
 

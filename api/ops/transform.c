@@ -140,7 +140,7 @@ static bool check_box(const char *name, const struct vx_box *box, struct problem
     double min = box->min[a], max = box->max[a];
     if (!(min < max))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, name,
-                         "along %c a box of %s runs from %g to %g; allowed: min below max", "xyz"[a], name, min, max);
+                         "a box of %s runs along %c from %g to %g; allowed: min below max", name, "xyz"[a], min, max);
   }
   return true;
 }

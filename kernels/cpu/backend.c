@@ -1,6 +1,6 @@
 // The CPU backend: its table, its device and lanes, its memory.
 //
-// The device holds nothing but its description, so all threads may share it. A lane belongs to one thread at a time.
+// The device holds only its description, so all threads may share it. A lane belongs to one thread at a time.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct vx_device {
   struct vx_description description;
 };
 
-// The processor's name as Linux gives it on x86; other machines have no such line.
+// Reads the processor's name from the line that Linux has on x86. Other machines have no such line.
 static void name_processor(char *name, size_t size) {
   snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "re");

@@ -1,8 +1,8 @@
 // The CUDA backend: its table, its device and lanes, what all jobs begin and end with, the host's memory.
 //
-// The device holds nothing but its description, so all threads may share it. A lane belongs to one thread at a time:
-// one stream, scratch that grows outside the hot path and is reused, and a little pinned memory for what the host
-// reads.
+// The device holds only its description, so all threads may share it. A lane belongs to one thread at a time. It has
+// one stream, scratch that grows outside the hot path and is reused, and a little pinned memory that host and device
+// share.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@
 
 enum { LEAST_CAPABILITY = 75, PAGE = 4096 };
 
-// Only asked for its attributes: whether this program has code for the device.
+// Never launched: its attributes tell whether this program has code for the device.
 static __global__ void probe_kernel() {}
 
-// CUDA says the same of a driver that is too old and of none.
+// CUDA gives the same error for a driver that is too old and for none.
 static void explain_driver(struct vx_error *error) {
   int driver = 0;
   bool known = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
@@ -37,7 +37,7 @@ static void explain_driver(struct vx_error *error) {
 }
 
 static enum vx_status count_devices(int *count, struct vx_error *error) {
-  // All kernels are loaded when a device is opened, not by the first job that needs one. Before the first CUDA call.
+  // Loads all kernels when a device is opened, not in the first job that needs one. Must precede the first CUDA call.
   (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   *count = 0;
   cudaError_t result = cudaGetDeviceCount(count);
@@ -69,9 +69,9 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   }
   struct cudaFuncAttributes attributes;
   CUDA_CALL(cudaSetDevice(index), error);
-  CUDA_CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), error);  // who waits long sleeps: see await
+  CUDA_CALL(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), error);  // long waits sleep: see cuda_await
   CUDA_CALL(cudaFuncGetAttributes(&attributes, probe_kernel), error);
-  // Both the device and the code that was compiled for it must know how: older code does not wait (see cuda_wait).
+  // Both the device and the code compiled for it must be able to: older code does not wait (see cuda_wait).
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   device->index = index;
   device->multiprocessors = (unsigned)properties.multiProcessorCount;
@@ -100,7 +100,7 @@ static void close_lane(struct vx_lane *lane) {
   if (lane == NULL) {
     return;
   }
-  // Errors have no reader any more; on a lost device all of these fail.
+  // Nobody reads errors any more. On a lost device all of these calls fail.
   (void)cudaSetDevice(lane->device->index);
   if (lane->stream != NULL) {
     (void)cudaStreamSynchronize(lane->stream);
@@ -179,7 +179,7 @@ static void measure_clouds(struct cuda_run *run) {
   run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;
 }
 
-// All that the stages ask of the job.
+// Reads all that the stages need to know of the job.
 static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   struct cuda_run run = {};
   run.lane = lane;
@@ -200,14 +200,14 @@ static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct v
   struct cuda_run run = read_job(lane, job);
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   if (run.num_points > 0) {
-    lane->sequence += 4;  // what takes a turn with the lane's tallies cleans up after itself
+    lane->sequence += 4;  // the job takes the lane's other tally, and cleans up after itself
   }
   enum vx_status status = operations[job->op](&run, error);
   if (status != VX_OK) {
-    // The caller takes its memory back after this: nothing may still be copying from or to it.
+    // The caller then takes its memory back, so no copy from or to it may still run.
     (void)cudaStreamSynchronize(lane->stream);
     (void)cudaGetLastError();
-    lane->clean = false;  // a job that ended between its kernels leaves cells in the table
+    lane->clean = false;  // a job that ends between its kernels leaves cells in the table
     return status;
   }
   if (run.num_points > 0) {
@@ -218,12 +218,11 @@ static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct v
 
 // --- memory of the host ---
 
-// Whole pages: CUDA pins nothing less, and its own allocator of pinned memory promises less alignment.
+// Whole pages, as CUDA pins pages. CUDA's own allocator of pinned memory promises less alignment than a page.
 static size_t mapped(size_t bytes) { return bytes > SIZE_MAX - PAGE ? 0 : (bytes / PAGE + 1) * PAGE; }
 
-// Memory that cannot be pinned, as on a lost device, serves as well: copies are slower, that is all. An integrated GPU
-// reads and writes it in place like any other: registering makes no second copy of it, only the device's addresses of
-// these pages.
+// Memory that cannot be pinned, as on a lost device, serves too; copies are only slower. An integrated GPU reads and
+// writes the memory in place: registering makes no copy of it and only gives its pages device addresses.
 static void *alloc_host(struct vx_device *device, size_t bytes) {
   if (mapped(bytes) == 0) {
     return NULL;
@@ -243,8 +242,8 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
     (void)cudaSetDevice(device->index);
     cudaError_t result = cudaHostUnregister(memory);
     (void)cudaGetLastError();
-    // Of a lost device's memory the addresses may still be known to other devices, with the pages that lie behind them
-    // now: what came to lie there later would be read from the old ones. So they are never given to anything else.
+    // Other devices may still map these addresses to the present pages if the device is lost. New memory at the same
+    // addresses would then be read from the old pages. So the addresses are not given back.
     if (result == cudaSuccess || result == cudaErrorHostMemoryNotRegistered) {
       munmap(memory, mapped(bytes));
     }

@@ -71,7 +71,7 @@ class Queue(FaultCase):
 class Turns(FaultCase):
     """One worker, one client with a long queue: another's job waits for the running one, not for the queue."""
 
-    ARGS = ("--workers", "1", "--backend", "cpu")
+    ARGS = ("--workers", "1", "--backend", "cpu", "--max-timeout-ms", "3600000")
 
     def test_clients_are_served_in_turn(self):
         flood = Crowd(self.daemon, 30, HEAVY, heavy_rows())

@@ -5,14 +5,15 @@ import signal
 import threading
 import unittest
 
-from client import VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
+from client import VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, is_sanitized, many_rows, post, rows, wait_until
 
-POINTS = 1_000_000
-# Choosing most of a million points takes a second or more. A test that needs longer sends several.
-LONG = "/v1/fps?num_features=3&outputs=sampled_indices&num_samples=900000"
+POINTS = 250_000 if is_sanitized() else 1_000_000  # a sanitizer makes each take as long as several
+# Choosing most of the points takes a second or more. A test that needs longer sends several.
+LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={POINTS * 9 // 10}"
 LONG_VOXELS = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.001,0.001,0.001&max_voxels=16777216"
-    "&max_points_per_voxel=1&outputs=sampled_indices&fps=600000"
+    "&max_points_per_voxel=1&outputs=sampled_indices"
+    f"&fps={POINTS * 6 // 10}"
 )
 SHORT = "/v1/fps?num_samples=3"
 ARGS = ("--workers", "1", "--sampling-workers", "1", "--streams", "1", "--sampling-streams", "1")

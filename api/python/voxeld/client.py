@@ -27,17 +27,18 @@ T = TypeVar("T")
 class Client:
     """A client of one service. Threads may share it; a process made by fork opens connections of its own.
 
-    url               http://HOST:PORT, https://HOST:PORT or unix:PATH; a path behind the port goes before all paths
-    token             shown as `Authorization: Bearer`
+    url               http://HOST:PORT, https://HOST:PORT or unix:PATH; a path behind the port is put before all paths
+    token             sent as `Authorization: Bearer`
     ca_file           a PEM file of the authorities to trust for https; without it the system's
     certificate       a PEM file of the client's certificate and key, or (certificate, key)
-    tls               an ssl.SSLContext instead of the two
-    timeout           seconds that a connection, and each wait for the next bytes to come or go, may take
-    deadline          seconds that a call may take with all its attempts and pauses
-    retries           further attempts after 429, 503, a 502 or 504 with Retry-After, and broken connections
-    backoff           seconds before the second attempt, doubled for each further one, of which up to half is left
-                      out at random; a Retry-After is waited for before. What goes past the deadline is not waited for.
-    idle_connections  kept open for later requests
+    tls               an ssl.SSLContext instead of ca_file and certificate
+    timeout           most seconds for connecting, and for each wait until bytes can be sent or received
+    deadline          most seconds for a call, with all its attempts and pauses
+    retries           most further attempts after 429, 503, 502 or 504 with Retry-After, and broken connections
+    backoff           seconds before the second attempt, on top of Retry-After; doubles for each further one, up to 10,
+                      and is shortened by up to half at random. If the pause would end after the deadline, the error
+                      is raised at once.
+    idle_connections  most connections kept open for later requests
     """
 
     def __init__(
@@ -80,16 +81,17 @@ class Client:
     ) -> Result:
         """Voxels of one cloud, or of a batch.
 
-        points: an array [N, C] of float32 or float16, from which num_features and dtype are taken; or a list of such
-        arrays, or one [B, N, C], a batch, from which point_counts is taken too; or bytes, rows as the service takes
-        them, described by the parameters. Arrays are numpy's, or have __array__ or __dlpack__ and CPU memory, or are
-        buffers of such numbers.
+        points: an array [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list of such
+        arrays or one array [B, N, C], which gives point_counts too; or bytes: rows as the service takes them, described
+        by the parameters. Arrays are numpy arrays, objects in CPU memory with __array__ or __dlpack__, or buffers of
+        such numbers.
 
-        parameters: those of POST /v1/voxelize, such as voxel_size=(0.05, 0.05, 0.1) or outputs=["voxels"]; None leaves
-        one out. With metadata_only no tensors are made. request_id and traceparent appear in the service's log.
+        parameters: those of POST /v1/voxelize, such as voxel_size=(0.05, 0.05, 0.1) or outputs=["voxels"]; a
+        parameter that is None is not sent. With metadata_only no tensors are made. request_id and
+        traceparent appear in the service's log.
 
-        Raises Problem where the service refuses, TransportError, BadAnswer; TypeError or ValueError for points that
-        cannot be sent.
+        Raises Problem if the service refuses, TransportError or BadAnswer if no proper answer comes, and TypeError or
+        ValueError if the points cannot be sent.
         """
         return self._compute(
             "/v1/voxelize", points, {"preset": preset, **parameters}, metadata_only, request_id, traceparent
@@ -105,8 +107,8 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Farthest point samples; the other arguments are those of voxelize. num_samples: of each cloud, or a list of
-        numbers, one a cloud; None leaves it to the preset."""
+        """Farthest point samples; the other arguments are those of voxelize. num_samples: one number for
+        all clouds, or a list with one for each; None leaves it to the preset."""
         return self._compute(
             "/v1/fps", points, {"num_samples": num_samples, **parameters}, metadata_only, request_id, traceparent
         )
@@ -122,8 +124,8 @@ class Client:
         traceparent: Optional[str] = None,
         **parameters: Any,
     ) -> Result:
-        """Points moved and filtered, as voxelize makes voxels. matrix: 4x4, or one a cloud; crop: the six numbers of
-        a box; cut: a list of such boxes, or the text that the service takes."""
+        """Points moved and filtered; the other arguments are those of voxelize. matrix: 4x4, or one for each cloud;
+        crop: the six numbers of a box; cut: a list of such boxes, or the text that the service takes."""
         boxes = cut if cut is None or isinstance(cut, str) else ";".join(_text(box) for box in cut) or "off"
         given = {"preset": preset, "cut": boxes, **parameters}
         return self._compute("/v1/transform", points, given, metadata_only, request_id, traceparent)
@@ -135,7 +137,7 @@ class Client:
         return self._get("/v1/presets", _presets)
 
     def preset(self, name: str) -> Dict[str, Any]:
-        """One preset; Problem 404 where there is none of this name."""
+        """One preset; Problem 404 if there is none of this name."""
         return self._document("/v1/presets/" + urllib.parse.quote(name, safe=""))
 
     def status(self) -> Dict[str, Any]:
@@ -151,14 +153,14 @@ class Client:
         return self._probe("/healthz", "ok")
 
     def ready(self) -> bool:
-        """Whether it takes requests. One attempt; False while it starts or stops, and where nobody or something else
-        answers. Raises the Error that waiting cannot mend: a lasting Problem, or no trust in a certificate."""
+        """Whether it takes requests. One attempt; False while it starts or stops, and if nobody or something else
+        answers. Raises errors that waiting cannot mend: a lasting Problem, or an untrusted certificate."""
         return self._probe("/readyz", "ready", "degraded")
 
     # --- life ---
 
     def close(self) -> None:
-        """Closes the idle connections, and those in use when their requests are over."""
+        """Closes the idle connections at once, and those in use when their requests end."""
         self._transport.close()
 
     def __enter__(self) -> Client:
@@ -203,7 +205,7 @@ class Client:
         except BadAnswer:
             return False
         except (Problem, TransportError) as failure:
-            if failure.temporary or isinstance(failure.__cause__, socket.gaierror):  # a name may come with its service
+            if failure.temporary or isinstance(failure.__cause__, socket.gaierror):  # the name may appear later
                 return False
             raise
 
@@ -211,13 +213,13 @@ class Client:
 def _sound(token: str) -> str:
     if not isinstance(token, str):
         raise TypeError(f"the token is {type(token).__name__}; expected str")
-    if not re.fullmatch(r"[\x21-\x7e]+", token):  # the text shows nothing of it
+    if not re.fullmatch(r"[\x21-\x7e]+", token):  # the message must not show the token
         raise ValueError("the token is empty, or holds something else than printable ASCII without blanks")
     return token
 
 
 def _text(value: Any) -> str:
-    """A parameter as in a query: lists with commas between."""
+    """The text of a parameter in a query; a list becomes its items with commas between."""
     if isinstance(value, bool):
         raise TypeError("no parameter is a bool")
     if hasattr(value, "tolist"):  # numpy's arrays and scalars

@@ -1,8 +1,7 @@
-"""One connection to the service, and one request and answer over it. A connection has one user at a time; transport.py
-keeps those that are idle.
+"""A connection to the service, which carries one request at a time. transport.py keeps the idle connections.
 
-http.client parses the answers. The socket is ours, so that every wait, for a byte to come or to go, ends in time: after
-`timeout` seconds without progress, and when the request's whole time is over.
+http.client parses the answers. This module reads and writes the socket itself, so that every wait ends in time: after
+`timeout` seconds without progress, or at the deadline of the request.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from numpy.typing import NDArray
 from . import tensors
 from .errors import BadAnswer
 
-READ_AHEAD = 1 << 16  # bytes; a body's larger rest is received into its place
+READ_AHEAD = 1 << 16  # bytes of the reader's buffer; what a body has beyond it is received straight into place
 PIECE = 1 << 20  # bytes of an answer that does not tell its length
-LARGEST_ANSWER = 1 << 36  # bytes: as much as a service can be told to answer
+LARGEST_ANSWER = 1 << 36  # bytes: the largest answer that a service can be configured to give
 UNIX = "unix:"
 
 
@@ -52,7 +51,7 @@ class Endpoint:
         secure = parts.scheme == "https"
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(f"{url!r} is not http://HOST:PORT, https://HOST:PORT or unix:PATH")
-        parts.hostname.encode("idna")  # UnicodeError, which is a ValueError, where it can be no host's name
+        parts.hostname.encode("idna")  # UnicodeError, a ValueError, if it cannot be the name of a host
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ValueError("the URL has more than a host, a port and a path")
         if tls is not None and not secure:
@@ -95,7 +94,7 @@ class Request:
         if self.body is not None:
             headers["Content-Type"] = "application/octet-stream"
             headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
-        for name, value in headers.items():  # not the value in the text: it may be a token
+        for name, value in headers.items():  # the message does not show the value, which may be a token
             if not re.fullmatch(r"[\x20-\x7e]*", value):
                 raise ValueError(f"the header {name} would hold something else than printable ASCII")
         target = endpoint.prefix + self.target
@@ -124,15 +123,15 @@ class Connection:
     def exchange(self, request: Request, until: float) -> Tuple[Answer, bool]:
         """The answer, read whole, and whether the connection may be used again.
 
-        Raises OSError where none came whole by `until` (of time.monotonic), and BadAnswer where what came is no
-        HTTP; the connection must be closed then.
+        Raises OSError if no whole answer came by `until` (of time.monotonic), and BadAnswer if the answer is no HTTP.
+        The connection must be closed then.
         """
         self._until = until
         sent = self._send(request)
         response = http.client.HTTPResponse(self, method=request.method)  # type: ignore[arg-type]
         try:
             response.begin()
-            if self._ended:  # among the headers, which http.client takes for their end
+            if self._ended:  # in mid-header, which http.client takes for the end of the headers
                 raise http.client.IncompleteRead(b"")
             body = _read(response)
         except http.client.HTTPException as reason:
@@ -145,7 +144,7 @@ class Connection:
         return answer, sent and not response.will_close and not self._peek()
 
     def is_stale(self) -> bool:
-        """True where the service has closed the connection, or sent what nobody asked for."""
+        """True if the service has closed the connection, or sent something that nobody asked for."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return bool(poll.poll(0))
@@ -154,11 +153,11 @@ class Connection:
         self._socket.close()
 
     def makefile(self, mode: str) -> io.BufferedReader:
-        """What http.client reads the answer from."""
+        """The stream that http.client reads the answer from."""
         return self._reader
 
     def receive_into(self, room: Any) -> Optional[int]:
-        """As io.RawIOBase.readinto; None where nothing has come while only peeking."""
+        """As io.RawIOBase.readinto. While peeking it does not wait: None if nothing has come."""
         if not self._peeking:
             self._socket.settimeout(self._patience())
             got = self._socket.recv_into(room)
@@ -167,7 +166,7 @@ class Connection:
         self._socket.settimeout(0)
         try:
             got = self._socket.recv_into(room)
-        except OSError:  # BlockingIOError, ssl.SSLWantReadError; what is broken shows when it is used again
+        except OSError:  # BlockingIOError, ssl.SSLWantReadError; a broken connection fails at its next use
             return None
         self._ended = got == 0
         return got
@@ -180,8 +179,8 @@ class Connection:
                 while piece:
                     events = self._wait(watched)
                     if events & select.POLLIN:
-                        start = self._peek()  # nothing, where it was a record of TLS itself
-                        if start[9:10] not in (b"", b"1"):  # the status, as in "HTTP/1.1 413"; one of 1xx is no answer
+                        start = self._peek()  # empty if it was a record of TLS itself
+                        if start[9:10] not in (b"", b"1"):  # as in "HTTP/1.1 413"; 1xx is no answer
                             return False
                         if start or self._ended:
                             watched = select.POLLOUT
@@ -194,7 +193,7 @@ class Connection:
             return False
 
     def _wait(self, watched: int) -> int:
-        """What is ready of the watched events of the socket, or broken."""
+        """The watched events that the socket is ready for, or an error event."""
         poll = select.poll()
         poll.register(self._socket, watched)
         events = poll.poll(self._patience() * 1000)
@@ -210,7 +209,7 @@ class Connection:
             return 0
 
     def _peek(self) -> bytes:
-        """What has come and is not read yet, without waiting for more."""
+        """The bytes that have come and are not read yet, without waiting for more."""
         self._peeking = True
         try:
             return self._reader.peek()
@@ -237,11 +236,11 @@ class _Stream(io.RawIOBase):
 
 class _Reader(io.BufferedReader):
     def close(self) -> None:
-        """An answer ends, its connection does not."""
+        """Does nothing: the end of an answer does not close its connection."""
 
 
 def _read(response: http.client.HTTPResponse) -> NDArray[np.uint8]:
-    """The body, straight into an aligned buffer where its length is told."""
+    """The body; received straight into an aligned buffer if its length is known."""
     length = response.length
     if length is None:
         return _read_unknown(response)

@@ -1,4 +1,4 @@
-"""What can go wrong, one class a kind; all of them are an Error.
+"""The errors, one class for each kind; all are subclasses of Error.
 
 Problem         the service, or a balancer before it, refused the request and said why
 TransportError  no whole answer came: refused, broken or too slow
@@ -19,15 +19,15 @@ EXCERPT = 300  # characters of an answer that is no problem document
 
 
 class Error(Exception):
-    """The base of all. Like every exception of one argument, these survive pickling, but for their __cause__."""
+    """The base class. These exceptions can be pickled; only __cause__ is lost."""
 
     attempts: int = 1  # how often the request was tried
-    temporary: bool = False  # whether the same request may do better later; those are retried
-    retry_after: Optional[float] = None  # seconds to wait before at least, where the answer says so
+    temporary: bool = False  # whether the same request may succeed later; if so, it is retried
+    retry_after: Optional[float] = None  # least seconds to wait before the next attempt, if the answer says so
 
 
 class BadAnswer(Error):
-    """What came is no answer of voxeld: something else listens there, or it is damaged."""
+    """The answer does not come from voxeld, or is damaged."""
 
 
 class TransportError(Error):
@@ -45,13 +45,13 @@ class Problem(Error):
     """An answer other than 2xx, with the fields of its application/problem+json document (RFC 9457)."""
 
     status: int
-    type: str  # a URN; "about:blank" where the answer has no such document
+    type: str  # a URN; "about:blank" if the answer has no such document
     kind: str  # the last part of voxeld's URNs, such as "queue-full"; "" elsewhere
     title: str  # what kind of problem it is
     detail: str  # what was wrong with this request: what was given and what is allowed
-    parameter: Optional[str]  # the one at fault, if one is
+    parameter: Optional[str]  # the parameter at fault, if there is one
     request_id: Optional[str]  # as in the service's log
-    document: Dict[str, Any]  # all of it; {} where there was none
+    document: Dict[str, Any]  # the whole document; {} if there is none
 
     @staticmethod
     def of(status: int, reason: str, headers: Message, body: bytes) -> Problem:
@@ -67,7 +67,7 @@ class Problem(Error):
         problem.parameter = _text(document, "parameter")
         problem.request_id = _text(document, "request_id") or headers.get("X-Request-Id")
         problem.retry_after = _retry_after(headers)
-        # A balancer's 502 and 504 count where it says when to come again; voxeld's own 504 is the request's deadline.
+        # 502 and 504 are temporary only with Retry-After: those come from a balancer. voxeld's own 504 is the deadline.
         told = status in (502, 504) and problem.retry_after is not None
         problem.temporary = status in (429, 503) or told
         return problem
@@ -97,8 +97,8 @@ def _text(document: Dict[str, Any], name: str) -> Optional[str]:
 
 
 def _retry_after(headers: Message) -> Optional[float]:
-    """Retry-After as seconds from now: a number or a date, which is held against the answer's own Date, not our
-    clock."""
+    """Retry-After as seconds from now. It is a number, or a date that is compared with the answer's Date, not with
+    our clock."""
     text = (headers.get("Retry-After") or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)

@@ -1,5 +1,5 @@
-"""Points as a caller has them, made into a request's body and the parameters that describe it. The body is not copied
-where the points are contiguous little-endian float32 or float16 already.
+"""Makes the body of a request, and the parameters that describe it, from the points of the caller. The points are not
+copied if they are contiguous little-endian float32 or float16 already.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Any, Dict, List, Protocol, Sequence, Tuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-BYTES = ("B", "b", "c")  # the formats of buffers that hold no numbers but rows as they are sent
-DESCRIBED = ("num_features", "dtype", "point_counts")  # the parameters that arrays tell by themselves
+BYTES = ("B", "b", "c")  # the formats of buffers that hold rows as they are sent, not numbers
+DESCRIBED = ("num_features", "dtype", "point_counts")  # the parameters that are taken from arrays
 
 
 class SupportsArray(Protocol):
@@ -27,9 +27,10 @@ Parameters = Dict[str, Any]
 
 
 def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parameters]:
-    """The body in pieces, and the parameters that the points tell; `given`, the caller's own, must not say them again.
+    """The body in pieces, and the parameters taken from the points. `given`, the caller's parameters, must not repeat
+    those.
 
-    Raises TypeError or ValueError where the points are not what Client.voxelize says.
+    Raises TypeError or ValueError if the points are not as Client.voxelize says.
     """
     if isinstance(points, (list, tuple)):
         return _batch([_array(cloud) for cloud in points], given)
@@ -38,7 +39,7 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
         if rows.format in BYTES:
             return [rows.cast("B")] if rows.nbytes else [], {}
         points = np.asarray(rows)
-        if points.ndim == 1:  # as array.array is; the caller says num_features
+        if points.ndim == 1:  # as in array.array; the caller gives num_features
             _refuse(given, "dtype")
             return [_floats(points)], {"dtype": points.dtype.name}
     array = _array(points)
@@ -64,7 +65,7 @@ def _cloud(array: NDArray[Any], given: Parameters) -> Tuple[List[memoryview], Pa
 def _batch(arrays: List[NDArray[Any]], given: Parameters) -> Tuple[List[memoryview], Parameters]:
     _refuse(given, *DESCRIBED)
     if not arrays:
-        raise ValueError("a batch needs one cloud at least, which may be empty")
+        raise ValueError("a batch needs at least one cloud, which may be empty")
     clouds = [_rows(array) for array in arrays]
     told = clouds[0][1]
     for number, (_, other) in enumerate(clouds):
@@ -103,4 +104,4 @@ def _array(points: Any) -> NDArray[Any]:
 def _refuse(given: Parameters, *names: str) -> None:
     for name in names:
         if given.get(name) is not None:
-            raise ValueError(f"{name} is told by the points and cannot be given beside them")
+            raise ValueError(f"{name} is taken from the points and cannot be given as well")

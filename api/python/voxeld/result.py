@@ -1,4 +1,4 @@
-"""What a request gives: tensors by name, and the metadata."""
+"""The result of a request: tensors by name, and the metadata."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 class Result(Mapping[str, "NDArray[Any]"]):
-    """The tensors, as a mapping: result["voxel_coords"]. All are writable views of the one buffer that the answer was
-    read into: who keeps one of them for long and not the others copies it.
+    """The tensors, as a mapping: result["voxel_coords"]. All are writable views of one buffer,
+    which holds the whole answer. Copy a tensor to keep it without the others.
 
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, timing

@@ -1,7 +1,7 @@
 """A safetensors file in memory: one aligned buffer, and the tensors as writable views of it.
 
-Writable, because numpy exports only such arrays through DLPack; aligned, because voxeld starts each tensor on 64 bytes
-of the file. Nothing is copied.
+The views are writable because numpy exports only writable arrays through DLPack. The buffer is aligned because voxeld
+starts each tensor on a multiple of 64 bytes of the file. Nothing is copied.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .errors import BadAnswer
 
 ALIGNMENT = 64
 LONGEST_HEADER = 1 << 24  # bytes: voxeld's largest batch needs a hundredth
-MOST_DIGITS = 20  # of a whole number, as 2^64 has; arithmetic with many long ones takes minutes
+MOST_DIGITS = 20  # of a whole number, as many as 2^64 has; arithmetic with many longer ones takes minutes
 MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
-LONGEST_REASON = 300  # characters, which may be the service's own
-PADDING = "_padding_"  # fillers between tensors: the format forbids holes
+LONGEST_REASON = 300  # characters; the text may come from the service
+PADDING = "_padding_"  # prefix of the fillers between tensors: the format forbids holes
 DTYPES = {
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
@@ -31,14 +31,14 @@ DTYPES = {
 
 
 def buffer(length: int) -> NDArray[np.uint8]:
-    """So many uninitialized bytes that start on a multiple of ALIGNMENT."""
+    """An uninitialized buffer of `length` bytes that starts on a multiple of ALIGNMENT."""
     room = np.empty(length + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + length]
 
 
 def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:
-    """The tensors and the metadata of a file in a buffer(). BadAnswer where it breaks a rule of the format."""
+    """The tensors and the metadata of a file in a buffer(). BadAnswer if it breaks a rule of the format."""
     try:
         return _parse(file)
     except (ValueError, OverflowError, RecursionError) as reason:
@@ -55,7 +55,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     _require(isinstance(extra, dict) and isinstance(extra.get("voxeld"), str), "it has no metadata of voxeld")
 
     tensors = {}
-    end = 0  # of the tensor before: each begins there, so they neither overlap nor leave holes
+    end = 0  # of the tensor before: the next must begin there, so there are no overlaps and no holes
     for name, (dtype, shape, first, last) in sorted(_entries(header), key=lambda entry: entry[1][2:]):
         _require(first == end, f"{name} begins at {first}, what is before it ended at {end}")
         _require(last - first == math.prod(shape) * dtype.itemsize, f"{name} has {last - first} bytes for {shape}")

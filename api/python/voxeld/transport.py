@@ -1,8 +1,7 @@
-"""Requests over connections that are used again, tried again where that may help. Any number of threads may ask at the
-same time: each has a connection of its own for the time of its request, and the lock is held to take it and to give it
-back only.
+"""Sends requests over kept connections, and retries them after temporary errors. Any number of threads may ask at
+the same time: each request has a connection of its own while it lasts. The lock is held only to take and give back one.
 
-All of voxeld's requests are pure computations, so that each may be repeated, however far it had come.
+All of voxeld's requests are pure computations, so each may be repeated, however far it had come.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from .connection import Answer, Connection, Endpoint, Request
 from .errors import BadAnswer, Error, Problem, TransportError
 
 LONGEST_BACKOFF = 10.0  # seconds
-LONGEST_WAIT = 1_000_000  # seconds: what poll() can be told
+LONGEST_WAIT = 1_000_000  # seconds: within what poll() takes
 T = TypeVar("T")
 
 
 class Pool:
-    """Idle connections, the latest on top. What a process inherits by fork belongs to its parent and is let go."""
+    """Idle connections; the one given back last is taken first. A forked process closes those of its parent."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -35,7 +34,7 @@ class Pool:
         self._process = os.getpid()
 
     def take(self) -> Optional[Connection]:
-        """One that looks alive, or None."""
+        """A connection that looks alive, or None."""
         if self._process != os.getpid():
             inherited = self._idle
             self._process, self._lock, self._idle = os.getpid(), threading.Lock(), []
@@ -68,7 +67,7 @@ class Pool:
 
 
 class Transport:
-    """timeout, deadline, backoff in seconds; see Client for what they mean."""
+    """timeout, deadline and backoff are in seconds; see Client for their meaning."""
 
     def __init__(
         self, endpoint: Endpoint, timeout: float, deadline: float, retries: int, backoff: float, idle_connections: int
@@ -84,7 +83,7 @@ class Transport:
         self._pool = Pool(idle_connections)
 
     def ask(self, request: Request, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
-        """What `read` makes of the 2xx answer. Raises the last attempt's Error otherwise, which may be that of
+        """What `read` makes of the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
         `read`."""
         most = self._retries if retries is None else retries
         until = time.monotonic() + self._deadline
@@ -117,13 +116,13 @@ class Transport:
             try:
                 return self._exchange(connection, request, until)
             except (ConnectionError, ssl.SSLEOFError):
-                pass  # the service closed it while it was idle: at once over a fresh one
+                pass  # the service closed it while it was idle: go on with a fresh one at once
         return self._exchange(Connection(self._endpoint, self._timeout, until), request, until)
 
     def _exchange(self, connection: Connection, request: Request, until: float) -> Answer:
         try:
             answer, reusable = connection.exchange(request, until)
-        except BaseException:  # a KeyboardInterrupt too leaves half an answer on it
+        except BaseException:  # a KeyboardInterrupt too leaves half an answer on the connection
             connection.close()
             raise
         if reusable:
@@ -133,7 +132,7 @@ class Transport:
         return answer
 
     def _pause(self, attempt: int, failure: Error) -> float:
-        """Seconds before the next attempt: Retry-After, and on top a random time, about twice that of the time
+        """Seconds before the next attempt: Retry-After plus a random backoff, about twice that of the attempt
         before."""
         backoff = min(LONGEST_BACKOFF, self._backoff * 2.0 ** min(attempt - 1, 1000))
         return (failure.retry_after or 0.0) + backoff * random.uniform(0.5, 1.0)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-// Macros that do something under the address sanitizer only: it then sees one array running into the next.
+// These macros work only under the address sanitizer, which then sees one array running into the next.
 #if __has_include(<sanitizer/asan_interface.h>)
 #include <sanitizer/asan_interface.h>
 #else
@@ -16,7 +16,7 @@ enum { LINE = 64, PAGE = 4096 };
 
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size) {
   size_t bytes, padded, end;
-  // Between two arrays at least one byte is left that belongs to neither.
+  // At least one byte between two arrays belongs to neither.
   if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(bytes, LINE, &padded) ||
       __builtin_add_overflow(arena->used, padded / LINE * LINE, &end)) {
     end = SIZE_MAX;
@@ -46,8 +46,8 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
                                  struct vx_error *error) {
   if (measured->used > arena->bytes || arena->memory == NULL) {
     cpu_arena_trim(arena, 0);
-    // A quarter more than asked, so that scans that differ a little do not each cost a new mapping. Pages that no job
-    // touches cost nothing.
+    // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
+    // that no job touches cost nothing.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
     if (!is_allowed(job, bytes)) {
       bytes = whole_pages(measured->used, 0);

@@ -1,8 +1,8 @@
-// The scratch of a lane: one block of memory, cut anew into arrays for each job.
+// The scratch of a lane: one block of memory that each job cuts into its arrays.
 //
-// A job lays out its arrays twice with the same code: once over an empty arena, which only adds up their sizes, then,
-// after cpu_arena_reserve, over the lane's own. The memory starts as zeros and is never cleared again: what an array
-// holds when it is taken is left over from earlier jobs. Owned by one lane, so by one thread at a time.
+// A job lays out its arrays twice with the same code: first over an empty arena, which only adds up their sizes, then,
+// after cpu_arena_reserve, over the lane's arena. The memory starts as zeros and is never cleared again: a new array
+// holds what earlier jobs left there. An arena belongs to one lane, so to one thread at a time.
 #ifndef VOXELD_CPU_ARENA_H
 #define VOXELD_CPU_ARENA_H
 
@@ -17,12 +17,12 @@ struct cpu_arena {
 // `count` items of `size` bytes, aligned to a cache line. NULL from an arena without memory.
 void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 
-// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not as much, or the
-// job may not have it.
+// Forgets what was taken and makes room for all that `measured` took. VX_OUT_OF_MEMORY if there is not enough memory,
+// or the job's caller does not allow it.
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct vx_error *error);
 
-// Gives the memory back if there is more of it than `keep` bytes.
+// Gives the memory back if it is larger than `keep` bytes.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 
 #endif

@@ -9,7 +9,7 @@ struct cpu_keyed {
   int32_t number;
 };
 
-// Sorts `items` by ascending key and returns where they are then: in `items` or in `spare`, which is as long.
+// Sorts `items` by ascending key. Returns the array that holds the result: `items` or `spare`, which is as long.
 struct cpu_keyed *cpu_sort(struct cpu_keyed *items, struct cpu_keyed *spare, int32_t count, int key_bits);
 
 #endif

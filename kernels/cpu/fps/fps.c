@@ -14,7 +14,7 @@
 void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t most) {
   uint64_t most_samples = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    // A cloud of which more is asked is refused.
+    // A cloud with fewer rows than samples is refused later.
     int32_t samples = job->sample_counts[cloud] < most ? job->sample_counts[cloud] : most;
     most_samples = (uint64_t)samples > most_samples ? (uint64_t)samples : most_samples;
   }
@@ -24,7 +24,7 @@ void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct 
   cpu_sampler_lay_out(&fps->sampler, arena, most);
 }
 
-// How many rows can be chosen; *start becomes the first of them from there on, or else of all.
+// Counts the candidates. *start becomes the first candidate from *start on or, if there is none, the first of all.
 static int32_t find_candidates(const float *rows, int32_t columns, int32_t count, int32_t *start) {
   int32_t candidates = 0, first = -1, first_from_start = -1;
   for (int32_t i = 0; i < count; i++) {
@@ -64,13 +64,13 @@ enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const fl
   return status;
 }
 
-// Where a sampled tensor begins, or NULL if it is not wanted.
+// The place of a tensor in the output; NULL if it is not wanted.
 static void *place_of(const struct vx_layout *layout, void *output, enum vx_tensor tensor) {
   bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0;
   return wanted ? (unsigned char *)output + layout->offset[tensor] : NULL;
 }
 
-// The samples of one cloud, behind those of the clouds before it.
+// Writes the samples of one cloud, behind those of the clouds before it.
 static void write_samples(const struct cpu_fps *fps, const float *rows, int32_t samples, int64_t before,
                           const struct vx_layout *layout, void *output) {
   int64_t columns = fps->columns;
@@ -119,7 +119,7 @@ enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void
   return VX_OK;
 }
 
-// --- the way of a job that samples points --------------------------------------------------------------------------
+// --- a job that samples points ----------------------------------------------------------------------------------
 
 static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t largest) {
   const struct vx_input *points = &job->inputs[VX_POINTS];

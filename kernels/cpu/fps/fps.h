@@ -1,6 +1,6 @@
-// Farthest point sampling of the clouds of a job, from their points or from their voxels' means, and the way of a job
-// that only samples. Runs on the thread that has the lane; a struct cpu_fps lives on the stack of one call, its arrays
-// are the lane's scratch.
+// Farthest point sampling of the clouds of a job, from their points or their voxels' means, and the job that only
+// samples. Runs on the thread that has the lane. A struct cpu_fps lives on the stack of one call; its arrays are the
+// lane's scratch.
 #ifndef VOXELD_CPU_FPS_H
 #define VOXELD_CPU_FPS_H
 
@@ -10,7 +10,7 @@
 struct cpu_fps {
   struct vx_job *job;
   int32_t columns;        // C
-  const float *rows;      // [sum of counts, columns]: what the samples are chosen from, cloud by cloud
+  const float *rows;      // [sum of counts, columns]: the points or means to choose from, cloud by cloud
   const int32_t *counts;  // [num_clouds]
   int32_t *starts;        // [num_clouds]: the first sample of each cloud that has any
   int32_t *indices;       // [most samples of one cloud]
@@ -18,19 +18,18 @@ struct cpu_fps {
   struct cpu_sampler sampler;
 };
 
-// Takes the arrays for clouds of up to `most` rows.
+// Takes the arrays, for clouds of up to `most` rows.
 void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t most);
 
-// Finds the first sample of each cloud. VX_REFUSED if too few rows of a cloud are finite.
-// Expects what vx_begin_samples has accepted.
+// Finds the first sample of each cloud. VX_REFUSED if too few rows of a cloud are finite. Call vx_begin_samples first.
 VX_WARN_UNUSED enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const float *rows,
                                               const int32_t *counts, struct vx_error *error);
 
-// Chooses the samples and writes their tensors. VX_STOPPED if the job said so.
+// Chooses the samples and writes their tensors. VX_STOPPED if the caller stopped the job.
 VX_WARN_UNUSED enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void *output,
                                       struct vx_error *error);
 
-// All of a job that samples points.
+// Runs a job that samples points.
 VX_WARN_UNUSED enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
 #endif

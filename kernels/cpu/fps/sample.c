@@ -1,5 +1,5 @@
-// Farthest point sampling: the steps in the tree, compiled for each kind of vector, and the choice among them. One
-// thread; see sample.h and, for how it works, sample_steps.h.
+// Farthest point sampling of one cloud: the steps in the tree (sample_steps.h), compiled for each kind of vector, and
+// the choice between them. See sample.h.
 #include "kernels/cpu/fps/sample.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <arm_neon.h>
 #endif
 
-// Nodes that wait while the tree is walked: seven more with each level.
+// Nodes that wait while the tree is walked: seven more per level.
 enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
 
 #define WIDTH 4

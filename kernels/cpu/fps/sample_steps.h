@@ -1,20 +1,25 @@
 // The steps of farthest point sampling in the tree of sample_tree.h. Included by sample.c once for each kind of vector:
-//   WIDTH      floats of a vector
-//   TARGET     attribute of every function NAME(x)    x with a suffix of the kind The vectors are the compiler's own:
-//   SSE2 or AVX2 on x86-64, NEON on arm64, where every processor has it. Intrinsics stand only for what it makes
-//   several instructions of. Their min and max differ in NaNs and in the signs of zeros. Neither shows: every
-//   coordinate is finite, so no difference is a NaN, and differences are squared before they are compared.
 //
-// A step holds the new sample against the boxes: the distance to a box, computed as that to a point, is no more than
-// the computed distance to any point in the box. (Every operation rounds, and rounding keeps order: of two exact
-// results the smaller never rounds to more. dx of the box is no more than |dx| of the point, so neither is its square,
-// nor the sums.) Where it is not below the farthest distance in the box, the sample changes nothing in it, and it is
-// passed over. A leaf that is not passed over only notes the sample as pending. Its key, which was the largest of its
-// points, stays an upper bound, since distances only shrink. The next sample is the largest key of all leaves; when
-// that is of a leaf with samples pending, they are held against its points, all in one pass, its key is found anew, and
-// the largest key of all is looked for again. So ties are broken as the plain loop breaks them: a leaf that might hold
-// a lower index at the same distance has the larger key and comes first. The pending list is bounded: a full one is
-// worked off.
+//   WIDTH    floats of a vector
+//   TARGET   attribute of every function
+//   NAME(x)  x with a suffix of the kind
+//
+// The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, where every processor has it. Intrinsics
+// are used only if the compiler makes several instructions otherwise. Their min and max differ in NaNs and in the signs
+// of zeros. Neither shows: every coordinate is finite, so no difference is a NaN, and differences are squared before
+// they are compared.
+//
+// A step compares the new sample with the boxes. The distance to a box is computed in the same way as that to a point,
+// and it is at most the computed distance to any point in the box. (Every operation rounds, and rounding keeps order:
+// of two exact results the smaller never rounds to more. dx of the box is at most |dx| of the point, so the same holds
+// for the squares and the sums.) If the distance to a box is not below the farthest distance in it, the sample changes
+// nothing there, and the box is skipped.
+//
+// A leaf that is not skipped only notes the sample as pending. Its key stays an upper bound, since distances only
+// shrink. The next sample is the largest key of all leaves. If samples are pending at its leaf, they are first compared
+// with the leaf's points, all in one pass; the leaf gets a new key, and the search for the largest key begins again. So
+// ties are broken as in the plain loop: a leaf that might hold a lower index at the same distance has the larger key
+// and comes first. The pending list is bounded: when it is full, its samples are compared with the points at once.
 
 typedef float NAME(floats) __attribute__((vector_size(4 * WIDTH)));
 typedef int32_t NAME(ints) __attribute__((vector_size(4 * WIDTH)));
@@ -26,7 +31,7 @@ TARGET static inline floats NAME(load)(const float *from) { return *(const float
 
 TARGET static inline floats NAME(all)(float value) { return value - (floats){0}; }
 
-// Lanes of a where the mask is set, of b elsewhere.
+// Lanes of a if the mask is set, of b otherwise.
 TARGET static inline ints NAME(select)(ints mask, ints a, ints b) { return (mask & a) | (~mask & b); }
 
 TARGET static inline floats NAME(min)(floats a, floats b) {
@@ -71,7 +76,7 @@ TARGET static inline unsigned NAME(bits)(ints mask) {
 #endif
 }
 
-// Holds the pending samples against the points of the leaf. Returns its key.
+// Compares the pending samples with the points of the leaf. Returns the leaf's new key.
 TARGET static int64_t NAME(work_off)(struct cpu_sampler *sampler, struct cpu_sample_leaf *leaf) {
   _Alignas(32) float best[CPU_SAMPLE_LANES];
   _Alignas(32) int32_t index[CPU_SAMPLE_LANES];
@@ -88,7 +93,7 @@ TARGET static int64_t NAME(work_off)(struct cpu_sampler *sampler, struct cpu_sam
         distance = NAME(min)(dx * dx + dy * dy + dz * dz, distance);
       }
       *(floats *)(block->distance + l) = distance;
-      // In one lane indices ascend, so the first of equals is the lowest.
+      // The indices of a lane ascend, so the first of equals is the lowest.
       ints farther = distance > farthest;
       farthest = NAME(max)(distance, farthest);
       farthest_index = NAME(select)(farther, *(const ints *)(block->index + l), farthest_index);
@@ -116,7 +121,7 @@ static inline int NAME(largest)(const struct cpu_sample_node *node) {
   return lane;
 }
 
-// Tells the nodes above the node what its largest key is now.
+// Passes the node's largest key on to the nodes above it.
 TARGET static void NAME(tell)(struct cpu_sampler *sampler, const struct cpu_sample_node *node) {
   while (node->parent >= 0) {
     int best = NAME(largest)(node), lane = node->lane;
@@ -140,7 +145,7 @@ TARGET static void NAME(refresh)(struct cpu_sampler *sampler, struct cpu_sample_
 }
 
 // A bit for each box of the node in which the sample may change something. `most` becomes the distance to the far
-// corner of each box: as much as a point in it can have.
+// corner of each box: no point in the box is farther.
 TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, const float sample[3],
                                             float most[CPU_SAMPLE_LANES]) {
   unsigned reached = 0;
@@ -159,14 +164,14 @@ TARGET static inline unsigned NAME(reached)(const struct cpu_sample_node *node, 
   return reached;
 }
 
-// Notes the sample for the leaf in that lane of the node, in which no point is farther from it than `most`.
+// Notes the sample for the leaf in that lane of the node. No point of the leaf is farther from it than `most`.
 TARGET static inline void NAME(note)(struct cpu_sampler *sampler, struct cpu_sample_node *node, int lane,
                                      const float sample[3], float most) {
   struct cpu_sample_leaf *leaf = &sampler->leaves[~node->child[lane]];
   memcpy(leaf->pending[leaf->num_pending++], sample, sizeof leaf->pending[0]);
   if (most < node->farthest[lane]) {
     node->farthest[lane] = most;
-    node->key[lane] = cpu_sample_key(most, 0);  // whichever point it would be of
+    node->key[lane] = cpu_sample_key(most, 0);  // index 0: above the key of any point at this distance
   }
   if (leaf->num_pending == CPU_SAMPLE_PENDING) {
     NAME(refresh)(sampler, leaf);
@@ -197,7 +202,7 @@ TARGET static bool NAME(add_sample)(struct cpu_sampler *sampler, const float sam
   return true;
 }
 
-// Holds the first sample against all points; children come after their parents. False if stopped.
+// Compares the first sample with all points. Children have larger numbers than their parents. False if stopped.
 TARGET static bool NAME(first_sample)(struct cpu_sampler *sampler) {
   for (int32_t i = 0; i < sampler->num_leaves; i++) {
     struct cpu_sample_leaf *leaf = &sampler->leaves[i];
@@ -232,7 +237,7 @@ TARGET static bool NAME(next_sample)(struct cpu_sampler *sampler, int64_t *key) 
       return true;
     }
     if (node->key[leaf->lane] < root->key[best]) {
-      NAME(tell)(sampler, node);  // its bound went down since
+      NAME(tell)(sampler, node);  // the leaf's bound has gone down since
     } else {
       NAME(refresh)(sampler, leaf);
     }

@@ -1,7 +1,7 @@
-// Builds the tree of sample_tree.h: a k-d tree that cuts a cloud in eight at once.
+// Builds the tree of sample_tree.h: a k-d tree that cuts a cloud into eight parts at once.
 //
-// Where to cut is guessed from a few of the points, so a part holds about, not exactly, an eighth. How the points are
-// cut decides how fast the sampling is, never what it finds.
+// The cuts are estimated from a few of the points, so each part holds roughly an eighth. The cuts decide how fast the
+// sampling is, never what it finds.
 #include "kernels/cpu/fps/sample_tree.h"
 
 #include <math.h>
@@ -11,9 +11,9 @@ enum {
   LANES = CPU_SAMPLE_LANES,
   LEAF_AIM = 80,  // points of a leaf, if cuts were exact
   MOST_PROBES = 32,
-  MOST_POOR = 4,     // poor cuts on the way from the root, after which points are cut by their order alone
-  CHUNK = 128,       // points that are looked at together; their number fits a byte
-  STRIDE = 1 << 15,  // points between two questions whether to give up
+  MOST_POOR = 4,     // after this many poor cuts below the root, points are cut by their order alone
+  CHUNK = 128,       // points handled together; their number fits a byte
+  STRIDE = 1 << 15,  // points between two calls of `stopped`
   FEW_SAMPLES = 48,
 };
 
@@ -25,10 +25,10 @@ struct box {
 struct part {
   int32_t begin, end;
   int side, poor;
-  int levels;  // of cuts in two that are left to make
+  int levels;  // of cuts in two, still to make
 };
 
-// Seven cuts, as a heap: a point goes from cut i to 2i + 1 or, if it is not below the cut, to 2i + 2.
+// Seven cuts, as a heap. From cut i a point below the cut goes to cut 2i + 1, any other to 2i + 2.
 struct cuts {
   float at[LANES - 1];
   int axis[LANES - 1];
@@ -44,7 +44,7 @@ void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, i
   sampler->codes = cpu_arena_take(arena, points, sizeof *sampler->codes);
   sampler->blocks = cpu_arena_take(arena, points / LANES + leaves, sizeof *sampler->blocks);
   sampler->leaves = cpu_arena_take(arena, leaves, sizeof *sampler->leaves);
-  // A node has two children or more, but for a root above one leaf.
+  // A node has two children or more, except a root above a single leaf.
   sampler->nodes = cpu_arena_take(arena, leaves, sizeof *sampler->nodes);
 }
 
@@ -92,7 +92,8 @@ static void halve(struct cpu_sample_point *points, int32_t count, int axis) {
   }
 }
 
-// Cuts `count` probes at their median along the longest side of their box, and both halves again, `levels` deep.
+// Cuts `count` probes at their median along the longest side of their box, then each half in the same way, `levels`
+// deep.
 static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sample_point *probes, int32_t count) {
   if (levels == 0) {
     return;
@@ -104,7 +105,7 @@ static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sampl
   int axis = longest_side(&box);
   halve(probes, count, axis);
   float at = probes[count / 2].xyz[axis], low = box.low[axis], high = box.high[axis];
-  if (at <= low) {  // nothing would be below it
+  if (at <= low) {  // no point would be below the cut
     at = low / 2 + high / 2;
     at = at <= low ? high : at;
   }
@@ -130,8 +131,8 @@ static void probe(const struct cpu_sampler *sampler, const struct part *part, in
 
 // --- Cutting ---
 
-// Writes the code of each point, which of the eight it falls in. Every cut is held against every point: that is what
-// the compiler makes vectors of.
+// Writes the code of each point: the one of the eight parts that it falls in. Every point is compared with every cut,
+// so that the compiler can use vectors.
 static void code_chunk(const struct cuts *cuts, const struct cpu_sample_point *points, int32_t count,
                        unsigned char *codes) {
   float xyz[3][CHUNK];
@@ -181,7 +182,7 @@ static bool classify(struct cpu_sampler *sampler, const struct part *part, const
   return true;
 }
 
-// Joins neighbours until each group has enough points for a leaf. Returns how many groups there are.
+// Joins neighbouring parts until each group has enough points for a leaf. Returns the number of groups.
 static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LANES]) {
   int groups = 0;
   int32_t size = 0;
@@ -193,7 +194,7 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
       size = 0;
     }
   }
-  if (size > 0 || group[LANES - 1] == groups) {  // too few are left over: they go to the last group
+  if (size > 0 || group[LANES - 1] == groups) {  // the rest is too small: it goes to the last group
     sizes[groups - 1] += size;
     for (int code = 0; code < LANES; code++) {
       group[code] = group[code] == groups ? groups - 1 : group[code];
@@ -202,7 +203,7 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
   return groups;
 }
 
-// Moves the points to the other side, group by group; within a group their order stays.
+// Moves the points to the other side, group by group. Within a group they keep their order.
 static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
                     const int32_t sizes[LANES], int groups) {
   struct cpu_sample_point *to[LANES];
@@ -223,7 +224,7 @@ static bool scatter(struct cpu_sampler *sampler, const struct part *part, const 
   return true;
 }
 
-// Cuts the part by where its points lie, in 2^levels or fewer. 0 if that leaves it whole, -1 if stopped.
+// Cuts the part by the places of its points, into 2^levels parts or fewer. 0 if it stays whole, -1 if stopped.
 static int cut_in_space(struct cpu_sampler *sampler, struct part *part, int levels, int32_t sizes[LANES]) {
   struct cuts cuts;
   int32_t counts[LANES];
@@ -323,13 +324,13 @@ static void hang(struct cpu_sample_node *node, int lane, int32_t child, const st
   node->child[lane] = child;
 }
 
-// Recurs less than CPU_SAMPLE_DEPTH deep: of 2^31 points three cuts in two, one in four and one in eight that are not
-// poor leave an eighth or less, and cuts in order are better than those.
+// Recurs less than CPU_SAMPLE_DEPTH deep, with 2^31 points. Cuts that are not poor leave an eighth of the points or
+// less after three cuts in two, or after one in four and one in eight. Cuts in order leave even less.
 static bool grow(struct cpu_sampler *sampler, struct part part, int32_t parent, int lane, struct box *box) {
   int32_t points = part.end - part.begin, sizes[LANES] = {points};
   int32_t number = sampler->num_nodes;
   struct cpu_sample_node *node = make_node(sampler, parent, lane);
-  // Fewer at the top and eight below, so that most nodes are full.
+  // Fewer children at the top and eight below, so that most nodes are full.
   int left = part.levels > 0 ? part.levels : levels_of(points), levels = (left - 1) % 3 + 1, parts = 0;
   while (levels > 1 && points >> levels < CPU_SAMPLE_LEAF_MIN) {
     levels--;

@@ -1,7 +1,7 @@
-// The tree of boxes that farthest point sampling walks: its parts, its building, and the steps taken in it.
+// The tree of boxes that farthest point sampling walks: its parts and its building.
 //
-// Points lie in leaves, a few dozen each; eight boxes, of leaves or of further nodes, make a node, so that one vector
-// operation looks at all boxes of a node. All of it is scratch of one cloud's sampling, on one thread.
+// A leaf holds a few dozen points. A node holds eight boxes, of leaves or of further nodes, so one vector operation
+// handles all boxes of a node. The tree is scratch of one cloud's sampling, on one thread.
 #ifndef VOXELD_CPU_SAMPLE_TREE_H
 #define VOXELD_CPU_SAMPLE_TREE_H
 
@@ -9,9 +9,9 @@
 
 enum {
   CPU_SAMPLE_LANES = 8,       // boxes of a node, points of a block
-  CPU_SAMPLE_PENDING = 8,     // samples that a leaf lets wait
+  CPU_SAMPLE_PENDING = 8,     // samples that can wait at a leaf
   CPU_SAMPLE_LEAF_MAX = 160,  // points of a leaf
-  CPU_SAMPLE_LEAF_MIN = 16,   // where the cloud has as many
+  CPU_SAMPLE_LEAF_MIN = 16,   // the same, if the cloud has that many
   CPU_SAMPLE_DEPTH = 60,      // of nodes above each other, at most
 };
 
@@ -20,24 +20,24 @@ struct cpu_sample_point {
   int32_t index;  // in the cloud
 };
 
-// Lanes without a point have a distance below zero, which nothing changes and no choice falls on.
+// Lanes without a point have a distance below zero: no sample changes it, and they are never chosen.
 struct cpu_sample_block {
   _Alignas(32) float xyz[3][CPU_SAMPLE_LANES];
   float distance[CPU_SAMPLE_LANES];
   int32_t index[CPU_SAMPLE_LANES];
 };
 
-// Its points are blocks[first_block .. first_block + num_blocks), each lane of them in ascending order of index.
+// Its points are blocks[first_block .. first_block + num_blocks). In each lane their indices ascend.
 struct cpu_sample_leaf {
-  _Alignas(64) float pending[CPU_SAMPLE_PENDING][3];  // samples that its points have not been held against
+  _Alignas(64) float pending[CPU_SAMPLE_PENDING][3];  // samples not yet compared with its points
   int32_t num_pending;
   int32_t first_block, num_blocks;
   int32_t parent, lane;
 };
 
-// A key is a distance and an index in one number: the farther point has the larger key, and of two as far the one of
-// the lower index. The key of a leaf or node is the largest of its points; while samples are pending it may be larger.
-// The bound of a leaf may have gone down without the nodes above knowing yet. Lanes without a child have a key below
+// A key is a distance and an index in one number. The farther point has the larger key; at equal distance, the point
+// with the lower index. The key of a leaf or node is the largest key of its points; while samples are pending, it is an
+// upper bound. The nodes above a leaf may still have an older, larger bound. Lanes without a child have a key below
 // that of any point.
 struct cpu_sample_node {
   _Alignas(64) float low[3][CPU_SAMPLE_LANES];
@@ -52,7 +52,7 @@ struct cpu_sample_node {
 static inline int64_t cpu_sample_key(float distance, int32_t index) {
   union {
     float value;
-    int32_t bits;  // of numbers from zero on: in the same order as the numbers
+    int32_t bits;  // ordered as the values are, from zero on
   } as = {distance};
   return (int64_t)((uint64_t)(uint32_t)as.bits << 32 | (uint32_t)~index);
 }
@@ -73,10 +73,10 @@ struct cpu_sample_task {
   int32_t num_points;
   int32_t num_samples;         // 1..number of finite points
   int32_t start;               // a finite point: the first sample
-  bool (*stopped)(void *cls);  // asked about every millisecond: true = give up; may be NULL
+  bool (*stopped)(void *cls);  // called about every millisecond; true: give up. May be NULL
   void *stopped_cls;
   int32_t *indices;  // out: [num_samples]
-  float *distances;  // out: [num_samples]: squared, to the samples before, when it was taken; +inf for the first
+  float *distances;  // out: [num_samples]: squared, to the nearest sample before it; +inf for the first
 };
 
 // Arrays of one cloud's sampling.
@@ -93,9 +93,9 @@ struct cpu_sampler {
   int32_t steps;  // samples taken since then
 };
 
-enum { CPU_SAMPLE_MOST_WORK = 1 << 18, CPU_SAMPLE_MOST_STEPS = 32 };  // between two questions whether to give up
+enum { CPU_SAMPLE_MOST_WORK = 1 << 18, CPU_SAMPLE_MOST_STEPS = 32 };  // between two calls of `stopped`
 
-// Counts a step and the work in it; now and then asks whether to give up.
+// Counts a step and its work. Now and then calls `stopped`; true: give up.
 static inline bool cpu_sample_stopped(struct cpu_sampler *sampler, int64_t work) {
   sampler->work += work;
   if (sampler->work < CPU_SAMPLE_MOST_WORK && ++sampler->steps < CPU_SAMPLE_MOST_STEPS) {
@@ -105,12 +105,12 @@ static inline bool cpu_sample_stopped(struct cpu_sampler *sampler, int64_t work)
   return sampler->task->stopped != NULL && sampler->task->stopped(sampler->task->stopped_cls);
 }
 
-// The same within a step that may be a long one.
+// The same within a step, as a step can be long.
 static inline bool cpu_sample_stopped_within(struct cpu_sampler *sampler) {
   return sampler->work >= CPU_SAMPLE_MOST_WORK && cpu_sample_stopped(sampler, 0);
 }
 
-// Takes the arrays for one cloud of up to num_points points from the arena.
+// Takes the arrays from the arena, for one cloud of up to num_points points.
 void cpu_sampler_lay_out(struct cpu_sampler *sampler, struct cpu_arena *arena, int32_t num_points);
 
 // Builds the tree of the task's finite points. Every leaf has the first sample pending. False if stopped.

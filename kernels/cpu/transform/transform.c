@@ -1,5 +1,5 @@
-// The way of a transform on the CPU: one pass decides which points are kept, then, once the output's size is known, a
-// second one moves those again and writes them, which spares the memory of where they went.
+// A transform on the CPU. A first pass finds the points that are kept. Once the size of the output is known, a second
+// pass moves these points again and writes them. Moving twice saves the memory for the moved points.
 #include "kernels/cpu/transform/transform.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static void lay_out(struct transform *transform, struct cpu_arena *arena) {
   }
 }
 
-// Lists the points begin .. end - 1 that are kept behind the `listed` before them; returns how many that makes.
+// Appends the kept ones of the points begin .. end - 1 to the `listed` points before them. Returns the new count.
 static int32_t list_kept(const struct transform *transform, const float *matrix, int32_t begin, int32_t end,
                          int32_t listed, int64_t fates[VX_FATE_COUNT]) {
   for (int32_t i = begin; i < end; i++) {

@@ -1,9 +1,9 @@
-// The block filter: rows stay where the kept points of the blocks around them span the right height.
+// The block filter: a row stays if the kept points of the blocks around it span the right height.
 //
-// Only blocks that hold a kept point exist here. Their heights are collected through a cell index; then the blocks are
-// sorted by key, so that the part of a window that lies in one column of blocks is a stretch of neighbours, and the
-// heights of any stretch follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs as
-// many steps as its window has columns, however many blocks are in it.
+// Only blocks that hold a kept point exist here. A cell index collects their heights. Then the blocks are sorted by
+// key, so the part of a window that lies in one column of blocks is a stretch of neighbours. The heights of any stretch
+// follow from those of two stretches of 2^k blocks, which are tabulated. So a block costs one step per column of its
+// window, however many blocks are in the window.
 #include "kernels/cpu/voxelize/block_filter.h"
 
 #include <math.h>
@@ -41,8 +41,7 @@ static const struct cpu_keyed *sort_blocks(struct cpu_run *run) {
   return cpu_sort(run->sorting, run->sorting + run->largest_rows, num_blocks, run->block_key.bits);
 }
 
-// stretch_heights[k][i] becomes the heights of the sorted blocks i .. i + 2^k - 1, for all k that a window has room
-// for.
+// Fills stretch_heights[k][i] with the heights of the sorted blocks i .. i + 2^k - 1, for all k that fit a window.
 static void tabulate_stretches(struct cpu_run *run, const struct cpu_keyed *sorted) {
   int32_t num_blocks = run->blocks.count;
   for (int32_t i = 0; i < num_blocks; i++) {
@@ -68,7 +67,8 @@ static void include_stretch(const struct cpu_run *run, int32_t begin, int32_t en
   }
 }
 
-// The part of a window that lies in the grid, on one axis: blocks begin .. end - 1. `offset` of them are cut off below.
+// The part of a window that lies in the grid, on one axis: blocks begin .. end - 1. The grid's lower edge cuts off
+// `offset` blocks of the window.
 struct window {
   int32_t begin, end, offset;
 };
@@ -94,8 +94,8 @@ static void advance(struct stretch *blocks, const struct cpu_keyed *sorted, int3
   while (blocks->end < num_blocks && sorted[blocks->end].key <= last_key) blocks->end++;
 }
 
-// Decides which blocks stay. As i goes up the sorted blocks, the keys at which the window begins and ends in its d-th
-// column only go up too, so one stretch for each d, ever advanced, finds them all in one sweep.
+// Decides which blocks stay, in one sweep over the sorted blocks. The keys at which the window's d-th column begins and
+// ends only grow during the sweep, so there is one stretch per d, and it only advances.
 static void judge_blocks(struct cpu_run *run, const struct cpu_keyed *sorted) {
   const struct vx_block_filter *filter = &run->params->block_filter;
   struct stretch columns[VX_MAX_BLOCK_SIZE] = {{0, 0}};

@@ -1,7 +1,7 @@
 // See cell_index.h.
 #include "kernels/cpu/voxelize/cell_index.h"
 
-// A table of 2^20 slots is 4 MiB: pillars of a whole range fit it.
+// A table of 2^20 slots is 4 MiB, enough for the pillars of a whole range.
 enum { DENSE_BITS = 20 };
 
 static bool is_dense(int key_bits) { return key_bits <= DENSE_BITS; }

@@ -1,13 +1,13 @@
 // Which voxel a cell is: a set of 64-bit keys, numbered 0, 1, 2, ... in the order of their first appearance, each with
 // the number of its appearances.
 //
-// It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. What a slot holds counts
-// only if it names an entry below `count` that names this slot in turn; anything else, left over from an earlier cloud
-// or job or from another array in the same memory, is an empty slot. So starting over costs one store: count = 0.
+// It is a sparse set (Briggs and Torczon): `table` is never cleared and carries no stamps. A slot is in use only if it
+// names an entry below `count` and that entry names the slot. Any other slot is empty: it holds what an earlier cloud
+// or job, or another array in the same memory, left there. So emptying the index is one store: count = 0.
 //
-// Where there are few possible keys, the slot of a key is the key itself (dense). Otherwise it is a hash of the key,
-// seeded for each lane so that nobody can prepare a scan whose cells collide, with linear probing. At most half of the
-// slots are ever in use, so a probe always ends, at the latest after `count` steps.
+// If there are few possible keys, the slot of a key is the key itself (dense). Otherwise the slot is found by hashing,
+// with linear probing. The hash is seeded per lane, so nobody can prepare a scan whose cells collide. At most half of
+// the slots are in use, so a probe ends after at most `count` steps.
 #ifndef VOXELD_CPU_CELL_INDEX_H
 #define VOXELD_CPU_CELL_INDEX_H
 
@@ -29,13 +29,13 @@ struct cpu_cell_index {
   uint64_t seed[2];
 };
 
-// Slots needed for up to `most` different keys of `key_bits` bits: a power of two.
+// Slots for up to `most` different keys of `key_bits` bits: a power of two.
 uint64_t cpu_cell_index_slots(int64_t most, int key_bits);
 
 // Empties the index and makes it ready for up to `most` different keys.
 void cpu_cell_index_start(struct cpu_cell_index *index, int64_t most, int key_bits);
 
-// Where to look for a key first.
+// The slot at which the search for a key begins.
 static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, uint64_t key) {
   if (index->dense) {
     return (uint32_t)key;

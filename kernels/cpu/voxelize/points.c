@@ -1,7 +1,7 @@
 // From points to voxels: the one pass over a cloud that looks at coordinates.
 //
-// Points go in chunks: the arithmetic of a chunk is one loop that the compiler vectorises, the slots of its cells are
-// asked for together, and only then are they looked up, so that the cache misses of a chunk overlap.
+// Points are handled in chunks. The arithmetic of a chunk is one loop that the compiler vectorises. Then the slots of
+// all its cells are prefetched, and after that looked up, so the cache misses of a chunk overlap.
 #include "kernels/cpu/voxelize/points.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void load(struct chunk *chunk, const float *points, int32_t columns, int3
   }
 }
 
-// Always a whole chunk: a trip count that is known is what the vectoriser asks for.
+// Always computes a whole chunk: the vectoriser needs a constant trip count.
 static void locate(struct chunk *chunk, const struct vx_cell_map *map) {
   int32_t not_finite = 0;
   for (int32_t i = 0; i < CHUNK; i++) {

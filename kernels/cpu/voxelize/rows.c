@@ -1,5 +1,5 @@
-// From the voxels of a cloud to rows of the output: which points each keeps, in which order they stand, which row a
-// point belongs to.
+// From the voxels of a cloud to rows of the output: the points that each row keeps, the order of the rows, the row of
+// each point.
 #include "kernels/cpu/voxelize/rows.h"
 
 // Voxels of the cloud that max_voxels lets in: those numbered below this.
@@ -7,7 +7,7 @@ static int32_t voxels_let_in(const struct cpu_run *run) {
   return run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
 }
 
-// The rows of the cloud's first voxels, with room in the list for as many points as each keeps.
+// Appends the rows of the cloud's first voxels. Each gets room in the list for the points that it keeps.
 static void make_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
   struct vx_counts *counts = &run->job->counts;
   for (int32_t number = 0; number < num_rows; number++) {
@@ -73,7 +73,7 @@ void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   int32_t let_in = voxels_let_in(run);
   for (int32_t number = 0; number < let_in; number++) {
-    run->row_of[number] = -1;  // stays so where the block filter has taken the voxel out
+    run->row_of[number] = -1;  // stays so if the block filter has removed the voxel
   }
   for (int32_t row = cloud->first_row; row < run->num_rows; row++) {
     run->row_of[run->rows[row].number] = row;

@@ -35,7 +35,7 @@ struct cpu_heights {
   float min, max;  // z
 };
 
-// Arrays that a job does not need are given no room and are not touched.
+// Arrays that the job does not need get no room and are not touched.
 struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
@@ -45,8 +45,8 @@ struct cpu_run {
   const float *points;    // [num_points, columns]
   int32_t columns;        // C
   int32_t cap;            // points that a voxel keeps; INT32_MAX if there is no cap
-  bool lists_wanted;      // whether anything reads the kept points voxel by voxel
-  bool ids_wanted;        // whether anything reads point_ids as rows
+  bool lists_wanted;      // something reads the kept points voxel by voxel
+  bool ids_wanted;        // something reads point_ids as rows
   int32_t num_points;     // of all clouds
   int32_t largest_cloud;  // most points of one cloud
   int32_t largest_rows;   // most rows that one cloud can have
@@ -54,7 +54,7 @@ struct cpu_run {
 
   // Of the whole job.
   float *widened;      // [num_points, columns]: float16 input as float32
-  float *means;        // [row_capacity, columns]: of each row, where they are sampled
+  float *means;        // [row_capacity, columns]: of each row, if voxels are sampled
   struct cpu_fps fps;  // the same
   int32_t *point_ids;  // [num_points]: number of the point's voxel in its cloud, later its row; -1 if dropped
   int32_t *list;       // [num_points]: indices of kept points, voxel by voxel
@@ -71,7 +71,7 @@ struct cpu_run {
   // Of the cloud in hand, for the block filter.
   struct vx_key_format block_key;
   int32_t grid_blocks[2];                              // blocks along x and y
-  struct cpu_cell_index blocks;                        // those that hold a kept point
+  struct cpu_cell_index blocks;                        // that hold a kept point
   int32_t *block_of;                                   // [largest_rows]: block of a row
   bool *block_stays;                                   // [largest_rows]
   struct cpu_heights *heights;                         // [largest_rows]: of each block

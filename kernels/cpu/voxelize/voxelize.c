@@ -30,7 +30,7 @@ static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, in
   index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
 }
 
-// All scratch of a job. Runs twice: over an empty arena to measure, then over the lane's.
+// Takes all scratch of a job. Runs twice: over an empty arena to measure, then over the lane's.
 static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   bool filtered = run->params->block_filter.enabled;
   bool ordered = run->params->order == VX_ORDER_KEY;

@@ -1,11 +1,11 @@
-// From rows to tensors: one function a tensor, each writing its tensor from the first byte to the last.
+// From rows to tensors: one function per tensor, which writes it from the first byte to the last.
 #include "kernels/cpu/voxelize/writers.h"
 
 #include <string.h>
 
 #include "kernels/half.h"
 
-// Without a cap a voxel can hold every point of the scan: sums are then taken in groups of this many.
+// Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
 enum { SUM_GROUP = 64 };
 
 enum { PILLAR_EXTRA = 6, MAX_PILLAR_COLUMNS = VX_MAX_FEATURES + PILLAR_EXTRA };
@@ -16,8 +16,8 @@ static const float *point_at(const struct cpu_run *run, int32_t index) {
   return run->points + (int64_t)index * run->columns;
 }
 
-// Sums the first `columns` columns of the listed points, one after the other, beginning with the first itself rather
-// than with 0: -0.0 stays.
+// Sums the first `columns` columns of the listed points in sequence. The sum begins with the first point rather than
+// with 0, so -0.0 stays.
 static inline void sum_columns(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns,
                                float *restrict sum) {
   memcpy(sum, point_at(run, list[0]), (size_t)columns * sizeof *sum);
@@ -29,7 +29,7 @@ static inline void sum_columns(const struct cpu_run *run, const int32_t *list, i
   }
 }
 
-// The usual numbers of columns as constants, which the compiler keeps in registers.
+// With the usual numbers of columns as constants, the compiler keeps the sums in registers.
 static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
   switch (columns) {
     case 3: sum_columns(run, list, count, 3, sum); break;
@@ -39,9 +39,9 @@ static void sum_sequence(const struct cpu_run *run, const int32_t *list, int32_t
   }
 }
 
-// The sum in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups
-// of 64 points, then the groups' sums in groups of 64, and so on; the error grows with the logarithm of the count, and
-// a parallel backend can follow.
+// Sums in the order that is fixed for all backends. With a cap: in sequence. Without one: in sequence within groups of
+// 64 points, then the groups' sums in groups of 64, and so on. The error then grows with the logarithm of the count,
+// and a parallel backend can take the same sums.
 static void sum_points(const struct cpu_run *run, const int32_t *list, int32_t count, int32_t columns, float *sum) {
   if (count <= SUM_GROUP || run->cap != INT32_MAX) {
     sum_sequence(run, list, count, columns, sum);
@@ -71,7 +71,7 @@ static void mean_of(const struct cpu_run *run, const struct cpu_row *row, int32_
 
 // --- writers -------------------------------------------------------------------------------------------------------
 
-// A row of features is computed as float32: in its place where the tensor is float32, else in `room`, to be narrowed.
+// A row of features is computed as float32: in place if the tensor is float32, otherwise in `room`, to be narrowed.
 static float *row_in(enum vx_dtype dtype, unsigned char *place, float *room) {
   return dtype == VX_FLOAT32 ? (float *)(void *)place : room;
 }
@@ -104,7 +104,7 @@ static void write_num_points(const struct cpu_run *run, void *out) {
   }
 }
 
-// A constant size for the usual number of columns: a call of memcpy costs more than 16 bytes do.
+// The usual number of columns as a constant: a call of memcpy costs more than copying 16 bytes.
 static void copy_point(float *to, const float *from, int32_t columns) {
   if (columns == 4) {
     memcpy(to, from, 4 * sizeof *to);

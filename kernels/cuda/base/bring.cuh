@@ -1,6 +1,6 @@
-// Bringing points from the host's memory, as float32 rows, in the course of a kernel that looks at each of them.
+// Brings points from the host's memory as float32 rows, within a kernel that handles each of them.
 //
-// The points are read straight from pinned memory; a few blocks keep the bus busy, each with chunk after chunk.
+// The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -20,7 +20,7 @@ struct location {
   float x, y, z;
 };
 
-// Eight halves or four floats, to their place among the points.
+// Stores eight halves or four floats in their place among the points.
 static __device__ void store_part(const struct bring_params &p, uint64_t part, uint4 bits) {
   const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
   if (!p.halves) {
@@ -38,7 +38,7 @@ static __device__ void store_part(const struct bring_params &p, uint64_t part, u
   to[1] = make_float4(values[4], values[5], values[6], values[7]);
 }
 
-// As a block: rows first .. first + count - 1. Parts of 16 bytes, then what is left over at the scan's end.
+// As a block: brings rows first .. first + count - 1, in parts of 16 bytes, then the rest at the scan's end.
 static __device__ void bring_rows(const struct bring_params &p, uint64_t first, uint32_t count) {
   uint32_t per_part = p.halves ? 8 : 4;
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
@@ -65,7 +65,7 @@ static __device__ void bring_rows(const struct bring_params &p, uint64_t first, 
   __syncthreads();
 }
 
-// The coordinates of this thread's point of the chunk, all of whose rows are in their place after this.
+// Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then in place.
 static __device__ struct location bring(const struct bring_params &p, uint64_t first, uint32_t count) {
   if (p.columns == 4 && !p.halves) {
     float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);

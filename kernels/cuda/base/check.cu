@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-// What the host asked for cannot be had, and the device is as well as before. Whatever is not listed here is taken for
-// the loss of the device: running on after an error that nobody foresaw could write a wrong byte.
+// Errors after which the device works as before: the host asked for something that cannot be had. Every other error is
+// treated as the loss of the device, as going on after an unforeseen error could write a wrong byte.
 static bool is_callers_fault(cudaError_t result) {
   switch (result) {
     case cudaErrorInvalidValue:
@@ -56,7 +56,7 @@ enum vx_status cuda_check(cudaError_t result, const char *what, struct vx_error 
   if (result == cudaSuccess) {
     return VX_OK;
   }
-  (void)cudaGetLastError();  // errors that pass must not be found again by the next launch
+  (void)cudaGetLastError();  // so that the next launch does not report this error again
   snprintf(error->text, sizeof error->text, "%.120s: %s (%s)", what, cudaGetErrorString(result),
            cudaGetErrorName(result));
   return status_of(result);

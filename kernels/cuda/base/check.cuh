@@ -1,4 +1,4 @@
-// CUDA errors as values: every call and every launch goes through here and comes out as a vx_status and a text.
+// CUDA errors as values: every call and every launch passes through here and becomes a vx_status and a text.
 #ifndef VOXELD_CUDA_CHECK_CUH
 #define VOXELD_CUDA_CHECK_CUH
 
@@ -6,11 +6,11 @@
 
 #include "kernels/kernels.h"
 
-// VX_OK for cudaSuccess. Otherwise names `what` in the text and says who can act: the caller (VX_REFUSED), whoever
-// frees memory (VX_OUT_OF_MEMORY), nobody (VX_DEVICE_LOST: the context does not recover).
+// VX_OK for cudaSuccess. Otherwise the text names `what`, and the status says what helps: another request (VX_REFUSED),
+// free memory (VX_OUT_OF_MEMORY), nothing (VX_DEVICE_LOST: the context does not recover).
 VX_WARN_UNUSED enum vx_status cuda_check(cudaError_t result, const char *what, struct vx_error *error);
 
-// What the launch before it came to; a fault inside the kernel shows at a later call.
+// The result of the launch before. A fault inside the kernel shows at a later call.
 VX_WARN_UNUSED enum vx_status cuda_launched(const char *kernel, struct vx_error *error);
 
 // Returns from the calling function unless `expression`, a vx_status, is VX_OK.

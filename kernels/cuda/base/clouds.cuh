@@ -9,24 +9,24 @@
 struct cuda_clouds {
   int32_t count;
   uint32_t num_points;
-  uint32_t max_rows;            // let in of one cloud
+  uint32_t max_rows;            // of one cloud, by max_voxels
   const uint32_t *first_point;  // [count + 1]
   uint32_t *first_cell;         // [count]; undefined for empty clouds at the end
   uint32_t *first_row;          // [count]
 };
 
-// Of each slot of the table; all bits set: no point yet.
+// One slot of the table of cells. All bits set: no point yet.
 struct __align__(8) cuda_cell {
   uint32_t first;  // point of the cell, later the cell's number
   uint32_t hits;   // of the cell, less one; later where its part of the list begins
 };
 
-// Of each cell number: points[begin .. begin + hits) are the cell's.
+// One cell, by its number. Its points are lists[begin .. begin + hits).
 struct __align__(16) cuda_record {
   uint32_t first_point, hits, begin, slot;
 };
 
-// The last of `count` ascending items that is <= value; the first is.
+// The index of the last of `count` ascending items that is <= value. The first item is.
 __device__ static inline int32_t cuda_last_at_most(const uint32_t *items, int32_t count, uint32_t value) {
   int32_t low = 0, high = count;
   while (high - low > 1) {
@@ -48,7 +48,7 @@ __device__ static inline int32_t cuda_cloud_of_row(const struct cuda_clouds &clo
   return clouds.count == 1 ? 0 : cuda_last_at_most(clouds.first_row, clouds.count, row);
 }
 
-// The row of a cell of that cloud, or `none`.
+// The row of a cell of the cloud; `none` if max_voxels drops it.
 __device__ static inline uint32_t cuda_row_of_cell(const struct cuda_clouds &clouds, int32_t cloud, uint32_t number,
                                                    uint32_t none) {
   uint32_t within = clouds.count == 1 ? number : number - clouds.first_cell[cloud];

@@ -1,11 +1,12 @@
-// What kernels of all operations use on the device: their turn, the clock, sums and maxima of a warp, the last block.
+// What kernels of all operations use on the device: waiting for the previous kernel, the clock, sums and maxima of a
+// warp, the last block.
 #ifndef VOXELD_CUDA_DEVICE_CUH
 #define VOXELD_CUDA_DEVICE_CUH
 
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-// Lets the blocks of the next kernel come up; they take the room of others, so not long before this one's end.
+// Lets the blocks of the next kernel start. They take resources, so call it shortly before this kernel's end.
 __device__ static inline void cuda_let_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -51,7 +52,7 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #endif
 }
 
-// As a block, once it has done its part: whether it is the last of `blocks` to do so. Then all others' writes are seen.
+// Called by a block that has done its part. True in the last of `blocks` blocks, which then sees the others' writes.
 __device__ static inline bool cuda_last_block(uint32_t *ticket, uint32_t blocks) {
   __shared__ bool last;
   __syncthreads();

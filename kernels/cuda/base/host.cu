@@ -1,4 +1,4 @@
-// The host's part in a job: what memory the device can read, waiting for what it writes, the output's memory, times.
+// See host.cuh.
 #include "kernels/cuda/base/host.cuh"
 
 #include <sched.h>
@@ -14,7 +14,7 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx
   CUDA_CALL(cudaPointerGetAttributes(&first, memory), error);
   CUDA_CALL(cudaPointerGetAttributes(&last, (const char *)memory + bytes - 1), error);
   bool all = first.type != cudaMemoryTypeUnregistered && last.type != cudaMemoryTypeUnregistered;
-  // Two mappings side by side need not be so for the device.
+  // Two mappings that are adjacent on the host may not be adjacent on the device.
   bool whole = (const char *)last.devicePointer - (const char *)first.devicePointer == (ptrdiff_t)(bytes - 1);
   *seen = all && whole ? first.devicePointer : NULL;
   return VX_OK;
@@ -49,7 +49,7 @@ static void pause_briefly(void) {
 #endif
 }
 
-// Samples can take long: the host sleeps between its looks, and asks whether they are still wanted.
+// Sampling can take long: the host sleeps between its looks and asks the caller whether to stop.
 static enum vx_status await_samples(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                     bool *stopped, struct vx_error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
@@ -71,9 +71,9 @@ static enum vx_status await_samples(const struct cuda_run *run, const volatile u
   return VX_OK;
 }
 
-// First in a tight loop, as the answer is mostly microseconds away, then letting others run, after a millisecond
-// asleep. Not a call before that: each would hold the driver's lock against the launches of other lanes. A kernel that
-// fails never writes; the driver then tells.
+// Waits in a tight loop first, as the answer is mostly microseconds away; then yields; after a millisecond sleeps. No
+// driver call before that: each would hold the driver's lock against the launches of other lanes. A kernel that fails
+// never writes, and the driver then reports the error.
 enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                           struct vx_error *error) {
   enum { TIGHT_NS = 50000, POLL_NS = 1000000, SPINS = 64 };
@@ -115,9 +115,9 @@ enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
   return VX_OK;
 }
 
-// All of copy_in: from the first block's start until the last points were here; those before them were in the table by
-// then. The others follow on each other but for what the host takes. Copies of memory that the device cannot read or
-// write itself are in none of them.
+// copy_in lasts from the start of the first block until the last points have arrived; the points before them are in the
+// table by then. The other stages follow one another, apart from the host's own time. Copies of memory that the device
+// cannot read or write itself are in no stage.
 static void read_times(const struct cuda_run *run) {
   uint64_t moments[CUDA_MOMENTS];
   for (int i = 0; i < CUDA_MOMENTS; i++) {

@@ -1,7 +1,7 @@
-// A device and a lane of it: what one worker keeps between its jobs, and the memory through which host and device
-// speak.
+// A device and a lane: what one worker keeps between its jobs, and the memory through which host and device
+// communicate.
 //
-// A lane belongs to one thread at a time; the device is shared, and does not change.
+// A lane belongs to one thread at a time. The device is shared and does not change.
 #ifndef VOXELD_CUDA_LANE_CUH
 #define VOXELD_CUDA_LANE_CUH
 
@@ -17,12 +17,12 @@
 
 enum {
   CUDA_TILE = 1024,            // items of one block of a scan
-  CUDA_SHORT_CAP = 32,         // under caps up to this only the first points of a list are put in order
+  CUDA_SHORT_CAP = 32,         // up to this cap only the first points of a list are put in order
   CUDA_TINY_LIST = 8,          // longest whole list that a few threads put in order
   CUDA_WARP_LIST = 256,        // longest that a warp does
   CUDA_SHARED_LIST = 4096,     // longest list that a block sorts in shared memory
-  CUDA_SUM_GROUP = 64,         // points summed in sequence where there is no cap
-  CUDA_DIRECT_CELLS = 1 << 22  // up to this many cells each has its own slot, without hashing
+  CUDA_SUM_GROUP = 64,         // points summed in sequence if there is no cap
+  CUDA_DIRECT_CELLS = 1 << 22  // in a grid of up to this many cells each has its own slot, without hashing
 };
 
 // Moments of a job, as the device's clock has them, in ns.
@@ -37,7 +37,7 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts; zero when a job begins. Fates that no job has both of share a word.
+// What the device counts; zero when a job begins. Two fates share a word if no job has both.
 struct cuda_tally {
   uint32_t not_finite;
   union {
@@ -51,7 +51,7 @@ struct cuda_tally {
   uint32_t num_rows;                     // let in by max_voxels
   uint32_t num_output_rows;              // left by the block filter
   uint32_t longest;                      // points of the row that has most
-  uint32_t unplaced;                     // points that found no slot: none, as the table is larger than the scan
+  uint32_t unplaced;                     // points without a slot: 0, as the table is larger than the scan
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done
   uint32_t num_short, num_long;          // rows whose lists a warp or a block puts in order
@@ -60,15 +60,15 @@ struct cuda_tally {
 };
 static_assert(sizeof(struct cuda_tally) == 128, "each of a lane's tallies has a line of the cache for itself");
 
-// Host memory that the device writes. A job believes only its own sequence numbers.
+// Host memory that the device writes. A job accepts only its own sequence numbers.
 struct cuda_report {
   uint32_t sized, sent;  // sequence number of the last job whose tally and rows, whose output and moments are here
   struct cuda_tally tally;
   uint32_t cloud_rows[VX_MAX_CLOUDS];
 };
 
-// The lane's; a job finds its tally and the tiles all zero. Two tallies take turns, so that a job's end can clear the
-// next one's while it still reads its own.
+// The lane's counters. A job finds its tally and the tiles all zero. Two tallies take turns, so that the end of a job
+// can clear the next job's tally while its own is still read.
 struct cuda_control {
   struct cuda_tally tallies[2];
   uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud
@@ -100,10 +100,10 @@ struct vx_lane {
   cudaStream_t stream;
   uint64_t seed[2];   // of the hash
   uint32_t sequence;  // of the last job, which has this and the next three; a multiple of four
-  bool clean;         // whether control, keys and cells are as a job has to find them
+  bool clean;         // control, keys and cells are as a job expects them
   struct cuda_memory control, keys, cells;
   struct cuda_memory scratch;           // arrays of one job
-  struct cuda_memory sorting;           // arrays of one job that are needed only where something is sorted by cub
+  struct cuda_memory sorting;           // arrays of one job, if cub sorts something
   struct cuda_memory sampling;          // arrays of one job that samples
   struct cuda_memory image;             // output block of one job
   volatile struct cuda_report *report;  // host, pinned
@@ -114,10 +114,10 @@ struct vx_lane {
 
 struct vx_device {
   int index;
-  bool overlap;              // whether a kernel can be started while the one before it ends
+  bool overlap;              // a kernel can start while the previous one ends
   unsigned multiprocessors;  // streaming multiprocessors
-  unsigned largest_cluster;  // blocks in which samples can be taken together; 1 where clusters are not known
-  size_t shared_bytes;       // that such a block can have
+  unsigned largest_cluster;  // blocks that can take samples together; 1 without clusters
+  size_t shared_bytes;       // shared memory of such a block
   struct vx_description description;
 };
 

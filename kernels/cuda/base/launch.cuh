@@ -8,16 +8,16 @@ static inline unsigned cuda_blocks(uint64_t items, unsigned per_block) {
   return (unsigned)((items + per_block - 1) / per_block);
 }
 
-// Blocks of a kernel that goes through its items in a loop: no more than the device runs at once.
+// Blocks of a kernel that handles its items in a loop: at most as many as the device runs at once.
 static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t items, unsigned per_block,
                                            unsigned per_multiprocessor) {
   uint64_t blocks = (items + per_block - 1) / per_block, most = run->lane->device->multiprocessors * per_multiprocessor;
   return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-// Launches a kernel of one params struct. Where the device can, its blocks are brought up while the kernel before it
-// still runs; cuda_wait in the kernel then waits for that one's end, so it must come before any access to what that one
-// writes.
+// Launches a kernel with one params struct. If the device can, the kernel's blocks start while the previous kernel
+// still runs. cuda_wait in the kernel waits for the end of the previous one, so it must come before any access to what
+// that one writes.
 template <typename params>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(params), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, const params &p,

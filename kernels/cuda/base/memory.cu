@@ -1,8 +1,7 @@
-// A lane's memory on the device: blocks that grow to what its jobs need and are reused, and the place of each array of
-// a job in them.
+// See memory.cuh. The blocks grow to what the lane's jobs need and are reused.
 //
-// The table of cells and the lane's counters are found clean by every job, as the one before it has cleaned up after
-// itself; only where that one failed, or the memory is new, are they cleared whole.
+// Every job finds the table of cells and the lane's counters clean, as each job cleans up after itself. They are
+// cleared whole only if the previous job failed or the memory is new.
 #include "kernels/cuda/base/memory.cuh"
 
 #define MEGABYTE ((size_t)1 << 20)
@@ -22,7 +21,7 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
   return array;
 }
 
-// What could not be freed is not used again either.
+// Memory that could not be freed is not used again.
 static enum vx_status free_block(struct cuda_memory *block, struct vx_error *error) {
   void *memory = block->memory;
   *block = {};
@@ -30,7 +29,7 @@ static enum vx_status free_block(struct cuda_memory *block, struct vx_error *err
   return VX_OK;
 }
 
-// Grows to a power of two: jobs that differ a little do not each cost a new allocation. cudaFree waits for the device.
+// Grows to a power of two, so a job that is a little larger needs no new allocation. cudaFree waits for the device.
 enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error) {
   if (bytes <= memory->bytes) {
     return VX_OK;
@@ -40,7 +39,7 @@ enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_
     grown *= 2;
   }
   CUDA_TRY(free_block(memory, error));
-  // Where twice the size does not fit, the size itself may.
+  // If the power of two does not fit, the size itself may.
   void *taken = NULL;
   cudaError_t result = cudaMalloc(&taken, grown < bytes ? bytes : grown);
   if (result == cudaErrorMemoryAllocation && grown > bytes) {
@@ -55,7 +54,7 @@ enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_
 
 // --- the arrays of a job ---
 
-// Those that the device cannot read where they are get a copy; as float32 in the place of the rows.
+// Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->num_points * run->columns;
   take(arena, &run->points, values);
@@ -101,7 +100,7 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   }
   if (run->means_wanted) {
     take(arena, &run->means, rows * run->columns);
-    // A sixteenth of the points: more than all levels of group sums need.
+    // A sixteenth of the points is more than all levels of group sums need.
     take(arena, &run->tree_sums, (points / (CUDA_SUM_GROUP / 4) + 2) * run->columns);
   }
   if (ordered || filtered) {
@@ -146,7 +145,7 @@ static enum vx_status take_control(struct cuda_run *run, struct vx_error *error)
   if (!lane->clean) {
     CUDA_TRY(clear(lane, error));
   }
-  lane->clean = false;  // until this job has come to its end
+  lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
   run->tally = &run->control->tallies[lane->sequence / 4 % 2];
   return VX_OK;

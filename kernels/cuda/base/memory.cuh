@@ -15,18 +15,18 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
   *array = (type *)cuda_take(arena, count, sizeof(type));
 }
 
-// Makes room for at least that many bytes; what was there is lost if it grows.
+// Makes room for at least `bytes` bytes. If the memory grows, its content is lost.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error);
-// The places of the points, and of the first point of each cloud.
+// Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
-// The control block of a lane that is clean, for a job that makes no voxels; with run->num_tiles tiles.
+// Prepares the control block of a clean lane, with run->num_tiles tiles, for a job that makes no voxels.
 VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error);
-// Gives all arrays of the job their place, in a lane that is clean.
+// Gives all arrays of a voxelization their place, in a clean lane.
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error);
-// Room for jobs of a usual size, so that the first ones allocate nothing.
+// Takes memory for jobs of a usual size, so that the first jobs allocate nothing.
 VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error);
-// Gives back what a job of unusual size took.
+// Gives back the memory that a job of unusual size took.
 VX_WARN_UNUSED enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error);
 void cuda_free_all(struct vx_lane *lane);
 

@@ -19,7 +19,7 @@ static inline struct publish_params publish_params_of(const struct cuda_run *run
   return p;
 }
 
-// As a block, when all counts are final. The fence puts the word behind all that it speaks of.
+// Called by a block when all counts are final. After the fence the host sees the data before the word.
 static __device__ void publish(const struct publish_params &p) {
   const uint32_t *from = (const uint32_t *)p.tally;
   uint32_t *to = (uint32_t *)&p.report->tally;
@@ -42,7 +42,7 @@ static __device__ void publish(const struct publish_params &p) {
   }
 }
 
-// Enqueues the telling, for jobs that no gather tells for.
+// Enqueues the same as a kernel of its own, if no gather does it.
 VX_WARN_UNUSED enum vx_status cuda_publish(const struct cuda_run *run, uint32_t sequence, struct vx_error *error);
 
 #endif

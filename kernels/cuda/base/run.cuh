@@ -1,24 +1,27 @@
-// One job on its way through the stages of the CUDA backend, and the stages themselves.
+// One job on its way through the stages of the CUDA backend.
 //
-// A job's points come from the host and get a slot of the table of cells and a rank among the points of their cell
-// each (insert); its cells get a number by first appearance and a part of the list (number); its points write
-// themselves into their cell's part (assign). Whole lists are put in input order where something needs that (lists);
-// rows may be taken out (filter) and reordered (order). Then the tensors are written into an image of the output block
-// (gather), short lists being ordered on the way, and the image goes to the host (transfer). What a job leaves in the
-// table is taken out at its end (transfer), when nobody waits for it.
+// The stages of a voxelization:
+//   insert    Brings the points from the host. Each point gets the slot of its cell and a rank within the cell.
+//   number    Each cell gets a number, by first appearance, and its part of the list of points.
+//   assign    Each point writes itself into its cell's part of the list.
+//   lists     Puts whole lists in input order, if something needs that.
+//   filter    Removes rows, if there is a block filter.
+//   order     Sorts the rows, if that is asked for.
+//   gather    Writes the tensors into an image of the output block. Orders short lists on the way.
+//   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
-// The host is told sizes and the end through memory of its own that the device writes (struct cuda_report), and no copy
-// engine takes part: a kernel that follows a copy, or a copy that follows a kernel, starts 10 us late on an H200.
+// A job that samples goes on to fps.cuh, or does only that. A transform has its own stages (transform.cu) between the
+// points' way from the host and the image's way to it.
 //
-// A job that samples goes on to fps.cuh, or does nothing else. A transform has stages of its own (transform.cu) between
-// the points' way from the host and the image's way to it.
+// The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
+// takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
 //
-// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance; a *row* counts those that
-// max_voxels lets in, in the same order; an *output row* is a row after block filter and ordering. Without several
-// clouds, filter or ordering the three are the same and the arrays between them are NULL.
+// Numbers: a *cell number* counts the distinct cells of all clouds by first appearance. A *row* counts the cells that
+// max_voxels lets in, in the same order. An *output row* is a row after block filter and ordering. With one cloud, no
+// filter and no ordering the three are the same, and the arrays between them are NULL.
 //
-// All kernels of a job run in the lane's stream, each with one params struct; pointers are to device memory unless
-// they say host. Integers that count points are 32 bits wide (VX_MAX_POINTS), sizes and offsets 64.
+// All kernels of a job run in the lane's stream, each with one params struct. Pointers are to device memory unless they
+// say host. Integers that count points are 32 bits wide (VX_MAX_POINTS), sizes and offsets 64.
 #ifndef VOXELD_CUDA_RUN_CUH
 #define VOXELD_CUDA_RUN_CUH
 
@@ -34,10 +37,10 @@
 
 struct cuda_fps_box;
 
-// Of a job that samples; rows of clouds follow on each other, and so do their samples.
+// The arrays of a job that samples. The rows of all clouds are one list, and so are their samples.
 struct cuda_fps {
   uint32_t num_rows, num_samples, largest_cloud;
-  float *rows;                    // [num_rows, columns]: what is chosen from
+  float *rows;                    // [num_rows, columns]: the points or means to choose from
   struct cuda_fps_cloud *clouds;  // [num_clouds]
   struct cuda_fps_box *boxes;     // [num_clouds]
   uint64_t *keys, *sorted_keys;   // [num_rows]
@@ -69,9 +72,9 @@ struct cuda_run {
   uint32_t num_tiles;     // of the numbering
   size_t image_capacity;  // bytes of the output block for row_capacity rows
   bool direct;            // each cell of the grid has its own slot
-  bool lists_wanted;      // whether anything reads the kept points voxel by voxel
-  bool whole_lists;       // lists are ordered before the gather, not in it
-  bool means_wanted;      // sums are trees and taken where the lists are ordered
+  bool lists_wanted;      // something reads the kept points voxel by voxel
+  bool whole_lists;       // lists are ordered before the gather, not during it
+  bool means_wanted;      // sums are trees, taken when the lists are ordered
   bool eager;             // the gather is enqueued before the host knows any size
   int64_t num_samples;    // asked for, of all clouds
 
@@ -82,13 +85,13 @@ struct cuda_run {
 
   // Arrays of the job; those not needed are NULL.
   const void *source;           // [num_points, columns] as the client sent it; host memory, or a copy of it
-  void *source_copy;            // where `source` cannot be read by the device
+  void *source_copy;            // if the device cannot read `source`
   float *points;                // [num_points, columns]
   uint64_t *keys;               // [table_slots], or NULL if direct
   struct cuda_cell *cells;      // [table_slots]
   uint64_t table_slots;         // a power of two, or the cells of the grid
   uint32_t *slots;              // [num_points]: of each point
-  uint32_t *ranks;              // [num_points]: how many points of its cell came to it before
+  uint32_t *ranks;              // [num_points]: number of the cell's points that were inserted before
   struct cuda_record *records;  // [num_points]: of each cell number
   uint32_t *lists;              // [num_points]: points, cell by cell
   uint32_t *rows;               // [num_points]: row of each point, row_capacity if it has none
@@ -97,8 +100,8 @@ struct cuda_run {
   struct cuda_tally *tally;
   uint32_t *output_rows;       // [row_capacity]: of each row, or CUDA_NO_ROW
   uint32_t *rows_in_order;     // [row_capacity]: row of each output row
-  uint32_t *queue;             // [row_capacity]: rows that a warp orders from the front, those of a block from the end
-  float *means;                // [row_capacity, columns]: where sums are trees
+  uint32_t *queue;             // [row_capacity]: from the front rows for a warp to order, from the end for a block
+  float *means;                // [row_capacity, columns]: if sums are trees
   float *tree_sums;            // see tree_mean
   uint64_t *block_keys;        // [block_slots]: hash table of the filter's blocks
   uint32_t *block_heights;     // [block_slots, 2]: lowest and highest z
@@ -111,7 +114,7 @@ struct cuda_run {
   struct cuda_fps fps;
 };
 
-// What the shapes of the job's tensors follow from, if it has so many output rows.
+// The sizes that the shapes of the job's tensors follow from, with `rows` output rows.
 static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {
   struct vx_sizes sizes = vx_sizes_of(run->job);
   sizes.voxels = rows;

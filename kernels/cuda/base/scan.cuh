@@ -1,8 +1,8 @@
 // One pass of a scan over tiles of CUDA_TILE items, a block each, with decoupled look-back (Merrill and Garland, here
 // with windows as wide as the block).
 //
-// What is scanned are pairs, one in the upper and one in the lower 32 bits. Neither sum reaches 2^31, which leaves room
-// for what is known of a tile: nothing (0), its own sum, or the sum up to its end.
+// The items are pairs: one number in the upper, one in the lower 32 bits. Neither sum reaches 2^31, which leaves two
+// bits for the state of a tile: nothing known (0), its own sum, or the sum up to its end.
 #ifndef VOXELD_CUDA_SCAN_CUH
 #define VOXELD_CUDA_SCAN_CUH
 
@@ -23,7 +23,7 @@ struct scan_shared {
   uint32_t tile;
 };
 
-// The block's tile. Tickets go in order, so that whoever is waited for already runs.
+// The block's tile. Tickets go in order, so a block waits only for blocks that already run.
 static __device__ uint32_t scan_next_tile(uint32_t *ticket, struct scan_shared *shared) {
   if (threadIdx.x == 0) {
     shared->tile = atomicAdd(ticket, 1);
@@ -32,7 +32,7 @@ static __device__ uint32_t scan_next_tile(uint32_t *ticket, struct scan_shared *
   return shared->tile;
 }
 
-// Adds up what a window of tiles, the nearest first, says to the block: up to the nearest that knows all before it.
+// Adds up the states of a window of tiles, the nearest first, up to the nearest that knows the sum of all before it.
 static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared, bool *complete) {
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t prefixes = __ballot_sync(~0u, (state & TILE_PREFIX) != 0);
@@ -56,7 +56,7 @@ static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared
   return sum;
 }
 
-// Sum over all tiles before this one; publishes what later tiles wait for.
+// The sum over all tiles before this one. Publishes the state that later tiles wait for.
 static __device__ uint64_t look_back(uint64_t *tile_states, uint32_t tile, uint64_t sum, struct scan_shared *shared) {
   volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;
   if (threadIdx.x == 0) {
@@ -78,7 +78,7 @@ static __device__ uint64_t look_back(uint64_t *tile_states, uint32_t tile, uint6
   return before;
 }
 
-// Turns each thread's items into the sums before them over all tiles; returns the sum up to the tile's end.
+// Fills `before` with the sum of all items before each of the thread's. Returns the sum up to the tile's end.
 static __device__ uint64_t scan_items(uint64_t *tiles, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
   uint64_t sum;

@@ -1,7 +1,7 @@
-// The ways out of a job: its output to the host's memory, and its traces out of the lane's.
+// See transfer.cuh.
 //
-// A few blocks are enough to fill the bus. The last of them to be done tells the host so, after a fence that puts the
-// word behind all that it speaks of. Cleaning comes after that: nobody waits for it but the lane's next job.
+// A few blocks are enough to fill the bus. The last block tells the host the end, after a fence, so the host sees the
+// data before the word. Cleaning comes last: only the lane's next job waits for it.
 #include "kernels/cuda/base/transfer.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -124,7 +124,7 @@ enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error) {
                      p, error);
 }
 
-// --- what the host has laid ready ---
+// --- data from the host ---
 
 struct fetch_params {
   const uint32_t *from;  // host

@@ -1,8 +1,8 @@
-// Clusters of thread blocks, which can write into each other's shared memory: compute capability 9.0 and CUDA 12.1 on.
-// Elsewhere a cluster is one block, and none of this is called.
+// Clusters of thread blocks, which can write into each other's shared memory: from compute capability 9.0 and CUDA 12.1
+// on. Without them a cluster is one block, and none of this is called.
 //
-// A message is a few words and counts its bytes at a barrier (mbarrier) of the block it goes to; who waits for the
-// bytes of all blocks there has their messages. One barrier is for one exchange, and is used again once that is over.
+// A message is a few words. It counts its bytes at a barrier (mbarrier) of the block that receives it. A block that has
+// waited for the bytes of all blocks has their messages. A barrier serves one exchange at a time.
 #ifndef VOXELD_CUDA_CLUSTER_CUH
 #define VOXELD_CUDA_CLUSTER_CUH
 
@@ -45,7 +45,7 @@ __device__ static inline uint32_t shared_address(const void *shared) {
   return address;
 }
 
-// One thread a block, before any message can come: all blocks synchronize after it.
+// One thread per block, before any message can come: all blocks synchronize after it.
 __device__ static inline void barrier_init(uint32_t barrier) {
 #if CUDA_CLUSTER_CODE
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(barrier)
@@ -53,14 +53,14 @@ __device__ static inline void barrier_init(uint32_t barrier) {
 #endif
 }
 
-// One thread a block, once an exchange: so many bytes are to come.
+// One thread per block, once per exchange: `bytes` bytes are to come.
 __device__ static inline void barrier_expect(uint32_t barrier, uint32_t bytes) {
 #if CUDA_CLUSTER_CODE
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 #endif
 }
 
-// Waits for all bytes of an exchange; `phase` is 0 in a barrier's first exchange, 1 in its second, and so on in turn.
+// Waits for all bytes of an exchange. `phase` is 0 in a barrier's first exchange, 1 in its second, then alternates.
 __device__ static inline void barrier_wait(uint32_t barrier, uint32_t phase) {
 #if CUDA_CLUSTER_CODE
   uint32_t done = 0;
@@ -75,7 +75,7 @@ __device__ static inline void barrier_wait(uint32_t barrier, uint32_t phase) {
 #endif
 }
 
-// The address in block `rank` of what is at this address in each block.
+// The cluster address, in block `rank`, of an address in shared memory.
 __device__ static inline uint32_t address_in(uint32_t shared, uint32_t rank) {
   uint32_t address = 0;
 #if CUDA_CLUSTER_CODE
@@ -84,7 +84,7 @@ __device__ static inline uint32_t address_in(uint32_t shared, uint32_t rank) {
   return address;
 }
 
-// To addresses of another block (or this one's own) as address_in gives them.
+// Send to addresses of any block of the cluster, as address_in gives them.
 __device__ static inline void send_row(uint32_t address, uint32_t barrier, const float4 &row) {
 #if CUDA_CLUSTER_CODE
   asm volatile(

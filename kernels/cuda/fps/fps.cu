@@ -1,5 +1,5 @@
-// The way of sampling on a GPU: cuda_sample_points of a job that does nothing else, cuda_fps_* as the last stages of
-// one that makes voxels. Runs on the thread that has the lane.
+// Sampling on a GPU: cuda_sample_points is a job that only samples; cuda_fps_* are the last stages of a job that makes
+// voxels. Runs on the thread that has the lane.
 #include "kernels/cuda/fps/fps.cuh"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   take(arena, &fps->sorted_keys, rows);
   take(arena, &fps->ids, rows);
   take(arena, &fps->sorted_ids, rows);
-  take(arena, &fps->places, rows + FPS_BUCKET);  // a whole bucket is read where a part of it is rows
+  take(arena, &fps->places, rows + FPS_BUCKET);  // the last bucket is read whole
   take(arena, &fps->far_distances, rows);
   take(arena, &fps->indices, fps->num_samples);
   take(arena, &fps->distances, fps->num_samples);
@@ -41,7 +41,7 @@ void cuda_fps_measure(struct cuda_run *run, const int32_t *rows) {
   struct cuda_fps *fps = &run->fps;
   fps->num_rows = fps->num_samples = fps->largest_cloud = 0;
   for (int32_t i = 0; i < run->clouds.count; i++) {
-    int32_t samples = min(run->job->sample_counts[i], rows[i]);  // of more the job is refused
+    int32_t samples = min(run->job->sample_counts[i], rows[i]);  // a job that wants more is refused
     run->lane->orders->fps_clouds[i] = {fps->num_rows, (uint32_t)rows[i], (uint32_t)samples, fps->num_samples};
     fps->num_rows += (uint32_t)rows[i];
     fps->num_samples += (uint32_t)samples;
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_write_kernel(const __grid_co
     uint32_t sample = (uint32_t)(i / p.columns), column = (uint32_t)(i % p.columns);
     struct cuda_fps_cloud cloud = p.clouds[cloud_of_sample(p, sample)];
     uint32_t index = (uint32_t)p.indices[sample];
-    // Of a job that was stopped some samples were never chosen.
+    // If the job was stopped, some samples were never chosen.
     if (index < cloud.num_rows) {
       p.point_tensor[i] = p.rows[((uint64_t)cloud.first_row + index) * p.columns + column];
     }
@@ -161,7 +161,6 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error
 
 // --- candidates ---
 
-// Waits until it is known how many rows of each cloud can be chosen. VX_REFUSED where they are too few.
 enum vx_status cuda_fps_check(struct cuda_run *run, struct vx_error *error) {
   struct vx_job *job = run->job;
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
@@ -185,7 +184,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *err
   return VX_OK;
 }
 
-// Points that the device cannot read where they are get a copy; as float32 in the place of the rows.
+// Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
 static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) {
   void *source;
   CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));

@@ -1,18 +1,18 @@
-// Buckets: 32 or more neighbouring rows each, what a new sample does to them, and the farthest row of those of a warp.
+// Buckets of 32 or more neighbouring rows: what a new sample does to them, and the farthest row of a warp's buckets.
 //
-// Each warp owns buckets, neighbours belonging to different warps. Each lane holds, in registers, the boxes of `rounds`
-// of its warp's buckets and of each the row that is farthest from all samples. A step: every lane holds its boxes
-// against the new sample. By float32's monotonic rounding the distance to a box, computed as those of points are, is at
-// most that of any point in it; where it is not below the bucket's largest distance, nothing in the bucket changes. The
-// other buckets, a few, are gone through by their warp.
+// Each warp owns buckets; neighbouring buckets belong to different warps. Each lane holds, in registers, the boxes of
+// `rounds` of its warp's buckets, and the row of each that is farthest from all samples. In a step every lane compares
+// its boxes with the new sample. float32 rounds monotonically, so the distance to a box, computed as for a point, is at
+// most that of any point in it. If it is not below the bucket's largest distance, nothing in the bucket changes. The
+// warp goes through the other buckets, which are few.
 #ifndef VOXELD_CUDA_FPS_BUCKETS_CUH
 #define VOXELD_CUDA_FPS_BUCKETS_CUH
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/fps/fps_sort.cuh"
 
-#define NO_KEY 0u  // of nothing
-// Bits of the distance of what is beyond the cloud's rows: no number is less, its key is 0.
+#define NO_KEY 0u  // no row
+// Bits of the distance beyond the cloud's rows: a NaN, with the key 0.
 #define NOT_A_ROW 0xFFFFFFFFu
 
 struct sample_params {
@@ -22,20 +22,20 @@ struct sample_params {
   const float *rows;
   uint32_t columns, num_clouds;
   const float4 *places;           // [num_rows]: x, y, z, number in the cloud
-  float *far_distances;           // [num_rows]: squared, to the samples; where they do not fit in shared memory
+  float *far_distances;           // [num_rows]: squared, to the samples; if they do not fit in shared memory
   uint32_t bucket;                // rows, a multiple of 32
-  uint32_t near_rows;             // that shared memory has room for
+  uint32_t near_rows;             // rows that shared memory has room for
   int32_t *indices;               // [num_samples]
   float *distances;               // [num_samples]
   const volatile uint32_t *stop;  // host: the sequence number of a job that is to stop
   uint32_t sequence;
 };
 
-// A row and the key of its squared distance to the samples. Keys are ordered as distances are: the float's bits, and
-// one.
+// A row and the key of its squared distance to the samples. A key is the float's bits plus one, so keys are ordered as
+// distances are.
 struct candidate {
   uint32_t key;
-  uint32_t bound;  // key that no other row of the same warp is above once this one is a sample
+  uint32_t bound;  // once this row is a sample, no other row of the warp has a larger key
   float4 row;      // x, y, z, number in the cloud
 };
 
@@ -44,7 +44,7 @@ struct station {
   uint32_t rank, size;   // in the cluster
   uint32_t warp, warps;  // in the block
   uint32_t turn;         // of the exchanges
-  uint32_t exchange;     // address in shared memory; finding it anew would cost as much as a load
+  uint32_t exchange;     // address in shared memory; computing it again would cost as much as a load
   uint32_t num_rows;     // candidates of the cloud
   uint32_t first, step;  // this lane's row of its warp's first bucket, and how far it is to the next bucket's
   const float4 *places;
@@ -68,7 +68,7 @@ static __device__ uint32_t highest_lane(uint32_t lanes) { return 31 - __clz(lane
 
 static __device__ bool is_one_lane(uint32_t lanes) { return (lanes & (lanes - 1)) == 0; }
 
-// Of the lanes that are meant, whose rows are in `places`, the one whose row has the lowest number.
+// Of the lanes that are `meant`, the one whose row in `places` has the lowest number.
 static __device__ uint32_t lowest_numbered(const float4 *places, bool meant, uint32_t place) {
   uint32_t number = meant ? number_of(places[place]) : UINT32_MAX, lowest = warp_min(number);
   return highest_lane(__ballot_sync(~0u, meant && number == lowest));
@@ -78,15 +78,15 @@ static __device__ float square_distance(float dx, float dy, float dz) { return d
 
 static __device__ float beyond(float low, float high, float at) { return fmaxf(fmaxf(low - at, at - high), 0.0f); }
 
-// The distances of the block's rows, where they are near: in shared memory, bucket after bucket. Else they lie as the
-// places do. (Places are only read, so that the first-level cache keeps them.)
+// The distances of the block's rows, bucket after bucket, if shared memory has room for them. Otherwise they are in
+// far_distances, in the order of the places. (Places are only read, so the first-level cache keeps them.)
 extern __shared__ float near_distances[];
 
 template <bool far> static __device__ float *distance_of(const struct station &here, uint32_t slot, uint32_t place) {
   return far ? here.far_distances + place : near_distances + slot * blockDim.x + threadIdx.x;
 }
 
-// One row of this lane's after the new sample: its key.
+// Applies the new sample to one row of this lane. Returns the row's key.
 template <bool far>
 static __device__ uint32_t update_row(const struct station &here, uint32_t slot, uint32_t place, const float4 &sample) {
   float *distance = distance_of<far>(here, slot, place);
@@ -97,7 +97,7 @@ static __device__ uint32_t update_row(const struct station &here, uint32_t slot,
   return key_of(now);
 }
 
-// This lane's part of a bucket after the new sample: the farthest row's key, and its place.
+// Applies the new sample to this lane's part of a bucket. Returns the key of the farthest row, and its place.
 template <bool far>
 static __device__ uint32_t update_lane(const struct sample_params &p, const struct station &here, uint32_t slot,
                                        const float4 &sample, uint32_t *place) {
@@ -116,7 +116,7 @@ static __device__ uint32_t update_lane(const struct sample_params &p, const stru
   return key;
 }
 
-// As a warp: `count` buckets of a round after the new sample, side by side, so that one's waiting hides the other's.
+// As a warp: applies the new sample to `count` buckets of a round at once, so their waiting times overlap.
 template <int rounds, bool far, int count>
 static __device__ void update_buckets(const struct sample_params &p, const struct station &here, int round,
                                       const uint32_t (&owners)[count], const float4 &sample,
@@ -145,7 +145,7 @@ static __device__ void update_buckets(const struct sample_params &p, const struc
   }
 }
 
-// Of this lane's buckets that have this key the one whose row has the lowest number.
+// Of this lane's buckets with this key, the one whose row has the lowest number.
 template <int rounds>
 static __device__ int lowest_round(const struct station &here, const struct buckets<rounds> &buckets, uint32_t key) {
   int lowest = 0;
@@ -159,7 +159,7 @@ static __device__ int lowest_round(const struct station &here, const struct buck
   return lowest;
 }
 
-// The farthest of this lane's rows of a bucket, were `sample` one: its key.
+// The key of the farthest of this lane's rows of a bucket, if `sample` were a sample.
 template <bool far>
 static __device__ uint32_t key_after(const struct sample_params &p, const struct station &here, uint32_t slot,
                                      const float4 &sample) {
@@ -203,7 +203,7 @@ static __device__ struct candidate find_best(const struct sample_params &p, cons
     return {NO_KEY, NO_KEY, row};  // a warp without rows
   }
   round = rounds == 1 ? 0 : __shfl_sync(~0u, round, owner);
-  // Of the other buckets as they are, of its own as it would be.
+  // The other buckets as they are, the row's own bucket as it would be.
   uint32_t others = key_after<far>(p, here, (uint32_t)round * 32 + owner, row);
 #pragma unroll
   for (int r = 0; r < rounds; r++) {
@@ -213,7 +213,7 @@ static __device__ struct candidate find_best(const struct sample_params &p, cons
   return {top, cuda_warp_max(others), row};
 }
 
-// As a warp: the new sample's effect on all of its buckets. Whether there was any.
+// As a warp: applies the new sample to all of its buckets. True if that changed anything.
 template <int rounds, bool far>
 static __device__ bool apply(const struct sample_params &p, const struct station &here, const float4 &sample,
                              struct buckets<rounds> *buckets) {
@@ -223,7 +223,7 @@ static __device__ bool apply(const struct sample_params &p, const struct station
     const float *low = buckets->low[r], *high = buckets->high[r];
     float distance = square_distance(beyond(low[0], high[0], sample.x), beyond(low[1], high[1], sample.y),
                                      beyond(low[2], high[2], sample.z));
-    // Of an empty bucket the key is 0 and this no number.
+    // The key of an empty bucket is 0, and the distance of that key is NaN.
     uint32_t close = __ballot_sync(~0u, distance < distance_of_key(buckets->key[r]));
     any |= close;
     while (close != 0) {
@@ -241,7 +241,7 @@ static __device__ bool apply(const struct sample_params &p, const struct station
   return any != 0;
 }
 
-// As a warp: the box of a bucket and its first row, all rows being infinitely far from no samples.
+// As a warp: finds the box of a bucket and its row of the lowest number. Without samples all rows are infinitely far.
 template <int rounds, bool far>
 static __device__ void measure_bucket(const struct sample_params &p, const struct station &here, int round,
                                       uint32_t owner, struct buckets<rounds> *buckets) {

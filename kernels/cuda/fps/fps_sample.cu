@@ -1,18 +1,17 @@
-// The kernel that takes sample after sample: a cluster of a few blocks a cloud (one block where there are no clusters).
+// The kernel that takes sample after sample. Each cloud has a cluster of a few blocks; without clusters, one block.
 //
-// Buckets (fps_buckets.cuh) are shared out among the warps, neighbours to different ones. A step applies a new sample
-// to them all.
+// Each warp owns buckets (fps_buckets.cuh); neighbouring buckets belong to different warps. A step applies a new sample
+// to all buckets.
 //
-// Then each warp tells all others its farthest row, through the shared memory of its block and of the others of the
-// cluster, and all know the next sample. Mostly they know a few more: the next farthest row that was told is the sample
-// after that if it is as far from the new one as from those before, and if the warps whose rows were taken have, by the
-// bounds that they told too, nothing that is as far. So one exchange serves for several samples.
+// Then each warp sends its farthest row to all other warps, through the shared memory of each block of the cluster. So
+// all warps know the next sample, and mostly a few more. The farthest of the remaining rows is the sample after that
+// under two conditions: the new sample is no nearer to it than the earlier ones, and the warps whose rows were taken
+// have no other row as far, by the bounds that they sent along. So one exchange gives several samples.
 //
-// A step is a chain of operations that wait for each other, and takes as long as they do; what is not in the chain is
-// almost free. So the code that each step runs has no branch that it can do without, and ties, which are rare, a path
-// of their own.
+// A step is a chain of dependent operations, and takes as long as that chain. Work outside the chain is almost free. So
+// the code of a step avoids branches, and ties, which are rare, have a path of their own.
 //
-// Every order of rows gives the same samples: equal distances are decided by the rows' numbers. (The idea of pruning
+// Every order of rows gives the same samples, as the rows' numbers decide between equal distances. (The idea of pruning
 // buckets: Han et al., QuickFPS, 2023.)
 #include "kernels/cuda/fps/fps_sample.cuh"
 
@@ -21,13 +20,13 @@
 
 enum {
   MAX_CLUSTER = 4,
-  SENDERS = 32,      // most warps of a cluster: a lane each
-  STOP_TURNS = 128,  // the host is asked so often whether to stop: each time costs more than an exchange
+  SENDERS = 32,      // most warps of a cluster: one lane for each
+  STOP_TURNS = 128,  // exchanges between two looks at the host's order to stop; a look costs more than an exchange
 };
 #define STOP_KEY UINT32_MAX  // above all others
 
-// What warps tell each other. Two of each take turns: when one exchange is over, all have read what came in the one
-// before.
+// What warps send each other. Two sets take turns: when one exchange is over, all warps have read the messages of the
+// one before.
 struct exchange {
   uint2 keys[2][SENDERS];  // key and bound
   float4 rows[2][SENDERS];
@@ -53,7 +52,7 @@ static __device__ struct candidate get(uint32_t address, uint32_t row_address) {
   return told;
 }
 
-// As all warps of the cluster: tells each its own farthest row; every lane gets that of one warp.
+// As all warps of the cluster: sends the warp's farthest row to all. Each lane receives the row of one warp.
 static __device__ struct candidate exchange_rows(struct station *here, const struct candidate &mine) {
   uint32_t parity = here->turn % 2, phase = here->turn / 2 % 2, lane = threadIdx.x % 32;
   uint32_t entry = here->rank * here->warps + here->warp, count = here->size * here->warps;
@@ -85,15 +84,15 @@ static __device__ struct candidate exchange_rows(struct station *here, const str
   return told;
 }
 
-// The rows that have been told, one a lane, and what is known of them.
+// The rows of an exchange, one per lane, and what is known of them.
 struct told {
   struct candidate row;
   uint32_t key;       // of this lane's row; NO_KEY once it is taken
   uint32_t affected;  // lanes whose rows are nearer to a sample of this exchange
-  uint32_t floor;     // key that nothing of the warps whose rows are taken is above
+  uint32_t floor;     // no other row of the warps whose rows are taken has a larger key
 };
 
-// As a warp: the next sample. False where it is not known before the next exchange; the first of an exchange always is.
+// As a warp: the next sample. False if only the next exchange can tell; the first of an exchange is always known.
 static __device__ bool take_farthest(struct told *told, bool first, struct candidate *sample) {
   uint32_t key = cuda_warp_max(told->key), lanes = __ballot_sync(~0u, told->key == key), winner = highest_lane(lanes);
   if (!is_one_lane(lanes)) {
@@ -154,7 +153,7 @@ static __device__ void sample_cloud(const struct sample_params &p, uint32_t clou
     if (changed) {
       best = find_best<rounds, far>(p, *here, buckets);
     }
-    // All of a warp, as each lane tells another block.
+    // All lanes of the warp, as each sends to another block.
     if (here->rank == 0 && here->warp == 0 && here->turn % STOP_TURNS == 0 && *p.stop == p.sequence) {
       best.key = STOP_KEY;
     }
@@ -197,8 +196,8 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(const struct sample_params);
 
-// What a cloud is sampled with: the first of these that the device can run and that holds all of its rows. (Measured on
-// an H200: one block is the quickest up to as many as it holds in one round, then few warps in several blocks.)
+// The kernels. A cloud is sampled with the first that the device can run and that holds all of its rows. (Measured on
+// an H200: one block is fastest for the rows that it holds in one round; above that, few warps in several blocks.)
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;
@@ -210,7 +209,7 @@ static const struct kernel {
 };
 enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0] };
 
-// Bytes of shared memory for the distances of a block's rows, or SIZE_MAX where the kernel does not hold as many.
+// Bytes of shared memory for the distances of a block's rows; SIZE_MAX if the kernel does not hold that many rows.
 static size_t near_bytes(const struct kernel *kernel, uint64_t rows) {
   uint64_t of_slot = (uint64_t)kernel->cluster * kernel->warps * FPS_BUCKET, slots = (rows + of_slot - 1) / of_slot;
   return slots > 32 * kernel->rounds ? SIZE_MAX : slots * kernel->warps * FPS_BUCKET * sizeof(float);
@@ -250,7 +249,7 @@ static void set_attributes(cudaLaunchConfig_t *config, cudaLaunchAttribute attri
   }
 }
 
-// Only a part of the device, however many clouds there are: other lanes' kernels go on beside this one.
+// Uses only a part of the device, however many clouds there are, so other lanes' kernels run beside this one.
 enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *error) {
   const struct cuda_fps *fps = &run->fps;
   const struct vx_device *device = run->lane->device;
@@ -290,13 +289,13 @@ enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error
   device->largest_cluster = 1;
   struct cudaFuncAttributes code;
   CUDA_CALL(cudaFuncGetAttributes(&code, kernels[0].kernel), error);
-  device->shared_bytes = (size_t)shared_bytes - code.sharedSizeBytes - 1024;  // a little is the driver's
+  device->shared_bytes = (size_t)shared_bytes - code.sharedSizeBytes - 1024;  // the driver takes a little
   for (int i = 0; i < NUM_KERNELS; i++) {
     CUDA_CALL(
         cudaFuncSetAttribute(kernels[i].kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)device->shared_bytes),
         error);
   }
-  // The code that runs must know clusters, not only the device.
+  // Both the device and the code compiled for it must support clusters.
   if (!CUDA_CLUSTERS || device->description.compute_capability < 90 || code.ptxVersion < 90) {
     return VX_OK;
   }

@@ -1,5 +1,5 @@
 // The rows of each cloud in the order of a Hilbert curve (J. Skilling, "Programming the Hilbert curve", 2004) through
-// the box of its candidates: points that follow on each other are near each other. The order decides how much is
+// the box of its candidates: neighbours in this order are near each other in space. The order decides how much is
 // pruned, never what is chosen.
 #include "kernels/cuda/fps/fps_sort.cuh"
 
@@ -55,7 +55,7 @@ struct box_params {
   struct cuda_fps_box *boxes;
   uint32_t *candidates;
   uint32_t num_clouds, num_rows, start;
-  bool points;  // the rows are the job's points, which are counted
+  bool points;  // the rows are the job's points: their fates are counted
   struct cuda_tally *tally;
 };
 
@@ -132,7 +132,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_box_kernel(const __grid_cons
     bool here = threadIdx.x < count, finite = here && is_finite(at);
     uint32_t row = (uint32_t)first + (here ? threadIdx.x : 0);
     uint32_t cloud = p.num_clouds == 1 ? 0 : cloud_of(p.clouds, p.num_clouds, row);
-    // Mostly all of a warp's rows are of one cloud; where not, cloud after cloud.
+    // Mostly all rows of a warp belong to one cloud. If not, the clouds are handled one after the other.
     for (uint32_t left = __ballot_sync(~0u, finite); left != 0;) {
       uint32_t one = __shfl_sync(~0u, cloud, __ffs(left) - 1);
       if (one != seen.cloud) {
@@ -205,7 +205,7 @@ static __device__ uint32_t place_on_curve(const struct cuda_fps_box &box, const 
   }
   float scale = (float)(1 << FPS_CURVE_BITS) / side;
   for (int axis = 0; axis < 3; axis++) {
-    float along = (row[axis] - low[axis]) * scale;  // NaN where the box is a point, or as large as a float can be
+    float along = (row[axis] - low[axis]) * scale;  // NaN if the box is a point, or as large as a float can be
     cell[axis] = along > 0.0f ? (uint32_t)fminf(along, (float)((1 << FPS_CURVE_BITS) - 1)) : 0;
   }
   return hilbert(cell);
@@ -251,7 +251,7 @@ static __global__ void __launch_bounds__(BLOCK) fps_place_kernel(const __grid_co
 
 static cudaError_t sort_keys(const struct cuda_run *run, void *cub, size_t *bytes) {
   const struct cuda_fps *fps = &run->fps;
-  // In a batch clouds are mostly small, and the curve's last bits not worth one more pass.
+  // The clouds of a batch are mostly small: the curve's last bits are not worth one more pass.
   int first_bit = run->clouds.count > 1 ? FPS_FINE_BITS : 0, cloud_bits = vx_bits_for(run->clouds.count);
   return cub::DeviceRadixSort::SortPairs(cub, *bytes, (const uint64_t *)fps->keys, fps->sorted_keys,
                                          (const uint32_t *)fps->ids, fps->sorted_ids, (int64_t)fps->num_rows, first_bit,

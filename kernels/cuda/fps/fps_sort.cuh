@@ -6,13 +6,13 @@
 
 enum {
   FPS_CURVE_BITS = 10,               // of a coordinate
-  FPS_FINE_BITS = 6,                 // the last of a place on the curve
-  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: not finite, so behind all others of its cloud
+  FPS_FINE_BITS = 6,                 // the last bits of a place on the curve
+  FPS_FAR_BIT = 3 * FPS_CURVE_BITS,  // of a sorting key: a row that is not finite, behind all others of its cloud
   FPS_CLOUD_BIT = FPS_FAR_BIT + 1,   // lowest bit of the cloud's number
-  FPS_BUCKET = 32,                   // rows of a bucket, or a multiple of that for clouds of millions
+  FPS_BUCKET = 32,                   // rows of a bucket; a multiple of this for clouds of millions
 };
 
-// What the candidates of a cloud have in common. Coordinates are held as integers of the same order.
+// What the candidates of a cloud have in common. Coordinates are integers that are ordered as the floats are.
 struct cuda_fps_box {
   int32_t low[3], high[3];
   uint32_t first, first_from_start;  // candidates; CUDA_NO_POINT if there is none

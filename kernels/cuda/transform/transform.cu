@@ -1,8 +1,10 @@
 // A transform on a GPU: cuda_transform, at the end of this file. Runs on the thread that has the lane.
 //
-// The points come from the host and are judged, which leaves a bit each (judge); a scan over the bits lists those that
-// are kept, in input order (list); once the host knows how many they are, they are moved again and written into the
-// image of the output (write). To move a point twice spares storing where it went.
+//   judge  Brings the points from the host and moves them. Each point leaves a bit: whether it is kept.
+//   list   Lists the kept points in input order, by a scan over the bits.
+//   write  Moves the kept points again and writes them into the image of the output, once the host knows their number.
+//
+// Moving a point twice saves the memory for the moved points.
 #include "kernels/cuda/transform/transform.cuh"
 
 #include <string.h>
@@ -19,7 +21,7 @@
 enum { BLOCK = BRING_BLOCK, WORD = 32 };
 static_assert((int)BLOCK == (int)SCAN_BLOCK && WORD % SCAN_ITEMS == 0, "a thread's items are bits of one word");
 
-// What moves the points; by value for all clouds, or in the device's memory for each.
+// The matrices that move the points: one by value for all clouds, or one per cloud in the device's memory.
 struct matrices {
   float one[VX_MATRIX_VALUES];
   const float *each;  // [num_clouds, 16], or NULL
@@ -29,9 +31,9 @@ struct matrices {
 struct transform {
   struct cuda_run *run;
   struct matrices matrices;
-  float *each;     // where matrices of their own come to lie
+  float *each;     // [num_clouds, 16]: room for the matrices of the clouds
   uint32_t *bits;  // [num_points / 32]: whether a point is kept
-  uint32_t *kept;  // [num_points]: the points that are, in input order
+  uint32_t *kept;  // [num_points]: the kept points, in input order
 };
 
 static __device__ const float *matrix_of(const struct matrices &matrices, const struct cuda_clouds &clouds,
@@ -111,13 +113,13 @@ struct list_params {
   struct cuda_clouds clouds;
   const uint32_t *bits;
   uint32_t *kept;
-  uint32_t *kept_before;  // [num_clouds]: each cloud; undefined for empty clouds at the end
+  uint32_t *kept_before;  // [num_clouds]: of all clouds before; undefined for empty clouds at the end
   uint64_t *tiles;        // [num_tiles], zeroed
   uint32_t num_tiles;
   struct cuda_tally *tally;
 };
 
-// Notes the kept points before each cloud, if this point is the first of one (or of several: empty ones).
+// Notes the number of kept points before a cloud if this point is its first, and before the empty clouds ahead of it.
 static __device__ void note_clouds(const struct list_params &p, uint32_t point, uint32_t before) {
   int32_t cloud = cuda_cloud_of_point(p.clouds, point);
   for (; cloud >= 0 && p.clouds.first_point[cloud] == point; cloud--) {
@@ -252,7 +254,7 @@ static enum vx_status prepare(struct transform *transform, struct vx_error *erro
   return cuda_prepare_control(run, error);
 }
 
-// Brings what belongs to the clouds to the device.
+// Brings the places of the clouds and their matrices to the device.
 static enum vx_status fetch(struct transform *transform, struct vx_error *error) {
   struct cuda_run *run = transform->run;
   const struct vx_input *matrix = &run->job->inputs[VX_MATRIX];
@@ -270,7 +272,7 @@ static enum vx_status fetch(struct transform *transform, struct vx_error *error)
   return cuda_copy_source(run, error);
 }
 
-// The kept points of a cloud are those before the next one, less those before it.
+// The kept points of a cloud are those before the next cloud, less those before the cloud itself.
 static void read_rows(const struct cuda_run *run, const volatile struct cuda_report *report) {
   uint32_t after = run->sizes.kept;
   for (int32_t cloud = run->clouds.count - 1; cloud >= 0; cloud--) {

@@ -1,6 +1,6 @@
-// From numbers to rows: each point writes itself into its cell's part of the list, at its rank, and notes its row where
-// the rows of points are asked for; each cell's points have their fates counted, and rows whose whole lists are long
-// are queued for ordering.
+// From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
+// the rows of points are wanted. The fates of each cell's points are counted. Rows with long whole lists are queued for
+// ordering.
 #include "kernels/cuda/voxelize/assign.cuh"
 
 #include "kernels/cuda/base/device.cuh"

@@ -1,7 +1,7 @@
-// The block filter: rows stay where the kept points of the blocks around them span the right height.
+// The block filter: a row stays if the kept points of the blocks around it span the right height.
 //
 // Only blocks that hold a kept point exist, in a hash table of their keys. Heights are collected by atomicMin and
-// atomicMax over integers that order like the floats; minima and maxima do not depend on the order of the threads.
+// atomicMax over integers that are ordered as the floats are, so they do not depend on the order of the threads.
 #include "kernels/cuda/voxelize/filter.cuh"
 
 #include <cub/device/device_scan.cuh>
@@ -33,7 +33,7 @@ struct filter_params {
   struct cuda_tally *tally;
 };
 
-// Integers that order like the floats they stand for.
+// An integer that is ordered as the floats are.
 static __device__ uint32_t ordered(float value) {
   uint32_t bits = vx_float_bits(value);
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
@@ -81,7 +81,7 @@ static __device__ struct cuda_record record_of(const struct filter_params &p, ui
   return cuda_record_of_row(p.clouds, p.records, cuda_cloud_of_row(p.clouds, row), row);
 }
 
-// Some threads a row: its block, and the heights of its kept points.
+// ROW_THREADS threads per row: find its block and the heights of its kept points.
 static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_constant__ struct filter_params p) {
   uint64_t row = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / ROW_THREADS;
   if (row >= p.tally->num_rows) {
@@ -111,7 +111,7 @@ static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_cons
   }
 }
 
-// One thread a slot of the table of blocks.
+// One thread per slot of the table of blocks.
 static __global__ void __launch_bounds__(BLOCK) judge_blocks_kernel(const __grid_constant__ struct filter_params p) {
   uint64_t slot = (uint64_t)blockIdx.x * BLOCK + threadIdx.x;
   if (slot >= p.num_slots || p.keys[slot] == NO_BLOCK) {
@@ -151,7 +151,7 @@ static __global__ void __launch_bounds__(BLOCK) judge_rows_kernel(const __grid_c
   }
 }
 
-// output_rows holds the number of staying rows before each row.
+// Expects in output_rows the number of staying rows before each row.
 static __global__ void __launch_bounds__(BLOCK) renumber_kernel(const __grid_constant__ struct filter_params p) {
   uint32_t row = blockIdx.x * BLOCK + threadIdx.x;
   if (row >= p.row_capacity || row >= p.tally->num_rows) {

@@ -1,16 +1,17 @@
-// From rows to tensors, written straight into an image of the output block, whose layout the device has computed.
+// From rows to tensors: written straight into an image of the output block, whose layout the device computes.
 //
-// A few threads a row (a whole warp where voxels are written) bring the first points of its list into input order and
-// write all that the tensors say of it; other blocks write point_voxel_ids. The threads hold as many points as they
-// are, sorted, and merge what follows into them; rows of many points are left to the whole block. Every byte of a
-// tensor is written by exactly one thread, and the gaps between tensors are zeroed: the image still holds another
-// job's output.
+// A few threads per row (a whole warp if whole voxels are written) bring the first points of its list into input order
+// and write its part of the tensors. Each of the threads holds one point; they keep these sorted and merge the rest of
+// the list into them. Rows of many points are left to the whole block. Other blocks write point_voxel_ids.
+//
+// Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
+// another job's output.
 #include "kernels/cuda/voxelize/gather.cuh"
 
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/voxelize/whole_voxels.cuh"
 
-// Blocks of a multiprocessor that the registers have to suffice for.
+// Blocks per multiprocessor: the registers must suffice for them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define GATHER_BLOCKS 4
 #else
@@ -35,7 +36,7 @@ static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) 
   return ((p.chunk + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
 }
 
-// Where each tensor is, as vx_layout_of has it for this many rows. Zeroes the gaps if asked to. One thread.
+// As one thread: the place of each tensor, as vx_layout_of computes it for this number of rows.
 static __device__ void find_places(const struct gather_params &p, bool zero_gaps, struct places *places) {
   uint64_t end = 0, num_rows = p.tally->num_output_rows;
   unsigned char *at[VX_SAMPLED_INDICES];
@@ -65,7 +66,7 @@ static __device__ void write_ids(const struct gather_params &p, int32_t *ids, ui
   }
 }
 
-// One row as a block: each warp finds the lowest of its part, the first warp the lowest of those sorted sequences.
+// One row, as a block: each warp finds the lowest of its part, then the first warp finds the lowest of these.
 static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
   values[threadIdx.x] = lowest_of<WARP>(~0u, list, count, threadIdx.x / WARP * WARP, BLOCK);
   __syncthreads();
@@ -79,7 +80,7 @@ static __device__ void order_long_list(const uint32_t *list, uint32_t count, uin
   __syncthreads();
 }
 
-// As a block: the first points of each of its rows, in input order. Threads without a row have no hits.
+// As a block: puts the first points of each of its rows in input order. Threads without a row have no hits.
 template <int width>
 static __device__ void order_lists(const struct gather_params &p, const struct cuda_record &record,
                                    struct gather_shared<width> *shared) {
@@ -111,7 +112,7 @@ static __device__ void order_lists(const struct gather_params &p, const struct c
   __syncthreads();
 }
 
-// By the row's threads: all but whole voxels.
+// As the row's threads: writes all but whole voxels.
 template <int width>
 static __device__ void write_row(const struct gather_params &p, const struct places &places,
                                  const struct gathered_row &row, int32_t cloud, const float *mean) {
@@ -142,8 +143,8 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
   }
 }
 
-// As a block: one part of the rows. Neighbouring rows are alike: each warp has neighbours, so that its threads have as
-// much to do, and the warps of a block come from all over, so that long lists do not wait for each other.
+// As a block: writes one part of the rows. Neighbouring rows have lists of similar length. A warp has neighbouring
+// rows, so its threads have equal work. The warps of a block have distant rows, so long lists do not meet in one block.
 template <int width>
 static __device__ void gather_part(const struct gather_params &p, uint32_t num_rows, uint64_t output_row,
                                    struct gather_shared<width> *shared, float *chunk) {

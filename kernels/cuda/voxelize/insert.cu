@@ -1,12 +1,12 @@
 // From points to cells: brings the points from the host's memory and puts each into the table of cells.
 //
-// The first are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the
+// The first points are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the
 // gather.
 //
-// Small grids have a slot for each cell. In larger ones a cell's slot is found by hashing its key, with linear probing:
-// a slot is claimed by one compare-and-swap, and keys are whole, so whoever finds its own has found its cell. Slots are
-// free when a job begins (see clean_kernel). A slot counts the cell's points and keeps the first of them by atomicMin;
-// each point takes the count that it finds as its rank, in whatever order they come.
+// Small grids have a slot for each cell. In larger ones a cell's slot is found by hashing its key, with linear probing.
+// One compare-and-swap claims a slot. The table holds whole keys, so a slot with a point's key is its cell's slot.
+// Slots are free when a job begins (see clean_kernel). A slot counts the cell's points and keeps the first of them by
+// atomicMin. Each point takes the count that it finds as its rank; ranks follow no particular order.
 #include "kernels/cuda/voxelize/insert.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
@@ -30,7 +30,7 @@ struct insert_params {
 
 // --- table ---
 
-// The slot of a cell. At most as many steps as there are slots; some slot is always free.
+// The slot of a cell. Takes at most as many steps as there are slots; some slot is always free.
 static __device__ uint32_t slot_of(const struct insert_params &p, uint64_t key) {
   if (p.keys == NULL) {
     return (uint32_t)key;
@@ -47,8 +47,8 @@ static __device__ uint32_t slot_of(const struct insert_params &p, uint64_t key) 
   return CUDA_NO_SLOT;
 }
 
-// Finds slot and rank of a point. Threads of the warp whose points share a cell (`inside` names those whose points have
-// one) let the first of them do it: it has the first of the points.
+// Finds the slot and the rank of a point. Of the warp's threads whose points share a cell, the first does it for all:
+// it has the first of the points. `inside`: the threads whose points have a cell.
 static __device__ void place(const struct insert_params &p, uint32_t inside, uint32_t point, uint64_t key) {
   uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
   uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;

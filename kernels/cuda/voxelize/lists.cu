@@ -1,9 +1,9 @@
-// Whole lists, cell by cell: puts all points of each row in input order and, where there is no cap, takes the rows'
-// means, as the order of that sum is a tree. (Under a small cap the gather orders what it needs.)
+// Whole lists, cell by cell: puts all points of each row in input order. Without a cap it also takes the rows' means,
+// as their sums are trees. (With a small cap the gather orders what it needs.)
 //
-// A few threads order a list of as many points, a warp sorts one in its registers; a list that is too long for that is
-// left to a block, whose warps sort parts of it that are then merged in shared memory. One that is too long for shared
-// memory is not touched: the host, which was told the length of the longest, has all points sorted by cell
+// A few threads order a tiny list, with one point each. A warp sorts a longer list in its registers. A still longer
+// list is left to a block: its warps sort parts, which are then merged in shared memory. A list too long for shared
+// memory is not touched. The host, which learns the length of the longest, then has all points sorted by cell
 // (cuda_sort_lists).
 #include "kernels/cuda/voxelize/lists.cuh"
 
@@ -18,8 +18,8 @@ struct lists_params {
   struct cuda_clouds clouds;
   const struct cuda_record *records;
   uint32_t *lists;
-  bool sorted;          // they are
-  bool sorted_wanted;   // something reads them after this
+  bool sorted;          // the lists are in order already
+  bool sorted_wanted;   // something reads the sorted lists later
   float *means;         // [row_capacity, columns], or NULL
   float *tree_sums;     // see tree_mean
   const float *points;  // [num_points, columns]
@@ -54,9 +54,9 @@ static __device__ void sum_groups(const float *from, float *to, uint32_t columns
   }
 }
 
-// The mean of a sorted list: groups of points in sequence, then groups of those sums, and so on. The sums of a row lie
-// in tree_sums from where its list begins, divided by a quarter of a group: rows of more than one group have room for
-// all of theirs and, behind them, for the sums of those.
+// The mean of a sorted list: groups of points in sequence, then groups of those sums, and so on. The place of a row's
+// sums in tree_sums is the beginning of its list, divided by a quarter of a group. That leaves a row of more than one
+// group room for the sums of all levels.
 template <int threads>
 static __device__ void tree_mean(const struct lists_params &p, uint32_t row, uint32_t begin, const uint32_t *list,
                                  uint32_t count) {
@@ -83,7 +83,7 @@ static __device__ void tree_mean(const struct lists_params &p, uint32_t row, uin
   }
 }
 
-// What becomes of a list once it is sorted.
+// Stores a sorted list, if it is wanted, and takes its mean.
 template <int threads>
 static __device__ void use_list(const struct lists_params &p, uint32_t row, const struct cuda_record &record,
                                 const uint32_t *sorted) {
@@ -102,7 +102,7 @@ static __device__ void use_list(const struct lists_params &p, uint32_t row, cons
 
 // --- sorting ---
 
-// As a warp: a list of up to CUDA_WARP_LIST.
+// As a warp: sorts a list of up to CUDA_WARP_LIST.
 static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uint32_t *sorted) {
   if (count <= 32) {
     sort_in_warp<1>(list, count, sorted);
@@ -115,8 +115,8 @@ static __device__ void sort_short_list(const uint32_t *list, uint32_t count, uin
   }
 }
 
-// How many of the first `count` items of two merged sequences, from[begin .. middle) and from[middle .. end), are of
-// the first. No two items are equal.
+// Of two sequences, from[begin .. middle) and from[middle .. end): how many of the first `count` merged items come from
+// the first sequence. No two items are equal.
 static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uint32_t middle, uint32_t end,
                                        uint32_t count) {
   uint32_t low = count > end - middle ? count - (end - middle) : 0, high = min(count, middle - begin);
@@ -131,7 +131,7 @@ static __device__ uint32_t split_merge(const uint32_t *from, uint32_t begin, uin
   return low;
 }
 
-// As a block: merges sorted parts, two by two; each thread makes `each` items of the result, which divides `part`.
+// As a block: merges sorted parts, two by two. Each thread makes `each` items of the result; `each` divides `part`.
 static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t count, uint32_t part, uint32_t each) {
   uint32_t first = threadIdx.x * each, last = min(first + each, count);
   if (first >= count) {
@@ -149,7 +149,7 @@ static __device__ void merge_parts(const uint32_t *from, uint32_t *to, uint32_t 
   }
 }
 
-// As a block: a list of up to CUDA_SHARED_LIST. Returns where in `buffers` it is sorted.
+// As a block: sorts a list of up to CUDA_SHARED_LIST. Returns the sorted list, in one of `buffers`.
 static __device__ const uint32_t *sort_long_list(const uint32_t *list, uint32_t count,
                                                  uint32_t buffers[2][CUDA_SHARED_LIST]) {
   for (uint32_t begin = threadIdx.x / 32 * CUDA_WARP_LIST; begin < count; begin += WARPS * CUDA_WARP_LIST) {
@@ -176,7 +176,7 @@ static __device__ void order_long_list(const struct lists_params &p, uint32_t ro
   }
 }
 
-// As a warp: a list of up to CUDA_WARP_LIST.
+// As a warp: orders and uses a list of up to CUDA_WARP_LIST.
 static __device__ void order_list(const struct lists_params &p, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(p, row);
   const uint32_t *list = p.lists + record.begin;
@@ -186,7 +186,7 @@ static __device__ void order_list(const struct lists_params &p, uint32_t row, ui
   use_list<32>(p, row, record, p.sorted ? list : sorted);
 }
 
-// As a few neighbouring threads: a list of up to as many points. Leaves longer ones.
+// As CUDA_TINY_LIST neighbouring threads: a list of up to that many points. Ignores longer lists.
 static __device__ void order_tiny_list(const struct lists_params &p, uint32_t row, uint32_t *sorted) {
   struct cuda_record record = record_of(p, row);
   if (record.hits > CUDA_TINY_LIST) {
@@ -210,7 +210,7 @@ static __device__ void order_tiny_list(const struct lists_params &p, uint32_t ro
   }
 }
 
-// Long lists first, a block each; then those of a warp, as each warp gets free; then the many tiny ones.
+// First the long lists, a block each; then the short ones, as warps become free; then the many tiny ones.
 static __global__ void __launch_bounds__(BLOCK, 3) order_lists_kernel(const __grid_constant__ struct lists_params p) {
   __shared__ uint32_t buffers[2][CUDA_SHARED_LIST];
   cuda_wait();

@@ -1,8 +1,8 @@
-// From cells to numbers: a scan over "I am the first point of my cell", and over the points of those cells, gives each
-// cell its number by first appearance and its part of the list.
+// From cells to numbers. A scan over "I am the first point of my cell", and over the number of points of those cells,
+// gives each cell its number by first appearance and its part of the list.
 //
-// The number replaces the first point in the cell's slot. It is at most the index of that point, so no later point of
-// the cell can take it for its own index and think that it is the first.
+// The number replaces the first point in the cell's slot. The number is at most the index of the first point, so no
+// later point of the cell can mistake it for its own index.
 #include "kernels/cuda/voxelize/number.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -19,7 +19,7 @@ struct number_params {
   struct cuda_tally *tally;
 };
 
-// Notes the number of cells before each cloud, where this point is the first of one (or of several: empty ones).
+// Notes the number of cells before a cloud if this point is its first, and before the empty clouds ahead of it.
 static __device__ void note_clouds(const struct number_params &p, uint32_t point, uint32_t cells_before) {
   int32_t cloud = cuda_cloud_of_point(p.clouds, point);
   for (; cloud >= 0 && p.clouds.first_point[cloud] == point; cloud--) {
@@ -30,7 +30,7 @@ static __device__ void note_clouds(const struct number_params &p, uint32_t point
 static __device__ void note_totals(const struct number_params &p, uint64_t total) {
   uint32_t cells = (uint32_t)(total >> 32);
   p.tally->num_cells = cells;
-  p.tally->num_rows = min(cells, p.clouds.max_rows);  // of one cloud; close_clouds_kernel knows better of several
+  p.tally->num_rows = min(cells, p.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
   p.tally->num_output_rows = p.tally->num_rows;
 }
 
@@ -76,7 +76,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   }
 }
 
-// The rows of each cloud of a batch, in one block.
+// Counts the rows of each cloud of a batch, in one block.
 struct close_clouds_params {
   struct cuda_clouds clouds;
   struct cuda_tally *tally;

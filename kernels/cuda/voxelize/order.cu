@@ -1,6 +1,6 @@
-// Ascending order: of rows by their cells' keys, and of all points by their cells where a list is too long for
-// lists.cu. Rows whose cells each have their own slot are ordered by going through the slots; the rest is sorted by
-// cub, for which the host has to know how many there are.
+// Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for lists.cu.
+// If each cell has its own slot, rows are ordered by going through the slots. Otherwise cub sorts them; for that the
+// host must know their number.
 #include "kernels/cuda/voxelize/order.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -26,7 +26,7 @@ struct order_params {
   struct cuda_tally *tally;
 };
 
-// The row of a slot, if that has one and it is left.
+// The row of a slot; CUDA_NO_ROW if it has none or the block filter removed it.
 static __device__ uint32_t row_of_slot(const struct order_params &p, uint64_t slot) {
   uint32_t number = slot < p.num_cells ? p.cells[slot].first : CUDA_NO_POINT;
   if (number == CUDA_NO_POINT) {
@@ -80,7 +80,7 @@ struct row_sort_params {
   struct cuda_clouds clouds;
   const struct cuda_record *records;
   const uint64_t *slot_keys;
-  const uint32_t *unordered;  // [num_rows]: row of each output row before ordering, or NULL where they are the same
+  const uint32_t *unordered;  // [num_rows]: row of each output row before ordering, or NULL if they are the same
   uint32_t num_rows;
   uint64_t *keys, *sorted_keys;  // [num_rows]
   uint32_t *rows, *sorted_rows;  // [num_rows]
@@ -173,7 +173,7 @@ static cudaError_t sort_points(const struct cuda_run *run, const struct point_so
                                          bits_of(p.num_points), run->stream);
 }
 
-// The sort is stable, so each cell's points stay in input order; and cells are listed by number in any case.
+// The sort is stable, so each cell's points stay in input order. Cells are listed by number anyway.
 enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *error) {
   struct point_sort_params p = {};
   p.slots = run->slots;

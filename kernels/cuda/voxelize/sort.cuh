@@ -31,13 +31,13 @@ template <int width> static __device__ uint32_t merge_values(uint32_t mask, uint
   return value;
 }
 
-// Whether the values of `width` neighbouring threads are in order: points come nearly so, and checking is cheap.
+// Whether the values of `width` neighbouring threads are in order. Points mostly are, and checking is cheap.
 template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
 }
 
-// The lowest of list[begin], list[begin + 1], ... in chunks of `width`, a chunk every `step`, sorted. What follows the
-// first chunk is mostly too late.
+// The `width` lowest items of a list, sorted. Looks at chunks of `width` items: at `begin` and every `step` from there.
+// Few items after the first chunk are among the lowest.
 template <int width>
 static __device__ uint32_t lowest_of(uint32_t mask, const uint32_t *list, uint32_t count, uint32_t begin,
                                      uint32_t step) {
@@ -57,7 +57,7 @@ static __device__ uint32_t lowest_of(uint32_t mask, const uint32_t *list, uint32
   return lowest;
 }
 
-// Sorts `items` values of each thread of a warp; thread l then has those from l * items on.
+// As a warp: sorts `items` values of each thread. Thread l then has those from l * items on.
 template <int items> static __device__ void sort_registers(uint32_t values[items]) {
   uint32_t lane = threadIdx.x % 32;
 #pragma unroll
@@ -113,8 +113,8 @@ template <int items> static __device__ void sort_in_warp(const uint32_t *list, u
   }
 }
 
-// The sum of one column over listed points (all of them where `list` is NULL), one after the other. Points are fetched
-// several at a time.
+// The sum of one column over listed points, in sequence; over all points if `list` is NULL. Several points are fetched
+// at a time.
 template <int ahead>
 static __device__ float sum_column(const float *points, uint32_t columns, const uint32_t *list, uint32_t count,
                                    uint32_t column) {

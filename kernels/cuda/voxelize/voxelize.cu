@@ -1,8 +1,8 @@
-// The way of a voxelize job on a GPU: cuda_voxelize, at the end of this file. Runs on the thread that has the lane.
+// A voxelize job on a GPU: cuda_voxelize, at the end of this file. Runs on the thread that has the lane.
 //
-// The host enqueues everything up to the image of the output before it knows any size, learns the sizes while the
-// device still writes that image, gets the caller's memory for them and enqueues the sending. Where the image could be
-// very large, or something has to be sorted by cub, it waits for the sizes first.
+// The host enqueues everything up to the image of the output before it knows any size. It learns the sizes while the
+// device still writes the image, gets the caller's memory and enqueues the sending. If the image could be very large,
+// or cub has to sort something, the host waits for the sizes first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@
 #include "kernels/cuda/voxelize/order.cuh"
 #include "kernels/samples.h"
 
-#define EAGER_BYTES ((size_t)256 << 20)  // an image up to this is reserved for the most rows that there can be
+#define EAGER_BYTES ((size_t)256 << 20)  // an image for the most rows possible is reserved up to this size
 
 // --- what the job asks for ---
 
@@ -46,8 +46,8 @@ static void read_params(struct cuda_run *run) {
   run->whole_lists = run->lists_wanted && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
   run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) != 0);
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
-  // At least half empty, and more where that costs little, so that probes are short; above 2^30 points 32 bits for a
-  // slot's number allow no more than this.
+  // At least half empty, and more for small scans, so that probes are short. Above 2^30 points the table cannot grow
+  // further, as a slot's number has 32 bits.
   uint64_t slots = power_of_two((run->num_points < 1 << 19 ? 4 : 2) * (uint64_t)run->num_points);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
   run->table_slots = run->direct ? run->num_cells : slots > UINT64_C(1) << 31 ? UINT64_C(1) << 31 : slots;
@@ -67,7 +67,7 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
   struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), least = cuda_sizes_of(run, 0);
   void *source;
   read_params(run);
-  // The shapes of the worst case may not fit a size_t where those of the job do.
+  // The shapes of the worst case may not fit a size_t, even if those of the job do.
   bool possible = vx_layout_of(run->tensors, &most, &largest, error) == VX_OK;
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
   CUDA_TRY(vx_layout_of(run->tensors, &least, &largest, error));
@@ -134,7 +134,7 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   return run->params->order == VX_ORDER_KEY && run->direct ? cuda_order_rows(run, error) : VX_OK;
 }
 
-// All sizes are known: the output gets its memory, or the job is refused before more is done for it.
+// Called when all sizes are known: takes the output's memory, or refuses the job before more is done for it.
 static enum vx_status settle(struct cuda_run *run, struct vx_error *error) {
   if (run->sampling != NULL) {
     CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
@@ -142,7 +142,7 @@ static enum vx_status settle(struct cuda_run *run, struct vx_error *error) {
   return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
 }
 
-// As far as possible before any size is known.
+// Enqueues as much as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) {
   uint32_t sequence = run->lane->sequence;
   CUDA_TRY(find_rows(run, false, error));
@@ -152,12 +152,12 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) 
   if (!lists_too_long(run)) {
     return VX_OK;
   }
-  CUDA_TRY(cuda_sort_lists(run, error));  // and once more, with what was missing
+  CUDA_TRY(cuda_sort_lists(run, error));  // then gathers again, with all lists in order
   CUDA_TRY(cuda_order_lists(run, true, error));
   return run->tensors != 0 ? cuda_gather(run, false, error) : VX_OK;
 }
 
-// Size by size.
+// Waits for each size before the next stage.
 static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(cuda_publish(run, run->lane->sequence, error));
   CUDA_TRY(read_sizes(run, run->lane->sequence, error));
@@ -180,7 +180,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
   return cuda_gather(run, false, error);
 }
 
-// Before the gather, which writes what is sampled: the most rows that each cloud can have.
+// Runs before the gather, which writes the means to sample. Reserves for the most rows that each cloud can have.
 static enum vx_status reserve_samples(struct cuda_run *run, struct vx_error *error) {
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud], most = run->params->max_voxels;

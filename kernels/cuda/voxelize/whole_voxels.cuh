@@ -1,4 +1,4 @@
-// What the gather is given, and the writing of whole voxels: `voxels`, `pillar_features`, `voxel_point_mask`.
+// The parameters of the gather, and the writing of whole voxels: `voxels`, `pillar_features`, `voxel_point_mask`.
 #ifndef VOXELD_CUDA_WHOLE_VOXELS_CUH
 #define VOXELD_CUDA_WHOLE_VOXELS_CUH
 
@@ -17,7 +17,7 @@ struct gather_params {
   struct cuda_clouds clouds;
   const struct cuda_record *records;
   const uint32_t *lists;
-  bool order_here;                                 // the lists are not in order yet
+  bool order_here;                                 // the gather puts the lists in order
   uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
   const uint32_t *rows;                            // [num_points]
   uint32_t row_capacity;
@@ -60,7 +60,7 @@ static __device__ uint16_t half_bits(float value) {
 
 // --- chunks of points in shared memory, `stride` floats each ---
 
-// Copies `count` listed points (a chunk at most), as a warp.
+// As a warp: copies `count` listed points, at most a chunk.
 static __device__ void load_chunk(const struct gather_params &p, float *chunk, uint32_t stride, const uint32_t *list,
                                   uint32_t count) {
   uint32_t lane = threadIdx.x % WARP, columns = p.columns;
@@ -91,7 +91,7 @@ static __device__ void load_chunk(const struct gather_params &p, float *chunk, u
   __syncwarp();
 }
 
-// The mean of up to 64 columns: lane l has columns l and l + 32. The last chunk stays in shared memory.
+// As a warp: the mean of up to 64 columns. Lane l has columns l and l + 32. The last chunk stays in shared memory.
 static __device__ void find_mean(const struct gather_params &p, float *chunk, uint32_t stride,
                                  const struct gathered_row &row, uint32_t columns, float mean[SUM_SLOTS]) {
   uint32_t lane = threadIdx.x % WARP;
@@ -135,8 +135,8 @@ static __device__ void store_items(uint16_t *to, const float (&values)[8]) {
 static __device__ void store_item(float *to, float value) { *to = value; }
 static __device__ void store_item(uint16_t *to, float value) { *to = half_bits(value); }
 
-// As a warp: writes `count` items, of which the first `used` are those of a chunk and the rest are zero; 16 bytes at a
-// time where all chunks begin and end at such.
+// As a warp: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a time if
+// all chunks begin and end at multiples of 16 bytes.
 template <typename unit>
 static __device__ void write_items(unit *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = 16 / sizeof(unit);
@@ -161,7 +161,7 @@ static __device__ void write_items(unit *to, uint32_t count, const float *chunk,
   }
 }
 
-// As a warp. `chunk` has room for a chunk and one row, for the mean that pads.
+// As a warp. `chunk` has room for a chunk and one row more, for the mean that pads.
 static __device__ void write_voxel(const struct gather_params &p, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % WARP, kept = row.kept, columns = p.columns;
@@ -188,7 +188,7 @@ static __device__ void write_voxel(const struct gather_params &p, float *voxels,
   }
 }
 
-// The offsets of a chunk's points, behind their columns; one point a thread.
+// Writes the offsets of a chunk's points behind their columns, one point per thread.
 static __device__ void add_offsets(const struct gather_params &p, float *chunk, uint32_t count, const float mean[3],
                                    const float centre[3]) {
   uint32_t lane = threadIdx.x % WARP;
