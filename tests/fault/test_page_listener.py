@@ -19,19 +19,16 @@ SLOW = ("--upload-min-rate", "0", "--upload-timeout-s", "3000", "--idle-timeout-
 class PagesDaemon(Daemon):
     def __init__(self, *args):
         super().__init__("--pages-listen", "127.0.0.1:0", *SLOW, *args)
-        (line,) = (line for line in self.lines if "msg=listening" in line)
-        self.pages = re.search(r" pages=(\S+)", line)[1]
 
     def page_connection(self, source=None):
-        host, _, port = self.pages.rpartition(":")
-        return http.client.HTTPConnection(host, int(port), timeout=60, source_address=source and (source, 0))
+        return http.client.HTTPConnection(*self.pages, timeout=60, source_address=source and (source, 0))
 
     def page(self, path, source=None):
         with contextlib.closing(self.page_connection(source)) as connection:
             return self.request("GET", path, connection=connection)
 
     def probe(self, option, address):
-        command = [voxeld_binary(), "--probe", option, address]
+        command = [voxeld_binary(), "--probe", option, "%s:%d" % address]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -68,7 +65,7 @@ class PageListener(FaultCase):
     def test_slow_uploads_of_one_address(self):
         self.slow_uploads(500, lambda n: None)
         self.assert_problem(self.raw().send(head("GET", "/healthz")).read(), 429)
-        refused = self.daemon.probe("--listen", "{}:{}".format(*self.daemon.address))
+        refused = self.daemon.probe("--listen", self.daemon.address)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("429", refused.stderr)
         for _ in range(20):

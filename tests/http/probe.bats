@@ -82,7 +82,8 @@ unwell() { await probed "1$1" "${@:2}"; }
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=elsewhere \
     -keyout key -out cert 2>/dev/null
   local tls=(--tls-cert cert --tls-key key --tls-client-ca cert)
-  start_daemon "${tls[@]}"
+  start_daemon "${tls[@]}" --pages-listen 127.0.0.1:0
+  healthy "${tls[@]}" --pages-listen "$(sed -n 's/.*msg=listening .* pages=\([^ ]*\).*/\1/p' "$daemon_log")"
   for _ in {1..20}; do healthy "${tls[@]}" --listen "$address"; done
   healthy "${tls[@]}" --listen "$address" --tls-priorities NORMAL:-VERS-ALL:+VERS-TLS1.2
   unwell 'not answered' --listen "$address" # without TLS
