@@ -6,8 +6,8 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
-// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * at the end of
-// a path matches any one name.
+// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * at the end
+// of a path matches any one name.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \

@@ -55,7 +55,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_idle_until_ns;  // the watcher's: until then it looks for no idle connection of this client
+  int64_t none_until_ns;  // the watcher's: until then it looks for no connection of this client that makes room
 };
 
 enum { CLIENT_HASHES = 1024 };

@@ -9,6 +9,7 @@
 #include "server/base/clock.h"
 #include "server/base/limits.h"
 #include "server/base/log.h"
+#include "server/net/laggards.h"
 #include "server/pages/pages.h"
 
 bool server_prepare(struct server *server, char *error, size_t error_size) {
@@ -93,6 +94,7 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
 static void on_tick(void *cls, int64_t now_ns) {
   struct server *server = cls;
   jobs_tick(&server->jobs, now_ns);
+  laggards_end_answers(&server->watcher, jobs_memory_wanted(&server->jobs), now_ns);
   gate_tick(&server->http.service.gate);
 }
 

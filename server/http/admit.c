@@ -196,15 +196,16 @@ static bool check_rows(struct request *request) {
   return request->body_bytes < 0 || body_check(request, request->body_bytes);
 }
 
+// Its upload has given up what it held: the watcher ends it, unless more of it comes first.
+static void on_outpaced(struct job *job) { atomic_store(&request_of_job(job)->peer->outpaced, true); }
+
 static bool reserve(struct request *request) {
   struct job *job = &request->job;
   job->client = clients_join(request->service->clients, request->user, request->address);
   if (!job->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
-  if (!job_take_place(job, &request->problem)) return false;
-  if (request->body_bytes <= 0 || job_take_input(job, (size_t)request->body_bytes, &request->problem)) return true;
-  job_leave_place(job);  // now, since discarding its body may take long
-  return false;
+  job->outpaced = on_outpaced;
+  return loan_begin(job, request->body_bytes > 0 ? (size_t)request->body_bytes : 0, &request->problem);
 }
 
 // ---- who asks, and may enter ----------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ bool body_pass_gate(struct request *request) {
     (void)!peer_upload_go_on(request->peer, clock_ns());  // if the watcher has ended it, the next step finds out
   else
     request_to(request, REQUEST_WAITING);
+  if (!passed) loan_pause(&request->job);
   return passed;
 }
 
 // Refuses a request in the middle of its body: the rest is discarded, then the problem, already set, is answered.
 static void begin_discard(struct request *request) {
-  job_leave_place(&request->job);
-  job_give_input(&request->job);
+  loan_end(&request->job);
   request_to(request, REQUEST_DISCARD);
 }
 
@@ -55,12 +55,14 @@ enum MHD_Result body_receive(struct request *request, const char *data, size_t *
   int64_t needed = job->input_bytes + (int64_t)*size, limit = request->service->options->max_body_bytes;
   bool fits = needed <= limit || problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                                              "the body is longer than %lld bytes", (long long)limit);
-  if (!fits || !job_take_input(job, (size_t)needed, &request->problem)) {
+  char *place = fits ? loan_pick_up(job, *size, &request->problem) : NULL;
+  if (!place) {
     begin_discard(request);
     return body_discard(request, size);
   }
-  memcpy(job->input->data + job->input_bytes, data, *size);
-  job->input_bytes = request->received_bytes = needed;
+  memcpy(place, data, *size);
+  loan_put_down(job, *size);
+  request->received_bytes = needed;
   peer_upload_progress(request->peer, *size);
   *size = 0;
   return took(request);

@@ -10,10 +10,6 @@
 #include "server/http/reply.h"
 #include "server/net/connections.h"
 
-static struct request *request_of_job(struct job *job) {
-  return (struct request *)((char *)job - offsetof(struct request, job));
-}
-
 static struct request *request_of_entry(struct gate_entry *entry) {
   return (struct request *)((char *)entry - offsetof(struct request, entry));
 }
@@ -76,6 +72,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 static enum MHD_Result complete(struct request *request) {
   // A known length was checked when the headers came.
   if (request->body_bytes < 0 && !body_check(request, request->received_bytes)) return answer(request);
+  if (!loan_settle(&request->job, &request->problem)) return answer(request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
   request_to(request, REQUEST_WHOLE);
   return MHD_YES;
@@ -118,6 +115,7 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
     return MHD_YES;
   }
   if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
+  loan_resume(&request->job);
   go_on(request);
   // The library repeats the call for the head, if it was suspended in that one, or goes on with the body.
   bool head_again = *size == 0 && request->received_bytes < request->body_bytes;
@@ -174,8 +172,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
     problem_set(&request->problem, failure, NULL,
                 request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
-  job_leave_place(job);
-  job_give_input(job);
+  loan_end(job);
   job_give_output(job);
   if (job->client) clients_leave(service->clients, job->client);
   request_account(request, aborted);

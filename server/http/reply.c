@@ -93,6 +93,7 @@ enum MHD_Result request_reply(struct request *request) {
   const struct page *page = &request->service->pages[request->endpoint];
   const char *media_type = PROBLEM_MEDIA_TYPE;
   struct MHD_Response *response = NULL;
+  int64_t memory = request->job.output ? (int64_t)request->job.output->capacity : 0;  // the response's from now on
   if (request->job.answered) {
     media_type = request->job.metadata_only ? "application/json" : SAFETENSORS_MEDIA_TYPE;
     response = response_of_output(request);
@@ -110,7 +111,7 @@ enum MHD_Result request_reply(struct request *request) {
     unsigned status = (unsigned)problem_info(request->problem.kind)->status;
     request_to(request, REQUEST_REPLY);
     request->reply_ns = clock_ns();
-    peer_reply_begin(request->peer, request->reply_ns);
+    peer_reply_begin(request->peer, memory, request->reply_ns);
     result = MHD_queue_response(request->connection, status, response);
   }
   MHD_destroy_response(response);

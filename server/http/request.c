@@ -2,6 +2,7 @@
 #include "server/http/request.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,10 @@ void request_to(struct request *request, enum request_state state) {
   assert(moves[request->state] & 1u << state);
   (void)moves;
   request->state = state;
+}
+
+struct request *request_of_job(struct job *job) {
+  return (struct request *)((char *)job - offsetof(struct request, job));
 }
 
 struct client *request_client(const struct request *request) {

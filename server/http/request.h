@@ -75,6 +75,9 @@ void request_free(struct request *request);
 // Moves the request to `state`. Asserts that this move is possible.
 void request_to(struct request *request, enum request_state state);
 
+// The request whose job it is.
+struct request *request_of_job(struct job *job);
+
 // The client whose share the request counts to: its job's or, before it has one, its connection's.
 struct client *request_client(const struct request *request);
 

@@ -81,10 +81,13 @@ static struct buffer *reuse(struct buffers *buffers, int tier) {
   return buffer;
 }
 
-// Takes a buffer from the pool or, if there is none, from the system. NULL: the budget or the memory is spent.
-static struct buffer *obtain(struct buffers *buffers, int tier) {
+// Takes a buffer from the pool or, if there is none, from the system. NULL: the budget is spent, or the system has no
+// memory.
+static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
   struct buffer *buffer = reuse(buffers, tier);
-  if (buffer || !buffers_charge(buffers, buffer_tier_size(tier))) return buffer;
+  if (buffer) return buffer;
+  *spent = !buffers_charge(buffers, buffer_tier_size(tier));
+  if (*spent) return NULL;
   buffer = allocate(buffers, tier);
   if (!buffer) buffers_discharge(buffers, buffer_tier_size(tier));
   return buffer;
@@ -92,13 +95,13 @@ static struct buffer *obtain(struct buffers *buffers, int tier) {
 
 // ---- the clients' shares --------------------------------------------------------------------------------------------
 
-static enum grant take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
-                              int64_t mine) {
+static struct shortage take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
+                                   int64_t mine) {
   enum grant grant = client_take(buffers->clients, client, SHARE_BYTES, bytes, mine);
-  if (grant != GRANTED || share == SHARE_BYTES) return grant;
+  if (grant != GRANTED || share == SHARE_BYTES) return (struct shortage){grant, SHARE_BYTES};
   grant = client_take(buffers->clients, client, share, bytes, mine);
   if (grant != GRANTED) client_give(buffers->clients, client, SHARE_BYTES, bytes);
-  return grant;
+  return (struct shortage){grant, share};
 }
 
 static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
@@ -107,20 +110,21 @@ static void give_shares(struct buffers *buffers, struct client *client, enum sha
 }
 
 struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
-                           enum grant *grant) {
+                           struct shortage *shortage) {
   int tier = buffer_tier_of(size);
-  *grant = OVER_SERVER_LIMIT;
+  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES};
   if (tier == BUFFER_TIERS) return NULL;
   int64_t capacity = (int64_t)buffer_tier_size(tier);
-  *grant = take_shares(buffers, client, share, capacity, (int64_t)mine);
-  if (*grant != GRANTED) return NULL;
-  struct buffer *buffer = obtain(buffers, tier);
+  *shortage = take_shares(buffers, client, share, capacity, (int64_t)mine);
+  if (shortage->grant != GRANTED) return NULL;
+  bool spent = false;
+  struct buffer *buffer = obtain(buffers, tier, &spent);
   if (buffer) {
     buffer->client = client;
     buffer->share = share;
   } else {
     give_shares(buffers, client, share, capacity);
-    *grant = OVER_SERVER_LIMIT;
+    *shortage = (struct shortage){OVER_SERVER_LIMIT, spent ? SHARE_BYTES : SHARES};
   }
   return buffer;
 }

@@ -30,6 +30,12 @@ struct buffer {
   char *data;  // 4096-byte aligned
 };
 
+// Why there is no buffer: what is short, SHARES if the system has no memory.
+struct shortage {
+  enum grant grant;
+  enum share share;
+};
+
 struct buffers {
   pthread_mutex_t lock;
   const struct devices *devices;
@@ -45,9 +51,9 @@ void buffers_destroy(struct buffers *buffers);  // all buffers must have been gi
 
 // A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES, and to its SHARE_SAMPLING_BYTES too if
 // `share` is that one. `mine`: bytes that the same request holds already; a request is not refused for its own sake.
-// NULL if it is refused; `*grant` is then OVER_CLIENT_SHARE, or OVER_SERVER_LIMIT if the budget or the memory is spent.
+// NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
-                                          size_t mine, enum grant *grant);
+                                          size_t mine, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_give(struct buffer *buffer);
 

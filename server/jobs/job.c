@@ -8,13 +8,14 @@
 
 void job_init(struct job *job, struct job_means *means) {
   job->next = NULL;
+  atomic_store(&job->loan.state, 0);
   job->means = means;
   job->client = NULL;
   job->metadata_only = job->has_place = job->begun = job->answered = job->output_refused = false;
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;
-  job->done = NULL;
+  job->done = job->outpaced = NULL;
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
   job->input = job->output = NULL;
   job->scratch_bytes = job->output_length = 0;
@@ -36,17 +37,20 @@ static bool granted(enum grant grant, enum problem_kind full, const char *what, 
                      what);
 }
 
-static bool memory_granted(enum grant grant, const char *use, size_t bytes, struct problem *problem) {
+static bool refuse_memory(struct job *job, const struct shortage *shortage, const char *use, size_t bytes,
+                          struct problem *problem) {
   char what[64];
   snprintf(what, sizeof what, "%s of %zu bytes", use, bytes);
-  return granted(grant, PROBLEM_MEMORY_FULL, what, problem);
+  job->lacks = shortage->share;
+  return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
 }
 
 // Bytes that the job holds when it takes more memory: its input.
 static size_t holding(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
 bool job_take_place(struct job *job, struct problem *problem) {
-  enum grant grant = client_take(job->means->clients, job->client, SHARE_JOBS + job_lane_use(job), 1, 0);
+  job->lacks = SHARE_JOBS + job_lane_use(job);
+  enum grant grant = client_take(job->means->clients, job->client, job->lacks, 1, 0);
   job->has_place = grant == GRANTED;
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
@@ -56,9 +60,9 @@ bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   if (input && bytes <= input->capacity) return true;
   // Jobs that sample may wait long, so their inputs get only a part of the memory.
   enum share share = job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
-  enum grant grant = GRANTED;
-  struct buffer *larger = buffer_take(job->means->buffers, job->client, share, bytes, holding(job), &grant);
-  if (!larger) return memory_granted(grant, "a body", bytes, problem);
+  struct shortage shortage;
+  struct buffer *larger = buffer_take(job->means->buffers, job->client, share, bytes, holding(job), &shortage);
+  if (!larger) return refuse_memory(job, &shortage, "a body", bytes, problem);
   if (input) memcpy(larger->data, input->data, (size_t)job->input_bytes);
   job_give_input(job);
   job->input = larger;
@@ -66,19 +70,21 @@ bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
 }
 
 bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
-  enum grant grant = GRANTED;
-  job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, holding(job), &grant);
-  return job->output || memory_granted(grant, "an answer", bytes, problem);
+  struct shortage shortage;
+  job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, holding(job), &shortage);
+  return job->output || refuse_memory(job, &shortage, "an answer", bytes, problem);
 }
 
 bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   struct buffers *buffers = job->means->buffers;
   size_t left = buffers->budget - holding(job);
+  job->lacks = SHARES;
   if (bytes > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
                        "the job needs %zu bytes of working memory; memory_budget_bytes leaves %zu beside its body",
                        bytes, left);
-  if (!buffers_charge(buffers, bytes)) return memory_granted(OVER_SERVER_LIMIT, "working memory", bytes, problem);
+  const struct shortage shortage = {OVER_SERVER_LIMIT, SHARE_BYTES};
+  if (!buffers_charge(buffers, bytes)) return refuse_memory(job, &shortage, "working memory", bytes, problem);
   job->scratch_bytes = bytes;
   return true;
 }

@@ -15,12 +15,16 @@
 #include "api/wire/metadata.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
+#include "server/base/pace.h"
 #include "server/clients/clients.h"
 #include "server/jobs/buffers.h"
 #include "server/jobs/devices.h"
 
+struct loans;
+
 // What all jobs share.
 struct job_means {
+  struct loans *loans;
   struct devices *devices;
   struct buffers *buffers;
   struct clients *clients;
@@ -31,23 +35,38 @@ struct job_means {
   void *gpu_lost_cls;
 };
 
+// What a job holds while its body comes; see loans.h.
+struct loan {
+  struct loan *next, *before;
+  struct job *job;
+  atomic_int state;     // enum loan_state
+  int64_t expected;     // bytes of the whole body; 0 = unknown
+  atomic_llong memory;  // bytes of input that it holds
+  atomic_bool place;    // it has one
+  atomic_llong bytes;   // of the body, so far
+  struct pace pace;     // under the lock of all loans
+};
+
 struct job {
   struct job *next;  // in the queue
+  struct loan loan;
 
   // Filled by its maker.
   struct job_means *means;
   struct client *client;  // whose share it counts to
   struct job_request asked;
-  bool metadata_only;             // the answer is JSON, without tensors
-  const char *id, *trace_id;      // of the request; trace_id: NULL if the client sent none
-  const atomic_bool *gone;        // true once nobody can read an answer any more
-  void (*done)(struct job *job);  // called when it has a result; from the call on it is its maker's again
-  int64_t started_ns;             // when its request began
+  bool metadata_only;                 // the answer is JSON, without tensors
+  const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
+  const atomic_bool *gone;            // true once nobody can read an answer any more
+  void (*done)(struct job *job);      // called when it has a result; from the call on it is its maker's again
+  void (*outpaced)(struct job *job);  // called once its upload has lost what it held: on any thread, under a lock
+  int64_t started_ns;                 // when its request began
   int64_t queued_ns, deadline_ns;
   int64_t input_bytes;  // bytes of `input` that are filled so far
 
   // What it holds.
   bool has_place;
+  enum share lacks;  // what it could not take; SHARES: nothing that others could give up
   struct buffer *input, *output;
   size_t scratch_bytes;
 

@@ -16,13 +16,15 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (!devices_open(&jobs->devices, options, error, error_size)) return false;
   jobs->gpu_lost = gpu_lost;
   jobs->gpu_lost_cls = gpu_lost_cls;
-  jobs->means = (struct job_means){.devices = &jobs->devices,
+  jobs->means = (struct job_means){.loans = &jobs->loans,
+                                   .devices = &jobs->devices,
                                    .buffers = &jobs->buffers,
                                    .clients = clients,
                                    .counters = counters,
                                    .max_response_bytes = (size_t)options->max_response_bytes,
                                    .gpu_lost = on_gpu_lost,
                                    .gpu_lost_cls = jobs};
+  loans_init(&jobs->loans);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   // Only the voxelizing queue has a worker wait awake: sampling takes far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
@@ -46,11 +48,18 @@ static void refuse(struct job *list, enum problem_kind kind, const char *detail)
 }
 
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
+  loans_tick(&jobs->loans, now_ns);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
     refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the deadline passed before the job began");
     queue_tick(queue, workers_at_work(&jobs->workers, (enum vx_lane_use)use), now_ns);
   }
+}
+
+int64_t jobs_memory_wanted(struct jobs *jobs) {
+  struct buffers_use use = buffers_use(&jobs->buffers);
+  bool short_of_it = loans_were_refused(&jobs->loans) || use.in_use > use.budget / 4 * 3;
+  return short_of_it && use.in_use > use.budget / 2 ? (int64_t)(use.in_use - use.budget / 2) : 0;
 }
 
 void jobs_hurry(struct jobs *jobs) {
@@ -75,5 +84,6 @@ void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
   buffers_destroy(&jobs->buffers);
+  loans_destroy(&jobs->loans);
   devices_close(&jobs->devices);
 }

@@ -6,6 +6,7 @@
 
 #include "server/config/options.h"
 #include "server/jobs/job.h"
+#include "server/jobs/loans.h"
 #include "server/jobs/queue.h"
 #include "server/jobs/workers.h"
 
@@ -13,6 +14,7 @@ struct jobs {
   struct job_means means;
   struct devices devices;
   struct buffers buffers;
+  struct loans loans;
   struct queue queues[VX_LANE_USES];
   struct workers workers;
   void (*gpu_lost)(void *cls);
@@ -30,6 +32,8 @@ VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options,
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // To be called now and then: refuses waiting jobs that are stale, and hands out jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
+// Bytes by which answers that are read slowly should shrink; 0 while there is memory.
+int64_t jobs_memory_wanted(struct jobs *jobs);
 
 // The end consists of the following calls, in this order.
 //

@@ -7,6 +7,7 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
+#include "server/jobs/loans.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -23,7 +24,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
     return VX_REFUSED;
   }
   job->output_length = job->header_reserve + layout->bytes;
-  if (!job_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
+  if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
   return VX_OK;
@@ -31,9 +32,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
 
 static bool allow_scratch(void *cls, size_t bytes) {
   struct job *job = cls;
-  if (!job_take_scratch(job, bytes, &job->problem)) return false;
-  job->problem.kind = PROBLEM_NONE;  // a refusal of more, asked for before
-  return true;
+  return loans_take_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
 // Called now and then while samples are chosen.
@@ -134,7 +133,7 @@ static bool write_metadata(struct job *job) {
   struct text text = text_over(NULL, 0);
   answer_metadata(&job->answer, false, &text);
   size_t size = text.length + 2;  // a newline and the builder's NUL
-  if (!job_take_output(job, size, &job->problem)) return false;
+  if (!loans_take_output(job, size, &job->problem)) return false;
   text = text_over(job->output->data, size);
   answer_metadata(&job->answer, false, &text);
   text_put(&text, "\n");

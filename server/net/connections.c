@@ -8,9 +8,10 @@
 
 #include "server/base/clock.h"
 #include "server/base/log.h"
+#include "server/net/laggards.h"
 
 static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
-static const int64_t look_again_ns = 100 * NS_PER_MS;  // between searches for an idle connection, after one in vain
+static const int64_t look_again_ns = 100 * NS_PER_MS;  // between searches for a connection to end, after one in vain
 static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
 static const int64_t shut_linger_ns = 1 * NS_PER_S;    // and that of a connection whose reading side was shut
 
@@ -41,20 +42,31 @@ static struct peer *longest_idle(struct watcher *watcher, const struct places *p
   return longest;
 }
 
-// With the lock held: ends the connection that longest_idle finds. False if there is none. The search looks at all
-// connections, so after one in vain it is not repeated for look_again_ns.
-static bool end_longest_idle(struct watcher *watcher, struct places *places, struct client *client) {
+// With the lock held: ends the connection that longest_idle finds. NULL if there is none.
+static struct peer *end_longest_idle(struct watcher *watcher, const struct places *places,
+                                     const struct client *client) {
   struct peer *peer;
-  int64_t *none_until_ns = client ? &client->none_idle_until_ns : &places->none_idle_until_ns;
-  if (clock_ns() < *none_until_ns) return false;
   do {
     peer = longest_idle(watcher, places, client);
   } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request on it may have begun meanwhile
-  if (!peer) *none_until_ns = clock_ns() + look_again_ns;
-  if (!peer) return false;
-  uncount(peer);
-  (void)shutdown(peer->fd, SHUT_RDWR);
-  return true;
+  if (peer) (void)shutdown(peer->fd, SHUT_RDWR);
+  return peer;
+}
+
+// With the lock held: ends a connection, of that client or (NULL) of any there, an idle one rather than a slow one.
+// False if there is neither. The search looks at all connections, so after one in vain it is not repeated for
+// look_again_ns.
+static bool make_room(struct watcher *watcher, struct places *places, struct client *client) {
+  int64_t *none_until_ns = client ? &client->none_until_ns : &places->none_until_ns;
+  int64_t now_ns = clock_ns();
+  if (now_ns < *none_until_ns) return false;
+  struct peer *peer = end_longest_idle(watcher, places, client);
+  if (!peer) peer = laggards_end_one(watcher, places, client, now_ns);
+  if (peer)
+    uncount(peer);
+  else
+    *none_until_ns = now_ns + look_again_ns;
+  return peer;
 }
 
 // The connections of a trusted proxy stand for many clients.
@@ -63,11 +75,11 @@ static enum grant count_in(const struct peer *peer) {
                      : client_take(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
-// With the lock held: counts the new peer to its client's connections, and ends an idle connection if there is no room.
+// With the lock held: counts the new peer to its client's connections, and ends another if there is no room.
 // False with the reason in `*refusal`.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
   enum grant grant = count_in(peer);
-  if (grant != GRANTED && end_longest_idle(watcher, peer->places, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
+  if (grant != GRANTED && make_room(watcher, peer->places, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
     grant = count_in(peer);
   *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
   peer->counted = grant == GRANTED;
@@ -154,7 +166,7 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
   if (fd < 0) return;
   (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
   // If the reading side was shut from here, an end of file says nothing about the client.
-  bool shut = peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
+  bool shut = peer->cut || peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
   int64_t until_ns = clock_ns() + (shut ? shut_linger_ns : linger_ns);
   watcher->lingering[watcher->lingering_count++] =
       (struct lingering){fd, peer->places, peer->client, shut, until_ns, LINGER_BYTES};
@@ -165,11 +177,11 @@ static void start_lingering(struct watcher *watcher, const struct peer *peer) {
 static enum peer_end end_of(const struct watcher *watcher, const struct peer *peer) {
   int64_t idle_ns = clock_ns() - atomic_load(&peer->since_ns) + 2 * (WATCHER_TICK_MS * NS_PER_MS);
   if (peer->turned_away) return PEER_END_NO_ROOM;
+  if (peer->cut) return peer->cut;
   if (peer->failure == PROBLEM_CLIENT_OVER_SHARE) return PEER_END_OVER_SHARE;
   if (peer->failure == PROBLEM_CONNECTIONS_FULL) return PEER_END_FULL;
   if (peer->failure) return PEER_END_UPLOAD;
   if (peer_is_failed(peer)) return PEER_END_MADE_ROOM;
-  if (peer->cut_off) return PEER_END_SEND_TIMEOUT;
   if (idle_ns > watcher->limits.idle_timeout_ns) return PEER_END_IDLE_TIMEOUT;
   if (peer->head_open) return PEER_END_HEAD;
   return peer->asked ? PEER_END_USUAL : PEER_END_NO_REQUEST;

@@ -18,6 +18,7 @@ bool peer_upload_begin(struct peer *peer, const char *request_id, const struct t
   peer->takes_interim = takes_interim;
   peer->probed = false;
   atomic_store(&peer->received, 0);
+  atomic_store(&peer->outpaced, false);
   atomic_store(&peer->since_ns, now_ns);
   return peer_move(peer, PEER_IDLE, PEER_UPLOAD);
 }
@@ -33,7 +34,8 @@ void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&p
 
 bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
 
-void peer_reply_begin(struct peer *peer, int64_t now_ns) {
+void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns) {
+  atomic_store(&peer->answer, bytes);
   atomic_store(&peer->since_ns, now_ns);
   // Waits for a probe of the watcher to end, since nothing else may be written meanwhile. A probe is one system call.
   while (!peer_move(peer, PEER_JOB, PEER_REPLY) && atomic_load(&peer->phase) == PEER_PROBED) clock_pause();
@@ -77,8 +79,8 @@ void peer_probe(struct peer *peer) {
 }
 
 const char *peer_end_name(enum peer_end end) {
-  static const char *const names[PEER_ENDS] = {
-      "usual",      "idle_timeout", "upload_failed", "send_timeout",      "head",
-      "no_request", "no_room",      "made_room",     "client_over_share", "connections_full"};
+  static const char *const names[PEER_ENDS] = {"usual",     "idle_timeout",      "upload_failed",   "send_timeout",
+                                               "head",      "no_request",        "no_room",         "outpaced",
+                                               "made_room", "client_over_share", "connections_full"};
   return names[end];
 }

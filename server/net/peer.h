@@ -13,6 +13,7 @@
 
 #include "api/base/problem.h"
 #include "kernels/kernels.h"
+#include "server/base/pace.h"
 #include "server/base/trace.h"
 #include "server/clients/clients.h"
 #include "server/net/listener.h"
@@ -26,6 +27,23 @@ enum peer_phase {
   PEER_REPLY,   // the answer is being sent
   PEER_FAILED,  // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
 };
+
+// Why a connection ended, as far as that is known.
+enum peer_end {
+  PEER_END_USUAL,         // after its last answer, by either side
+  PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
+  PEER_END_UPLOAD,        // a body was ended: too slow, without end, or not here when the time to drain was over
+  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
+  PEER_END_HEAD,          // in a request's head: the client left, or the library gave up the head
+  PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
+  PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
+  PEER_END_OUTPACED,      // its body or answer was the slowest when memory or connections ran short
+  PEER_END_MADE_ROOM,     // idle for long when there were too many, or open when the server stopped
+  PEER_END_OVER_SHARE,    // refused: its client had its share of connections
+  PEER_END_FULL,          // refused: there were max_connections
+  PEER_ENDS
+};
+const char *peer_end_name(enum peer_end end);  // as in the metrics
 
 struct places;
 struct request;
@@ -47,34 +65,22 @@ struct peer {
   struct trace trace;          // likewise
   bool takes_interim;          // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong received;       // bytes of the body so far
+  atomic_llong answer;         // bytes of memory that the answer takes, while it is sent
+  atomic_bool outpaced;        // the upload gave up its memory to a faster one
   bool head_open;              // the IO thread's: a request's first line is here, its headers are not
   bool asked;                  // likewise: a request has come
   struct request *request;     // likewise: it is not completed yet
   bool turned_away;            // likewise: there was no memory for a request
   bool probed;                 // the watcher's; the rest under its lock
+  struct pace pace;            // of the body that comes or the answer that goes,
+  int64_t paced_since_ns;      // which began then
   enum problem_kind failure;   // why it is in phase FAILED; PROBLEM_NONE if it made room, or the server stops
   bool open;
-  bool half_closed;  // the client has sent its end of file
-  bool refused;      // kept open beside max_connections, so that its client can read the refusal
-  bool linger;       // the close is a lingering one
-  bool cut_off;      // its client did not take an answer in time
+  bool half_closed;   // the client has sent its end of file
+  bool refused;       // kept open beside max_connections, so that its client can read the refusal
+  bool linger;        // the close is a lingering one
+  enum peer_end cut;  // why it was ended from here in mid-answer or mid-upload; PEER_END_USUAL: it was not
 };
-
-// Why a connection ended, as far as that is known.
-enum peer_end {
-  PEER_END_USUAL,         // after its last answer, by either side
-  PEER_END_IDLE_TIMEOUT,  // nothing came, or a request's head only byte by byte
-  PEER_END_UPLOAD,        // a body was ended: too slow, without end, or not here when the time to drain was over
-  PEER_END_SEND_TIMEOUT,  // an answer was not taken in time
-  PEER_END_HEAD,          // in a request's head: the client left, or the library gave up the head
-  PEER_END_NO_REQUEST,    // before any request: no HTTP, a failed TLS handshake, a port scan
-  PEER_END_NO_ROOM,       // there was no memory or no descriptor for it
-  PEER_END_MADE_ROOM,     // idle for long when there were too many, or open when the server stopped
-  PEER_END_OVER_SHARE,    // refused: its client had its share of connections
-  PEER_END_FULL,          // refused: there were max_connections
-  PEER_ENDS
-};
-const char *peer_end_name(enum peer_end end);  // as in the metrics
 
 // Moves the phase by compare-and-swap. False if the peer is not in phase `from`.
 bool peer_move(struct peer *peer, int from, int to);
@@ -92,8 +98,8 @@ VX_WARN_UNUSED bool peer_upload_go_on(struct peer *peer, int64_t now_ns);
 void peer_upload_progress(struct peer *peer, size_t bytes);
 // The body is here, or no longer wanted. False if the upload was failed: nothing may be answered.
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
-// The answer is about to be sent.
-void peer_reply_begin(struct peer *peer, int64_t now_ns);
+// The answer, which holds `bytes` of memory, is about to be sent.
+void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
 // The answer was sent, or the request ended without one.
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "server/base/clock.h"
+#include "server/net/progress.h"
 
 enum { EVENTS = 64 };
 static const int64_t grace_ns = 5 * NS_PER_S;    // from an upload's beginning until the minimum rate holds
@@ -19,8 +20,12 @@ static const int64_t refused_ns = 1 * NS_PER_S;  // how long a refused connectio
 static const uint64_t stop_event = UINT64_MAX;   // no descriptor's event has this key
 
 // Why an upload must end now, or NULL.
-static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int64_t now_ns) {
+static const char *upload_fault(const struct watcher *watcher, struct peer *peer, int64_t now_ns,
+                                enum problem_kind *kind) {
   int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
+  *kind = PROBLEM_MEMORY_FULL;
+  if (atomic_load(&peer->outpaced)) return "the body came more slowly than others, which have its memory now";
+  *kind = PROBLEM_BODY_STALLED;
   if (elapsed > watcher->limits.upload_timeout_ns) return "the body was not complete within upload_timeout_s";
   double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;
   if (elapsed > grace_ns && (double)atomic_load(&peer->received) < due)
@@ -31,9 +36,12 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
 // With the lock held, so that the descriptor of an open peer is the connection's: connection_closed waits for the lock.
 static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_ns) {
   int phase = atomic_load(&peer->phase);
-  const char *fault = phase == PEER_UPLOAD ? upload_fault(watcher, peer, now_ns) : NULL;
+  enum problem_kind kind;
+  progress_note(peer, now_ns);
+  const char *fault = phase == PEER_UPLOAD ? upload_fault(watcher, peer, now_ns, &kind) : NULL;
   if (fault && peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
-    peer_write_failure(peer, PROBLEM_BODY_STALLED, fault);
+    peer_write_failure(peer, kind, fault);
+    if (kind == PROBLEM_MEMORY_FULL) peer->cut = PEER_END_OUTPACED;
     phase = PEER_FAILED;
   }
   // Once the reading side is shut, the library reads what is there, then an end of file, and closes. A connection whose
@@ -45,8 +53,9 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   if (over) (void)shutdown(peer->fd, SHUT_RD);
   if (peer->half_closed && phase == PEER_JOB) peer_probe(peer);
   // Nor does it close one whose client takes a little of its answer now and then, and so holds the answer's memory.
-  if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns)
-    peer->cut_off = shutdown(peer->fd, SHUT_RDWR) == 0;
+  if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns &&
+      shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)
+    peer->cut = PEER_END_SEND_TIMEOUT;
 }
 
 static void end_lingering(struct watcher *watcher, int index) {

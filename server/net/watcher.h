@@ -37,10 +37,10 @@ struct watcher_limits {
 
 // The places of the connections of a kind of listeners. The clients of one kind take none of the other's.
 struct places {
-  bool pages;                  // of the listeners that serve pages alone
-  struct clients *clients;     // who share the places
-  atomic_llong open;           // connections
-  int64_t none_idle_until_ns;  // connections.c has found no idle connection and does not search again before this time
+  bool pages;               // of the listeners that serve pages alone
+  struct clients *clients;  // who share the places
+  atomic_llong open;        // connections
+  int64_t none_until_ns;    // connections.c has found none that makes room and does not search again before this time
 };
 
 struct lingering {

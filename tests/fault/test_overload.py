@@ -5,7 +5,8 @@ import concurrent.futures
 import threading
 import unittest
 
-from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, head, heavy_rows, rows, tiled_rows, wait_until
+from client import (HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Crowd, FaultCase, head, heavy_rows, many_rows, post, rows,
+                    tiled_rows, wait_until)  # fmt: skip
 
 
 class Pressure:
@@ -89,52 +90,67 @@ class Turns(FaultCase):
 
 
 class Memory(FaultCase):
-    # Two bodies of the largest size spend all of it.
-    ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
+    """Memory that whole bodies hold while their samplings wait for the one worker, for a second or more each."""
 
-    def hold(self, source=None):
-        """An upload that has taken its buffer and goes no further."""
-        return self.raw(source=source).send(head("POST", VOXELIZE, f"Content-Length: {4 * MB}") + rows(4))
+    # Bodies of samplings may take half of the memory, so eight of them.
+    ARGS = ("--sampling-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
+    ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
+    # 16 KB a voxel, of which there are nearly as many as points: more than 64 MB.
+    LARGE = "/v1/voxelize?point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.1,0.1,0.1&feature=points"
+    LARGE += "&max_points_per_voxel=1024"
+    LARGE_ROWS = rows(4600)
+    SHORT = "/v1/fps?num_samples=3"
 
-    def test_budget_spent_by_uploads(self):
-        holders = [self.hold("127.0.0.2"), self.hold("127.0.0.3")]
-        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 8 * MB, "the budget spent")
-        self.assert_problem(self.daemon.post(VOXELIZE, rows(4)), 503)
-        self.assert_problem(self.daemon.post(VOXELIZE, tiled_rows(4 * MB)), 503)
-        chunked = self.daemon.post(VOXELIZE, iter([rows(4)]), {"Transfer-Encoding": "chunked"})
+    def hold(self, number, same=False):
+        """So many clients, or one, that hold 16 MB for each sampling."""
+        before = self.in_use()
+        body = post(many_rows(LONG_POINTS), LONG)
+        held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(body) for i in range(number)]
+        wait_until(lambda: self.in_use() >= before + number * 16 * MB, "memory held")
+        return held
+
+    def let_go(self, held):
+        for connection in held:
+            connection.reset()
+        wait_until(lambda: self.in_use() == 0, "memory given back")
+
+    def in_use(self):
+        return self.daemon.status()["buffers"]["in_use_bytes"]
+
+    def test_budget_of_samplings_spent_by_those_that_wait(self):
+        held = self.hold(8)
+        self.assert_problem(self.daemon.post(self.SHORT, rows(4)), 503, mentions=["a body of 64 bytes"])
+        chunked = self.daemon.post(self.SHORT, iter([rows(4)]), {"Transfer-Encoding": "chunked"})
         self.assert_problem(chunked, 503)
-        self.assertEqual(self.daemon.get("/healthz").status, 200)
-        for holder in holders:
-            holder.close()
-        wait_until(lambda: self.daemon.post(VOXELIZE, rows(4)).status == 200, "a 200 once there is memory again")
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
+        self.let_go(held)
+        self.assertEqual(self.daemon.post(self.SHORT, rows(4)).status, 200)
 
     def test_client_has_its_share_of_the_memory(self):
-        holder = self.hold("127.0.0.2")
-        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 4 * MB, "half of the budget spent")
-        refused = self.daemon.post(VOXELIZE, rows(4), source="127.0.0.2")
+        held = self.hold(4, same=True)
+        refused = self.daemon.post(self.SHORT, rows(4), source="127.0.0.2")
         self.assert_problem(refused, 429, mentions=["a body of 64 bytes"])
-        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4)))
-        holder.close()
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(4), source="127.0.0.2"))
+        self.let_go(held)
 
     def test_no_room_for_an_answer_beside_the_clients_other_requests(self):
-        large = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel
-        holder = self.raw().send(head("POST", VOXELIZE, f"Content-Length: {2 * MB}") + rows(4))
-        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 2 * MB, "a quarter of the budget spent")
-        self.assert_problem(self.daemon.post(large, rows(200)), 429, mentions=["an answer of"])
-        self.assert_voxels(self.daemon.post(large, rows(200), source="127.0.0.2"))
-        holder.close()
-        wait_until(lambda: self.daemon.post(large, rows(200)).status == 200, "a 200 once it holds nothing else")
+        held = self.hold(4, same=True)
+        refused = self.daemon.post(self.LARGE, self.LARGE_ROWS, source="127.0.0.2")
+        self.assert_problem(refused, 429, mentions=["an answer of"])
+        self.let_go(held)
+        self.assert_voxels(self.daemon.post(self.LARGE, self.LARGE_ROWS, source="127.0.0.2"))
 
     def test_budget_too_small_for_the_answer(self):
-        holder = self.hold("127.0.0.2")
-        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 4 * MB, "half of the budget spent")
-        other = self.raw(source="127.0.0.3").send(head("POST", VOXELIZE, f"Content-Length: {2 * MB}") + rows(4))
-        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] >= 6 * MB, "and more")
-        large = VOXELIZE + "&feature=points&max_points_per_voxel=1024"  # 16 KB a voxel; 3.2 MB for 200
-        self.assert_problem(self.daemon.post(large, rows(200)), 503)
-        other.close()
-        holder.close()
-        wait_until(lambda: self.daemon.post(large, rows(200)).status == 200, "a 200 once there is memory again")
+        held = self.hold(8)
+        refused = self.daemon.post(self.LARGE, self.LARGE_ROWS, source="127.0.0.77")
+        self.assert_problem(refused, 503, mentions=["an answer of"])
+        self.let_go(held)
+        self.assert_voxels(self.daemon.post(self.LARGE, self.LARGE_ROWS, source="127.0.0.77"))
+
+
+class FewBuffers(FaultCase):
+    # Two bodies of the largest size spend all of it.
+    ARGS = ("--max-body-bytes", str(4 * MB), "--max-response-bytes", str(4 * MB), "--memory-budget-bytes", str(8 * MB))
 
     def test_budget_spent_by_chunked_bodies(self):
         # Nobody knows how long these will be; together they outgrow the budget, and each is answered.

@@ -2,29 +2,28 @@
 
 import unittest
 
-from client import VOXELIZE, FaultCase, head, post, rows, wait_until
+from client import LONG, LONG_POINTS, VOXELIZE, FaultCase, counters, head, many_rows, post, rows, wait_until
 
 PROXY, ANOTHER = "127.0.0.7", "127.0.0.8"
-HALF = (head("POST", VOXELIZE, "Content-Length: 160", "X-Forwarded-For: {}") + b"x").decode()
+SHORT = "/v1/fps?num_samples=3"
 
 
 class Proxies(FaultCase):
     # Of four places in the queue one client may have two, of 16 connections eight.
     ARGS = ("--trusted-proxies", "127.0.0.7,10.0.0.0/8", "--queue-depth", "4", "--max-connections", "16")
+    ARGS += ("--sampling-workers", "1", "--sampling-streams", "1", "--max-sampling-work", str(10**13))
 
-    def ask(self, forwarded, source=PROXY):
+    def ask(self, forwarded, source=PROXY, path=VOXELIZE):
         """One whole request, forwarded for these addresses; None sends no X-Forwarded-For."""
         lines = [] if forwarded is None else [f"X-Forwarded-For: {line}" for line in forwarded.split("\n")]
-        return self.raw(source=source).send(post(rows(10), VOXELIZE, *lines)).read()
+        return self.raw(source=source).send(post(rows(10), path, *lines)).read()
 
     def begin(self, forwarded, source=PROXY):
-        """An upload that stays under way, and holds its place."""
-        return self.raw(source=source).send(HALF.format(forwarded).encode())
+        """A sampling that takes long, and holds its place until it begins."""
+        return self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG, f"X-Forwarded-For: {forwarded}"))
 
     def places(self):
-        for line in self.daemon.get("/metrics").body.decode().splitlines():
-            if line.startswith('voxeld_queue_places{lanes="voxelize"}'):
-                return int(line.split()[1])
+        return counters(self.daemon, "voxeld_queue_places")['lanes="sample"']
 
     def logged(self, identity):
         wait_until(lambda: f" id={identity} " in self.daemon.log(), "the request's line")
@@ -58,21 +57,22 @@ class Proxies(FaultCase):
                 self.assertIn(f" client={PROXY} ", self.log_of(forwarded))
 
     def fill_share(self, forwarded, source=PROXY):
-        before = self.places()
-        held = [self.begin(forwarded, source), self.begin(forwarded, source)]
-        wait_until(lambda: self.places() == before + 2, "their places")
-        self.opened += held
+        self.opened.append(self.begin(forwarded, source))
+        wait_until(lambda: self.daemon.status()["sampling_workers"]["running"] == 1, "a sampling that runs")
+        self.opened += [self.begin(forwarded, source), self.begin(forwarded, source)]
+        wait_until(lambda: self.places() == 2, "the places of those that wait")
 
     def test_clients_of_one_proxy_have_shares_of_their_own(self):
         self.fill_share("203.0.113.9")
-        self.assert_problem(self.ask("203.0.113.9"), 429)
-        self.assert_problem(self.ask("198.51.100.1, 203.0.113.9"), 429)  # the forged first address changes nothing
-        self.assert_voxels(self.ask("203.0.113.10"))
-        self.assert_voxels(self.ask("2001:db8::1"))
+        self.assert_problem(self.ask("203.0.113.9", path=SHORT), 429)
+        # The forged first address changes nothing.
+        self.assert_problem(self.ask("198.51.100.1, 203.0.113.9", path=SHORT), 429)
+        self.assertEqual(self.ask("203.0.113.10", path=SHORT).status, 200)
+        self.assertEqual(self.ask("2001:db8::1", path=SHORT).status, 200)
 
     def test_without_trust_they_are_one_client(self):
         self.fill_share("203.0.113.9", ANOTHER)
-        self.assert_problem(self.ask("203.0.113.10", ANOTHER), 429)
+        self.assert_problem(self.ask("203.0.113.10", ANOTHER, SHORT), 429)
 
     def connections(self, source, number):
         """The statuses of a health check on each of `number` connections, all open at the same time."""
@@ -88,7 +88,7 @@ class Proxies(FaultCase):
 
     def tearDown(self):
         for connection in self.opened:
-            connection.close()
+            connection.reset()
         wait_until(lambda: self.connections_at_most(8), "room for a look at the daemon")
         super().tearDown()
 

@@ -5,22 +5,19 @@ import signal
 import threading
 import unittest
 
-from client import VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, is_sanitized, many_rows, post, rows, wait_until
+from client import LONG, LONG_POINTS, VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
 
-POINTS = 250_000 if is_sanitized() else 1_000_000  # a sanitizer makes each take as long as several
-# Choosing most of the points takes a second or more. A test that needs longer sends several.
-LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={POINTS * 9 // 10}"
 LONG_VOXELS = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.001,0.001,0.001&max_voxels=16777216"
     "&max_points_per_voxel=1&outputs=sampled_indices"
-    f"&fps={POINTS * 6 // 10}"
+    f"&fps={LONG_POINTS * 6 // 10}"
 )
 SHORT = "/v1/fps?num_samples=3"
 ARGS = ("--workers", "1", "--sampling-workers", "1", "--streams", "1", "--sampling-streams", "1")
 ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
 
-BODY = many_rows(POINTS)
+BODY = many_rows(LONG_POINTS)
 
 
 def running(daemon):
@@ -154,7 +151,7 @@ class Shutdown(unittest.TestCase):
         number = 2000
         while not self.stopped_while_sampling(number):
             number *= 2  # a fast machine: four times the work
-            self.assertLess(number, POINTS // 4, "never seen in mid-sampling")
+            self.assertLess(number, LONG_POINTS // 4, "never seen in mid-sampling")
 
     def test_sampling_is_ended_when_the_drain_is_over(self):
         for path in (LONG, LONG_VOXELS):

@@ -50,6 +50,11 @@ HEAVY = "/v1/voxelize?point_cloud_range=0,0,0,1,1,1&voxel_size=0.001,0.001,0.001
 HEAVY_ROWS = 250_000
 
 
+# Choosing most of the points takes a second or more, of many_rows(LONG_POINTS). A sanitizer takes as long for fewer.
+LONG_POINTS = 250_000 if is_sanitized() else 1_000_000
+LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={LONG_POINTS * 9 // 10}"
+
+
 def heavy_rows():
     source = random.Random(7).random
     return array.array("f", [source() for _ in range(HEAVY_ROWS * 4)]).tobytes()

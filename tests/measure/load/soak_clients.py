@@ -195,9 +195,12 @@ class Client:
         def send(connection, pieces):
             data = b"".join(pieces)
             step = len(data) // self.random.randint(2, 6) + 1
-            for first in range(0, len(data), step):
-                connection.send(data[first : first + step])
-                time.sleep(self.random.uniform(0, 0.1))
+            try:
+                for first in range(0, len(data), step):
+                    connection.send(data[first : first + step])
+                    time.sleep(self.random.uniform(0, 0.1))
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it gave way to a faster upload; the answer that is there already says so
 
         self.ask_good(send)
 

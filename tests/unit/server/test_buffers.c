@@ -18,8 +18,8 @@ static struct clients clients;
 static struct client *client;
 
 static struct buffer *take(size_t size) {
-  enum grant grant;
-  return buffer_take(&pool, client, SHARE_BYTES, size, 0, &grant);
+  struct shortage shortage;
+  return buffer_take(&pool, client, SHARE_BYTES, size, 0, &shortage);
 }
 
 static int open_pool(void **state) {

@@ -1,0 +1,238 @@
+// Loans; see loans.h.
+#include "server/jobs/loans.h"
+
+#include "server/base/clock.h"
+
+enum loan_state { LOAN_NONE, LOAN_LENT, LOAN_IN_HAND, LOAN_TAKEN };
+
+// An upload that takes less for its whole body gives nothing up.
+static const double patience_s = 2;
+// Bytes a second that every upload is trusted with at first, so that a small body may come in pieces.
+static const double first_rate = 64 * 1024;
+
+void loans_init(struct loans *loans) {
+  loans->first = NULL;
+  atomic_init(&loans->refused, false);
+  atomic_init(&loans->ended, 0);
+  pthread_mutex_init(&loans->lock, NULL);
+}
+
+void loans_destroy(struct loans *loans) { pthread_mutex_destroy(&loans->lock); }
+
+void loans_tick(struct loans *loans, int64_t now_ns) {
+  pthread_mutex_lock(&loans->lock);
+  for (struct loan *loan = loans->first; loan; loan = loan->next)
+    pace_note(&loan->pace, atomic_load(&loan->bytes), now_ns);
+  pthread_mutex_unlock(&loans->lock);
+}
+
+bool loans_were_refused(struct loans *loans) { return atomic_exchange(&loans->refused, false); }
+
+// ---- who gives up; with the lock held -------------------------------------------------------------------------------
+
+// Seconds that so many bytes take at that rate.
+static double seconds(double bytes, double rate) { return bytes / (rate > 1 ? rate : 1); }
+
+// Seconds that the whole body takes or, if its length is unknown, as much as its memory holds.
+static double slowness(const struct loan *loan, int64_t now_ns) {
+  int64_t whole = loan->expected ? loan->expected : atomic_load(&loan->memory);
+  return seconds((double)whole, pace_rate(&loan->pace, atomic_load(&loan->bytes), now_ns));
+}
+
+static bool has(const struct loan *loan, enum share lacks) {
+  bool samples = job_lane_use(loan->job) == VX_LANE_SAMPLE;
+  switch (lacks) {
+    case SHARE_BYTES: return atomic_load(&loan->memory) > 0;
+    case SHARE_SAMPLING_BYTES: return atomic_load(&loan->memory) > 0 && samples;
+    case SHARE_JOBS: return atomic_load(&loan->place) && !samples;
+    case SHARE_SAMPLING_JOBS: return atomic_load(&loan->place) && samples;
+    default: return false;
+  }
+}
+
+// The slowest that has what is lacking and is slower than `least`; NULL if there is none.
+static struct loan *slowest(const struct loans *loans, enum share lacks, double least, int64_t now_ns) {
+  struct loan *found = NULL;
+  for (struct loan *loan = loans->first; loan; loan = loan->next) {
+    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, lacks)) continue;
+    double own = slowness(loan, now_ns);
+    if (own <= least) continue;
+    found = loan;
+    least = own;
+  }
+  return found;
+}
+
+static void give_back(struct job *job) {
+  job_leave_place(job);
+  job_give_input(job);
+  atomic_store(&job->loan.place, false);
+  atomic_store(&job->loan.memory, 0);
+}
+
+static void take_away(struct loans *loans, struct loan *loan) {
+  give_back(loan->job);
+  if (!atomic_load(&loan->bytes)) {
+    atomic_store(&loan->state, LOAN_LENT);
+    return;
+  }
+  atomic_fetch_add(&loans->ended, 1);
+  loan->job->outpaced(loan->job);
+}
+
+// How slow an upload must be to give up something for this job: slower than the job's own, if that is to fill `needed`
+// bytes.
+static double bound(const struct job *job, size_t needed, int64_t now_ns) {
+  if (!needed) return patience_s;
+  double own = seconds((double)needed, pace_rate(&job->loan.pace, atomic_load(&job->loan.bytes), now_ns));
+  return own > patience_s ? own : patience_s;
+}
+
+// Somebody gives up what the job lacks. False if there is nobody who should.
+static bool make_room(struct job *job, size_t needed) {
+  struct loans *loans = job->means->loans;
+  int64_t now_ns = clock_ns();
+  struct loan *loan;
+  int lent;
+  pthread_mutex_lock(&loans->lock);
+  double slower_than = bound(job, needed, now_ns);
+  do {
+    loan = slowest(loans, job->lacks, slower_than, now_ns);
+    lent = LOAN_LENT;
+  } while (loan && !atomic_compare_exchange_strong(&loan->state, &lent, LOAN_TAKEN));
+  if (loan) take_away(loans, loan);
+  pthread_mutex_unlock(&loans->lock);
+  if (!loan && (job->lacks == SHARE_BYTES || job->lacks == SHARE_SAMPLING_BYTES)) atomic_store(&loans->refused, true);
+  return loan;
+}
+
+// ---- an upload ------------------------------------------------------------------------------------------------------
+
+static void open_loan(struct job *job, size_t bytes) {
+  struct loans *loans = job->means->loans;
+  struct loan *loan = &job->loan;
+  loan->job = job;
+  loan->expected = (int64_t)bytes;
+  loan->before = NULL;
+  atomic_store(&loan->bytes, 0);
+  atomic_store(&loan->state, LOAN_LENT);
+  pace_begin(&loan->pace, 0, clock_ns());
+  loan->pace.rate = first_rate;
+  pthread_mutex_lock(&loans->lock);
+  loan->next = loans->first;
+  if (loan->next) loan->next->before = loan;
+  loans->first = loan;
+  pthread_mutex_unlock(&loans->lock);
+}
+
+// The state that it had: LOAN_NONE if there was none.
+static int close_loan(struct job *job) {
+  struct loans *loans = job->means->loans;
+  struct loan *loan = &job->loan;
+  if (atomic_load(&loan->state) == LOAN_NONE) return LOAN_NONE;
+  pthread_mutex_lock(&loans->lock);
+  *(loan->before ? &loan->before->next : &loans->first) = loan->next;
+  if (loan->next) loan->next->before = loan->before;
+  pthread_mutex_unlock(&loans->lock);
+  return atomic_exchange(&loan->state, LOAN_NONE);
+}
+
+// A place, if it has none, and room for that much input.
+static bool take(struct job *job, size_t bytes, struct problem *problem) {
+  bool taken = (job->has_place || job_take_place(job, problem)) && (!bytes || job_take_input(job, bytes, problem));
+  atomic_store(&job->loan.place, job->has_place);
+  atomic_store(&job->loan.memory, job->input ? (int64_t)job->input->capacity : 0);
+  return taken;
+}
+
+static bool take_from_others(struct job *job, size_t bytes, struct problem *problem) {
+  while (!take(job, bytes, problem))
+    if (!make_room(job, bytes)) return false;
+  problem->kind = PROBLEM_NONE;
+  return true;
+}
+
+bool loan_begin(struct job *job, size_t bytes, struct problem *problem) {
+  struct loans *loans = job->means->loans;
+  if (!take(job, bytes, problem)) {
+    pthread_mutex_lock(&loans->lock);
+    bool there = slowest(loans, job->lacks, patience_s, clock_ns());
+    pthread_mutex_unlock(&loans->lock);
+    give_back(job);
+    if (!there) return false;
+    problem->kind = PROBLEM_NONE;
+  }
+  open_loan(job, bytes);
+  return true;
+}
+
+// False if it was taken away for good.
+static bool take_in_hand(struct job *job) {
+  struct loans *loans = job->means->loans;
+  int state = LOAN_LENT;
+  while (!atomic_compare_exchange_strong(&job->loan.state, &state, LOAN_IN_HAND)) {
+    pthread_mutex_lock(&loans->lock);  // whoever is taking it away has finished then
+    state = atomic_load(&job->loan.state);
+    pthread_mutex_unlock(&loans->lock);
+    if (state == LOAN_TAKEN) return false;
+  }
+  return true;
+}
+
+static bool refuse_taken(struct problem *problem) {
+  return problem_set(problem, PROBLEM_MEMORY_FULL, NULL,
+                     "the body came more slowly than others, which have its memory now");
+}
+
+char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
+  if (!take_in_hand(job) && !refuse_taken(problem)) return NULL;
+  int64_t come = job->input_bytes + (int64_t)bytes, expected = job->loan.expected;
+  atomic_store(&job->loan.bytes, come);
+  if (!take_from_others(job, (size_t)(expected > come ? expected : come), problem)) return NULL;
+  return job->input->data + job->input_bytes;
+}
+
+void loan_put_down(struct job *job, size_t bytes) {
+  job->input_bytes += (int64_t)bytes;
+  atomic_store(&job->loan.state, LOAN_LENT);
+}
+
+void loan_pause(struct job *job) {
+  int lent = LOAN_LENT;
+  if (job->input_bytes) (void)!atomic_compare_exchange_strong(&job->loan.state, &lent, LOAN_IN_HAND);
+}
+
+void loan_resume(struct job *job) {
+  int in_hand = LOAN_IN_HAND;
+  pthread_mutex_lock(&job->means->loans->lock);
+  pace_begin(&job->loan.pace, job->input_bytes, clock_ns());
+  job->loan.pace.rate = (double)(job->loan.expected + atomic_load(&job->loan.memory));  // fast until it is seen slow
+  pthread_mutex_unlock(&job->means->loans->lock);
+  (void)!atomic_compare_exchange_strong(&job->loan.state, &in_hand, LOAN_LENT);
+}
+
+bool loan_settle(struct job *job, struct problem *problem) {
+  if (close_loan(job) == LOAN_TAKEN) return refuse_taken(problem);
+  return take_from_others(job, 0, problem);
+}
+
+void loan_end(struct job *job) {
+  (void)close_loan(job);
+  give_back(job);
+}
+
+// ---- a job ----------------------------------------------------------------------------------------------------------
+
+bool loans_take_output(struct job *job, size_t bytes, struct problem *problem) {
+  while (!job_take_output(job, bytes, problem))
+    if (!make_room(job, 0)) return false;
+  problem->kind = PROBLEM_NONE;
+  return true;
+}
+
+bool loans_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
+  while (!job_take_scratch(job, bytes, problem))
+    if (!make_room(job, 0)) return false;
+  problem->kind = PROBLEM_NONE;
+  return true;
+}

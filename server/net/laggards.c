@@ -1,0 +1,72 @@
+// The slowest peers; see laggards.h.
+#include "server/net/laggards.h"
+
+#include <sys/socket.h>
+
+#include "server/base/clock.h"
+#include "server/net/progress.h"
+
+static const double slow_rate = 128 * 1024;  // bytes a second of a slow connection
+static const double patience_s = 2;          // an answer that goes in less is not slow
+
+// ---- connections ----------------------------------------------------------------------------------------------------
+
+static struct peer *slowest_of(struct watcher *watcher, const struct places *places, const struct client *client,
+                               int64_t now_ns) {
+  struct peer *slowest = NULL;
+  double least = slow_rate;
+  for (size_t fd = 0; fd < watcher->peers_used; fd++) {
+    struct peer *peer = &watcher->peers[fd];
+    if (!progress_is_known(peer, now_ns) || !peer->counted) continue;
+    if (peer->places != places || (client && peer->client != client)) continue;
+    double rate = progress_rate(peer, now_ns);
+    if (rate >= least) continue;
+    slowest = peer;
+    least = rate;
+  }
+  return slowest;
+}
+
+static void end_answer(struct peer *peer) {
+  if (shutdown(peer->fd, SHUT_RDWR) == 0) peer->cut = PEER_END_OUTPACED;
+}
+
+struct peer *laggards_end_one(struct watcher *watcher, const struct places *places, const struct client *client,
+                              int64_t now_ns) {
+  struct peer *peer = slowest_of(watcher, places, client, now_ns);
+  if (!peer) return NULL;
+  if (peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
+    peer_write_failure(peer, PROBLEM_CONNECTIONS_FULL,
+                       "all connections are in use, and this one moved the fewest bytes a second");
+    peer->cut = PEER_END_OUTPACED;
+    (void)shutdown(peer->fd, SHUT_RD);
+  } else if (atomic_load(&peer->phase) == PEER_REPLY) {
+    end_answer(peer);
+  } else {
+    return NULL;  // it has just come to its end
+  }
+  return peer;
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+static struct peer *slowest_answer(struct watcher *watcher, int64_t now_ns) {
+  struct peer *slowest = NULL;
+  double most = patience_s;
+  for (size_t fd = 0; fd < watcher->peers_used; fd++) {
+    struct peer *peer = &watcher->peers[fd];
+    if (!progress_is_known(peer, now_ns) || peer->cut || atomic_load(&peer->phase) != PEER_REPLY) continue;
+    double rate = progress_rate(peer, now_ns), seconds = (double)atomic_load(&peer->answer) / (rate > 1 ? rate : 1);
+    if (seconds <= most) continue;
+    slowest = peer;
+    most = seconds;
+  }
+  return slowest;
+}
+
+void laggards_end_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns) {
+  struct peer *peer;
+  pthread_mutex_lock(&watcher->lock);
+  for (; bytes > 0 && (peer = slowest_answer(watcher, now_ns)); bytes -= atomic_load(&peer->answer)) end_answer(peer);
+  pthread_mutex_unlock(&watcher->lock);
+}

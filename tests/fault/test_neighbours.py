@@ -1,0 +1,211 @@
+"""A polite client is served, however many others hold memory, places and connections that they do not use."""
+
+import select
+import socket
+import threading
+import time
+import unittest
+
+from client import MB, VOXELIZE, FaultCase, counters, head, is_sanitized, many_rows, rows, wait_until
+
+REQUESTS = 20 if is_sanitized() else 100
+POLITE = "127.0.0.77"
+BODY = rows(50_000)  # 0.8 MB
+
+
+class Neighbour:
+    """A client at an address of its own that begins an exchange and then trickles, again and again."""
+
+    def __init__(self, daemon, number, kind):
+        self.daemon, self.kind = daemon, kind
+        self.source = f"127.0.{1 + number // 250}.{1 + number % 250}"
+        self.socket = None
+
+    def begin(self):
+        self.socket = socket.socket()
+        if self.kind.slow_reader:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.bind((self.source, 0))
+        self.socket.settimeout(10)
+        try:
+            self.socket.connect(self.daemon.address)
+            self.socket.sendall(self.kind.beginning)
+        except OSError:
+            self.end()
+
+    def go_on(self):
+        """A few bytes, or a new beginning once the other side has ended it."""
+        if self.socket is None:
+            return self.begin()
+        try:
+            if self.kind.trickle:
+                self.socket.sendall(self.kind.trickle)
+            if select.select([self.socket], [], [], 0)[0] and (not self.socket.recv(512) or not self.kind.slow_reader):
+                self.end()
+        except OSError:
+            self.end()
+
+    def end(self):
+        if self.socket:
+            self.socket.close()
+        self.socket = None
+
+
+class Kind:
+    def __init__(self, beginning, trickle=b"", slow_reader=False):
+        self.beginning, self.trickle, self.slow_reader = beginning, trickle, slow_reader
+
+
+class Neighbours:
+    """Many of a kind. with Neighbours(daemon, kind, 40): ..."""
+
+    def __init__(self, daemon, kind, number):
+        self.all = [Neighbour(daemon, i, kind) for i in range(number)]
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def _go_on(self):
+        while not self._stop.is_set():
+            for neighbour in self.all:
+                neighbour.go_on()
+            time.sleep(0.02)
+
+    def __enter__(self):
+        for neighbour in self.all:
+            neighbour.begin()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+        for neighbour in self.all:
+            neighbour.end()
+
+
+def upload(path, length=4 * MB, beginning=b""):
+    return head("POST", path, f"Content-Length: {length}") + beginning
+
+
+def chunk(data):
+    return b"%x\r\n" % len(data) + data + b"\r\n"
+
+
+ANNOUNCED = Kind(upload(VOXELIZE))
+SLOW = Kind(upload(VOXELIZE, beginning=bytes(64)), bytes(400))  # 20 KB/s
+CHUNKED = Kind(head("POST", VOXELIZE, "Transfer-Encoding: chunked") + chunk(bytes(3 * MB)), chunk(bytes(400)))
+SAMPLING = Kind(upload("/v1/fps?num_samples=8", beginning=bytes(64)), bytes(400))
+SCAN = many_rows(300_000)  # 3.6 MB
+READER = Kind(head("POST", "/v1/transform?num_features=3", f"Content-Length: {len(SCAN)}") + SCAN, slow_reader=True)
+
+
+class Neighbourhood(FaultCase):
+    def polite(self, path=VOXELIZE, body=BODY, number=REQUESTS):
+        """The statuses of one client's requests, each on a connection of its own."""
+        statuses = []
+        for _ in range(number):
+            connection = self.daemon.connection(source=POLITE)
+            statuses.append(self.daemon.post(path, body, {"Accept": "application/json"}, connection).status)
+            connection.close()
+        return statuses
+
+    def assert_served(self, statuses):
+        self.assertLessEqual(len(statuses) - statuses.count(200), len(statuses) // 100, statuses)
+
+
+class Memory(Neighbourhood):
+    """16 bodies of neighbours would fill the memory, 8 that of samplings."""
+
+    ARGS = ("--memory-budget-bytes", str(64 * MB), "--max-body-bytes", str(4 * MB), "--max-response-bytes", str(8 * MB))
+
+    def memory(self):
+        return counters(self.daemon, "voxeld_buffer_bytes")['state="in_use"']
+
+    def outpaced(self):
+        return counters(self.daemon, "voxeld_uploads_outpaced_total")[""]
+
+    def test_bodies_that_are_announced_and_do_not_come(self):
+        with Neighbours(self.daemon, ANNOUNCED, 40):
+            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            before = self.outpaced()
+            self.assert_served(self.polite())
+            self.assertEqual(self.outpaced(), before)  # nothing had come: nobody is refused
+
+    def test_bodies_that_come_slowly(self):
+        before = self.outpaced()
+        with Neighbours(self.daemon, SLOW, 40):
+            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            self.assert_served(self.polite())
+            wait_until(lambda: self.polite(number=1) and self.outpaced() > before, "an upload to give way")
+
+    def test_chunked_bodies_that_crawl_after_a_fast_start(self):
+        with Neighbours(self.daemon, CHUNKED, 24):
+            wait_until(lambda: self.memory() > 48 * MB, "memory lent")
+            time.sleep(1)  # a rate is that of the last half second and the one before
+            self.assert_served(self.polite())
+
+    def test_bodies_of_samplings(self):
+        with Neighbours(self.daemon, SAMPLING, 24):
+            wait_until(lambda: self.memory() > 24 * MB, "memory lent")
+            self.assert_served(self.polite("/v1/fps?num_samples=8"))
+
+    def test_answers_that_are_read_slowly(self):
+        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        before = ended()
+        with Neighbours(self.daemon, READER, 24):
+            wait_until(lambda: ended() > before, "the slowest answer to end")
+            self.assert_served(self.polite())
+
+    def test_an_outpaced_upload_is_told_to_come_again(self):
+        uploads = [self.raw(source=f"127.0.0.{100 + i}") for i in range(15)]
+        for connection in uploads:
+            connection.send(SLOW.beginning)
+        wait_until(lambda: self.memory() > 56 * MB, "memory lent")
+        answered = lambda: [connection for connection in uploads if connection.readable(0)]
+
+        def ask():
+            self.assert_served(self.polite(number=1))
+            return answered()
+
+        large = self.raw(source=POLITE)
+        large.send(upload(VOXELIZE, 4 * MB) + bytes(4 * MB - 16))  # fast, and holds what it takes
+        wait_until(ask, "an upload to give way")
+        self.assert_problem(answered()[0].read(), 503, mentions=("more slowly",))
+        self.assert_voxels(large.send(bytes(16)).read())
+        for connection in uploads:
+            connection.close()
+
+
+class Places(Neighbourhood):
+    ARGS = ("--queue-depth", "8")
+
+    def places(self):
+        return counters(self.daemon, "voxeld_queue_places")
+
+    def test_places_of_bodies_that_do_not_come(self):
+        for kind in (ANNOUNCED, SLOW):
+            with Neighbours(self.daemon, kind, 24):
+                wait_until(lambda: self.places()['lanes="voxelize"'] >= 7, "places lent")
+                self.assert_served(self.polite())
+
+    def test_places_of_samplings(self):
+        with Neighbours(self.daemon, SAMPLING, 24):
+            wait_until(lambda: self.places()['lanes="sample"'] >= 7, "places lent")
+            self.assert_served(self.polite("/v1/fps?num_samples=8", rows(1000)))
+
+
+class Connections(Neighbourhood):
+    ARGS = ("--max-connections", "32")
+
+    def test_connections_that_move_slowly_make_room(self):
+        held = [self.raw(source=f"127.0.{i // 250 + 1}.{i % 250 + 1}").send(SLOW.beginning) for i in range(64)]
+        reached = lambda: self.polite(body=rows(10), number=1) == [200]
+        wait_until(reached, "a slow connection to make room")
+        ended = counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        self.assertGreater(ended, 0)
+        for connection in held:
+            connection.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

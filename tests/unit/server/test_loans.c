@@ -1,0 +1,288 @@
+// What uploads hold is lent: the slowest gives it up, and nobody else does.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/jobs/jobs.h"
+#include "tests/support/moved_clock.h"
+
+enum { MB = 1 << 20, UPLOADS = 20 };
+
+static const struct options options = {.backend = BACKEND_CPU,
+                                       .devices = "all",
+                                       .workers = 1,
+                                       .sampling_workers = 1,
+                                       .queue_depth = 64,
+                                       .max_response_bytes = 16 * MB,
+                                       .memory_budget_bytes = 16 * MB};
+static struct jobs jobs;
+static struct clients clients;
+static struct counters counters;
+static atomic_bool gone;
+static struct job uploads[UPLOADS];
+static struct client *client[UPLOADS];
+static int outpaced;
+static struct job *last_outpaced;
+static struct problem problem;
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+static void on_outpaced(struct job *job) {
+  outpaced++;
+  last_outpaced = job;
+}
+
+static int open_room(void **state) {
+  (void)state;
+  char error[256];
+  const int64_t limits[SHARES] = {
+      [SHARE_JOBS] = 12, [SHARE_SAMPLING_JOBS] = 4, [SHARE_BYTES] = 16 * MB, [SHARE_SAMPLING_BYTES] = 8 * MB};
+  memset(&jobs, 0, sizeof jobs);
+  outpaced = 0;
+  last_outpaced = NULL;
+  if (!clients_init(&clients, UPLOADS, limits)) return -1;
+  for (int i = 0; i < UPLOADS; i++) {
+    char address[32];
+    snprintf(address, sizeof address, "192.0.2.%d", i + 1);
+    client[i] = clients_join(&clients, "", address);
+  }
+  return jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error) ? 0 : -1;
+}
+
+static int close_room(void **state) {
+  (void)state;
+  for (int i = 0; i < UPLOADS; i++)
+    if (uploads[i].means) loan_end(&uploads[i]);
+  memset(uploads, 0, sizeof uploads);
+  int64_t left = (int64_t)buffers_use(&jobs.buffers).in_use;
+  for (int share = 0; share < SHARES; share++) left += clients_use(&clients).held[share];
+  for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, client[i]);
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+  return left == 0 ? 0 : -1;
+}
+
+// The headers of upload `index` are here. Each is another client's.
+static bool announce_op(int index, enum vx_op op, size_t bytes) {
+  struct job *job = &uploads[index];
+  job_init(job, &jobs.means);
+  job->client = client[index];
+  job->gone = &gone;
+  job->outpaced = on_outpaced;
+  job_request_init(&job->asked, op);
+  if (op == VX_FPS)
+    assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem) &&
+                job_request_finish(&job->asked, &problem));
+  return loan_begin(job, bytes, &problem);
+}
+
+static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOXELIZE, bytes); }
+
+static bool receive(int index, size_t bytes) {
+  if (!loan_pick_up(&uploads[index], bytes, &problem)) return false;
+  loan_put_down(&uploads[index], bytes);
+  return true;
+}
+
+// So much of the clock passes, with what is done now and then.
+static void pass_ms(int ms) {
+  for (; ms > 0; ms -= 50) {
+    clock_move_ms(50);
+    loans_tick(&jobs.loans, clock_ns());
+  }
+}
+
+// Uploads `first` to `last`, of 4 MB each, of which that much has come and no more does.
+static void fill(int first, int last, size_t come) {
+  for (int i = first; i <= last; i++) {
+    assert_true(announce(i, 4 * MB));
+    if (come) assert_true(receive(i, come));
+  }
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void nothing_come_gives_up_without_a_word(void **state) {
+  (void)state;
+  fill(0, 3, 0);
+  pass_ms(1000);
+  assert_true(announce(4, 4 * MB));
+  assert_null(uploads[4].input);  // nothing has come of it either
+  assert_true(receive(4, 4 * MB));
+  assert_int_equal(outpaced, 0);
+  int holding = 0;
+  for (int i = 0; i < 4; i++) holding += uploads[i].input != NULL;
+  assert_int_equal(holding, 3);
+  for (int i = 0; i < 4; i++)  // the one that gave up takes anew, from one of which nothing has come
+    if (!uploads[i].input) assert_true(receive(i, 4 * MB));
+  assert_int_equal(outpaced, 0);
+}
+
+static void slowest_gives_up_and_is_told(void **state) {
+  (void)state;
+  fill(0, 3, 1000);
+  for (int i = 0; i < 10; i++) {
+    pass_ms(100);
+    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, upload == 2 ? 1000 : 20000));
+  }
+  assert_true(announce(4, 2 * MB));
+  assert_true(receive(4, 1 * MB));
+  assert_int_equal(outpaced, 1);
+  assert_ptr_equal(last_outpaced, &uploads[2]);
+  assert_null(uploads[2].input);
+  assert_false(uploads[2].has_place);
+  assert_false(receive(2, 1000));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(atomic_load(&jobs.loans.ended), 1);
+}
+
+static void one_that_lost_its_memory_cannot_settle(void **state) {
+  (void)state;
+  fill(0, 3, 1000);
+  pass_ms(1000);
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
+  for (int i = 0; i < 4; i++) assert_int_equal(loan_settle(&uploads[i], &problem), &uploads[i] != last_outpaced);
+}
+
+static void fast_in_hand_paused_and_whole_give_up_nothing(void **state) {
+  (void)state;
+  fill(0, 3, 3 * MB);
+  pass_ms(100);
+  assert_true(receive(0, 900000));  // 9 MB a second
+  assert_non_null(loan_pick_up(&uploads[1], 1000, &problem));
+  loan_pause(&uploads[2]);
+  assert_true(receive(3, MB) && loan_settle(&uploads[3], &problem));
+  pass_ms(300);
+  assert_false(announce(4, 4 * MB));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(outpaced, 0);
+  pass_ms(3000);  // now the first is slow
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
+  assert_ptr_equal(last_outpaced, &uploads[0]);
+  assert_true(announce(5, 4 * MB) == false);
+  loan_put_down(&uploads[1], 1000);
+  loan_resume(&uploads[2]);  // its time begins anew
+  assert_true(announce(5, 4 * MB) && receive(5, 4 * MB));
+  assert_ptr_equal(last_outpaced, &uploads[1]);
+  job_give_input(&uploads[3]);
+  job_leave_place(&uploads[3]);
+}
+
+static void crawl_after_a_fast_start_is_slow(void **state) {
+  (void)state;
+  fill(0, 3, 3 * MB);
+  assert_false(announce(4, 4 * MB));
+  for (int i = 0; i < 20; i++) {
+    pass_ms(50);
+    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 1000));
+  }
+  pass_ms(50);
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
+  assert_int_equal(outpaced, 1);
+}
+
+static void slower_one_takes_nothing_from_a_faster(void **state) {
+  (void)state;
+  fill(0, 3, 100000);
+  for (int i = 0; i < 20; i++) {
+    pass_ms(50);
+    for (int upload = 0; upload < 4; upload++) assert_true(receive(upload, 50000));  // 1 MB a second
+  }
+  assert_true(announce(4, 4 * MB));
+  assert_false(receive(4, 1));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_int_equal(outpaced, 0);
+  assert_true(loans_were_refused(&jobs.loans));
+  assert_false(loans_were_refused(&jobs.loans));
+}
+
+static void answer_takes_what_an_upload_does_not_fill(void **state) {
+  (void)state;
+  fill(0, 3, 1000);
+  pass_ms(1000);
+  struct job *job = &uploads[4];
+  job_init(job, &jobs.means);
+  job->client = client[4];
+  assert_true(loans_take_output(job, 3 * MB, &problem));
+  assert_int_equal(problem.kind, PROBLEM_NONE);
+  assert_int_equal(outpaced, 1);
+  assert_true(loans_take_scratch(job, 4 * MB, &problem));
+  assert_int_equal(outpaced, 2);
+  job_give_scratch(job);
+  job_give_output(job);
+}
+
+static void places_are_lent_by_lanes(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10));
+  for (int i = 4; i < 15; i++) assert_true(announce(i, 1000) && receive(i, 10));
+  pass_ms(3000);
+  assert_true(announce_op(16, VX_FPS, 1000) && receive(16, 1000));
+  assert_int_equal(outpaced, 1);
+  assert_int_equal(last_outpaced->asked.job.op, VX_FPS);
+  assert_true(announce(17, 1000) && receive(17, 1000));
+  assert_int_equal(outpaced, 1);  // there was a place
+  assert_true(announce(18, 1000) && receive(18, 1000));
+  assert_int_equal(outpaced, 2);
+  assert_int_equal(last_outpaced->asked.job.op, VX_VOXELIZE);
+}
+
+static void memory_of_samplings_comes_from_samplings(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) assert_true(announce_op(i, VX_FPS, 4 * MB) && receive(i, 1000));
+  assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than they are
+  pass_ms(3000);
+  assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
+  assert_int_equal(outpaced, 1);
+  assert_true(last_outpaced == &uploads[0] || last_outpaced == &uploads[1]);
+}
+
+static void empty_body_takes_its_place_at_the_end(void **state) {
+  (void)state;
+  for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
+  pass_ms(3000);
+  assert_true(announce(12, 0));
+  assert_false(uploads[12].has_place);
+  assert_true(loan_settle(&uploads[12], &problem));
+  assert_true(uploads[12].has_place);
+  assert_int_equal(outpaced, 1);
+  job_leave_place(&uploads[12]);
+}
+
+static void rate_is_of_this_window_or_the_one_before(void **state) {
+  (void)state;
+  struct pace pace;
+  pace_begin(&pace, 0, 0);
+  assert_int_equal(pace_rate(&pace, 1000, 0), 20000);  // a shorter time than 50 ms tells nothing
+  assert_int_equal(pace_rate(&pace, 1000, 100 * NS_PER_MS), 10000);
+  pace_note(&pace, 1000, 499 * NS_PER_MS);
+  assert_int_equal(pace.since_ns, 0);
+  pace_note(&pace, 1000, 500 * NS_PER_MS);
+  assert_int_equal(pace_rate(&pace, 1000, 600 * NS_PER_MS), 2000);   // before
+  assert_int_equal(pace_rate(&pace, 2000, 600 * NS_PER_MS), 10000);  // now
+  pace_note(&pace, 1000, 1000 * NS_PER_MS);
+  assert_int_equal(pace_rate(&pace, 1000, 1100 * NS_PER_MS), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(nothing_come_gives_up_without_a_word, open_room, close_room),
+      cmocka_unit_test_setup_teardown(slowest_gives_up_and_is_told, open_room, close_room),
+      cmocka_unit_test_setup_teardown(one_that_lost_its_memory_cannot_settle, open_room, close_room),
+      cmocka_unit_test_setup_teardown(fast_in_hand_paused_and_whole_give_up_nothing, open_room, close_room),
+      cmocka_unit_test_setup_teardown(crawl_after_a_fast_start_is_slow, open_room, close_room),
+      cmocka_unit_test_setup_teardown(slower_one_takes_nothing_from_a_faster, open_room, close_room),
+      cmocka_unit_test_setup_teardown(answer_takes_what_an_upload_does_not_fill, open_room, close_room),
+      cmocka_unit_test_setup_teardown(places_are_lent_by_lanes, open_room, close_room),
+      cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
+      cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
+      cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
