@@ -5,6 +5,7 @@ import contextlib
 import json
 import pickle
 import resource
+import select
 import socket
 import threading
 import unittest
@@ -290,6 +291,24 @@ class Uploads(RudeCase):
         for _ in range(2):
             self.assertEqual(client.voxelize(bytes(LARGE), metadata_only=True).metadata, {"got": LARGE})
         self.assertEqual(server.connections, 1)
+
+    def test_it_waits_for_room_as_long_as_the_timeout_says(self):
+        waits = []
+
+        def poll():
+            real = select.poll()
+            wait = lambda milliseconds: waits.append(milliseconds) or real.poll(milliseconds)
+            return mock.Mock(register=real.register, poll=wait)
+
+        def take(talk):
+            talk.read_body()
+            talk.socket.sendall(answer(200, {"Content-Type": "application/json"}, b"{}"))
+
+        _, client = self.talk(take, retries=0, timeout=1000, deadline=2000)
+        with mock.patch("voxeld.connection.select", POLLIN=select.POLLIN, POLLOUT=select.POLLOUT, poll=poll):
+            client.voxelize(bytes(LARGE), metadata_only=True)
+        self.assertTrue(waits)
+        self.assertEqual(set(waits), {1000 * 1000})
 
     def test_a_service_that_takes_nothing(self):
         def stall(talk):

@@ -3,7 +3,7 @@
 import concurrent.futures
 import unittest
 
-from client import MB, VOXELIZE, Closed, FaultCase, Raw, head, rows, tiled_rows, wait_until
+from client import MB, VOXELIZE, Closed, FaultCase, Raw, counters, head, rows, tiled_rows, wait_until
 
 OTHER = "127.0.0.2"
 SIZE = 640_000
@@ -32,6 +32,19 @@ class Gate(FaultCase):
 
     def answered(self, connection):
         return self.assert_voxels(connection.read_final())
+
+    def test_requests_are_seen_to_wait(self):
+        def waiting():
+            """How many wait beside the two that hold the gate; each tick lets two more in."""
+            self.contend()
+            holders = self.hold(60)
+            seen = counters(self.daemon, "voxeld_gate_waiting")[""]
+            for holder in holders:
+                holder.close()
+            return seen
+
+        wait_until(waiting, "a request that waits")
+        wait_until(lambda: not counters(self.daemon, "voxeld_gate_waiting")[""], "all to be let in")
 
     def test_uploads_that_wait_are_all_answered(self):
         self.contend()

@@ -44,13 +44,18 @@ class Shelved(Daemon):
             if "msg=listening" in line.decode():
                 self.read_on.wait(PATIENCE)
 
+    def ask_at_length(self, number, connection=None):
+        """A request with a long line in the log; returns its id."""
+        id = f"{number:0128d}"
+        reply = self.request("GET", "/" + 180 * "x", None, {"X-Request-Id": id}, connection)
+        assert reply.status == 404, reply
+        return id
+
     def fill(self):
-        """Sends requests with long lines in the log until lines are dropped; returns the ids of the requests."""
+        """Sends such requests until lines are dropped; returns their ids."""
         connection, ids = self.connection(), []
         while len(ids) % 100 or not metric(self, DROPPED):
-            ids.append(f"{len(ids):0128d}")
-            reply = self.request("GET", "/" + 180 * "x", None, {"X-Request-Id": ids[-1]}, connection)
-            assert reply.status == 404, reply
+            ids.append(self.ask_at_length(len(ids), connection))
         connection.close()
         return ids
 
@@ -66,10 +71,10 @@ class Reader(unittest.TestCase):
         daemon = self.shelved()
         daemon.fill()
         self.assertEqual(daemon.post(VOXELIZE, rows(100)).status, 200)
+        self.assertEqual(daemon.get("/v1/status").status, 200)
         dropped = metric(daemon, DROPPED)
-        # Room too small for a line of fill() may do for a few shorter ones.
-        answered = lambda: daemon.get("/v1/status").status == 200
-        wait_until(lambda: answered() and metric(daemon, DROPPED) > dropped, "their lines to be dropped")
+        # The room that is left may take a short line still.
+        wait_until(lambda: daemon.ask_at_length(0) and metric(daemon, DROPPED) > dropped, "a long line to be dropped")
         daemon.terminate()
         self.assertEqual(daemon.process.wait(PATIENCE), 0)
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 import urllib.request
@@ -98,8 +99,6 @@ def ask(daemon, request):
             return None
 
 
-@unittest.skipIf(is_sanitized(), "sanitizers have an allocator of their own")
-@unittest.skipUnless(os.path.exists(LIBRARY), "VOXELD_OOM_LIBRARY names no library of failing calls")
 class Case(unittest.TestCase):
     def setUp(self):
         self.control = Control()
@@ -182,8 +181,8 @@ class Requests(Case):
         came = self.control.calls(kind) >= number
         self.control.arm(kind, 0)
         where = f"{name}: {NAMES[kind]} {number}: {reply}"
-        if reply and reply.status not in (500, 503):
-            self.assertEqual(essence(reply), expected, where)
+        if not came or (reply and reply.status not in (500, 503)):
+            self.assertEqual(reply and essence(reply), expected, where)
         daemon.assert_alive()
         self.assertEqual(essence(ask(daemon, request)), expected, where)
         wait_until(lambda: self.is_quiet(daemon), where)
@@ -235,5 +234,14 @@ class Requests(Case):
         print(f"first: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")
 
 
+def reason_to_skip():
+    if is_sanitized():
+        return "sanitizers have an allocator of their own"
+    return "" if os.path.exists(LIBRARY) else "VOXELD_OOM_LIBRARY names no library of failing calls"
+
+
 if __name__ == "__main__":
+    if reason_to_skip():
+        print(f"skipped: {reason_to_skip()}")
+        sys.exit(77)
     unittest.main()

@@ -2,7 +2,8 @@
 
 import unittest
 
-from client import MB, PATIENCE, ROW, VOXELIZE, Closed, FaultCase, Raw, head, post, rows, tiled_rows, wait_until
+from client import MB, PATIENCE, ROW, VOXELIZE, Closed, FaultCase, Raw
+from client import counters, head, is_sanitized, many_rows, post, rows, tiled_rows, wait_until
 
 LIMIT = 8 * MB
 HALF = (head("POST", VOXELIZE, "Content-Length: 1600000"), tiled_rows(400_000))
@@ -236,6 +237,32 @@ class Deadlines(FaultCase):
         connection = self.raw().send(head("GET", "/healthz"))
         self.assertEqual(connection.read().status, 200)
         self.assertTrue(connection.ended())
+
+
+class Refused(FaultCase):
+    """A client whose sampling takes a while, and which announces more beside it than it may hold."""
+
+    # Samplings may hold 128 MB, so a client with a small one may not hold 64 MB more: less would be left to others.
+    ARGS = ("--sampling-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
+    ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
+    ROWS = 250_000 if is_sanitized() else 1_000_000
+    LONG = f"/v1/fps?num_features=3&outputs=sampled_indices&num_samples={ROWS * 9 // 10}"
+
+    def places(self):
+        return counters(self.daemon, "voxeld_queue_places")['lanes="sample"']
+
+    def test_its_place_is_free_before_its_body_has_come(self):
+        body = tiled_rows(64 * MB)
+        long = self.raw().send(post(many_rows(self.ROWS), self.LONG))
+        requests = lambda: self.daemon.status()["requests"]
+        wait_until(lambda: self.daemon.status()["sampling_workers"]["running"] == 1, "a sampling that runs")
+        refused = self.raw().send(head("POST", "/v1/fps?num_samples=1", f"Content-Length: {len(body)}") + body[:MB])
+        wait_until(lambda: requests()["open"] == 3, "the second request")  # and the one that asks
+        wait_until(lambda: requests()["active"] - self.daemon.idle_requests == 1, "its refusal")
+        long.reset()
+        self.daemon.assert_quiet()
+        self.assertEqual(self.places(), 0)
+        self.assert_problem(refused.send(body[MB:]).read(), 429, mentions=["a body of"])
 
 
 class Successive(FaultCase):

@@ -13,10 +13,10 @@ effective() {
     "${python[@]}" -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
 }
 
-# rejected PART COMMAND...: fails, and says PART on stderr.
+# rejected PART COMMAND...: ends with the status of bad options or a failed start, and says PART on stderr.
 rejected() {
   run "${@:2}"
-  ((status != 0))
+  is "$status" 2
   has "$output" "$1"
 }
 

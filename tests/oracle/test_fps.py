@@ -1,4 +1,4 @@
-"""POST /v1/fps, byte for byte the oracle's: random clouds of every kind, corners, real scans."""
+"""POST /v1/fps, byte for byte the oracle's: random clouds of every kind, and corners."""
 
 import os
 import unittest
@@ -9,7 +9,6 @@ import check
 import clouds
 import naive
 import samples
-from test_scans import COLUMNS, SCANS
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "9000"))
 CASES = int(os.environ.get("VOXELD_TEST_CASES", "200"))
@@ -234,41 +233,6 @@ class Corners(check.OracleCase):
             self.sampled(big, num_samples="20")
             self.sampled(small, num_samples="50", start="20")
             self.sampled(small, num_samples="10,5", point_counts="20,30")
-
-
-@unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
-class Scans(check.OracleCase):
-    def scans(self):
-        for path in sorted(SCANS.glob("*.bin")):
-            columns = COLUMNS[path.name.split("_")[0]]
-            yield path.name, columns, np.fromfile(path, np.float32).reshape(-1, columns)
-
-    def test_every_scan(self):
-        for name, columns, scan in self.scans():
-            query = {"num_features": str(columns), "num_samples": "256", "outputs": ALL}
-            with self.subTest(name):
-                self.check(query, scan.tobytes(), what=name)
-                self.check(query | {"start": str(len(scan) - 1)}, scan.tobytes(), what=name)
-
-    def test_16384_points_of_every_scan(self):
-        for name, columns, scan in self.scans():
-            strided = np.ascontiguousarray(scan[:: len(scan) // 16384][:16384])
-            with self.subTest(name):
-                self.check({"num_features": str(columns), "num_samples": "2048"}, strided.tobytes(), what=name)
-
-    def test_scans_as_float16(self):
-        for name, columns, scan in self.scans():
-            body = scan[::5].astype(np.float16).tobytes()
-            query = {"num_features": str(columns), "num_samples": "512", "dtype": "float16", "outputs": ALL}
-            self.check(query, body, what=name)
-
-    def test_all_scans_of_a_sensor_as_one_batch(self):
-        for columns in (4, 5):
-            parts = [scan[::7] for _, own, scan in self.scans() if own == columns]
-            query = {"num_features": str(columns), "point_counts": ",".join(str(len(part)) for part in parts)}
-            body = b"".join(part.tobytes() for part in parts)
-            self.check(query | {"num_samples": "300"}, body)
-            self.check(query | {"num_samples": ",".join(str(100 * (n + 1)) for n in range(len(parts)))}, body)
 
 
 if __name__ == "__main__":

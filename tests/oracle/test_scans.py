@@ -1,11 +1,15 @@
-"""Real scans: every preset on every scan of ../shared/data whose columns fit, byte for byte the oracle's."""
+"""Real scans: every preset on every scan of ../shared/data whose columns fit, and samples of all, byte for byte the
+oracle's."""
 
 import pathlib
 import unittest
 
+import numpy as np
+
 import check
 import daemon
 import oracle
+import samples
 
 SCANS = daemon.ROOT.parent / "shared" / "data"
 COLUMNS = {"kitti": 4, "nuscenes": 5}
@@ -62,6 +66,48 @@ class Scans(check.OracleCase):
                 "outputs": "voxel_coords,voxel_num_points,voxel_features,point_voxel_ids",
             }
             self.check(query, b"".join(bodies), what=f"batch of {columns}-column scans")
+
+
+@unittest.skipUnless(SCANS.is_dir(), f"no real scans in {SCANS}")
+class Samples(check.OracleCase):
+    """POST /v1/fps."""
+
+    def scans(self):
+        for columns in (4, 5):
+            for path in scans(columns):
+                yield path.name, columns, np.fromfile(path, np.float32).reshape(-1, columns)
+
+    def test_every_scan(self):
+        for name, columns, scan in self.scans():
+            query = {"num_features": str(columns), "num_samples": "256", "outputs": ",".join(samples.TENSORS)}
+            with self.subTest(name):
+                self.check(query, scan.tobytes(), what=name)
+                self.check(query | {"start": str(len(scan) - 1)}, scan.tobytes(), what=name)
+
+    def test_16384_points_of_every_scan(self):
+        for name, columns, scan in self.scans():
+            strided = np.ascontiguousarray(scan[:: len(scan) // 16384][:16384])
+            with self.subTest(name):
+                self.check({"num_features": str(columns), "num_samples": "2048"}, strided.tobytes(), what=name)
+
+    def test_scans_as_float16(self):
+        for name, columns, scan in self.scans():
+            body = scan[::5].astype(np.float16).tobytes()
+            query = {
+                "num_features": str(columns),
+                "num_samples": "512",
+                "dtype": "float16",
+                "outputs": ",".join(samples.TENSORS),
+            }
+            self.check(query, body, what=name)
+
+    def test_all_scans_of_a_sensor_as_one_batch(self):
+        for columns in (4, 5):
+            parts = [scan[::7] for _, own, scan in self.scans() if own == columns]
+            query = {"num_features": str(columns), "point_counts": ",".join(str(len(part)) for part in parts)}
+            body = b"".join(part.tobytes() for part in parts)
+            self.check(query | {"num_samples": "300"}, body)
+            self.check(query | {"num_samples": ",".join(str(100 * (n + 1)) for n in range(len(parts)))}, body)
 
 
 if __name__ == "__main__":

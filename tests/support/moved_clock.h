@@ -13,6 +13,7 @@ static atomic_llong moved_clock_ns = 1000 * NS_PER_S;
 
 static inline void clock_move_ms(int64_t ms) { atomic_fetch_add(&moved_clock_ns, ms * NS_PER_MS); }
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name): libc's are not for our use
 int clock_gettime(clockid_t clock, struct timespec *now) {
   (void)clock;
   long long ns = atomic_load(&moved_clock_ns);

@@ -120,21 +120,23 @@ static void a_directory_overrides_and_adds(void **state) {
   (void)state;
   char directory[] = "/tmp/voxeld-presets-XXXXXX", path[64], error[256];
   assert_non_null(mkdtemp(directory));
-  static const char *const files[] = {"kitti_second.json", "mine.json"};
-  for (int i = 0; i < 2; i++) {
+  // The last two are no presets: a hidden file, such as an editor leaves, and one of another kind.
+  static const char *const files[] = {"kitti_second.json", "mine.json", ".#mine.json", "mine.txt"};
+  enum { FILES = sizeof files / sizeof *files };
+  for (int i = 0; i < FILES; i++) {
     snprintf(path, sizeof path, "%s/%s", directory, files[i]);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs("{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":77}}", file);
+    fputs(i < 2 ? "{\"description\":\"d\",\"parameters\":{" GOOD ",\"max_voxels\":77}}" : "rubbish", file);
     fclose(file);
   }
   struct presets *presets = presets_load(directory, error, sizeof error);
-  assert_non_null(presets);
+  if (!presets) fail_msg("%s", error);
   assert_int_equal(presets_count(presets), 10);
   assert_int_equal(presets_request(presets_find(presets, "kitti_second"))->job.params.voxelize.max_voxels, 77);
   assert_int_equal(presets_request(presets_find(presets, "mine"))->job.params.voxelize.max_voxels, 77);
   presets_free(presets);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < FILES; i++) {
     snprintf(path, sizeof path, "%s/%s", directory, files[i]);
     unlink(path);
   }

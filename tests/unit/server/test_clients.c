@@ -151,6 +151,23 @@ static void shares_are_apart(void **state) {
   give_all(a);
 }
 
+// A trusted proxy gets all but an eighth, which stays for others.
+static void a_proxy_leaves_an_eighth(void **state) {
+  (void)state;
+  struct client *proxy = join("192.0.2.1"), *other = join("192.0.2.2");
+  int64_t taken = 0;
+  while (client_take_for_many(&clients, proxy, SHARE_BYTES, 1) == GRANTED) taken++;
+  assert_int_equal(taken, LIMIT - LIMIT / 8);
+  assert_int_equal(proxy->held[SHARE_BYTES], taken);
+  assert_int_equal(client_take_for_many(&clients, other, SHARE_BYTES, 1), OVER_SERVER_LIMIT);  // another proxy
+  assert_true(take(other, LIMIT / 8));
+  client_give(&clients, proxy, SHARE_BYTES, 10 + LIMIT / 8);
+  assert_int_equal(client_take_for_many(&clients, proxy, SHARE_BYTES, 11), OVER_SERVER_LIMIT);
+  assert_int_equal(client_take_for_many(&clients, proxy, SHARE_BYTES, 10), GRANTED);
+  give_all(proxy);
+  give_all(other);
+}
+
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
 static struct queue queue;
@@ -305,6 +322,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(whoever_holds_nothing_may_take_what_is_left, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(request_is_not_refused_for_its_own_sake, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(shares_are_apart, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(a_proxy_leaves_an_eighth, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(clients_take_turns, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(the_device_with_the_fewest_jobs_gets_the_next, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(while_others_are_served_one_worker_is_left_to_them, open_queue, close_queue),

@@ -45,6 +45,20 @@ static void finds_a_token_by_its_sum(void **state) {
   tokens_free(tokens);
 }
 
+// A sum that differs in one digit, wherever it stands, is another token's.
+static void every_digit_of_a_sum_counts(void **state) {
+  (void)state;
+  char text[] = "alice sha256:" SUM_A;
+  for (char *digit = text + strlen("alice sha256:"); *digit; digit++) {
+    char was = *digit;
+    *digit = was == '0' ? '1' : '0';
+    struct tokens *tokens = parse(text);
+    assert_null(tokens_find(tokens, "a"));
+    tokens_free(tokens);
+    *digit = was;
+  }
+}
+
 static void comments_blanks_and_line_ends(void **state) {
   (void)state;
   struct tokens *tokens = parse("# who\r\n\n  \t\r\n  a.B_9-  \tsha256:" SUM_A "\t \r\n #\nbob sha256:" SUM_B);
@@ -190,6 +204,7 @@ static void files_are_loaded_and_looked_at(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(finds_a_token_by_its_sum),
+      cmocka_unit_test(every_digit_of_a_sum_counts),
       cmocka_unit_test(comments_blanks_and_line_ends),
       cmocka_unit_test(upper_case_sum),
       cmocka_unit_test(empty_file_lets_nobody_in),

@@ -1,0 +1,62 @@
+// Problems: the document that a client gets.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/base/problem.h"
+
+static const char *rendered(const struct problem *problem, const char *request_id) {
+  static char memory[2048];
+  struct text text = text_over(memory, sizeof memory);
+  problem_render(problem, request_id, &text);
+  assert_true(text_complete(&text));
+  return memory;
+}
+
+static void all_members(void **state) {
+  (void)state;
+  struct problem problem;
+  assert_false(problem_set(&problem, PROBLEM_BAD_PARAMETER, "max_voxels", "max_voxels is %d", 0));
+  assert_string_equal(rendered(&problem, "r-1"),
+                      "{\"type\":\"urn:voxeld:problem:bad-parameter\",\"status\":400,"
+                      "\"title\":\"A parameter is unknown, repeated or out of bounds\","
+                      "\"detail\":\"max_voxels is 0\",\"parameter\":\"max_voxels\",\"request_id\":\"r-1\"}\n");
+}
+
+static void without_parameter_and_request(void **state) {
+  (void)state;
+  struct problem problem;
+  assert_false(problem_set(&problem, PROBLEM_QUEUE_FULL, NULL, "a \"b\""));
+  assert_string_equal(rendered(&problem, ""), "{\"type\":\"urn:voxeld:problem:queue-full\",\"status\":503,"
+                                              "\"title\":\"The queue is full\",\"detail\":\"a \\\"b\\\"\"}\n");
+}
+
+static void each_kind_has_its_own_name_and_title(void **state) {
+  (void)state;
+  for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++) {
+    const struct problem_info *info = problem_info((enum problem_kind)kind);
+    struct problem problem;
+    char expected[256];
+    (void)problem_set(&problem, (enum problem_kind)kind, NULL, "detail");
+    snprintf(expected, sizeof expected, ":%s\",\"status\":%d,\"title\":\"%s\",", info->name, info->status, info->title);
+    assert_non_null(strstr(rendered(&problem, ""), expected));
+    assert_true(problem_phrase((enum problem_kind)kind)[0]);
+    for (int other = PROBLEM_NONE; other < kind; other++) {
+      assert_string_not_equal(info->name, problem_info((enum problem_kind)other)->name);
+      assert_string_not_equal(info->title, problem_info((enum problem_kind)other)->title);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(all_members),
+      cmocka_unit_test(without_parameter_and_request),
+      cmocka_unit_test(each_kind_has_its_own_name_and_title),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+// What a finished request leaves behind: its counts and its log line, for one that was answered and one that was not.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "server/base/log.h"
+#include "server/http/account.h"
+#include "server/http/request.h"
+#include "tests/support/logged.h"
+#include "tests/support/moved_clock.h"
+
+static struct counters counters;
+static struct service service = {.counters = &counters};
+static struct peer peer = {.address = "192.0.2.1"};
+static struct request request;
+
+// A voxelization that was received in 1 ms, waited 2 ms, ran 7 ms and has been sent for 5 ms.
+static int open_request(void **state) {
+  (void)state;
+  counters = (struct counters){.samples = 0};
+  atomic_store(&peer.gone, false);
+  request = (struct request){.state = REQUEST_REPLY,
+                             .service = &service,
+                             .peer = &peer,
+                             .endpoint = ENDPOINT_VOXELIZE,
+                             .id = "r1",
+                             .method = "POST",
+                             .path = "/v1/voxelize",
+                             .address = "192.0.2.1",
+                             .received_bytes = 1600,
+                             .sent_bytes = 2400,
+                             .problem = {.kind = PROBLEM_NONE}};
+  request.job.answered = true;
+  request.job.answer.backend = "cpu";
+  request.job.answer.receive_ns = 1 * NS_PER_MS;
+  request.job.answer.queue_ns = 2 * NS_PER_MS;
+  request.job.answer.total_ns = 10 * NS_PER_MS;
+  trace_begin(&request.trace, NULL);
+  request.started_ns = clock_ns();
+  clock_move_ms(10);
+  request.reply_ns = clock_ns();
+  clock_move_ms(5);
+  log_configure(LOG_INFO, LOG_LOGFMT);
+  return logged_begin() ? 0 : -1;
+}
+
+static int close_request(void **state) {
+  (void)state;
+  return logged_end() ? 0 : -1;
+}
+
+static unsigned long long observations(const struct histogram *histogram) {
+  unsigned long long sum = 0;
+  for (int i = 0; i <= HISTOGRAM_BUCKETS; i++) sum += counter_value(&histogram->bucket[i]);
+  return sum;
+}
+
+static void says(const char *line, const char *part) {
+  if (!strstr(line, part)) fail_msg("no '%s' in %s", part, line);
+}
+
+static void an_answer_is_counted_with_its_times(void **state) {
+  (void)state;
+  request_account(&request, false);
+  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VOXELIZE][PROBLEM_NONE]), 1);
+  assert_int_equal(counter_value(&counters.durations[ENDPOINT_VOXELIZE].sum_ns), 15 * NS_PER_MS);
+  assert_int_equal(observations(&counters.stages[STAGE_SEND]), 1);
+  assert_int_equal(counter_value(&counters.stages[STAGE_SEND].sum_ns), 5 * NS_PER_MS);
+  assert_int_equal(counter_value(&counters.received_bytes), 1600);
+  assert_int_equal(counter_value(&counters.sent_bytes), 2400);
+  assert_int_equal(counters_outcomes(&counters).aborted, 0);
+  const char *line = logged();
+  says(line, " level=info msg=request id=r1 client=192.0.2.1 method=POST endpoint=/v1/voxelize status=200 "
+             "received_bytes=1600 sent_bytes=2400 ms=15.000 backend=cpu "
+             "receive_ms=1.000 queue_ms=2.000 run_ms=7.000 send_ms=5.000 trace_id=");
+}
+
+static void an_answer_that_was_not_taken_is_not_counted_as_sent(void **state) {
+  (void)state;
+  request_account(&request, true);
+  assert_int_equal(counter_value(&counters.aborted[ABORT_SEND]), 1);
+  assert_int_equal(observations(&counters.stages[STAGE_SEND]), 0);
+  assert_int_equal(observations(&counters.durations[ENDPOINT_VOXELIZE]), 0);
+  assert_int_equal(counters_of_outcome(&counters, PROBLEM_NONE), 0);
+  assert_int_equal(counter_value(&counters.sent_bytes), 2400);
+  const char *line = logged();
+  says(line, " aborted=send received_bytes=1600 ");
+  assert_null(strstr(line, " status="));
+}
+
+static void the_stage_of_an_abort(void **state) {
+  (void)state;
+  request.job.answered = false;
+  request.state = REQUEST_BODY;
+  request_account(&request, true);
+  request.state = REQUEST_REPLY;
+  request.problem.kind = PROBLEM_DEADLINE;
+  request_account(&request, true);  // its client is here: the answer could not be sent
+  atomic_store(&peer.gone, true);
+  request_account(&request, true);
+  request.job.begun = true;
+  request_account(&request, true);
+  static const enum abort_stage stages[] = {ABORT_UPLOAD, ABORT_SEND, ABORT_QUEUE, ABORT_RUN};
+  const char *line = logged();
+  for (int i = 0; i < ABORT_STAGES; i++) {
+    char part[64];
+    assert_int_equal(counter_value(&counters.aborted[i]), 1);
+    snprintf(part, sizeof part, " aborted=%s ", abort_name(stages[i]));
+    says(line, part);
+    line = strstr(line, part) + 1;
+  }
+}
+
+static void a_refusal_is_logged_with_its_reason(void **state) {
+  (void)state;
+  static const struct {
+    enum problem_kind kind;
+    const char *part;
+  } cases[] = {
+      {PROBLEM_BAD_BODY, " level=info "}, {PROBLEM_QUEUE_FULL, " level=warning "}, {PROBLEM_DEFECT, " level=error "}};
+  request.job.answered = false;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    (void)problem_set(&request.problem, cases[i].kind, NULL, "two words");
+    request_account(&request, false);
+    const char *line = logged();
+    says(line, cases[i].part);
+    says(line, " detail=\"two words\" ");
+    says(line, problem_info(cases[i].kind)->name);
+    assert_null(strstr(line, "run_ms"));
+    assert_int_equal(counters_of_outcome(&counters, cases[i].kind), 1);
+  }
+  assert_int_equal(observations(&counters.stages[STAGE_SEND]), 0);
+}
+
+#define ACCOUNTED(test) cmocka_unit_test_setup_teardown(test, open_request, close_request)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ACCOUNTED(an_answer_is_counted_with_its_times),
+      ACCOUNTED(an_answer_that_was_not_taken_is_not_counted_as_sent),
+      ACCOUNTED(the_stage_of_an_abort),
+      ACCOUNTED(a_refusal_is_logged_with_its_reason),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

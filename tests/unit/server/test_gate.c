@@ -1,0 +1,171 @@
+// The gate: who waits at it, who is let in next, and when nobody waits.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "server/base/clock.h"
+#include "server/clients/gate.h"
+
+enum { EACH = 2, REQUESTS = 8 };
+
+static struct clients clients;
+static struct client *greedy, *other;
+static struct gate gate;
+static struct gate_entry request[REQUESTS];
+static int held[REQUESTS], let_go[REQUESTS];  // how often
+
+static void on_hold(struct gate_entry *entry) { held[entry - request]++; }
+static void on_let_go(struct gate_entry *entry) { let_go[entry - request]++; }
+
+static int open_gate(void **state) {
+  (void)state;
+  const int64_t limits[SHARES] = {0};
+  if (!clients_init(&clients, 4, limits)) return -1;
+  greedy = clients_join(&clients, "", "192.0.2.1");
+  other = clients_join(&clients, "", "192.0.2.2");
+  for (int i = 0; i < REQUESTS; i++) {
+    request[i] = (struct gate_entry){NULL, NULL};
+    held[i] = let_go[i] = 0;
+  }
+  gate_init(&gate, EACH, on_hold, on_let_go);
+  return 0;
+}
+
+static int close_gate(void **state) {
+  (void)state;
+  int64_t left = gate_waiting(&gate);
+  for (int i = 0; i < REQUESTS; i++) gate_leave(&gate, &request[i]);
+  left += greedy->requests.count + other->requests.count;
+  clients_leave(&clients, greedy);
+  clients_leave(&clients, other);
+  gate_destroy(&gate);
+  clients_destroy(&clients);
+  return left == 0 ? 0 : -1;
+}
+
+// True if the request waits.
+static bool waits(int i, struct client *client, int64_t now_ns) {
+  bool entered = gate_enter(&gate, &request[i], client, now_ns);
+  assert_int_equal(held[i], !entered);
+  return !entered;
+}
+
+// The greedy client's requests begin while the other is served: EACH of them enter, the others wait.
+static void fill(int64_t now_ns) {
+  gate_note(&gate, other, now_ns);
+  gate_note(&gate, greedy, now_ns);
+  for (int i = 0; i < REQUESTS; i++) assert_int_equal(waits(i, greedy, now_ns), i >= EACH);
+  assert_int_equal(gate_waiting(&gate), REQUESTS - EACH);
+}
+
+// Which requests were let go so far: a bit for each.
+static unsigned gone(void) {
+  unsigned bits = 0;
+  for (int i = 0; i < REQUESTS; i++) {
+    assert_true(let_go[i] <= 1);
+    bits |= (unsigned)let_go[i] << i;
+  }
+  return bits;
+}
+
+static void beside_another_client_the_third_of_two_waits(void **state) {
+  (void)state;
+  fill(0);
+  assert_int_equal(gone(), 0);
+  gate_open(&gate);
+}
+
+static void another_client_enters_beside_those_that_wait(void **state) {
+  (void)state;
+  struct gate_entry one = {NULL, NULL};
+  fill(0);
+  assert_true(gate_enter(&gate, &one, other, 0));
+  gate_leave(&gate, &one);
+  assert_int_equal(gone(), 0);
+  gate_open(&gate);
+}
+
+static void a_lone_client_does_not_wait(void **state) {
+  (void)state;
+  for (int i = 0; i < REQUESTS; i++) {
+    gate_note(&gate, greedy, 0);
+    assert_false(waits(i, greedy, 0));
+  }
+}
+
+static void after_a_second_a_client_is_alone_again(void **state) {
+  (void)state;
+  gate_note(&gate, other, 0);
+  gate_note(&gate, greedy, NS_PER_S);
+  for (int i = 0; i < EACH; i++) assert_false(waits(i, greedy, 0));
+  assert_true(waits(EACH, greedy, NS_PER_S - 1));
+  assert_false(waits(EACH + 1, greedy, NS_PER_S));
+  gate_open(&gate);
+}
+
+static void one_that_leaves_lets_the_first_in(void **state) {
+  (void)state;
+  fill(0);
+  for (int i = 0; i < REQUESTS - EACH; i++) {
+    gate_leave(&gate, &request[i]);
+    assert_int_equal(gone(), ((1u << (i + 1)) - 1) << EACH);
+  }
+  assert_int_equal(gate_waiting(&gate), 0);
+}
+
+static void one_leaves_once(void **state) {
+  (void)state;
+  fill(0);
+  gate_leave(&gate, &request[0]);
+  gate_leave(&gate, &request[0]);
+  assert_int_equal(gone(), 1u << EACH);
+  gate_open(&gate);
+}
+
+static void a_tick_lets_as_many_more_in(void **state) {
+  (void)state;
+  fill(0);
+  gate_tick(&gate);
+  assert_int_equal(gone(), 3u << EACH);
+  for (int i = 0; i < EACH; i++) gate_leave(&gate, &request[i]);  // EACH are still in hand
+  assert_int_equal(gone(), 3u << EACH);
+  gate_leave(&gate, &request[EACH]);
+  assert_int_equal(gone(), 7u << EACH);
+  gate_tick(&gate);
+  gate_tick(&gate);
+  assert_int_equal(gate_waiting(&gate), 0);
+}
+
+static void an_open_gate_holds_nobody(void **state) {
+  (void)state;
+  fill(0);
+  gate_open(&gate);
+  assert_int_equal(gone(), (1u << REQUESTS) - (1u << EACH));
+  struct gate_entry late = {NULL, NULL};
+  assert_true(gate_enter(&gate, &late, greedy, 0));
+  gate_leave(&gate, &late);
+}
+
+static void a_gate_without_a_number_is_open(void **state) {
+  (void)state;
+  gate_destroy(&gate);
+  gate_init(&gate, 0, on_hold, on_let_go);
+  gate_note(&gate, other, 0);
+  for (int i = 0; i < REQUESTS; i++) assert_false(waits(i, greedy, 0));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(beside_another_client_the_third_of_two_waits, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(another_client_enters_beside_those_that_wait, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(a_lone_client_does_not_wait, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(after_a_second_a_client_is_alone_again, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(one_that_leaves_lets_the_first_in, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(one_leaves_once, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(a_tick_lets_as_many_more_in, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(an_open_gate_holds_nobody, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(a_gate_without_a_number_is_open, open_gate, close_gate),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

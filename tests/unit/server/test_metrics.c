@@ -1,0 +1,192 @@
+// Counting, and the page of metrics: what was counted is what Prometheus reads.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/base/phase.h"
+#include "server/pages/metrics.h"
+
+static struct options options = {.backend = BACKEND_CPU,
+                                 .devices = "all",
+                                 .workers = 2,
+                                 .sampling_workers = 1,
+                                 .queue_depth = 64,
+                                 .max_connections = 100,
+                                 .memory_budget_bytes = 16 << 20};
+static atomic_int phase = PHASE_READY;
+static int64_t started_unix_s = 1700000000;
+static struct counters counters;
+static struct clients clients;
+static struct watcher watcher;
+static struct jobs jobs;
+static struct http http = {.service = {.options = &options}};
+static const struct view view = {.options = &options,
+                                 .phase = &phase,
+                                 .started_unix_s = &started_unix_s,
+                                 .counters = &counters,
+                                 .watcher = &watcher,
+                                 .clients = &clients,
+                                 .jobs = &jobs,
+                                 .http = &http};
+static char page[1 << 18];
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+static int open_rooms(void **state) {
+  (void)state;
+  char error[256];
+  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64, [SHARE_SAMPLING_JOBS] = 64, [SHARE_BYTES] = 16 << 20};
+  http_init(&http);
+  return clients_init(&clients, 4, limits) &&
+                 jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
+             ? 0
+             : -1;
+}
+
+static int close_rooms(void **state) {
+  (void)state;
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+  http_destroy(&http);
+  return 0;
+}
+
+static int reset(void **state) {
+  (void)state;
+  counters = (struct counters){.samples = 0};
+  return 0;
+}
+
+static void write_page(void) {
+  struct text text = text_over(page, sizeof page);
+  metrics_write(&view, &text);
+  assert_true(text_complete(&text));
+}
+
+// The page has this line.
+static void has(const char *line) {
+  char whole[256];
+  snprintf(whole, sizeof whole, "\n%s\n", line);
+  if (!strstr(page, whole)) fail_msg("the page has no line '%s'", line);
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void a_histogram_has_buckets_sum_and_count(void **state) {
+  (void)state;
+#define OF "{endpoint=\"/v1/voxelize\""
+  counters_request(&counters, ENDPOINT_VOXELIZE, PROBLEM_NONE, 10 * NS_PER_MS);  // on a bound: in its bucket
+  counters_request(&counters, ENDPOINT_VOXELIZE, PROBLEM_NONE, 1500 * NS_PER_MS);
+  counters_request(&counters, ENDPOINT_VOXELIZE, PROBLEM_NONE, 60 * NS_PER_S);
+  write_page();
+  has("voxeld_request_duration_seconds_bucket" OF ",le=\"0.005\"} 0");
+  has("voxeld_request_duration_seconds_bucket" OF ",le=\"0.01\"} 1");
+  has("voxeld_request_duration_seconds_bucket" OF ",le=\"1\"} 1");
+  has("voxeld_request_duration_seconds_bucket" OF ",le=\"2.5\"} 2");
+  has("voxeld_request_duration_seconds_bucket" OF ",le=\"30\"} 2");
+  has("voxeld_request_duration_seconds_bucket" OF ",le=\"+Inf\"} 3");
+  has("voxeld_request_duration_seconds_sum" OF "} 61.51");
+  has("voxeld_request_duration_seconds_count" OF "} 3");
+  has("voxeld_request_duration_seconds_count{endpoint=\"/v1/fps\"} 0");
+}
+
+static void the_time_to_send_is_a_stage(void **state) {
+  (void)state;
+  counters_sent(&counters, 2500000);
+  write_page();
+  has("voxeld_stage_duration_seconds_sum{stage=\"send\"} 0.0025");
+  has("voxeld_stage_duration_seconds_count{stage=\"send\"} 1");
+  has("voxeld_stage_duration_seconds_count{stage=\"total\"} 0");
+}
+
+static void bytes_are_counted_each_way(void **state) {
+  (void)state;
+  counters_bytes(&counters, 1600, 24);
+  counters_bytes(&counters, 16, 2400);
+  write_page();
+  has("voxeld_received_bytes_total 1616");
+  has("voxeld_sent_bytes_total 2424");
+}
+
+static void codes_of_the_library_or_other(void **state) {
+  (void)state;
+  static const int statuses[] = {400, 413, 414, 431, 505, 501, 599, 200};
+  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) counters_unparsed(&counters, statuses[i]);
+  write_page();
+  for (int i = 0; i < 5; i++) {
+    char line[128];
+    snprintf(line, sizeof line, "voxeld_requests_unparsed_total{code=\"%d\"} 1", statuses[i]);
+    has(line);
+  }
+  has("voxeld_requests_unparsed_total{code=\"other\"} 3");
+}
+
+static void answers_of_one_status_are_one_sample(void **state) {
+  (void)state;
+  counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_BODY, 1);
+  counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_PARAMETER, 1);
+  counters_request(&counters, ENDPOINT_FPS, PROBLEM_NONE, 1);
+  write_page();
+  has("voxeld_requests_total{endpoint=\"/v1/fps\",code=\"400\"} 2");
+  has("voxeld_requests_total{endpoint=\"/v1/fps\",code=\"200\"} 1");
+  has("voxeld_refusals_total{reason=\"bad-body\"} 1");
+  has("voxeld_refusals_total{reason=\"bad-parameter\"} 1");
+  has("voxeld_refusals_total{reason=\"queue-full\"} 0");
+}
+
+static void aborts_by_stage(void **state) {
+  (void)state;
+  for (int i = 0; i < ABORT_STAGES; i++)
+    for (int n = 0; n <= i; n++) counters_abort(&counters, (enum abort_stage)i);
+  write_page();
+  has("voxeld_requests_aborted_total{stage=\"upload\"} 1");
+  has("voxeld_requests_aborted_total{stage=\"queue\"} 2");
+  has("voxeld_requests_aborted_total{stage=\"run\"} 3");
+  has("voxeld_requests_aborted_total{stage=\"send\"} 4");
+  struct outcomes outcomes = counters_outcomes(&counters);
+  assert_true(outcomes.aborted == 10 && outcomes.answered == 0 && outcomes.refused == 0);
+}
+
+static void what_the_rooms_hold(void **state) {
+  (void)state;
+  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  assert_int_equal(client_take(&clients, client, SHARE_SAMPLING_JOBS, 3, 0), GRANTED);
+  write_page();
+  has("voxeld_ready 1");
+  has("voxeld_clients 1");
+  has("voxeld_queue_places{lanes=\"voxelize\"} 0");
+  has("voxeld_queue_places{lanes=\"sample\"} 3");
+  has("voxeld_queue_limit 64");
+  has("voxeld_workers{lanes=\"voxelize\"} 2");
+  has("voxeld_workers{lanes=\"sample\"} 1");
+  has("voxeld_connections_limit 100");
+  has("voxeld_buffer_budget_bytes 16777216");
+  has("process_start_time_seconds 1700000000");
+  client_give(&clients, client, SHARE_SAMPLING_JOBS, 3);
+  clients_leave(&clients, client);
+  atomic_store(&phase, PHASE_DRAINING);
+  write_page();
+  has("voxeld_ready 0");
+  has("voxeld_clients 0");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(a_histogram_has_buckets_sum_and_count, reset),
+      cmocka_unit_test_setup(the_time_to_send_is_a_stage, reset),
+      cmocka_unit_test_setup(bytes_are_counted_each_way, reset),
+      cmocka_unit_test_setup(codes_of_the_library_or_other, reset),
+      cmocka_unit_test_setup(answers_of_one_status_are_one_sample, reset),
+      cmocka_unit_test_setup(aborts_by_stage, reset),
+      cmocka_unit_test_setup(what_the_rooms_hold, reset),
+  };
+  return cmocka_run_group_tests(tests, open_rooms, close_rooms);
+}

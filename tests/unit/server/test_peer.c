@@ -1,0 +1,145 @@
+// One connection: the order of its phases, the probe of a client that may have left, an error past the library.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/net/peer.h"
+
+static struct peer peer;
+static int client_fd;
+static struct trace trace;
+
+static int open_peer(void **state) {
+  int pair[2];
+  (void)state;
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) return -1;
+  peer = (struct peer){.fd = pair[0]};
+  client_fd = pair[1];
+  trace_begin(&trace, NULL);
+  return 0;
+}
+
+static int close_peer(void **state) {
+  (void)state;
+  return close(peer.fd) + close(client_fd);
+}
+
+// What was written to the client since it last looked.
+static const char *written(void) {
+  static char text[4096];
+  ssize_t got = recv(client_fd, text, sizeof text - 1, MSG_DONTWAIT);
+  text[got > 0 ? got : 0] = '\0';
+  return text;
+}
+
+static void take_request(bool takes_interim) {
+  assert_true(peer_upload_begin(&peer, "r1", &trace, takes_interim, 0));
+  assert_true(peer_upload_end(&peer));
+}
+
+static void a_request_is_probed_once(void **state) {
+  (void)state;
+  for (int requests = 0; requests < 2; requests++) {
+    take_request(true);
+    peer_probe(&peer);
+    assert_string_equal(written(), "HTTP/1.1 100 Continue\r\n\r\n");
+    peer_probe(&peer);
+    peer_probe(&peer);
+    assert_string_equal(written(), "");
+    peer_reply_end(&peer, 0);
+  }
+}
+
+static void only_a_job_is_probed(void **state) {
+  (void)state;
+  peer.takes_interim = true;
+  for (int phase = PEER_IDLE; phase <= PEER_FAILED; phase++) {
+    atomic_store(&peer.phase, phase);
+    peer.probed = false;
+    peer_probe(&peer);
+    assert_int_equal(atomic_load(&peer.phase), phase);
+    assert_int_equal(written()[0] != '\0', phase == PEER_JOB);
+  }
+}
+
+static void who_knows_no_probe_gets_none(void **state) {
+  (void)state;
+  take_request(false);
+  peer_probe(&peer);
+  assert_string_equal(written(), "");
+  peer_reply_end(&peer, 0);
+  take_request(true);
+  peer.tls = (struct tls_session *)(void *)&peer;  // never looked into
+  peer_probe(&peer);
+  assert_string_equal(written(), "");
+}
+
+static void each_upload_counts_from_nothing(void **state) {
+  (void)state;
+  take_request(true);
+  peer_upload_progress(&peer, 7);
+  peer_upload_progress(&peer, 5);
+  assert_int_equal(atomic_load(&peer.received), 12);
+  peer_reply_end(&peer, 0);
+  assert_true(peer_upload_begin(&peer, "r2", &trace, true, 77));
+  assert_int_equal(atomic_load(&peer.received), 0);
+  assert_int_equal(atomic_load(&peer.since_ns), 77);
+}
+
+static void a_failed_upload_does_not_go_on(void **state) {
+  (void)state;
+  assert_true(peer_upload_begin(&peer, "r1", &trace, true, 0));
+  peer_upload_hold(&peer);
+  assert_false(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));  // a body that is not read cannot be late
+  assert_true(peer_upload_go_on(&peer, 5));
+  assert_int_equal(atomic_load(&peer.since_ns), 5);
+  assert_true(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));
+  assert_true(peer_is_failed(&peer));
+  assert_false(peer_upload_end(&peer));
+  assert_false(peer_upload_go_on(&peer, 9));
+}
+
+static void an_error_past_the_library_is_a_whole_answer(void **state) {
+  (void)state;
+  assert_true(peer_upload_begin(&peer, "r1", &trace, true, 0));
+  peer_write_failure(&peer, PROBLEM_DRAINING, "the time is over");
+  const char *answer = written(), *body = strstr(answer, "\r\n\r\n");
+  assert_non_null(body);
+  assert_ptr_equal(strstr(answer, "HTTP/1.1 503 Service Unavailable\r\n"), answer);
+  assert_non_null(strstr(answer, "\r\nRetry-After: 1\r\n"));
+  assert_non_null(strstr(answer, "\r\nX-Request-Id: r1\r\n"));
+  assert_non_null(strstr(body, "\"detail\":\"the time is over\""));
+  char length[64];
+  snprintf(length, sizeof length, "\r\nContent-Length: %zu\r\n", strlen(body + 4));
+  assert_non_null(strstr(answer, length));
+  assert_int_equal(peer.failure, PROBLEM_DRAINING);
+  assert_true(peer.linger);
+}
+
+static void nothing_is_written_into_a_tls_stream(void **state) {
+  (void)state;
+  peer.tls = (struct tls_session *)(void *)&peer;
+  peer_write_failure(&peer, PROBLEM_BODY_STALLED, "too slow");
+  assert_string_equal(written(), "");
+  assert_int_equal(peer.failure, PROBLEM_BODY_STALLED);
+  assert_false(peer.linger);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(a_request_is_probed_once, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(only_a_job_is_probed, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(who_knows_no_probe_gets_none, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(each_upload_counts_from_nothing, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(a_failed_upload_does_not_go_on, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(an_error_past_the_library_is_a_whole_answer, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(nothing_is_written_into_a_tls_stream, open_peer, close_peer),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,440 @@
+// The watcher over socket pairs, with a clock that the tests move: slow uploads, lingering closes, who makes room.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "server/net/connections.h"
+#include "tests/support/moved_clock.h"
+
+enum { MOST = 8, RATE = 1000, UPLOAD_S = 60, IDLE_S = 30, SEND_S = 20 };
+
+static const struct watcher_limits limits = {.idle_timeout_ns = IDLE_S * NS_PER_S,
+                                             .upload_timeout_ns = UPLOAD_S * NS_PER_S,
+                                             .send_timeout_ns = SEND_S * NS_PER_S,
+                                             .upload_min_rate = RATE};
+static struct watcher watcher;
+static struct clients clients, page_clients;
+static struct trace trace;
+static sem_t ticked;
+static atomic_llong ticked_ns;
+
+static void on_tick(void *cls, int64_t now_ns) {
+  (void)cls;
+  atomic_store(&ticked_ns, now_ns);
+  sem_post(&ticked);
+}
+
+// Moves the clock and waits until the watcher has looked at all connections at that time.
+static void pass_ms(int64_t ms) {
+  clock_move_ms(ms);
+  int64_t now_ns = clock_ns();
+  while (atomic_load(&ticked_ns) < now_ns)
+    while (sem_wait(&ticked) != 0) assert_int_equal(errno, EINTR);
+}
+
+static int open_watcher(void **state) {
+  (void)state;
+  char error[256];
+  const int64_t most[SHARES] = {[SHARE_CONNECTIONS] = MOST, [SHARE_LINGERING] = 4};
+  trace_begin(&trace, NULL);
+  if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
+  if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
+  if (!watcher_start(&watcher, &limits, &clients, &page_clients, on_tick, NULL, error, sizeof error)) return -1;
+  do {  // its first look at the clock may come after any of these
+    clock_move_ms(WATCHER_TICK_MS);
+    (void)poll(NULL, 0, 1);
+  } while (sem_trywait(&ticked) != 0);
+  return 0;
+}
+
+static int close_watcher(void **state) {
+  (void)state;
+  watcher_halt(&watcher);
+  watcher_destroy(&watcher);
+  struct clients_use use = clients_use(&clients), page_use = clients_use(&page_clients);
+  clients_destroy(&clients);
+  clients_destroy(&page_clients);
+  sem_destroy(&ticked);
+  return page_use.present == 0 && use.present == 0 && use.held[SHARE_LINGERING] == 0 && use.held[SHARE_CONNECTIONS] == 0
+             ? 0
+             : -1;
+}
+
+// ---- connections ----------------------------------------------------------------------------------------------------
+
+// A connection with its client's end.
+struct end {
+  int fd;
+  struct peer *peer;
+};
+
+static struct end connect_at(struct places *places, const char *address, bool proxy) {
+  int pair[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  struct end end = {pair[0], connection_opened(&watcher, places, pair[1], address, proxy, NULL)};
+  assert_non_null(end.peer);
+  return end;
+}
+
+static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.places, address, proxy); }
+
+// As the HTTP library closes it.
+static void close_here(struct end *end) {
+  int fd = end->peer->fd;
+  connection_closed(&watcher, end->peer);
+  close(fd);
+}
+
+static void close_both(struct end *end) {
+  close_here(end);
+  close(end->fd);
+}
+
+static void begin_upload(struct end *end) { assert_true(peer_upload_begin(end->peer, "r1", &trace, true, clock_ns())); }
+
+// What has come at the client's end, without waiting; NULL at its end of file.
+static const char *seen(struct end *end) {
+  static char text[4096];
+  ssize_t got = recv(end->fd, text, sizeof text - 1, MSG_DONTWAIT);
+  text[got > 0 ? got : 0] = '\0';
+  return got == 0 ? NULL : text;
+}
+
+static int64_t ended(enum peer_end reason) { return atomic_load(&watcher.ended[reason]); }
+
+// ---- uploads --------------------------------------------------------------------------------------------------------
+
+static void an_upload_has_five_seconds_of_grace(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  pass_ms(5000);
+  assert_false(peer_is_failed(end.peer));
+  pass_ms(1000);
+  assert_true(peer_is_failed(end.peer));
+  assert_non_null(strstr(seen(&end), "408 Request Timeout"));
+  close_both(&end);
+}
+
+static void the_rate_counts_from_the_end_of_the_grace(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  peer_upload_progress(end.peer, RATE);
+  pass_ms(6000);  // RATE bytes in one second after the grace
+  assert_false(peer_is_failed(end.peer));
+  peer_upload_progress(end.peer, RATE);
+  pass_ms(1000);
+  assert_false(peer_is_failed(end.peer));
+  pass_ms(50);
+  assert_true(peer_is_failed(end.peer));
+  assert_non_null(strstr(seen(&end), "upload_min_rate"));
+  close_both(&end);
+}
+
+static void a_fast_upload_ends_at_its_time_limit(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  peer_upload_progress(end.peer, 1000 * RATE);
+  pass_ms(UPLOAD_S * 1000);
+  assert_false(peer_is_failed(end.peer));
+  pass_ms(50);
+  assert_true(peer_is_failed(end.peer));
+  assert_non_null(strstr(seen(&end), "upload_timeout_s"));
+  close_both(&end);
+}
+
+static void a_body_that_is_not_read_is_not_late(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  peer_upload_hold(end.peer);
+  pass_ms(2 * UPLOAD_S * 1000);
+  assert_false(peer_is_failed(end.peer));
+  assert_true(peer_upload_go_on(end.peer, clock_ns()));
+  pass_ms(5000);
+  assert_false(peer_is_failed(end.peer));
+  close_both(&end);
+}
+
+// ---- lingering closes -----------------------------------------------------------------------------------------------
+
+static int64_t lingering(const struct client *client) { return client_held(&clients, client, SHARE_LINGERING); }
+
+// A connection that lingers; its client is kept for the test to look at.
+static struct client *linger(struct end *end, enum problem_kind failure) {
+  *end = connect_as("192.0.2.1", false);
+  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  begin_upload(end);
+  if (failure)
+    connection_fail(&watcher, end->peer, failure, "over");
+  else
+    connection_linger(&watcher, end->peer);
+  close_here(end);
+  assert_int_equal(lingering(client), 1);
+  return client;
+}
+
+static void leave(struct end *end, struct client *client) {
+  close(end->fd);
+  pass_ms(50);
+  assert_int_equal(lingering(client), 0);
+  clients_leave(&clients, client);
+}
+
+static void send_some(struct end *end) {
+  char bytes[1000] = {0};
+  assert_int_equal(send(end->fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL), sizeof bytes);
+}
+
+static void a_close_lingers_while_its_client_sends(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = linger(&end, PROBLEM_NONE);
+  for (int i = 0; i < 9; i++) {
+    pass_ms(500);  // silent ones too
+    assert_int_equal(lingering(client), 1);
+    if (i % 2) send_some(&end);
+  }
+  leave(&end, client);
+}
+
+static void a_close_lingers_five_seconds_at_most(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = linger(&end, PROBLEM_NONE);
+  pass_ms(5000);
+  assert_int_equal(lingering(client), 1);
+  pass_ms(50);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+}
+
+// The end of file that it reads is its own doing.
+static void a_close_that_was_shut_from_here_lingers_too(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  begin_upload(&end);
+  pass_ms(UPLOAD_S * 1000 + 50);
+  assert_true(peer_is_failed(end.peer));
+  close_here(&end);
+  pass_ms(1000);
+  assert_int_equal(lingering(client), 1);
+  pass_ms(50);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+}
+
+static void a_lingering_close_ends_with_its_client(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = linger(&end, PROBLEM_BODY_TOO_LARGE);
+  assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
+  pass_ms(50);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+}
+
+static void a_lingering_close_reads_so_much_and_no_more(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = linger(&end, PROBLEM_NONE);
+  pthread_mutex_lock(&watcher.lock);
+  watcher.lingering[0].bytes_left = 1500;
+  pthread_mutex_unlock(&watcher.lock);
+  send_some(&end);
+  pass_ms(50);
+  assert_int_equal(lingering(client), 1);
+  send_some(&end);
+  pass_ms(50);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+}
+
+// There is no descriptor left for the lingering close: the share is given back.
+static void a_close_that_cannot_linger_holds_nothing(void **state) {
+  (void)state;
+  struct rlimit files, none;
+  struct end end = connect_as("192.0.2.1", false);
+  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  connection_linger(&watcher, end.peer);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+  none = files;
+  none.rlim_cur = 0;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+  close_here(&end);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+  assert_int_equal(lingering(client), 0);
+  leave(&end, client);
+}
+
+// ---- who makes room -------------------------------------------------------------------------------------------------
+
+enum { SHARE = MOST / 2 };  // of a lone client
+
+static bool is_ended(struct end *end) { return peer_is_failed(end->peer) && !seen(end); }
+
+static struct end connect_idle(const char *address, int64_t idle_ms) {
+  struct end end = connect_as(address, false);
+  assert_false(peer_is_failed(end.peer));
+  atomic_store(&end.peer->since_ns, clock_ns() - idle_ms * NS_PER_MS);
+  return end;
+}
+
+static void connections_for_pages_have_places_of_their_own(void **state) {
+  (void)state;
+  struct end end[SHARE + 1], page[SHARE + 1];
+  for (int i = 0; i <= SHARE; i++) end[i] = connect_as("192.0.2.1", false);
+  for (int i = 0; i <= SHARE; i++) {  // the first, which is idle then, makes room for the last
+    page[i] = connect_at(&watcher.page_places, "192.0.2.1", false);
+    assert_false(peer_is_failed(page[i].peer));
+    atomic_store(&page[i].peer->since_ns, clock_ns() - (i == 0 ? 2 * NS_PER_S : 0));
+  }
+  assert_true(peer_is_failed(page[0].peer));
+  for (int i = 0; i <= SHARE; i++) assert_int_equal(peer_is_failed(end[i].peer), i == SHARE);
+  for (int i = 0; i <= SHARE; i++) {
+    close_both(&end[i]);
+    close_both(&page[i]);
+  }
+}
+
+static void the_longest_idle_makes_room(void **state) {
+  (void)state;
+  static const int64_t idle_ms[SHARE] = {2000, 1500, 9000, 3000};
+  struct end end[SHARE];
+  for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", idle_ms[i]);
+  struct end next = connect_idle("192.0.2.1", 0);  // over its client's share
+  for (int i = 0; i < SHARE; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 9000);
+  for (int i = 0; i < SHARE; i++) close_both(&end[i]);
+  assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
+  close_both(&next);
+}
+
+// If the server is full, a connection of the client with the most of them ends.
+static void the_client_with_the_most_makes_room_for_others(void **state) {
+  (void)state;
+  static const char *const address[MOST] = {"192.0.2.1", "192.0.2.1", "192.0.2.1", "192.0.2.1",
+                                            "192.0.2.2", "192.0.2.2", "192.0.2.3", "192.0.2.4"};
+  static const int64_t idle_ms[MOST] = {1200, 1400, 1300, 1100, 9000, 9000, 9000, 9000};
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) end[i] = connect_idle(address[i], idle_ms[i]);
+  for (int i = 0; i < MOST; i++) assert_false(peer_is_failed(end[i].peer));
+  struct end next = connect_idle("192.0.2.5", 0);
+  for (int i = 0; i < MOST; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 1400);
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&next);
+}
+
+static void one_that_was_just_used_makes_no_room(void **state) {
+  (void)state;
+  struct end end[SHARE];
+  for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", 999);
+  struct end next = connect_as("192.0.2.1", false);
+  for (int i = 0; i < SHARE; i++) assert_false(peer_is_failed(end[i].peer));
+  assert_true(peer_is_failed(next.peer));
+  assert_non_null(strstr(seen(&next), "429 Too Many Requests"));
+  close_both(&next);
+  assert_int_equal(ended(PEER_END_OVER_SHARE), 1);
+  pass_ms(100);  // then it searches again
+  next = connect_idle("192.0.2.1", 0);
+  for (int i = 0; i < SHARE; i++) close_both(&end[i]);
+  assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
+  close_both(&next);
+}
+
+static void a_proxy_may_have_more_but_not_all(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) {
+    end[i] = connect_as("192.0.2.9", true);
+    assert_int_equal(peer_is_failed(end[i].peer), i >= MOST - MOST / 8);
+  }
+  struct end other = connect_idle("192.0.2.1", 0);
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&other);
+}
+
+// ---- time limits of other phases ------------------------------------------------------------------------------------
+
+static void an_idle_connection_ends_after_its_time(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  pass_ms(IDLE_S * 1000);
+  assert_string_equal(seen(&end), "");
+  assert_int_equal(recv(end.peer->fd, &(char){0}, 1, MSG_DONTWAIT), -1);
+  pass_ms(50);
+  assert_int_equal(recv(end.peer->fd, &(char){0}, 1, MSG_DONTWAIT), 0);  // what the library reads: an end of file
+  close_both(&end);
+  assert_int_equal(ended(PEER_END_IDLE_TIMEOUT), 1);
+}
+
+static void an_answer_that_is_not_taken_ends(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  assert_true(peer_upload_end(end.peer));
+  pass_ms(10 * SEND_S * 1000);  // a job may take its time
+  assert_true(peer_move(end.peer, PEER_JOB, PEER_REPLY));
+  atomic_store(&end.peer->since_ns, clock_ns());
+  pass_ms(SEND_S * 1000);
+  assert_string_equal(seen(&end), "");
+  pass_ms(50);
+  assert_null(seen(&end));
+  close_both(&end);
+  assert_int_equal(ended(PEER_END_SEND_TIMEOUT), 1);
+}
+
+static void a_client_that_has_half_closed_is_probed(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  assert_true(peer_upload_end(end.peer));
+  pass_ms(50);
+  assert_string_equal(seen(&end), "");
+  assert_int_equal(shutdown(end.fd, SHUT_WR), 0);
+  for (int i = 0; i < 100 && !*seen(&end); i++) pass_ms(50);  // the event may come a tick later
+  for (int i = 0; i < 5; i++) {
+    pass_ms(50);
+    assert_string_equal(seen(&end), "");
+  }
+  assert_true(end.peer->probed);
+  close_both(&end);
+}
+
+#define WATCHED(test) cmocka_unit_test_setup_teardown(test, open_watcher, close_watcher)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      WATCHED(an_upload_has_five_seconds_of_grace),
+      WATCHED(the_rate_counts_from_the_end_of_the_grace),
+      WATCHED(a_fast_upload_ends_at_its_time_limit),
+      WATCHED(a_body_that_is_not_read_is_not_late),
+      WATCHED(a_close_lingers_while_its_client_sends),
+      WATCHED(a_close_lingers_five_seconds_at_most),
+      WATCHED(a_close_that_was_shut_from_here_lingers_too),
+      WATCHED(a_lingering_close_ends_with_its_client),
+      WATCHED(a_lingering_close_reads_so_much_and_no_more),
+      WATCHED(a_close_that_cannot_linger_holds_nothing),
+      WATCHED(connections_for_pages_have_places_of_their_own),
+      WATCHED(the_longest_idle_makes_room),
+      WATCHED(the_client_with_the_most_makes_room_for_others),
+      WATCHED(one_that_was_just_used_makes_no_room),
+      WATCHED(a_proxy_may_have_more_but_not_all),
+      WATCHED(an_idle_connection_ends_after_its_time),
+      WATCHED(an_answer_that_is_not_taken_ends),
+      WATCHED(a_client_that_has_half_closed_is_probed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
