@@ -39,6 +39,9 @@ static const struct option options_table[] = {
     {"listen", TYPE_TEXT, FIELD(listen), 0, 0, NULL, "127.0.0.1:8080",
      "up to 8 addresses to listen on, separated by commas: ADDRESS:PORT, [IPV6]:PORT (port 0: any free port), "
      "unix:PATH, or systemd (the sockets that systemd passes)"},
+    {"pages_listen", TYPE_TEXT, FIELD(pages_listen), 0, 0, NULL, "",
+     "up to 8 more addresses, which answer only GET (health, readiness, metrics, status, presets); clients of listen "
+     "cannot use up their connections and threads"},
     {"unix_mode", TYPE_TEXT, FIELD(unix_mode), 0, 0, NULL, "0660", "permissions of Unix sockets, in octal"},
     {"allow_anonymous", TYPE_WORD, FIELD(allow_anonymous), 0, 0, flag_words, "no",
      "serve clients without a token or a certificate; needed to listen beyond loopback without token_file or "
@@ -385,8 +388,8 @@ void options_help(struct text *out) {
       "  --print-config\n      print the options in effect as a configuration file\n"
       "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
       "are good, else 2\n"
-      "  --probe\n      request /healthz from the first listener of the service that runs with these options; exit "
-      "with 0 if it answers 200, else 1\n"
+      "  --probe\n      request /healthz from the service that runs with these options, at its first listener of "
+      "pages_listen or, without one, of listen; exit with 0 if it answers 200, else 1\n"
       "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"
       "  --describe\n      print every table of the service as JSON: parameters, options, endpoints, problems, "
       "metrics\n");

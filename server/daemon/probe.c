@@ -62,7 +62,8 @@ static bool ask_tls(int fd, const char *priorities, struct status_line *answer, 
 bool probe(const struct options *options, char *error, size_t error_size) {
   struct status_line answer = {""};
   bool tcp;
-  int fd = listener_connect(options->listen, TIMEOUT_S, &tcp, error, error_size);
+  const char *list = options->pages_listen[0] ? options->pages_listen : options->listen;
+  int fd = listener_connect(list, TIMEOUT_S, &tcp, error, error_size);
   if (fd < 0) return false;
   bool answered = tcp && options->tls_cert[0] ? ask_tls(fd, options->tls_priorities, &answer, error, error_size)
                                               : ask_plain(fd, &answer, error, error_size);

@@ -49,7 +49,9 @@ bool serve_start(struct server *server, char *error, size_t error_size) {
 }
 
 int serve(struct server *server) {
-  notify_supervisor("READY=1\nSTATUS=listening on %s", server->http.address);
+  const char *pages = server->http.pages_address;
+  notify_supervisor("READY=1\nSTATUS=listening on %s%s%s", server->http.address, pages[0] ? ", for pages on " : "",
+                    pages);
   int number;
   while ((number = signals_wait()) == SIGHUP) reload_ask();
   signals_drain(number);

@@ -59,8 +59,9 @@ bool server_check(struct server *server, char *error, size_t error_size) {
 static bool raise_file_limit(const struct options *options, char *error, size_t error_size) {
   enum { OWN_FILES = 64 };
   struct rlimit files;
+  rlim_t for_pages = options->pages_listen[0] ? 2 * PAGES_CONNECTIONS + 2 * PAGES_THREADS * LISTENERS_MAX : 0;
   rlim_t wanted = (rlim_t)options->max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES +
-                  2 * (rlim_t)options->io_threads * LISTENERS_MAX;
+                  2 * (rlim_t)options->io_threads * LISTENERS_MAX + for_pages;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
     snprintf(error, error_size, "max_connections needs %llu open files; the system allows %llu (ulimit -n)",
@@ -81,7 +82,11 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_SAMPLING_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
                                   [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2};
-  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS, limits)) return true;
+  static const int64_t page_limits[SHARES] = {
+      [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
+  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS, limits) &&
+      clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits))
+    return true;
   snprintf(error, error_size, "clients: out of memory");
   return false;
 }
@@ -99,7 +104,8 @@ static bool start_watcher(struct server *server, char *error, size_t error_size)
                                   .upload_timeout_ns = options->upload_timeout_s * NS_PER_S,
                                   .send_timeout_ns = options->send_timeout_s * NS_PER_S,
                                   .upload_min_rate = options->upload_min_rate};
-  return watcher_start(&server->watcher, &limits, &server->clients, on_tick, server, error, error_size);
+  return watcher_start(&server->watcher, &limits, &server->clients, &server->page_clients, on_tick, server, error,
+                       error_size);
 }
 
 // Warns if the options allow the process to take more memory than the system grants. The kernel would kill it only once
@@ -109,7 +115,8 @@ static void warn_of_memory(const struct server *server) {
   int64_t limit = limits_memory_bytes("");
   // The sum of docs/operation.md. A connection has one request at most.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
-  int64_t most = options->memory_budget_bytes + options->max_connections * of_a_connection +
+  int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
+  int64_t most = options->memory_budget_bytes + connections * of_a_connection +
                  server->jobs.workers.count * (int64_t)VX_SCRATCH_KEPT;
   if (limit >= most) return;
   struct log_line line;
@@ -126,6 +133,7 @@ static void log_listening(const struct server *server) {
   struct log_line line;
   log_begin(&line, LOG_NOTICE, "listening");
   log_string(&line, "address", server->http.address);
+  if (server->http.pages_address[0]) log_string(&line, "pages", server->http.pages_address);
   log_string(&line, "version", VOXELD_VERSION);
   log_string(&line, "backend", device->backend->name);
   log_string(&line, "device", device->description.name);
@@ -159,6 +167,7 @@ void server_stop(struct server *server) {
   watcher_destroy(&server->watcher);
   http_destroy(&server->http);
   jobs_destroy(&server->jobs);
+  clients_destroy(&server->page_clients);
   clients_destroy(&server->clients);
   access_close(&server->access);
   shelf_close(&server->shelf);

@@ -30,6 +30,7 @@ struct server {
   struct access access;
   struct proxies proxies;
   struct clients clients;
+  struct clients page_clients;  // of the connections that get pages alone
   struct watcher watcher;
   struct jobs jobs;
   struct http http;

@@ -242,6 +242,17 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
+// A listener for pages takes no work and no bodies, so that no client holds one of its few connections for long.
+static bool check_listener(struct request *request, const char *path) {
+  if (!request->peer->places->pages) return true;
+  if (route_computes(request->endpoint))
+    return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL,
+                       "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
+  if (request->body_bytes == 0) return true;
+  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
+                     "this listener serves only pages (--pages-listen) and takes no body");
+}
+
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
   struct heads heads = {.layout = &request->layout};
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
@@ -260,6 +271,7 @@ static bool decide(struct request *request, const char *method, const char *path
   request->endpoint = route_find(path, &request->page_name);
   if (!check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
+  if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
   if (!route_computes(request->endpoint)) return true;
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
@@ -275,11 +287,11 @@ bool request_admit(struct request *request, const char *method, const char *path
   path = path_of_target(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, method, path, early)) return true;
-  // The body of a refused request is discarded and the connection kept. Two kinds are answered early instead: a body
-  // over the limit, and a body that the client holds back until it gets 100 Continue.
+  // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
+  // over the limit, a body that the client holds back until it gets 100 Continue, and any at a listener for pages.
   const char *expect = header(request, "Expect");
   if ((expect && strcasecmp(expect, "100-continue") == 0) ||
-      request->body_bytes > request->service->options->max_body_bytes)
+      request->body_bytes > request->service->options->max_body_bytes || request->peer->places->pages)
     *early = true;
   return false;
 }

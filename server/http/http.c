@@ -135,7 +135,7 @@ static void *gnutls_session_of(struct MHD_Connection *connection) {
 }
 
 // NULL if the connection cannot be watched or given its credentials: nothing on it is answered.
-static struct peer *open_peer(struct service *service, struct MHD_Connection *connection) {
+static struct peer *open_peer(struct service *service, struct places *places, struct MHD_Connection *connection) {
   int fd = descriptor_of(connection);
   void *secure = gnutls_session_of(connection);
   struct tls_session *tls = secure ? tls_session_open(&service->access->tls, secure) : NULL;
@@ -146,7 +146,7 @@ static struct peer *open_peer(struct service *service, struct MHD_Connection *co
   }
   listener_peer(fd, address);
   bool proxy = proxies_have(service->proxies, address);
-  struct peer *peer = connection_opened(service->watcher, fd, address, proxy, tls);
+  struct peer *peer = connection_opened(service->watcher, places, fd, address, proxy, tls);
   if (!peer) tls_session_refuse(tls);
   return peer;
 }
@@ -160,14 +160,26 @@ static void close_peer(struct service *service, struct peer *peer) {
   tls_session_close(tls);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
-                          enum MHD_ConnectionNotificationCode code) {
+static void come_or_go(struct service *service, struct places *places, struct MHD_Connection *connection, void **peer,
+                       enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-    *peer = open_peer(cls, connection);
+    *peer = open_peer(service, places, connection);
   } else if (*peer) {
-    close_peer(cls, *peer);
+    close_peer(service, *peer);
     *peer = NULL;
   }
+}
+
+static void on_connection(void *cls, struct MHD_Connection *connection, void **peer,
+                          enum MHD_ConnectionNotificationCode code) {
+  struct service *service = cls;
+  come_or_go(service, &service->watcher->places, connection, peer, code);
+}
+
+static void on_page_connection(void *cls, struct MHD_Connection *connection, void **peer,
+                               enum MHD_ConnectionNotificationCode code) {
+  struct service *service = cls;
+  come_or_go(service, &service->watcher->page_places, connection, peer, code);
 }
 
 // Takes the library's log messages. The library answers what it cannot parse by itself and reports it only here, so
@@ -207,18 +219,20 @@ static bool start_one(struct http *http, int index) {
   const struct options *options = service->options;
   struct listener *listener = &http->listeners.at[index];
   bool tls = listener->tcp && options->tls_cert[0];
+  int64_t threads = listener->pages ? PAGES_THREADS : options->io_threads;
+  int64_t connections = listener->pages ? PAGES_CONNECTIONS : options->max_connections;
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
   http->daemon[index] = MHD_start_daemon(
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
-      MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->io_threads,
+      MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
       // The watcher limits connections. The library must never reach a limit of its own, at which it would leave
       // clients unanswered. It divides its limit among its threads.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-      (unsigned)(options->io_threads * (options->max_connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)(threads * (connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
-      on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, on_connection, service, MHD_OPTION_STRICT_FOR_CLIENT,
-      (int)service->library.strict,
+      on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, listener->pages ? on_page_connection : on_connection,
+      service, MHD_OPTION_STRICT_FOR_CLIENT, (int)service->library.strict,
       tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // ends the list without TLS
       options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
   listener->fd = http->daemon[index] ? -1 : listener->fd;  // the library owns and closes it now
@@ -244,18 +258,34 @@ void http_init(struct http *http) {
 bool http_check(struct http *http, char *error, size_t error_size) {
   struct service *service = &http->service;
   struct listen_rules rules = rules_of(service);
+  const char *pages = service->options->pages_listen;
   return library_learn(&service->library, error, error_size) &&
-         listeners_check(service->options->listen, &rules, error, error_size);
+         listeners_check(service->options->listen, &rules, error, error_size) &&
+         (!pages[0] || listeners_check(pages, &rules, error, error_size));
+}
+
+// Opens the listeners of both lists, and writes their addresses.
+static bool open_listeners(struct http *http, char *error, size_t error_size) {
+  const struct options *options = http->service.options;
+  struct listen_rules rules = rules_of(&http->service);
+  struct listeners *listeners = &http->listeners;
+  if (!listeners_open(listeners, options->listen, &rules, error, error_size)) return false;
+  rules.pages = true;
+  if (options->pages_listen[0] && !listeners_open(listeners, options->pages_listen, &rules, error, error_size))
+    return false;
+  struct text all = text_over(http->address, sizeof http->address);
+  struct text pages = text_over(http->pages_address, sizeof http->pages_address);
+  for (int i = 0; i < listeners->count; i++) {
+    struct text *text = listeners->at[i].pages ? &pages : &all;
+    text_printf(text, "%s%s", text->length ? "," : "", listeners->at[i].address);
+  }
+  return true;
 }
 
 bool http_start(struct http *http, char *error, size_t error_size) {
   struct service *service = &http->service;
-  struct listen_rules rules = rules_of(service);
   struct listeners *listeners = &http->listeners;
-  if (!library_learn(&service->library, error, error_size)) return false;
-  if (!listeners_open(listeners, service->options->listen, &rules, error, error_size)) return false;
-  struct text address = text_over(http->address, sizeof http->address);
-  for (int i = 0; i < listeners->count; i++) text_printf(&address, "%s%s", i ? "," : "", listeners->at[i].address);
+  if (!library_learn(&service->library, error, error_size) || !open_listeners(http, error, error_size)) return false;
   for (int i = 0; i < listeners->count; i++) {
     if (start_one(http, i)) continue;
     snprintf(error, error_size, "libmicrohttpd did not start on %s", listeners->at[i].address);

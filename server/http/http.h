@@ -13,13 +13,17 @@
 #include "server/http/service.h"
 #include "server/net/listener.h"
 
-enum { CONNECTION_MEMORY = 256 * 1024 };  // bytes that a connection keeps once it has had a request; see http.c
+enum {
+  CONNECTION_MEMORY = 256 * 1024,  // bytes that a connection keeps once it has had a request; see http.c
+  PAGES_THREADS = 2,               // IO threads of a listener that serves pages alone
+};
 
 struct http {
   struct service service;
   struct listeners listeners;
-  struct MHD_Daemon *daemon[LISTENERS_MAX];  // one per listener
-  char address[1100];                        // the addresses of all listeners as bound, separated by commas
+  struct MHD_Daemon *daemon[LISTENERS_MAX * LISTENER_LISTS];  // one per listener
+  // The addresses of the listeners as bound, separated by commas: those that serve everything, and pages alone.
+  char address[1100], pages_address[1100];
 };
 
 // Bytes of memory of one request. A connection has one request at a time at most.

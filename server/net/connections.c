@@ -17,23 +17,23 @@ static const int64_t shut_linger_ns = 1 * NS_PER_S;    // and that of a connecti
 
 // ---- in -------------------------------------------------------------------------------------------------------------
 
-static void uncount(struct watcher *watcher, struct peer *peer) {
-  if (peer->counted) client_give(watcher->clients, peer->client, SHARE_CONNECTIONS, 1);
+static void uncount(struct peer *peer) {
+  if (peer->counted) client_give(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1);
   peer->counted = false;
 }
 
-// The connection of `client` that has been idle longest. Without a client, it is a connection of the client that has
-// the most connections. NULL if none has been idle for idle_grace_ns.
-static struct peer *longest_idle(struct watcher *watcher, const struct client *client) {
+// The connection of `client` in `places` that has been idle longest. Without a client, it is a connection of the client
+// that has the most connections there. NULL if none has been idle for idle_grace_ns.
+static struct peer *longest_idle(struct watcher *watcher, const struct places *places, const struct client *client) {
   // A connection idle for a shorter time may have a request on its way.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
-    if (!peer->open || !peer->counted || (client && peer->client != client)) continue;
+    if (!peer->open || !peer->counted || peer->places != places || (client && peer->client != client)) continue;
     int64_t since_ns = atomic_load(&peer->since_ns);
     if (atomic_load(&peer->phase) != PEER_IDLE || since_ns > youngest_ns) continue;
-    int64_t held = client_held(watcher->clients, peer->client, SHARE_CONNECTIONS);
+    int64_t held = client_held(places->clients, peer->client, SHARE_CONNECTIONS);
     if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
     longest = peer;
     longest_ns = since_ns;
@@ -43,42 +43,44 @@ static struct peer *longest_idle(struct watcher *watcher, const struct client *c
 }
 
 // With the lock held: ends the connection that longest_idle finds. NULL if there is none.
-static struct peer *end_longest_idle(struct watcher *watcher, const struct client *client) {
+static struct peer *end_longest_idle(struct watcher *watcher, const struct places *places,
+                                     const struct client *client) {
   struct peer *peer;
   do {
-    peer = longest_idle(watcher, client);
+    peer = longest_idle(watcher, places, client);
   } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request on it may have begun meanwhile
   if (peer) (void)shutdown(peer->fd, SHUT_RDWR);
   return peer;
 }
 
-// With the lock held: ends a connection, of that client or (NULL) of any, an idle one rather than a slow one. False if
-// there is neither. The search looks at all connections, so after one in vain it is not repeated for look_again_ns.
-static bool make_room(struct watcher *watcher, struct client *client) {
-  int64_t *none_until_ns = client ? &client->none_until_ns : &watcher->none_until_ns;
+// With the lock held: ends a connection, of that client or (NULL) of any there, an idle one rather than a slow one.
+// False if there is neither. The search looks at all connections, so after one in vain it is not repeated for
+// look_again_ns.
+static bool make_room(struct watcher *watcher, struct places *places, struct client *client) {
+  int64_t *none_until_ns = client ? &client->none_until_ns : &places->none_until_ns;
   int64_t now_ns = clock_ns();
   if (now_ns < *none_until_ns) return false;
-  struct peer *peer = end_longest_idle(watcher, client);
-  if (!peer) peer = laggards_end_one(watcher, client, now_ns);
+  struct peer *peer = end_longest_idle(watcher, places, client);
+  if (!peer) peer = laggards_end_one(watcher, places, client, now_ns);
   if (peer)
-    uncount(watcher, peer);
+    uncount(peer);
   else
     *none_until_ns = now_ns + look_again_ns;
   return peer;
 }
 
 // The connections of a trusted proxy stand for many clients.
-static enum grant count_in(struct watcher *watcher, struct peer *peer) {
-  return peer->proxy ? client_take_for_many(watcher->clients, peer->client, SHARE_CONNECTIONS, 1)
-                     : client_take(watcher->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
+static enum grant count_in(const struct peer *peer) {
+  return peer->proxy ? client_take_for_many(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1)
+                     : client_take(peer->places->clients, peer->client, SHARE_CONNECTIONS, 1, 0);
 }
 
 // With the lock held: counts the new peer to its client's connections, and ends another if there is no room.
 // False with the reason in `*refusal`.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
-  enum grant grant = count_in(watcher, peer);
-  if (grant != GRANTED && make_room(watcher, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
-    grant = count_in(watcher, peer);
+  enum grant grant = count_in(peer);
+  if (grant != GRANTED && make_room(watcher, peer->places, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
+    grant = count_in(peer);
   *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
   peer->counted = grant == GRANTED;
   return peer->counted;
@@ -123,10 +125,10 @@ static struct peer *turn_away(struct watcher *watcher) {
   return NULL;
 }
 
-struct peer *connection_opened(struct watcher *watcher, int fd, const char *address, bool proxy,
+struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
                                struct tls_session *tls) {
   if (fd < 0 || (size_t)fd >= watcher->peer_count) return turn_away(watcher);
-  struct client *client = clients_join(watcher->clients, "", address);
+  struct client *client = clients_join(places->clients, "", address);
   if (!client) return turn_away(watcher);
   struct peer *peer = &watcher->peers[fd];
   enum problem_kind refusal;
@@ -134,6 +136,7 @@ struct peer *connection_opened(struct watcher *watcher, int fd, const char *addr
   *peer = (struct peer){.fd = fd,
                         .generation = peer->generation + 1,
                         .since_ns = clock_ns(),
+                        .places = places,
                         .client = client,
                         .proxy = proxy,
                         .tls = tls};
@@ -145,8 +148,9 @@ struct peer *connection_opened(struct watcher *watcher, int fd, const char *addr
   else if (peer->open && !let_in(watcher, peer, &refusal))
     refuse_connection(watcher, peer, refusal);
   pthread_mutex_unlock(&watcher->lock);
-  if (!peer->open) clients_leave(watcher->clients, client);
+  if (!peer->open) clients_leave(places->clients, client);
   if (!peer->open) return turn_away(watcher);
+  atomic_fetch_add(&places->open, 1);
   atomic_fetch_add(&watcher->connections, 1);
   return peer;
 }
@@ -155,15 +159,17 @@ struct peer *connection_opened(struct watcher *watcher, int fd, const char *addr
 
 // Keeps a second descriptor of the socket so that the library's close does not end the connection yet.
 static void start_lingering(struct watcher *watcher, const struct peer *peer) {
-  if (client_take(watcher->clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
+  struct clients *clients = peer->places->clients;
+  if (client_take(clients, peer->client, SHARE_LINGERING, 1, 0) != GRANTED) return;
   int fd = dup(peer->fd);
-  if (fd < 0) client_give(watcher->clients, peer->client, SHARE_LINGERING, 1);
+  if (fd < 0) client_give(clients, peer->client, SHARE_LINGERING, 1);
   if (fd < 0) return;
   (void)shutdown(fd, SHUT_WR);  // the library has done so, but not in every case
   // If the reading side was shut from here, an end of file says nothing about the client.
   bool shut = peer->cut || peer->failure == PROBLEM_BODY_STALLED || peer->failure == PROBLEM_DRAINING;
+  int64_t until_ns = clock_ns() + (shut ? shut_linger_ns : linger_ns);
   watcher->lingering[watcher->lingering_count++] =
-      (struct lingering){fd, peer->client, shut, clock_ns() + (shut ? shut_linger_ns : linger_ns), LINGER_BYTES};
+      (struct lingering){fd, peer->places, peer->client, shut, until_ns, LINGER_BYTES};
 }
 
 // With the lock held: why the connection ended. The library ends idle connections too, and may do so a little before
@@ -190,9 +196,10 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   if (peer->linger || peer->head_open) start_lingering(watcher, peer);
   peer->open = false;
   watcher->refused_count -= peer->refused;
-  uncount(watcher, peer);
+  uncount(peer);
   pthread_mutex_unlock(&watcher->lock);
-  clients_leave(watcher->clients, peer->client);
+  clients_leave(peer->places->clients, peer->client);
+  atomic_fetch_sub(&peer->places->open, 1);
   atomic_fetch_sub(&watcher->connections, 1);
 }
 

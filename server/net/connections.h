@@ -6,9 +6,10 @@
 
 #include "server/net/watcher.h"
 
-// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `address` is copied; `proxy`: it is a
-// trusted proxy's; `tls`: NULL without TLS. The peer is in phase FAILED already if it was refused or the server stops.
-struct peer *connection_opened(struct watcher *watcher, int fd, const char *address, bool proxy,
+// A connection was accepted. Returns its peer, or NULL if it cannot be watched. `places` are the watcher's for its
+// listener. `address` is copied; `proxy`: it is a trusted proxy's; `tls`: NULL without TLS. The peer is in phase FAILED
+// already if it was refused or the server stops.
+struct peer *connection_opened(struct watcher *watcher, struct places *places, int fd, const char *address, bool proxy,
                                struct tls_session *tls);
 // Ends all connections, and each one that still comes.
 void connections_end_all(struct watcher *watcher);

@@ -11,12 +11,14 @@ static const double patience_s = 2;          // an answer that goes in less is n
 
 // ---- connections ----------------------------------------------------------------------------------------------------
 
-static struct peer *slowest_of(struct watcher *watcher, const struct client *client, int64_t now_ns) {
+static struct peer *slowest_of(struct watcher *watcher, const struct places *places, const struct client *client,
+                               int64_t now_ns) {
   struct peer *slowest = NULL;
   double least = slow_rate;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
-    if (!progress_is_known(peer, now_ns) || !peer->counted || (client && peer->client != client)) continue;
+    if (!progress_is_known(peer, now_ns) || !peer->counted) continue;
+    if (peer->places != places || (client && peer->client != client)) continue;
     double rate = progress_rate(peer, now_ns);
     if (rate >= least) continue;
     slowest = peer;
@@ -29,8 +31,9 @@ static void end_answer(struct peer *peer) {
   if (shutdown(peer->fd, SHUT_RDWR) == 0) peer->cut = PEER_END_OUTPACED;
 }
 
-struct peer *laggards_end_one(struct watcher *watcher, const struct client *client, int64_t now_ns) {
-  struct peer *peer = slowest_of(watcher, client, now_ns);
+struct peer *laggards_end_one(struct watcher *watcher, const struct places *places, const struct client *client,
+                              int64_t now_ns) {
+  struct peer *peer = slowest_of(watcher, places, client, now_ns);
   if (!peer) return NULL;
   if (peer_move(peer, PEER_UPLOAD, PEER_FAILED)) {
     peer_write_failure(peer, PROBLEM_CONNECTIONS_FULL,

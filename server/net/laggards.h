@@ -6,8 +6,10 @@
 
 #include "server/net/watcher.h"
 
-// Ends the connection, of that client or (NULL) of any, whose body or answer moves most slowly. NULL if none is slow.
-VX_WARN_UNUSED struct peer *laggards_end_one(struct watcher *watcher, const struct client *client, int64_t now_ns);
+// Ends the connection in `places`, of that client or (NULL) of any, whose body or answer moves most slowly. NULL if
+// none is slow.
+VX_WARN_UNUSED struct peer *laggards_end_one(struct watcher *watcher, const struct places *places,
+                                             const struct client *client, int64_t now_ns);
 // Without the lock: ends the slowest answers until `bytes` of memory are coming back, or none is slow any more.
 void laggards_end_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns);
 

@@ -20,6 +20,7 @@ static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 // What is being opened, and where the reason goes.
 struct opening {
   struct listeners *listeners;  // NULL = only check
+  int before;                   // listeners of an earlier list
   const struct listen_rules *rules;
   const char *verb;  // what cannot be done, for the reason
   char *error;
@@ -46,11 +47,12 @@ static bool fail_call(const struct opening *opening, int fd, const char *call) {
 
 static bool add(const struct opening *opening, const struct listener *listener) {
   struct listeners *listeners = opening->listeners;
-  if (listeners->count == LISTENERS_MAX) {
+  if (listeners->count - opening->before == LISTENERS_MAX) {
     close(listener->fd);
     return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);
   }
-  listeners->at[listeners->count++] = *listener;
+  listeners->at[listeners->count] = *listener;
+  listeners->at[listeners->count++].pages = opening->rules->pages;
   return true;
 }
 
@@ -262,7 +264,8 @@ static bool open_one(const struct opening *opening) {
 
 static bool open_all(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
                      size_t error_size) {
-  struct opening opening = {.listeners = listeners, .rules = rules, .verb = "listen on"};
+  struct opening opening = {
+      .listeners = listeners, .before = listeners ? listeners->count : 0, .rules = rules, .verb = "listen on"};
   opening.error = error;
   opening.error_size = error_size;
   int items = 0;
@@ -278,7 +281,6 @@ static bool open_all(struct listeners *listeners, const char *list, const struct
 
 bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
                     size_t error_size) {
-  listeners->count = 0;
   if (open_all(listeners, list, rules, error, error_size)) return true;
   listeners_close(listeners);
   return false;

@@ -11,11 +11,12 @@
 #include "kernels/kernels.h"
 #include "server/base/address.h"
 
-enum { LISTENERS_MAX = 8 };
+enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pages-listen
 
 struct listener {
   int fd;  // -1 once the HTTP library owns it
   bool tcp;
+  bool pages;         // serves pages alone
   bool handed_over;   // systemd has it too
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that was made here, else ""
@@ -25,16 +26,18 @@ struct listener {
 
 struct listeners {
   int count;
-  struct listener at[LISTENERS_MAX];
+  struct listener at[LISTENERS_MAX * LISTENER_LISTS];
 };
 
 struct listen_rules {
   unsigned unix_mode;  // permissions of Unix sockets
   bool may_expose;     // TCP beyond loopback is allowed
+  bool pages;          // the listeners serve pages alone
 };
 
-// Opens the items of `list`, which are separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. If a name
-// has several addresses, the first that can be bound is taken. False with a reason; nothing is open then.
+// Opens the items of `list`, which are separated by commas: ADDRESS:PORT, [IPV6]:PORT, unix:PATH or systemd. Adds them
+// to `listeners`, which begins empty. If a name has several addresses, the first that can be bound is taken. False with
+// a reason; all of `listeners` are closed then.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    char *error, size_t error_size);
 // Checks the list as far as possible without binding or listening. False with a reason.

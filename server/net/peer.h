@@ -45,6 +45,7 @@ enum peer_end {
 };
 const char *peer_end_name(enum peer_end end);  // as in the metrics
 
+struct places;
 struct request;
 struct tls_session;
 
@@ -56,7 +57,8 @@ struct peer {
   uint32_t generation;         // of the slot: tells events of an earlier connection apart
   atomic_int phase;            // enum peer_phase
   atomic_bool gone;            // the client cannot read an answer any more
-  struct client *client;       // of that address
+  struct places *places;       // that its listener's connections have
+  struct client *client;       // of that address, among those of its places
   bool counted;                // in the client's connections; under the watcher's lock
   atomic_llong since_ns;       // when the upload, the reply or the idleness began
   char request_id[129];        // of the upload

@@ -59,8 +59,9 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
 }
 
 static void end_lingering(struct watcher *watcher, int index) {
-  close(watcher->lingering[index].fd);
-  client_give(watcher->clients, watcher->lingering[index].client, SHARE_LINGERING, 1);
+  const struct lingering *lingering = &watcher->lingering[index];
+  close(lingering->fd);
+  client_give(lingering->places->clients, lingering->client, SHARE_LINGERING, 1);
   watcher->lingering[index] = watcher->lingering[--watcher->lingering_count];
 }
 
@@ -127,10 +128,16 @@ static bool fail(struct watcher *watcher, char *error, size_t error_size, const 
 }
 
 bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
-                   void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error, size_t error_size) {
+                   struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
+                   size_t error_size) {
   enum { MOST_PEERS = 1 << 20 };
-  *watcher = (struct watcher){
-      .limits = *limits, .clients = clients, .tick = tick, .tick_cls = tick_cls, .epoll_fd = -1, .stop_fd = -1};
+  *watcher = (struct watcher){.limits = *limits,
+                              .places = {.clients = clients},
+                              .page_places = {.pages = true, .clients = page_clients},
+                              .tick = tick,
+                              .tick_cls = tick_cls,
+                              .epoll_fd = -1,
+                              .stop_fd = -1};
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return fail(watcher, error, error_size, "getrlimit");
   watcher->peer_count = files.rlim_cur < MOST_PEERS ? (size_t)files.rlim_cur : MOST_PEERS;

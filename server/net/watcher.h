@@ -35,15 +35,25 @@ struct watcher_limits {
   int64_t upload_min_rate;  // bytes a second; 0 = any
 };
 
+// The places of the connections of a kind of listeners. The clients of one kind take none of the other's.
+struct places {
+  bool pages;               // of the listeners that serve pages alone
+  struct clients *clients;  // who share the places
+  atomic_llong open;        // connections
+  int64_t none_until_ns;    // connections.c has found none that makes room and does not search again before this time
+};
+
 struct lingering {
   int fd;
+  struct places *places;
   struct client *client;
   bool shut;  // its reading side was shut from here
   int64_t until_ns;
   int64_t bytes_left;
 };
-// LINGER_SLOTS and REFUSED_PEERS are connections in addition to max_connections.
-enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256 };
+// LINGER_SLOTS and REFUSED_PEERS are connections in addition to max_connections, and so are PAGES_CONNECTIONS, those of
+// the listeners that serve pages alone. As many of these may linger.
+enum { WATCHER_TICK_MS = 50, LINGER_SLOTS = 256, REFUSED_PEERS = 256, PAGES_CONNECTIONS = 64 };
 
 #define LINGER_BYTES (INT64_C(64) << 20)  // that a lingering close reads at most
 
@@ -54,12 +64,12 @@ struct watcher {
   struct watcher_limits limits;
   struct peer *peers;             // [peer_count], by file descriptor
   size_t peer_count, peers_used;  // slots ever used are below peers_used
-  struct lingering lingering[LINGER_SLOTS];
+  struct lingering lingering[LINGER_SLOTS + PAGES_CONNECTIONS];
   int lingering_count, refused_count;
-  int64_t none_until_ns;     // connections.c has found none that makes room and does not search again before this time
-  atomic_llong connections;  // that are open
+  atomic_llong connections;  // that are open, of all places
   atomic_bool ending;        // each new connection is ended at once
-  struct clients *clients;
+  struct places places;      // of the listeners that serve everything
+  struct places page_places;
   atomic_llong ended[PEER_ENDS];            // connections that have ended since the start
   void (*tick)(void *cls, int64_t now_ns);  // called about every 50 ms, on the watcher's thread, without its lock
   void *tick_cls;
@@ -70,10 +80,11 @@ static inline uint64_t watcher_event_key(uint32_t generation, int fd) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
-// Sets up the watcher and starts its thread. `limits` is copied. False with a reason; nothing is left open then.
+// Sets up the watcher and starts its thread. `limits` is copied. `page_clients` share the places of pages. False with a
+// reason; nothing is left open then.
 VX_WARN_UNUSED bool watcher_start(struct watcher *watcher, const struct watcher_limits *limits, struct clients *clients,
-                                  void (*tick)(void *cls, int64_t now_ns), void *tick_cls, char *error,
-                                  size_t error_size);
+                                  struct clients *page_clients, void (*tick)(void *cls, int64_t now_ns), void *tick_cls,
+                                  char *error, size_t error_size);
 void watcher_halt(struct watcher *watcher);     // ends the thread: nothing ticks any more
 void watcher_destroy(struct watcher *watcher);  // after the HTTP library has closed every connection
 

@@ -192,7 +192,7 @@ static void write_places(const struct view *view, const char *name, struct text 
 }
 static double queue_limit(const struct view *view) { return (double)view->options->queue_depth; }
 static double active(const struct view *view) { return (double)atomic_load(&view->http->service.requests.active); }
-static double connections(const struct view *view) { return (double)atomic_load(&view->watcher->connections); }
+static double connections(const struct view *view) { return (double)atomic_load(&view->watcher->places.open); }
 static double connection_limit(const struct view *view) { return (double)view->options->max_connections; }
 static double budget(const struct view *view) { return (double)view->options->memory_budget_bytes; }
 static double dropped(const struct view *view) { return (void)view, (double)log_lines_dropped(); }

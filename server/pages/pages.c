@@ -134,7 +134,7 @@ static bool write_status(const struct view *view, const char *name, struct text 
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
-              (long long)atomic_load(&view->watcher->connections), (long long)options->max_connections);
+              (long long)atomic_load(&view->watcher->places.open), (long long)options->max_connections);
   write_limits(options, out);
   text_printf(out, ",\"log\":{\"lines_dropped\":%llu}}\n", (unsigned long long)log_lines_dropped());
   return true;

@@ -139,14 +139,16 @@ class Container(Daemon):
     """A daemon that runs from an image, by the image's own configuration.
 
     `env` is laid over the image's environment, and `mounts` ("SOURCE:TARGET") over its files; without `env` it lets
-    anybody in on a free port.
+    anybody in on a free port. All containers share this machine's ports, so pages have a free one too.
     """
 
     def __init__(self, image, *args, env=None, user=None, mounts=(), headers=None):
         self.image, self.user, self.mounts = image, user or image.config["User"], mounts
         self.headers = headers or {}  # that each request has
         listen = {"VOXELD_LISTEN": "0.0.0.0:0", "VOXELD_ALLOW_ANONYMOUS": "yes"}
-        self.environment = dict(pair.split("=", 1) for pair in image.config["Env"]) | (listen if env is None else env)
+        pages = {"VOXELD_PAGES_LISTEN": "127.0.0.1:0"}
+        own = dict(pair.split("=", 1) for pair in image.config["Env"])
+        self.environment = own | pages | (listen if env is None else env)
         super().__init__(*args)
 
     def _with_environment(self, *command):

@@ -18,6 +18,7 @@ from daemon import ROOT
 from tables import describe
 
 OPTIONS = ("--workers", "1", "--drain-delay-s", DRAIN_DELAY, "--drain-timeout-s", "60", "--trusted-proxies", HOST)
+PAGES = ("--pages-listen", f"{HOST}:0")
 SERVERS = 3
 # A job of a second or so.
 SLOW = (
@@ -43,7 +44,7 @@ class BalancerCase(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.work = pathlib.Path(folder.name)
-        self.daemons = [Daemon(*OPTIONS) for _ in range(self.COUNT)]
+        self.daemons = [Daemon(*OPTIONS, *PAGES) for _ in range(self.COUNT)]
         self.addCleanup(
             lambda: [self.kill(n) for n, daemon in enumerate(self.daemons) if daemon.process.poll() is None]
         )
@@ -54,7 +55,8 @@ class BalancerCase(unittest.TestCase):
     def balance(self, ports, *options, **variables):
         """A balancer before these; nobody answers in the place of those that are missing."""
         ports = [*ports, 1, 1, 1][:SERVERS]
-        balancer = Balancer(ports, self.work / "haproxy.log", *options, **variables)
+        pages = {daemon.address[1]: daemon.pages[1] for daemon in self.daemons}
+        balancer = Balancer(ports, self.work / "haproxy.log", *options, pages=pages, **variables)
         self.addCleanup(balancer.stop)
         return balancer
 
@@ -69,8 +71,8 @@ class BalancerCase(unittest.TestCase):
         self.daemons[number].wait()  # for the end of its log
 
     def restart(self, number):
-        address = "%s:%d" % self.daemons[number].address
-        self.daemons[number] = Daemon(*OPTIONS, "--listen", address)
+        listen, pages = ("%s:%d" % address for address in (self.daemons[number].address, self.daemons[number].pages))
+        self.daemons[number] = Daemon(*OPTIONS, "--listen", listen, "--pages-listen", pages)
 
     def raw(self, **socket):
         """A connection to the balancer."""
@@ -340,7 +342,7 @@ class Scripted(socketserver.ThreadingTCPServer):
 class Tries(unittest.TestCase):
     """What the balancer tries again and tells servers, seen by scripted servers."""
 
-    balance = BalancerCase.balance
+    balance, daemons = BalancerCase.balance, ()  # its servers are scripted
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

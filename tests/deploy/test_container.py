@@ -156,9 +156,9 @@ class Health(FromImage):
     def test_probe_inside(self):
         with Container(self.image) as container:
             command = self.image.config["Healthcheck"]["Test"][1:]
-            asked = container.run(*command, VOXELD_LISTEN=f"0.0.0.0:{container.address[1]}")
+            asked = container.run(*command, VOXELD_PAGES_LISTEN="%s:%d" % container.pages)
             self.assertEqual((asked.returncode, asked.stderr), (0, ""))
-            asked = container.run(*command, VOXELD_LISTEN="0.0.0.0:1")
+            asked = container.run(*command, VOXELD_PAGES_LISTEN="127.0.0.1:1")
             self.assertEqual(asked.returncode, 1)
             self.assertIn("Connection refused", asked.stderr)
 

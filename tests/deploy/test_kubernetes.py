@@ -119,16 +119,21 @@ class Kubernetes(unittest.TestCase):
             if path.is_file():
                 self.assertNotRegex(path.read_text(encoding="utf-8"), r"sha256:[0-9a-f]{64}|secretGenerator", path)
 
-    def test_ports_are_one(self):
+    def test_ports_are_those_that_are_listened_on(self):
         for variant, _, container in self.pods():
-            (port,) = container["ports"]
-            listen = self.options(container)["listen"]
+            service, pages = container["ports"]
+            options = self.options(container)
+            rules = self.base["NetworkPolicy"]["spec"]["ingress"]
             with self.subTest(variant):
-                self.assertEqual(int(listen.rpartition(":")[2]), port["containerPort"])
-                self.assertEqual(self.base["Service"]["spec"]["ports"][0]["targetPort"], port["name"])
-                self.assertEqual(self.base["NetworkPolicy"]["spec"]["ingress"][0]["ports"][0]["port"], port["name"])
+                for port, option in ((service, "listen"), (pages, "pages_listen")):
+                    self.assertEqual(options[option], f"0.0.0.0:{port['containerPort']}")
+                self.assertEqual(
+                    [port["targetPort"] for port in self.base["Service"]["spec"]["ports"]], [service["name"]]
+                )
+                allowed = [port["port"] for rule in rules for port in rule["ports"]]
+                self.assertEqual(allowed, [service["name"], pages["name"]])
                 for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-                    self.assertEqual(container[probe]["httpGet"]["port"], port["name"])
+                    self.assertEqual(container[probe]["httpGet"]["port"], pages["name"])
 
     def test_probes_ask_endpoints(self):
         paths = {endpoint["path"] for endpoint in self.tables["endpoints"] if endpoint["method"] == "GET"}
@@ -157,7 +162,7 @@ class Kubernetes(unittest.TestCase):
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
             workers = (options["workers"] or processors) + (options["sampling_workers"] or (processors + 1) // 2)
-            requests = (options["max_connections"] << 18) + (options["queue_depth"] * 17 << 10)
+            requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 21 << 10)
             most = options["memory_budget_bytes"] + requests + (workers << 26)
             with self.subTest(variant):
                 self.assertGreaterEqual(size(limits["memory"]), most)

@@ -76,6 +76,23 @@ class Names(unittest.TestCase):
             self.assertTrue((ROOT / service["build"]["dockerfile"]).is_file())
 
 
+class Pages(unittest.TestCase):
+    """What asks for pages asks at a listener for pages."""
+
+    def test_the_health_check_of_the_image(self):
+        (listen,) = re.findall(
+            r"VOXELD_PAGES_LISTEN=(\S+)", "\n".join(re.findall(r"^ENV .*(?:\n    .*)+", DOCKERFILE, re.M))
+        )
+        self.assertRegex(listen, r"^127\.0\.0\.1:\d+$")  # it needs no credentials
+
+    def test_prometheus_scrapes_there(self):
+        (job,) = yaml.safe_load((DOCKER / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+        for name in OURS:
+            listen = COMPOSE["services"][name]["environment"]["VOXELD_PAGES_LISTEN"]
+            self.assertEqual(job["static_configs"], [{"targets": ["voxeld:" + listen.rpartition(":")[2]]}])
+            self.assertNotIn(listen.rpartition(":")[2], "".join(COMPOSE["services"][name]["ports"]))
+
+
 class Services(unittest.TestCase):
     def test_privileges_are_dropped_and_ports_are_this_machine_s(self):
         for name, service in COMPOSE["services"].items():

@@ -352,6 +352,7 @@ class Supervisor(unittest.TestCase):
         )
         tcp = self.listener(socket.AF_INET, ("127.0.0.1", 0))
         self.refused([tcp], "twice", "--listen", "systemd,systemd")
+        self.refused([tcp], "twice", "--pages-listen", "systemd")
 
     def test_a_socket_beyond_loopback_needs_credentials(self):
         tcp = self.listener(socket.AF_INET, ("0.0.0.0", 0))

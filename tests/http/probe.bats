@@ -39,6 +39,16 @@ unwell() { await probed "1$1" "${@:2}"; }
   stop_daemon
 }
 
+@test "the first listener for pages is asked if there is one" {
+  start_daemon
+  healthy --listen 127.0.0.1:1 --pages-listen "$address,127.0.0.1:1"
+  unwell 127.0.0.1:1 --listen "$address" --pages-listen 127.0.0.1:1
+  stop_daemon
+  start_daemon --pages-listen "unix:$BATS_TEST_TMPDIR/pages.sock"
+  healthy --listen 127.0.0.1:1 --pages-listen "unix:$BATS_TEST_TMPDIR/pages.sock"
+  stop_daemon
+}
+
 @test "all addresses of IPv6" {
   [[ -e /proc/net/if_inet6 ]] && grep -q '^0\{31\}1 ' /proc/net/if_inet6 || skip 'no IPv6 loopback'
   start_daemon --listen '[::]:0' --allow-anonymous
@@ -72,7 +82,8 @@ unwell() { await probed "1$1" "${@:2}"; }
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=elsewhere \
     -keyout key -out cert 2>/dev/null
   local tls=(--tls-cert cert --tls-key key --tls-client-ca cert)
-  start_daemon "${tls[@]}"
+  start_daemon "${tls[@]}" --pages-listen 127.0.0.1:0
+  healthy "${tls[@]}" --pages-listen "$(sed -n 's/.*msg=listening .* pages=\([^ ]*\).*/\1/p' "$daemon_log")"
   for _ in {1..20}; do healthy "${tls[@]}" --listen "$address"; done
   healthy "${tls[@]}" --listen "$address" --tls-priorities NORMAL:-VERS-ALL:+VERS-TLS1.2
   unwell 'not answered' --listen "$address" # without TLS

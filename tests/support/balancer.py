@@ -39,9 +39,12 @@ def _listening():
 
 class Balancer:
     """HAProxy with the configuration as it is shipped. Addresses come from the environment; it listens on sockets
-    handed over, so no port is taken twice. `options` go to the program, `variables` to the configuration."""
+    handed over, so no port is taken twice. Servers whose ports are not in `pages` are checked at the port that serves.
+    `options` go to the program, `variables` to the configuration."""
 
-    def __init__(self, ports, log, *options, **variables):
+    def __init__(self, ports, log, *options, pages=None, **variables):
+        ports = list(ports)
+        checked = [(pages or {}).get(port, port) for port in ports]
         front, stats = _listening(), _listening()
         self.address, self._stats = front.getsockname(), stats.getsockname()
         environment = dict(
@@ -49,6 +52,7 @@ class Balancer:
         )
         environment.update(VOXELD_FRONT=f"fd@{front.fileno()}", VOXELD_STATS=f"fd@{stats.fileno()}")
         environment.update({f"VOXELD_SERVER_{n}": f"{HOST}:{port}" for n, port in enumerate(ports, 1)}, **variables)
+        environment.update({f"VOXELD_PAGES_PORT_{n}": str(port) for n, port in enumerate(checked, 1)})
         with open(log, "wb") as file, front, stats:
             command = [program("haproxy"), "-db", "-f", CONFIGURATION, *options]
             fds = (front.fileno(), stats.fileno())

@@ -95,6 +95,7 @@ class Daemon:
             last = wait_until(self._address, "a line with msg=listening").rpartition(",")[2]  # of several listeners
             host, _, port = last.rpartition(":")
             self.address = (host, int(port))
+            self.pages = self._pages()
             wait_until(self._is_ready, "a 200 from /readyz")
             # A status request may count itself: what an idle daemon says is the measure of assert_quiet.
             self.idle_requests = min(self.status()["requests"]["active"] for _ in range(5))
@@ -120,6 +121,11 @@ class Daemon:
             if "msg=listening" in line and (found := re.search(r"address=\"?([^\s\"]+)", line)):
                 return found[1]
         return None
+
+    def _pages(self):
+        """The address of the one listener for pages, or None."""
+        found = re.search(r"msg=listening .* pages=(\S+):(\d+)\s", "".join(self.lines))
+        return found and (found[1], int(found[2]))
 
     def _is_ready(self):
         try:

@@ -23,7 +23,7 @@ static const struct watcher_limits limits = {.idle_timeout_ns = IDLE_S * NS_PER_
                                              .send_timeout_ns = SEND_S * NS_PER_S,
                                              .upload_min_rate = RATE};
 static struct watcher watcher;
-static struct clients clients;
+static struct clients clients, page_clients;
 static struct trace trace;
 static sem_t ticked;
 static atomic_llong ticked_ns;
@@ -48,7 +48,8 @@ static int open_watcher(void **state) {
   const int64_t most[SHARES] = {[SHARE_CONNECTIONS] = MOST, [SHARE_LINGERING] = 4};
   trace_begin(&trace, NULL);
   if (sem_init(&ticked, 0, 0) != 0 || !clients_init(&clients, 2 * MOST, most)) return -1;
-  if (!watcher_start(&watcher, &limits, &clients, on_tick, NULL, error, sizeof error)) return -1;
+  if (!clients_init(&page_clients, 2 * MOST, most)) return -1;
+  if (!watcher_start(&watcher, &limits, &clients, &page_clients, on_tick, NULL, error, sizeof error)) return -1;
   do {  // its first look at the clock may come after any of these
     clock_move_ms(WATCHER_TICK_MS);
     (void)poll(NULL, 0, 1);
@@ -60,10 +61,13 @@ static int close_watcher(void **state) {
   (void)state;
   watcher_halt(&watcher);
   watcher_destroy(&watcher);
-  struct clients_use use = clients_use(&clients);
+  struct clients_use use = clients_use(&clients), page_use = clients_use(&page_clients);
   clients_destroy(&clients);
+  clients_destroy(&page_clients);
   sem_destroy(&ticked);
-  return use.present == 0 && use.held[SHARE_LINGERING] == 0 && use.held[SHARE_CONNECTIONS] == 0 ? 0 : -1;
+  return page_use.present == 0 && use.present == 0 && use.held[SHARE_LINGERING] == 0 && use.held[SHARE_CONNECTIONS] == 0
+             ? 0
+             : -1;
 }
 
 // ---- connections ----------------------------------------------------------------------------------------------------
@@ -74,13 +78,15 @@ struct end {
   struct peer *peer;
 };
 
-static struct end connect_as(const char *address, bool proxy) {
+static struct end connect_at(struct places *places, const char *address, bool proxy) {
   int pair[2];
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-  struct end end = {pair[0], connection_opened(&watcher, pair[1], address, proxy, NULL)};
+  struct end end = {pair[0], connection_opened(&watcher, places, pair[1], address, proxy, NULL)};
   assert_non_null(end.peer);
   return end;
 }
+
+static struct end connect_as(const char *address, bool proxy) { return connect_at(&watcher.places, address, proxy); }
 
 // As the HTTP library closes it.
 static void close_here(struct end *end) {
@@ -287,6 +293,23 @@ static struct end connect_idle(const char *address, int64_t idle_ms) {
   return end;
 }
 
+static void connections_for_pages_have_places_of_their_own(void **state) {
+  (void)state;
+  struct end end[SHARE + 1], page[SHARE + 1];
+  for (int i = 0; i <= SHARE; i++) end[i] = connect_as("192.0.2.1", false);
+  for (int i = 0; i <= SHARE; i++) {  // the first, which is idle then, makes room for the last
+    page[i] = connect_at(&watcher.page_places, "192.0.2.1", false);
+    assert_false(peer_is_failed(page[i].peer));
+    atomic_store(&page[i].peer->since_ns, clock_ns() - (i == 0 ? 2 * NS_PER_S : 0));
+  }
+  assert_true(peer_is_failed(page[0].peer));
+  for (int i = 0; i <= SHARE; i++) assert_int_equal(peer_is_failed(end[i].peer), i == SHARE);
+  for (int i = 0; i <= SHARE; i++) {
+    close_both(&end[i]);
+    close_both(&page[i]);
+  }
+}
+
 static void the_longest_idle_makes_room(void **state) {
   (void)state;
   static const int64_t idle_ms[SHARE] = {2000, 1500, 9000, 3000};
@@ -404,6 +427,7 @@ int main(void) {
       WATCHED(a_lingering_close_ends_with_its_client),
       WATCHED(a_lingering_close_reads_so_much_and_no_more),
       WATCHED(a_close_that_cannot_linger_holds_nothing),
+      WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
       WATCHED(one_that_was_just_used_makes_no_room),
