@@ -14,6 +14,7 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/clients/tokens.h"
+#include "server/config/options_print.h"
 #include "server/daemon/probe.h"
 #include "server/daemon/serve.h"
 #include "server/daemon/server.h"

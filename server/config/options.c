@@ -1,4 +1,4 @@
-// The option table, its sources and its renderings; see options.h.
+// The option table and its sources; see options.h.
 #include "server/config/options.h"
 
 #include <ctype.h>
@@ -12,18 +12,6 @@
 #include "server/config/device_list.h"
 #include "server/config/proxies.h"
 
-enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
-
-struct option {
-  const char *name;  // --name; VOXELD_NAME in the environment; the key in the file
-  enum option_type type;
-  size_t offset, size;       // of the field in struct options
-  int64_t least, most;       // TYPE_INT
-  const char *const *words;  // TYPE_WORD
-  const char *initial;
-  const char *doc;
-};
-
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
 static const char *const lost_words[] = {"cpu", "exit", NULL};
 static const char *const flag_words[] = {"no", "yes", NULL};  // --name alone means yes
@@ -35,7 +23,7 @@ static const char *const access_words[] = {"all", "errors", "none", NULL};
 #define KB INT64_C(1024)
 #define MB (INT64_C(1024) * KB)
 #define GB (INT64_C(1024) * MB)
-static const struct option options_table[] = {
+const struct option options_table[] = {
     {"listen", TYPE_TEXT, FIELD(listen), 0, 0, NULL, "127.0.0.1:8080",
      "up to 8 addresses to listen on, separated by commas: ADDRESS:PORT, [IPV6]:PORT (port 0: any free port), "
      "unix:PATH, or systemd (the sockets that systemd passes)"},
@@ -116,6 +104,7 @@ static const struct option options_table[] = {
      "milliseconds after which a job that waits or samples is answered 504, whatever its timeout_ms"},
 };
 enum { OPTION_COUNT = sizeof options_table / sizeof *options_table };
+const size_t options_count = OPTION_COUNT;
 
 static const struct option *find_option(const char *name, size_t length) {
   for (size_t i = 0; i < OPTION_COUNT; i++) {
@@ -127,7 +116,7 @@ static const struct option *find_option(const char *name, size_t length) {
   return NULL;
 }
 
-static void allowed_text(const struct option *option, char *out, size_t size) {
+void option_allowed(const struct option *option, char *out, size_t size) {
   size_t length = 0;
   snprintf(out, size, "text of up to %zu bytes", option->size - 1);
   if (option->type == TYPE_INT)
@@ -161,7 +150,7 @@ static bool set_option(struct options *options, const struct option *option, con
                        char *error, size_t error_size) {
   if (read_value(option, value, (char *)options + option->offset)) return true;
   char allowed[128];
-  allowed_text(option, allowed, sizeof allowed);
+  option_allowed(option, allowed, sizeof allowed);
   return error_set(error, error_size, "%s: %s is '%.80s'; allowed: %s", source, option->name, value, allowed);
 }
 
@@ -200,7 +189,7 @@ static bool read_file(struct options *options, char *error, size_t error_size) {
   return good;
 }
 
-static void environment_name(const struct option *option, char out[64]) {
+void option_variable(const struct option *option, char out[64]) {
   snprintf(out, 64, "VOXELD_%s", option->name);
   for (char *c = out; *c; c++) *c = (char)toupper((unsigned char)*c);
 }
@@ -208,7 +197,7 @@ static void environment_name(const struct option *option, char out[64]) {
 // The value if NAME=VALUE sets this option, else NULL.
 static const char *variable_value(const struct option *option, const char *entry) {
   char name[64];
-  environment_name(option, name);
+  option_variable(option, name);
   size_t length = strlen(name);
   return strncmp(entry, name, length) == 0 && entry[length] == '=' ? entry + length + 1 : NULL;
 }
@@ -219,7 +208,7 @@ static bool read_environment(struct options *options, char **environment, bool o
   for (size_t i = 0; i < OPTION_COUNT; i++) {
     const struct option *option = &options_table[i];
     char name[64];
-    environment_name(option, name);
+    option_variable(option, name);
     if (only_config != (strcmp(option->name, "config") == 0)) continue;
     for (char **entry = environment; *entry; entry++) {
       const char *value = variable_value(option, *entry);
@@ -359,76 +348,4 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
          (!options->config[0] || read_file(options, error, error_size)) &&
          read_environment(options, environment, false, error, error_size) &&
          read_arguments(options, argc, argv, false, action, error, error_size) && check(options, error, error_size);
-}
-
-// ---- renderings -----------------------------------------------------------------------------------------------------
-
-static void flag_name(const struct option *option, char out[64]) {
-  snprintf(out, 64, "--%s", option->name);
-  for (char *c = out; *c; c++)
-    if (*c == '_') *c = '-';
-}
-
-void options_help(struct text *out) {
-  text_put(out, "voxeld: transforms, voxelizes and samples point clouds over HTTP.\n\n"
-                "usage: voxeld [--option VALUE | --option=VALUE]...\n\n"
-                "Each option can also be set in a configuration file or in the environment (listen: VOXELD_LISTEN).\n"
-                "Each source overrides those before it: default, file, environment, command line.\n\n");
-  for (size_t i = 0; i < OPTION_COUNT; i++) {
-    const struct option *option = &options_table[i];
-    char flag[64], allowed[128];
-    flag_name(option, flag);
-    allowed_text(option, allowed, sizeof allowed);
-    text_printf(out, "  %s\n      %s\n", flag, option->doc);
-    text_printf(out, "      %s; default: %s\n", allowed, option->initial[0] ? option->initial : "none");
-  }
-  text_put(
-      out,
-      "  --help, --version\n      print this text, or the version\n"
-      "  --print-config\n      print the options in effect as a configuration file\n"
-      "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
-      "are good, else 2\n"
-      "  --probe\n      request /healthz from the service that runs with these options, at its first listener of "
-      "pages_listen or, without one, of listen; exit with 0 if it answers 200, else 1\n"
-      "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"
-      "  --describe\n      print every table of the service as JSON: parameters, options, endpoints, problems, "
-      "metrics\n");
-}
-
-static void write_value(const struct option *option, const struct options *options, struct text *out) {
-  const void *field = (const char *)options + option->offset;
-  if (option->type == TYPE_INT)
-    text_printf(out, "%lld", (long long)*(const int64_t *)field);
-  else if (option->type == TYPE_WORD)
-    text_printf(out, "\"%s\"", option->words[*(const int32_t *)field]);
-  else
-    text_json_string(out, field, strlen(field));
-}
-
-void options_print_config(const struct options *options, struct text *out) {
-  const char *comma = "{\n";
-  for (size_t i = 0; i < OPTION_COUNT; i++) {
-    const struct option *option = &options_table[i];
-    if (strcmp(option->name, "config") == 0) continue;
-    text_printf(out, "%s  \"# %s\": \"%s\",\n  \"%s\": ", comma, option->name, option->doc, option->name);
-    write_value(option, options, out);
-    comma = ",\n";
-  }
-  text_put(out, "\n}\n");
-}
-
-void options_describe(struct text *out) {
-  static const char *const types[] = {"string", "int", "string"};
-  text_put(out, "[");
-  for (size_t i = 0; i < OPTION_COUNT; i++) {
-    const struct option *option = &options_table[i];
-    char environment[64], flag[64], allowed[128];
-    environment_name(option, environment);
-    flag_name(option, flag);
-    allowed_text(option, allowed, sizeof allowed);
-    text_printf(out, "%s\n    {\"name\":\"%s\",\"flag\":\"%s\",\"env\":\"%s\",\"type\":\"%s\"", i ? "," : "",
-                option->name, flag, environment, types[option->type]);
-    text_printf(out, ",\"default\":\"%s\",\"allowed\":\"%s\",\"doc\":\"%s\"}", option->initial, allowed, option->doc);
-  }
-  text_put(out, "\n  ]");
 }

@@ -64,8 +64,26 @@ VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, stru
 // The first variable in `environment` that begins with VOXELD_ but is no option; NULL if there is none.
 char **options_stray_variable(char **environment);
 
-void options_help(struct text *out);
-void options_print_config(const struct options *options, struct text *out);  // a configuration file with these values
-void options_describe(struct text *out);                                     // the table as a JSON array
+// The table.
+
+enum option_type { TYPE_TEXT, TYPE_INT, TYPE_WORD };
+
+struct option {
+  const char *name;  // --name; VOXELD_NAME in the environment; the key in the file
+  enum option_type type;
+  size_t offset, size;       // of the field in struct options
+  int64_t least, most;       // TYPE_INT
+  const char *const *words;  // TYPE_WORD
+  const char *initial;
+  const char *doc;
+};
+
+extern const struct option options_table[];  // [options_count]
+extern const size_t options_count;
+
+// The variable of the environment that sets the option.
+void option_variable(const struct option *option, char out[64]);
+// Which values are allowed, in words.
+void option_allowed(const struct option *option, char *out, size_t size);
 
 #endif

@@ -1,0 +1,75 @@
+// The renderings of the option table; see options_print.h.
+#include "server/config/options_print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void flag_name(const struct option *option, char out[64]) {
+  snprintf(out, 64, "--%s", option->name);
+  for (char *c = out; *c; c++)
+    if (*c == '_') *c = '-';
+}
+
+void options_help(struct text *out) {
+  text_put(out, "voxeld: transforms, voxelizes and samples point clouds over HTTP.\n\n"
+                "usage: voxeld [--option VALUE | --option=VALUE]...\n\n"
+                "Each option can also be set in a configuration file or in the environment (listen: VOXELD_LISTEN).\n"
+                "Each source overrides those before it: default, file, environment, command line.\n\n");
+  for (size_t i = 0; i < options_count; i++) {
+    const struct option *option = &options_table[i];
+    char flag[64], allowed[128];
+    flag_name(option, flag);
+    option_allowed(option, allowed, sizeof allowed);
+    text_printf(out, "  %s\n      %s\n", flag, option->doc);
+    text_printf(out, "      %s; default: %s\n", allowed, option->initial[0] ? option->initial : "none");
+  }
+  text_put(
+      out,
+      "  --help, --version\n      print this text, or the version\n"
+      "  --print-config\n      print the options in effect as a configuration file\n"
+      "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
+      "are good, else 2\n"
+      "  --probe\n      request /healthz from the service that runs with these options, at its first listener of "
+      "pages_listen or, without one, of listen; exit with 0 if it answers 200, else 1\n"
+      "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"
+      "  --describe\n      print every table of the service as JSON: parameters, options, endpoints, problems, "
+      "metrics\n");
+}
+
+static void write_value(const struct option *option, const struct options *options, struct text *out) {
+  const void *field = (const char *)options + option->offset;
+  if (option->type == TYPE_INT)
+    text_printf(out, "%lld", (long long)*(const int64_t *)field);
+  else if (option->type == TYPE_WORD)
+    text_printf(out, "\"%s\"", option->words[*(const int32_t *)field]);
+  else
+    text_json_string(out, field, strlen(field));
+}
+
+void options_print_config(const struct options *options, struct text *out) {
+  const char *comma = "{\n";
+  for (size_t i = 0; i < options_count; i++) {
+    const struct option *option = &options_table[i];
+    if (strcmp(option->name, "config") == 0) continue;
+    text_printf(out, "%s  \"# %s\": \"%s\",\n  \"%s\": ", comma, option->name, option->doc, option->name);
+    write_value(option, options, out);
+    comma = ",\n";
+  }
+  text_put(out, "\n}\n");
+}
+
+void options_describe(struct text *out) {
+  static const char *const types[] = {"string", "int", "string"};
+  text_put(out, "[");
+  for (size_t i = 0; i < options_count; i++) {
+    const struct option *option = &options_table[i];
+    char environment[64], flag[64], allowed[128];
+    option_variable(option, environment);
+    flag_name(option, flag);
+    option_allowed(option, allowed, sizeof allowed);
+    text_printf(out, "%s\n    {\"name\":\"%s\",\"flag\":\"%s\",\"env\":\"%s\",\"type\":\"%s\"", i ? "," : "",
+                option->name, flag, environment, types[option->type]);
+    text_printf(out, ",\"default\":\"%s\",\"allowed\":\"%s\",\"doc\":\"%s\"}", option->initial, allowed, option->doc);
+  }
+  text_put(out, "\n  ]");
+}
