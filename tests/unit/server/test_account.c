@@ -14,7 +14,8 @@
 #include "tests/support/moved_clock.h"
 
 static struct counters counters;
-static struct service service = {.counters = &counters};
+static const struct options options = {.access_log = ACCESS_LOG_ALL};
+static struct service service = {.counters = &counters, .options = &options};
 static struct peer peer = {.address = "192.0.2.1"};
 static struct request request;
 
