@@ -208,8 +208,9 @@ class Parameters(FaultCase):
         self.assert_voxels(reply)
 
     def test_very_many_parameters(self):
-        reply = self.daemon.post(VOXELIZE + "".join(f"&p{n}=1" for n in range(2000)), rows(4))
-        self.assert_problem(reply, 400)
+        for number, status in ((900, 400), (2000, 431)):
+            reply = self.daemon.post(VOXELIZE + "".join(f"&p{n}=1" for n in range(number)), rows(4))
+            self.assert_problem(reply, status)
 
     def test_answer_over_the_response_limit(self):
         # 20000 voxels of 1024 points of 10 columns would be 800 MB.
