@@ -93,8 +93,9 @@ enum MHD_Result request_reply(struct request *request) {
   const struct page *page = &request->service->pages[request->endpoint];
   const char *media_type = PROBLEM_MEDIA_TYPE;
   struct MHD_Response *response = NULL;
-  int64_t memory = request->job.output ? (int64_t)request->job.output->capacity : 0;  // the response's from now on
+  int64_t memory = 0;
   if (request->job.answered) {
+    memory = (int64_t)request->job.output->capacity;  // before it is the response's
     media_type = request->job.metadata_only ? "application/json" : SAFETENSORS_MEDIA_TYPE;
     response = response_of_output(request);
   } else if (!request->problem.kind && page->write) {
