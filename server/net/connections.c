@@ -188,6 +188,8 @@ static enum peer_end end_of(const struct watcher *watcher, const struct peer *pe
 }
 
 void connection_closed(struct watcher *watcher, struct peer *peer) {
+  struct places *places = peer->places;
+  struct client *client = peer->client;
   pthread_mutex_lock(&watcher->lock);
   atomic_fetch_add(&watcher->ended[end_of(watcher, peer)], 1);
   (void)epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
@@ -198,8 +200,8 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
   watcher->refused_count -= peer->refused;
   uncount(peer);
   pthread_mutex_unlock(&watcher->lock);
-  clients_leave(peer->places->clients, peer->client);
-  atomic_fetch_sub(&peer->places->open, 1);
+  clients_leave(places->clients, client);
+  atomic_fetch_sub(&places->open, 1);
   atomic_fetch_sub(&watcher->connections, 1);
 }
 
