@@ -123,6 +123,14 @@ class Mutate(unittest.TestCase):
         output = self.run_tool(FILE, "--minutes", "0")
         self.assertRegex(output, r"0 of 0 killed .*\nthe time is over after 0 of \d+ mutants\n$")
 
+    def test_a_file_outside_the_project_is_refused(self):
+        done = subprocess.run((TOOL, "--root", self.root, "../other.c"), capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^mutate: .*other.c")
+
+    def test_the_whole_path_of_a_file_serves_too(self):
+        self.assertRegex(self.run_tool(self.root / FILE, "--sample", "1"), rf"^1 of \d+ mutants, files: {FILE};")
+
     def test_the_sources_stay(self):
         self.assertEqual((self.root / FILE).read_text(encoding="utf-8"), PROJECT[FILE])
         self.assertEqual((self.root / "build/mutate/tree" / FILE).read_text(encoding="utf-8"), PROJECT[FILE])
