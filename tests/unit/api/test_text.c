@@ -61,10 +61,13 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
       {"\xc3\xa9", "\"\xc3\xa9\""},
       {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},                  // beside the surrogates
       {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""},  // the longest: first, last
+      {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},                          // the first of two, of three bytes
       {"\xff", "\"\xef\xbf\xbd\""},
-      {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
-      {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // surrogate
-      {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}};                 // cut off
+      {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                                  // overlong
+      {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // surrogate
+      {"\xed\xbf\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // the last one
+      {"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // past U+10FFFF
+      {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}};                                 // cut off
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char memory[64];
     struct text text = text_over(memory, sizeof memory);

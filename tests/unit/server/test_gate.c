@@ -25,7 +25,7 @@ static int open_gate(void **state) {
   greedy = clients_join(&clients, "", "192.0.2.1");
   other = clients_join(&clients, "", "192.0.2.2");
   for (int i = 0; i < REQUESTS; i++) {
-    request[i] = (struct gate_entry){NULL, NULL};
+    request[i] = (struct gate_entry){&request[0], NULL};  // next: left over from an earlier wait
     held[i] = let_go[i] = 0;
   }
   gate_init(&gate, EACH, on_hold, on_let_go);
