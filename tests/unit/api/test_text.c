@@ -36,12 +36,32 @@ static void overflow_is_seen_and_bounded(void **state) {
 
 static void a_long_piece_is_cut_off(void **state) {
   (void)state;
-  char memory[1024];
+  for (int length = 511; length <= 513; length++) {
+    char memory[1024];
+    struct text text = text_over(memory, sizeof memory);
+    text_printf(&text, "%*d", length, 7);
+    text_put(&text, "|");
+    assert_int_equal(strlen(memory), 512);
+    assert_int_equal(memory[511], '|');
+  }
+}
+
+static void a_sequence_ends_with_the_string(void **state) {
+  (void)state;
+  char memory[64];
   struct text text = text_over(memory, sizeof memory);
-  text_printf(&text, "%*d", 600, 7);
-  text_put(&text, "|");
-  assert_int_equal(strlen(memory), 512);
-  assert_int_equal(memory[511], '|');
+  text_json_string(&text, "ab\xe2\x82\xac", 4);
+  assert_string_equal(memory, "\"ab\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
+static void microseconds_have_one_digit_more(void **state) {
+  (void)state;
+  char memory[64];
+  struct text text = text_over(memory, sizeof memory);
+  text_microseconds(&text, 1234567);
+  text_put(&text, " ");
+  text_microseconds(&text, 99);
+  assert_string_equal(memory, "1234.5 0.0");
 }
 
 static void quoted_text_is_escaped_twice(void **state) {
@@ -62,7 +82,9 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
       {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},                  // beside the surrogates
       {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""},  // the longest: first, last
       {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},                          // the first of two, of three bytes
+      {"\xf1\x80\x80\x80", "\"\xf1\x80\x80\x80\""},
       {"\xff", "\"\xef\xbf\xbd\""},
+      {"\xe0\x9f\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
       {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                                  // overlong
       {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // surrogate
       {"\xed\xbf\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // the last one
@@ -100,6 +122,8 @@ int main(void) {
       cmocka_unit_test(measuring_and_writing_agree),
       cmocka_unit_test(overflow_is_seen_and_bounded),
       cmocka_unit_test(a_long_piece_is_cut_off),
+      cmocka_unit_test(a_sequence_ends_with_the_string),
+      cmocka_unit_test(microseconds_have_one_digit_more),
       cmocka_unit_test(quoted_text_is_escaped_twice),
       cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
       cmocka_unit_test(floats_read_back_in_few_digits),
