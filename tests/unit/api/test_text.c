@@ -84,6 +84,8 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
       {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},                          // the first of two, of three bytes
       {"\xf1\x80\x80\x80", "\"\xf1\x80\x80\x80\""},
       {"\xff", "\"\xef\xbf\xbd\""},
+      {"\xc3(", "\"\xef\xbf\xbd(\""},  // no continuation
+      {"\x1f", "\"\\u001f\""},
       {"\xe0\x9f\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
       {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                                  // overlong
       {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // surrogate
