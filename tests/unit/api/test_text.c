@@ -34,6 +34,36 @@ static void overflow_is_seen_and_bounded(void **state) {
   assert_int_equal(memory[5], '#');
 }
 
+static void a_long_piece_is_cut_off(void **state) {
+  (void)state;
+  for (int length = 511; length <= 513; length++) {
+    char memory[1024];
+    struct text text = text_over(memory, sizeof memory);
+    text_printf(&text, "%*d", length, 7);
+    text_put(&text, "|");
+    assert_int_equal(strlen(memory), 512);
+    assert_int_equal(memory[511], '|');
+  }
+}
+
+static void a_sequence_ends_with_the_string(void **state) {
+  (void)state;
+  char memory[64];
+  struct text text = text_over(memory, sizeof memory);
+  text_json_string(&text, "ab\xe2\x82\xac", 4);
+  assert_string_equal(memory, "\"ab\xef\xbf\xbd\xef\xbf\xbd\"");
+}
+
+static void microseconds_have_one_digit_more(void **state) {
+  (void)state;
+  char memory[64];
+  struct text text = text_over(memory, sizeof memory);
+  text_microseconds(&text, 1234567);
+  text_put(&text, " ");
+  text_microseconds(&text, 99);
+  assert_string_equal(memory, "1234.5 0.0");
+}
+
 static void quoted_text_is_escaped_twice(void **state) {
   (void)state;
   char memory[64];
@@ -47,11 +77,21 @@ static void bytes_that_are_not_utf8_are_replaced(void **state) {
   (void)state;
   static const struct {
     const char *bytes, *json;
-  } cases[] = {{"\xc3\xa9", "\"\xc3\xa9\""},
-               {"\xff", "\"\xef\xbf\xbd\""},
-               {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
-               {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // surrogate
-               {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}};                 // cut off
+  } cases[] = {
+      {"\xc3\xa9", "\"\xc3\xa9\""},
+      {"\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\""},                  // beside the surrogates
+      {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""},  // the longest: first, last
+      {"\xc2\x80\xe0\xa0\x80", "\"\xc2\x80\xe0\xa0\x80\""},                          // the first of two, of three bytes
+      {"\xf1\x80\x80\x80", "\"\xf1\x80\x80\x80\""},
+      {"\xff", "\"\xef\xbf\xbd\""},
+      {"\xc3(", "\"\xef\xbf\xbd(\""},  // no continuation
+      {"\x1f", "\"\\u001f\""},
+      {"\xe0\x9f\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // overlong
+      {"\xc0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\""},                                  // overlong
+      {"\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // surrogate
+      {"\xed\xbf\xbf", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},                  // the last one
+      {"\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},  // past U+10FFFF
+      {"\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\""}};                                 // cut off
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char memory[64];
     struct text text = text_over(memory, sizeof memory);
@@ -81,8 +121,13 @@ static void floats_read_back_in_few_digits(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(measuring_and_writing_agree),    cmocka_unit_test(overflow_is_seen_and_bounded),
-      cmocka_unit_test(quoted_text_is_escaped_twice),   cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
+      cmocka_unit_test(measuring_and_writing_agree),
+      cmocka_unit_test(overflow_is_seen_and_bounded),
+      cmocka_unit_test(a_long_piece_is_cut_off),
+      cmocka_unit_test(a_sequence_ends_with_the_string),
+      cmocka_unit_test(microseconds_have_one_digit_more),
+      cmocka_unit_test(quoted_text_is_escaped_twice),
+      cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
       cmocka_unit_test(floats_read_back_in_few_digits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

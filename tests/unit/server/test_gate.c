@@ -25,7 +25,7 @@ static int open_gate(void **state) {
   greedy = clients_join(&clients, "", "192.0.2.1");
   other = clients_join(&clients, "", "192.0.2.2");
   for (int i = 0; i < REQUESTS; i++) {
-    request[i] = (struct gate_entry){NULL, NULL};
+    request[i] = (struct gate_entry){&request[0], NULL};  // next: left over from an earlier wait
     held[i] = let_go[i] = 0;
   }
   gate_init(&gate, EACH, on_hold, on_let_go);
@@ -114,6 +114,30 @@ static void one_that_leaves_lets_the_first_in(void **state) {
   assert_int_equal(gate_waiting(&gate), 0);
 }
 
+static void two_clients_wait_apart(void **state) {
+  (void)state;
+  gate_note(&gate, other, 0);
+  gate_note(&gate, greedy, 0);
+  for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
+  for (int i = 0; i <= EACH; i++) assert_int_equal(waits(EACH + 1 + i, other, 0), i == EACH);
+  gate_leave(&gate, &request[0]);
+  assert_int_equal(gone(), 1u << EACH);
+  gate_open(&gate);
+  assert_int_equal(gone(), 1u << EACH | 1u << (2 * EACH + 1));
+  assert_int_equal(gate_waiting(&gate), 0);
+}
+
+static void a_client_can_wait_again(void **state) {
+  (void)state;
+  gate_note(&gate, other, 0);
+  gate_note(&gate, greedy, 0);
+  for (int i = 0; i <= EACH; i++) assert_int_equal(waits(i, greedy, 0), i == EACH);
+  gate_leave(&gate, &request[0]);
+  assert_true(waits(EACH + 1, greedy, 0));
+  gate_tick(&gate);
+  assert_int_equal(gone(), 3u << EACH);
+}
+
 static void one_leaves_once(void **state) {
   (void)state;
   fill(0);
@@ -162,6 +186,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_lone_client_does_not_wait, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(after_a_second_a_client_is_alone_again, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(one_that_leaves_lets_the_first_in, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(two_clients_wait_apart, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(a_client_can_wait_again, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(one_leaves_once, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(a_tick_lets_as_many_more_in, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(an_open_gate_holds_nobody, open_gate, close_gate),

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,6 +36,7 @@ static const char *written(void) {
   static char text[4096];
   ssize_t got = recv(client_fd, text, sizeof text - 1, MSG_DONTWAIT);
   text[got > 0 ? got : 0] = '\0';
+  assert_true(got <= 0 || strlen(text) == (size_t)got);
   return text;
 }
 
@@ -78,6 +80,26 @@ static void who_knows_no_probe_gets_none(void **state) {
   peer.tls = (struct tls_session *)(void *)&peer;  // never looked into
   peer_probe(&peer);
   assert_string_equal(written(), "");
+}
+
+static void *end_probe(void *argument) {
+  usleep(10000);
+  return peer_move(argument, PEER_PROBED, PEER_JOB) ? argument : NULL;
+}
+
+static void a_reply_begins_after_the_probe(void **state) {
+  (void)state;
+  pthread_t watcher;
+  void *ended;
+  take_request(true);
+  assert_true(peer_move(&peer, PEER_JOB, PEER_PROBED));
+  assert_int_equal(pthread_create(&watcher, NULL, end_probe, &peer), 0);
+  peer_reply_begin(&peer, 100, 7);
+  assert_int_equal(pthread_join(watcher, &ended), 0);
+  assert_non_null(ended);
+  assert_int_equal(atomic_load(&peer.phase), PEER_REPLY);
+  assert_int_equal(atomic_load(&peer.answer), 100);
+  assert_int_equal(atomic_load(&peer.since_ns), 7);
 }
 
 static void each_upload_counts_from_nothing(void **state) {
@@ -136,6 +158,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_request_is_probed_once, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(only_a_job_is_probed, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(who_knows_no_probe_gets_none, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(a_reply_begins_after_the_probe, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(each_upload_counts_from_nothing, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_failed_upload_does_not_go_on, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_error_past_the_library_is_a_whole_answer, open_peer, close_peer),
