@@ -152,7 +152,8 @@ class Connections(FaultCase):
         self.assertEqual(reply.headers["Connection"], "close")
 
     def refusals(self, reason):
-        return counters(self.daemon, "voxeld_refusals_total")[f'reason="{reason}"']
+        """-1 while the look at them is refused too."""
+        return counters(self.daemon, "voxeld_refusals_total").get(f'reason="{reason}"', -1)
 
     def until_counted(self, reason, before):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")

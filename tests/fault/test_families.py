@@ -55,6 +55,12 @@ def voxelize(daemon):
     yield daemon
 
 
+@deed(("voxeld_warnings_total", "max_voxels"))
+def voxelize_into_too_few(daemon):
+    assert daemon.post(VOXELIZE + "&max_voxels=1", rows(100)).status == 200
+    yield daemon
+
+
 @deed(("voxeld_samples_total",))
 def sample(daemon):
     assert daemon.post("/v1/fps?num_samples=3", rows(100)).status == 200
