@@ -34,16 +34,23 @@ void peer_upload_progress(struct peer *peer, size_t bytes) { atomic_fetch_add(&p
 
 bool peer_upload_end(struct peer *peer) { return peer_move(peer, PEER_UPLOAD, PEER_JOB); }
 
+// Out of JOB. Waits for a probe of the watcher to end, since nothing else may be written meanwhile; that is one system
+// call.
+static void end_job(struct peer *peer, int to) {
+  for (int phase = PEER_JOB; !atomic_compare_exchange_strong(&peer->phase, &phase, to) && phase == PEER_PROBED;
+       phase = PEER_JOB)
+    clock_pause();
+}
+
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns) {
   atomic_store(&peer->answer, bytes);
   atomic_store(&peer->since_ns, now_ns);
-  // Waits for a probe of the watcher to end, since nothing else may be written meanwhile. A probe is one system call.
-  while (!peer_move(peer, PEER_JOB, PEER_REPLY) && atomic_load(&peer->phase) == PEER_PROBED) clock_pause();
+  end_job(peer, PEER_REPLY);
 }
 
 void peer_reply_end(struct peer *peer, int64_t now_ns) {
   atomic_store(&peer->since_ns, now_ns);
-  if (!peer_move(peer, PEER_REPLY, PEER_IDLE)) (void)peer_move(peer, PEER_JOB, PEER_IDLE);
+  if (!peer_move(peer, PEER_REPLY, PEER_IDLE)) end_job(peer, PEER_IDLE);
 }
 
 // ---- written past the library ---------------------------------------------------------------------------------------
