@@ -101,9 +101,9 @@ bool job_is_stale(const struct job *job, int64_t now_ns);
 VX_WARN_UNUSED bool job_take_place(struct job *job, struct problem *problem);
 // Memory for `bytes` of input in all. The `input_bytes` that are filled are kept.
 VX_WARN_UNUSED bool job_take_input(struct job *job, size_t bytes, struct problem *problem);
-// Memory for `bytes` of output.
-// Whether so much could be taken now; nothing is.
+// Whether the client's shares would allow that; nothing is taken.
 VX_WARN_UNUSED bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem);
+// Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_take_output(struct job *job, size_t bytes, struct problem *problem);
 // `bytes` of the budget for scratch, at no client's cost. One job may have at most what the budget leaves beside its
 // input.
