@@ -226,6 +226,7 @@ void loan_pause(struct job *job) {
 
 void loan_resume(struct job *job) {
   int in_hand = LOAN_IN_HAND;
+  if (atomic_load(&job->loan.state) == LOAN_NONE) return;  // a refused request waits at the gate too
   pthread_mutex_lock(&job->means->loans->lock);
   pace_begin(&job->loan.pace, job->input_bytes, clock_ns());
   job->loan.pace.rate = (double)(job->loan.expected + atomic_load(&job->loan.memory));  // fast until it is seen slow
