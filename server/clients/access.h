@@ -1,8 +1,8 @@
 // Who may enter. If the operator sets token_file or tls_client_ca, a request needs a token or a client certificate,
 // unless allow_anonymous is yes.
 //
-// IO threads search the tokens while main reloads them. A reload reads and parses without the lock, and holds it only
-// to replace the table.
+// IO threads search the tokens while the thread of reloads replaces them. A reload reads and parses without the lock,
+// and holds it only to replace the table.
 #ifndef VOXELD_ACCESS_H
 #define VOXELD_ACCESS_H
 

@@ -5,7 +5,8 @@
 // connection gets its credentials here, as last loaded. A client's certificate is verified here too, once for each
 // connection: at the first request that needs it, and again after a reload or once it has expired.
 //
-// A session belongs to the IO thread of its connection. Main loads. A connection keeps its credentials alive.
+// A session belongs to the IO thread of its connection. The thread of reloads loads again. A connection keeps its
+// credentials alive.
 #ifndef VOXELD_TLS_H
 #define VOXELD_TLS_H
 

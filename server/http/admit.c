@@ -198,7 +198,7 @@ static bool check_rows(struct request *request) {
   return request->body_bytes < 0 || body_check(request, request->body_bytes);
 }
 
-// Its upload has given up what it held: the watcher ends it, unless more of it comes first.
+// Its upload has given up what it held: the watcher ends it, unless the body ends first and is refused.
 static void on_outpaced(struct job *job) { atomic_store(&request_of_job(job)->peer->outpaced, true); }
 
 static bool reserve(struct request *request) {

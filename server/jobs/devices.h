@@ -64,8 +64,8 @@ bool device_take(struct devices *devices, struct device *device, int64_t now_ns,
 enum device_outcome {
   DEVICE_DID,
   DEVICE_FAILED,
-  DEVICE_UNDECIDED
-};  // the job ended for a reason that is not the GPU's
+  DEVICE_UNDECIDED,  // the job ended for a reason that is not the GPU's
+};
 // Reports what came of a job on a GPU; `reason` is copied. True if the GPU is paused now or works again, which is
 // logged.
 bool device_tell(struct devices *devices, struct device *device, bool trial, enum device_outcome outcome,

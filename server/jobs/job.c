@@ -37,11 +37,16 @@ static bool granted(enum grant grant, enum problem_kind full, const char *what, 
                      what);
 }
 
+static void note_lack(struct job *job, enum share share, enum grant grant) {
+  job->lacks = share;
+  job->over_share = grant == OVER_CLIENT_SHARE;
+}
+
 static bool refuse_memory(struct job *job, const struct shortage *shortage, const char *use, size_t bytes,
                           struct problem *problem) {
   char what[64];
   snprintf(what, sizeof what, "%s of %zu bytes", use, bytes);
-  job->lacks = shortage->share;
+  note_lack(job, shortage->share, shortage->grant);
   return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
 }
 
@@ -49,8 +54,9 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
 static size_t holding(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
 bool job_take_place(struct job *job, struct problem *problem) {
-  job->lacks = SHARE_JOBS + job_lane_use(job);
-  enum grant grant = client_take(job->means->clients, job->client, job->lacks, 1, 0);
+  enum share share = SHARE_JOBS + job_lane_use(job);
+  enum grant grant = client_take(job->means->clients, job->client, share, 1, 0);
+  note_lack(job, share, grant);
   job->has_place = grant == GRANTED;
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
@@ -89,7 +95,7 @@ bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
 bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   struct buffers *buffers = job->means->buffers;
   size_t left = buffers->budget - holding(job);
-  job->lacks = SHARES;
+  note_lack(job, SHARES, OVER_SERVER_LIMIT);
   if (bytes > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
                        "the job needs %zu bytes of working memory; memory_budget_bytes leaves %zu beside its body",

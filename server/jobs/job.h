@@ -69,6 +69,7 @@ struct job {
   // What it holds.
   bool has_place;
   enum share lacks;  // what it could not take; SHARES: nothing that others could give up
+  bool over_share;   // it could not because of what its client holds
   struct buffer *input, *output;
   size_t scratch_bytes;
 
@@ -101,9 +102,9 @@ bool job_is_stale(const struct job *job, int64_t now_ns);
 VX_WARN_UNUSED bool job_take_place(struct job *job, struct problem *problem);
 // Memory for `bytes` of input in all. The `input_bytes` that are filled are kept.
 VX_WARN_UNUSED bool job_take_input(struct job *job, size_t bytes, struct problem *problem);
-// Memory for `bytes` of output.
-// Whether so much could be taken now; nothing is.
+// Whether the client's shares would allow that; nothing is taken.
 VX_WARN_UNUSED bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem);
+// Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_take_output(struct job *job, size_t bytes, struct problem *problem);
 // `bytes` of the budget for scratch, at no client's cost. One job may have at most what the budget leaves beside its
 // input.

@@ -50,13 +50,16 @@ static bool has(const struct loan *loan, enum share lacks) {
   }
 }
 
-// The slowest that has what is lacking and is slower than `least`; NULL if there is none.
-static struct loan *slowest(const struct loans *loans, enum share lacks, double least, int64_t now_ns) {
+// The slowest that has what the job lacks and is slower than `least`; NULL if there is none. A job of a client over its
+// share takes nothing from clients that hold less, so that a flood costs them nothing.
+static struct loan *slowest(const struct job *job, double least, int64_t now_ns) {
+  struct clients *clients = job->means->clients;
+  int64_t fewest = job->over_share ? client_held(clients, job->client, job->lacks) : 0;
   struct loan *found = NULL;
-  for (struct loan *loan = loans->first; loan; loan = loan->next) {
-    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, lacks)) continue;
+  for (struct loan *loan = job->means->loans->first; loan; loan = loan->next) {
+    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, job->lacks)) continue;
     double own = slowness(loan, now_ns);
-    if (own <= least) continue;
+    if (own <= least || (fewest && client_held(clients, loan->job->client, job->lacks) < fewest)) continue;
     found = loan;
     least = own;
   }
@@ -99,7 +102,7 @@ static bool make_room(struct job *job, size_t needed) {
   pthread_mutex_lock(&loans->lock);
   double slower_than = bound(job, needed, now_ns);
   do {
-    loan = slowest(loans, job->lacks, slower_than, now_ns);
+    loan = slowest(job, slower_than, now_ns);
     lent = LOAN_LENT;
   } while (loan && !atomic_compare_exchange_strong(&loan->state, &lent, LOAN_TAKEN));
   if (loan) take_away(loans, loan);
@@ -168,7 +171,7 @@ static bool take_from_others(struct job *job, size_t bytes, struct problem *prob
 static bool could_make_room(const struct job *job) {
   struct loans *loans = job->means->loans;
   pthread_mutex_lock(&loans->lock);
-  bool there = slowest(loans, job->lacks, patience_s, clock_ns());
+  bool there = slowest(job, patience_s, clock_ns());
   pthread_mutex_unlock(&loans->lock);
   return there;
 }
@@ -223,6 +226,7 @@ void loan_pause(struct job *job) {
 
 void loan_resume(struct job *job) {
   int in_hand = LOAN_IN_HAND;
+  if (atomic_load(&job->loan.state) == LOAN_NONE) return;  // a refused request waits at the gate too
   pthread_mutex_lock(&job->means->loans->lock);
   pace_begin(&job->loan.pace, job->input_bytes, clock_ns());
   job->loan.pace.rate = (double)(job->loan.expected + atomic_load(&job->loan.memory));  // fast until it is seen slow

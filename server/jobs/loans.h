@@ -38,7 +38,7 @@ VX_WARN_UNUSED bool loan_begin(struct job *job, size_t bytes, struct problem *pr
 // `bytes` more have come, which go to the address that is returned. NULL with a problem.
 VX_WARN_UNUSED char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem);
 void loan_put_down(struct job *job, size_t bytes);
-// The upload is not read for a while, which is no slowness of its own; on with it.
+// The upload is not read for a while, which is no slowness of its own; on with it. Both do nothing if there is no loan.
 void loan_pause(struct job *job);
 void loan_resume(struct job *job);
 // The body is whole: what the job holds is its own. False with a problem.

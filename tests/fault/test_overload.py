@@ -17,7 +17,6 @@ from client import (
     heavy_rows,
     is_sanitized,
     many_rows,
-    post,
     rows,
     tiled_rows,
     wait_until,
@@ -126,8 +125,13 @@ class Memory(FaultCase):
 
     def hold(self, number, same=False):
         """So many clients, or one, that hold a buffer for each sampling."""
-        body = post(many_rows(LONG_POINTS), LONG)
-        held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(body) for i in range(number)]
+        body = many_rows(LONG_POINTS)
+        announced = head("POST", LONG, f"Content-Length: {len(body)}")
+        held = [self.raw(source=f"127.0.0.{2 if same else 2 + i}").send(announced) for i in range(number)]
+        # No job runs yet. Beside one, more than half of the memory may be in use, and it would follow the bytes.
+        wait_until(lambda: self.in_use() == number * self.EACH, "memory for all bodies")
+        for connection in held:
+            connection.send(body)
         wait_until(lambda: self.samplings() == number, "samplings that hold memory")
         return held
 

@@ -256,6 +256,43 @@ static void memory_of_samplings_comes_from_samplings(void **state) {
   assert_true(last_outpaced == &uploads[0] || last_outpaced == &uploads[1]);
 }
 
+// The same for a further upload of another one's client.
+static bool announce_of(int owner, int index, size_t bytes) {
+  struct client *own = client[index];
+  client[index] = client[owner];
+  bool begun = announce(index, bytes);
+  client[index] = own;
+  return begun;
+}
+
+static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++)
+    assert_true(announce_of(0, i, 4 * MB) && receive(i, 4 * MB) && loan_settle(&uploads[i], &problem));
+  assert_true(announce(2, MB) && receive(2, COME));  // slow, with 7 MB free
+  pass_ms(3000);
+  assert_false(announce_of(0, 3, 4 * MB));
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  struct job *answer = &uploads[4];
+  job_init(answer, &jobs.means);
+  answer->client = client[0];
+  assert_false(loans_take_output(answer, 4 * MB, &problem));
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(outpaced, 0);
+  assert_true(announce(5, MB) && receive(5, MB));  // another client finds room
+  assert_int_equal(outpaced, 0);
+}
+
+static void client_over_its_share_takes_from_those_that_hold_more(void **state) {
+  (void)state;
+  fill(0, 2, COME);
+  assert_true(announce(3, 65536) && receive(3, 65536));
+  pass_ms(3000);
+  assert_true(announce_of(3, 4, 2 * MB) && receive(4, 2 * MB));
+  assert_int_equal(outpaced, 1);
+  assert_int_equal(last_outpaced->loan.expected, 4 * MB);
+}
+
 static void empty_body_takes_its_place_at_the_end(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
@@ -295,6 +332,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(answer_takes_what_an_upload_does_not_fill, open_room, close_room),
       cmocka_unit_test_setup_teardown(places_are_lent_by_lanes, open_room, close_room),
       cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
+      cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_client_that_holds_less, open_room, close_room),
+      cmocka_unit_test_setup_teardown(client_over_its_share_takes_from_those_that_hold_more, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
   };
