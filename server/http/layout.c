@@ -22,10 +22,19 @@ bool layout_end(const struct layout *layout, const char *end) {
   return end ? end == layout->next + LINE_END : memcmp(layout->next - LINE_END, line_ends, sizeof line_ends) == 0;
 }
 
+// The last LF of those bytes, or NULL. The line with a chunk's size is short, so it looks at the last bytes first: to
+// look at all of them for each of many chunks of one byte would take the square of their number.
+static const char *last_line_end(const char *start, size_t size) {
+  enum { NEAR = 64 };
+  size_t near = size < NEAR ? size : NEAR;
+  const char *found = memrchr(start + size - near, '\n', near);
+  return found ? found : memrchr(start, '\n', size - near);
+}
+
 bool layout_chunk_is_sound(const char *start, const char *data) {
   if (data <= start) return true;  // the rest of a chunk, or its line came earlier
   size_t shown = (size_t)(data - start);
   if (shown <= LINE_END || data[-2] != '\r' || data[-1] != '\n') return false;
-  const char *before = memrchr(start, '\n', shown - LINE_END);
+  const char *before = last_line_end(start, shown - LINE_END);
   return !before || (before > start && before[-1] == '\r');
 }
