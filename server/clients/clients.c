@@ -94,15 +94,26 @@ static void hold(struct clients *clients, struct client *client, enum share shar
   clients->held[share] += amount;
 }
 
-enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {
-  enum grant grant = GRANTED;
-  pthread_mutex_lock(&clients->lock);
+// With the lock held.
+static enum grant judge(const struct clients *clients, const struct client *client, enum share share, int64_t amount,
+                        int64_t mine) {
   int64_t left = clients->limits[share] - clients->held[share] - amount;
   int64_t others = client->held[share] - mine;  // what the client's other requests hold
-  if (others > 0 && others + mine + amount > left)
-    grant = OVER_CLIENT_SHARE;
-  else if (left < 0 && clients->held[share] > mine)
-    grant = OVER_SERVER_LIMIT;
+  if (others > 0 && others + mine + amount > left) return OVER_CLIENT_SHARE;
+  return left < 0 && clients->held[share] > mine ? OVER_SERVER_LIMIT : GRANTED;
+}
+
+enum grant client_may_take(struct clients *clients, const struct client *client, enum share share, int64_t amount,
+                           int64_t mine) {
+  pthread_mutex_lock(&clients->lock);
+  enum grant grant = judge(clients, client, share, amount, mine);
+  pthread_mutex_unlock(&clients->lock);
+  return grant;
+}
+
+enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount, int64_t mine) {
+  pthread_mutex_lock(&clients->lock);
+  enum grant grant = judge(clients, client, share, amount, mine);
   if (grant == GRANTED) hold(clients, client, share, amount);
   pthread_mutex_unlock(&clients->lock);
   return grant;

@@ -82,7 +82,10 @@ void clients_leave(struct clients *clients, struct client *client);
 // request holds of the share already: a request is not refused for what it holds itself.
 VX_WARN_UNUSED enum grant client_take(struct clients *clients, struct client *client, enum share share, int64_t amount,
                                       int64_t mine);
-// The same for a trusted proxy, which stands for many clients: it may take all but an eighth, which stays for others.
+// What client_take would return; nothing is taken.
+VX_WARN_UNUSED enum grant client_may_take(struct clients *clients, const struct client *client, enum share share,
+                                          int64_t amount, int64_t mine);
+// Takes for a trusted proxy, which stands for many clients: it may take all but an eighth, which stays for others.
 VX_WARN_UNUSED enum grant client_take_for_many(struct clients *clients, struct client *client, enum share share,
                                                int64_t amount);
 void client_give(struct clients *clients, struct client *client, enum share share, int64_t amount);

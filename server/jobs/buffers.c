@@ -132,10 +132,11 @@ struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum 
 bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                      struct shortage *shortage) {
   int64_t capacity = (int64_t)buffer_capacity(size);
-  *shortage = take_shares(buffers, client, share, capacity, (int64_t)mine);
-  if (shortage->grant != GRANTED) return false;
-  give_shares(buffers, client, share, capacity);
-  return true;
+  *shortage =
+      (struct shortage){client_may_take(buffers->clients, client, SHARE_BYTES, capacity, (int64_t)mine), SHARE_BYTES};
+  if (shortage->grant == GRANTED && share != SHARE_BYTES)
+    *shortage = (struct shortage){client_may_take(buffers->clients, client, share, capacity, (int64_t)mine), share};
+  return shortage->grant == GRANTED;
 }
 
 void buffer_give(struct buffer *buffer) {

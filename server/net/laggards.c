@@ -28,7 +28,8 @@ static struct peer *slowest_of(struct watcher *watcher, const struct places *pla
 }
 
 static void end_answer(struct peer *peer) {
-  if (shutdown(peer->fd, SHUT_RDWR) == 0) peer->cut = PEER_END_OUTPACED;
+  (void)shutdown(peer->fd, SHUT_RDWR);  // fails if the client has reset it: then it is ending anyway
+  peer->cut = PEER_END_OUTPACED;        // so that it is not found again
 }
 
 struct peer *laggards_end_one(struct watcher *watcher, const struct places *places, const struct client *client,

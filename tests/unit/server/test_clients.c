@@ -32,7 +32,12 @@ static int close_clients(void **state) {
 static struct client *join(const char *address) { return clients_join(&clients, "", address); }
 
 static bool take(struct client *client, int64_t amount) {
-  return client_take(&clients, client, SHARE_BYTES, amount, 0) == GRANTED;
+  int64_t held = client->held[SHARE_BYTES];
+  enum grant expected = client_may_take(&clients, client, SHARE_BYTES, amount, 0);
+  assert_int_equal(client->held[SHARE_BYTES], held);
+  enum grant grant = client_take(&clients, client, SHARE_BYTES, amount, 0);
+  assert_int_equal(grant, expected);
+  return grant == GRANTED;
 }
 
 // Takes one by one as much as it can; returns that.

@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include "server/net/connections.h"
+#include "server/net/laggards.h"
 #include "tests/support/moved_clock.h"
 
-enum { MOST = 8, RATE = 1000, UPLOAD_S = 60, IDLE_S = 30, SEND_S = 20 };
+enum { MOST = 8, RATE = 1000, UPLOAD_S = 60, IDLE_S = 30, SEND_S = 20, ANSWER = 65536 };
 
 static const struct watcher_limits limits = {.idle_timeout_ns = IDLE_S * NS_PER_S,
                                              .upload_timeout_ns = UPLOAD_S * NS_PER_S,
@@ -396,6 +397,38 @@ static void an_answer_that_is_not_taken_ends(void **state) {
   assert_int_equal(ended(PEER_END_SEND_TIMEOUT), 1);
 }
 
+static struct end answer_slowly(const char *address) {
+  struct end end = connect_as(address, false);
+  begin_upload(&end);
+  assert_true(peer_upload_end(end.peer));
+  peer_reply_begin(end.peer, ANSWER, clock_ns());
+  return end;
+}
+
+static int swap_descriptor(struct peer *peer, int fd) {
+  pthread_mutex_lock(&watcher.lock);
+  int before = peer->fd;
+  peer->fd = fd;
+  pthread_mutex_unlock(&watcher.lock);
+  return before;
+}
+
+// The first has left, which the library has not seen yet: its memory is coming back too, but counts once.
+static void memory_for_two_comes_from_two_answers(void **state) {
+  (void)state;
+  struct end gone = answer_slowly("192.0.2.1");
+  pass_ms(1000);
+  struct end slow = answer_slowly("192.0.2.2");
+  pass_ms(3000);
+  int fd = swap_descriptor(gone.peer, -1);  // cannot be shut any more
+  laggards_end_answers(&watcher, 2 * ANSWER, clock_ns());
+  (void)swap_descriptor(gone.peer, fd);
+  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  assert_null(seen(&slow));
+  close_both(&gone);
+  close_both(&slow);
+}
+
 static void a_client_that_has_half_closed_is_probed(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -434,6 +467,7 @@ int main(void) {
       WATCHED(a_proxy_may_have_more_but_not_all),
       WATCHED(an_idle_connection_ends_after_its_time),
       WATCHED(an_answer_that_is_not_taken_ends),
+      WATCHED(memory_for_two_comes_from_two_answers),
       WATCHED(a_client_that_has_half_closed_is_probed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
