@@ -15,7 +15,7 @@
 // ---- stripped bytes -------------------------------------------------------------------------------------------------
 
 // Of so many bytes of a scan, one is a NUL, CR or LF, but for less than one scan in 100000.
-enum { FEWEST_BYTES = 1024, MOST_BYTES = 4096 };
+enum { FEWEST_BYTES = 2048, MOST_BYTES = 4096 };
 
 static bool is_stripped(const char *bytes, int64_t size) {
   if (size < FEWEST_BYTES) return false;

@@ -200,7 +200,7 @@ static void on_library_message(void *cls, const char *format, va_list arguments)
     log_end(&line);
     return;
   }
-  log_event(LOG_WARNING, "libmicrohttpd", "text", text);
+  log_event(library_tells_of_one_end(text) ? LOG_DEBUG : LOG_WARNING, "libmicrohttpd", "text", text);
 }
 
 // Ends the handshake of a connection without a certificate. Each connection gets its certificate when it begins

@@ -20,6 +20,21 @@ int library_own_status(const char *text) {
   return strncmp(text, start, strlen(start)) == 0 ? (int)strtol(text + strlen(start), NULL, 10) : 0;
 }
 
+bool library_tells_of_one_end(const char *text) {
+  static const char *const starts[] = {
+      "Application reported internal error",  // on_request returned MHD_NO: the daemon ended the connection
+      "Connection was closed by remote side",
+      "Connection socket is closed when reading",
+      "Socket has been disconnected when reading",
+      "Failed to parse `Content-Length'",
+      "Failed to send the ",  // the headers, body or footers of an answer
+      "Failed to send data in request",
+  };
+  for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+    if (strncmp(text, starts[i], strlen(starts[i])) == 0) return true;
+  return false;
+}
+
 // ---- bodies of responses --------------------------------------------------------------------------------------------
 
 #if MHD_VERSION >= 0x00097302

@@ -30,6 +30,10 @@ const char *library_head_end(struct MHD_Connection *connection, const char *meth
 // something else.
 int library_own_status(const char *text);
 
+// Whether its log message `text` only tells how one connection ended. Clients can bring that about at will, and the
+// metrics count it.
+bool library_tells_of_one_end(const char *text);
+
 // A response whose body is the `size` bytes at `data`. They must stay until `release` is called with `cls`. NULL: out
 // of memory, and `release` is not called.
 struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);

@@ -163,6 +163,17 @@ class Lines(unittest.TestCase):
                     wait_until(counted, "an answer of the library to be counted")
                 self.assertEqual("answered by libmicrohttpd" in daemon.log(), logged)
 
+    def test_clients_that_leave_write_no_warnings(self):
+        """Any client can end requests as often as it likes: that must not drive other lines out of the log."""
+        with Daemon("--access-log", "none") as daemon:
+            whole = post(rows(100))
+            for sent in (whole[:20], whole[:-1]):
+                with Raw(daemon) as connection:
+                    connection.send_some(sent)
+            ended = lambda: sum(counters(daemon, "voxeld_connections_ended_total").values()) >= 2
+            wait_until(ended, "two connections to end")
+        self.assertNotIn("msg=libmicrohttpd ", daemon.log())
+
     def lines_of(self, *args):
         """The log of a daemon that was asked well and badly."""
         with (JsonDaemon if "json" in args else Daemon)(*args) as daemon:

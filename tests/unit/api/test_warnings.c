@@ -128,14 +128,14 @@ static void a_form_without_certain_bytes_looks_stripped(void **state) {
   (void)state;
   static const char missed[] = {'\0', '\r', '\n'};
   memset(body, '#', sizeof body);
-  assert_true(stripped(1024, true));
+  assert_true(stripped(2048, true));
   assert_true(stripped(sizeof body, true));
-  assert_false(stripped(1024, false));
-  assert_false(stripped(1008, true));
+  assert_false(stripped(2048, false));
+  assert_false(stripped(2032, true));
   assert_false(stripped(0, true));
   for (size_t i = 0; i < sizeof missed; i++) {
     ((char *)body)[1000] = missed[i];
-    assert_false(stripped(1024, true));
+    assert_false(stripped(2048, true));
   }
 }
 

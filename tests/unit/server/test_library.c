@@ -84,6 +84,16 @@ static void the_status_of_a_refusal_is_read_from_its_message(void **state) {
   assert_int_equal(library_own_status(""), 0);
 }
 
+static void what_clients_bring_about_is_told_from_other_messages(void **state) {
+  (void)state;
+  assert_true(library_tells_of_one_end("Application reported internal error, closing connection."));
+  assert_true(library_tells_of_one_end("Connection was closed by remote side with incomplete request."));
+  assert_true(library_tells_of_one_end("Failed to send the response headers for the request for `/'. Error: x"));
+  assert_false(library_tells_of_one_end("Error accepting connection: Too many open files"));
+  assert_false(library_tells_of_one_end("Closing connection (out of memory)."));
+  assert_false(library_tells_of_one_end(""));
+}
+
 static void a_rehearsal_tells_what_was_called(void **state) {
   (void)state;
   static const char page[] = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", rubbish[] = "rubbish\r\n\r\n";
@@ -106,6 +116,7 @@ int main(void) {
       cmocka_unit_test(a_gap_in_a_head_shows),
       cmocka_unit_test(a_bare_lf_before_a_chunk_shows),
       cmocka_unit_test(the_status_of_a_refusal_is_read_from_its_message),
+      cmocka_unit_test(what_clients_bring_about_is_told_from_other_messages),
       cmocka_unit_test(a_rehearsal_tells_what_was_called),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
