@@ -112,6 +112,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     gpu_error = *error;
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
+  job->problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
   enum vx_status status = run_on(job, &job->means->devices->cpu, lanes->on_cpu, error);
   // If both refuse, the fault is the request's; if only the GPU does, it is the GPU's.
   if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);

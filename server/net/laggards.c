@@ -65,9 +65,21 @@ static struct peer *slowest_answer(struct watcher *watcher, int64_t now_ns) {
   return slowest;
 }
 
+// Bytes of answers that were ended and whose memory is not back yet.
+static int64_t coming_back(const struct watcher *watcher) {
+  int64_t bytes = 0;
+  for (size_t fd = 0; fd < watcher->peers_used; fd++) {
+    const struct peer *peer = &watcher->peers[fd];
+    if (peer->open && peer->cut && atomic_load(&peer->phase) == PEER_REPLY) bytes += atomic_load(&peer->answer);
+  }
+  return bytes;
+}
+
 void laggards_end_answers(struct watcher *watcher, int64_t bytes, int64_t now_ns) {
   struct peer *peer;
+  if (bytes <= 0) return;
   pthread_mutex_lock(&watcher->lock);
+  bytes -= coming_back(watcher);
   for (; bytes > 0 && (peer = slowest_answer(watcher, now_ns)); bytes -= atomic_load(&peer->answer)) end_answer(peer);
   pthread_mutex_unlock(&watcher->lock);
 }

@@ -46,5 +46,6 @@ double progress_rate(const struct peer *peer, int64_t now_ns) {
   int64_t bytes = moved(peer);
   if (bytes >= 0) return pace_rate(&peer->pace, bytes, now_ns);
   // An answer whose progress cannot be seen: as if it had been taken whole by now.
-  return (double)atomic_load(&peer->answer) * (double)NS_PER_S / (double)(now_ns - atomic_load(&peer->since_ns));
+  int64_t elapsed_ns = now_ns - atomic_load(&peer->since_ns);
+  return (double)atomic_load(&peer->answer) * (double)NS_PER_S / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }

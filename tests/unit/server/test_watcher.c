@@ -418,15 +418,18 @@ static void memory_for_two_comes_from_two_answers(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");
   pass_ms(1000);
-  struct end slow = answer_slowly("192.0.2.2");
+  struct end slow = answer_slowly("192.0.2.2"), spared = answer_slowly("192.0.2.3");
   pass_ms(3000);
   int fd = swap_descriptor(gone.peer, -1);  // cannot be shut any more
   laggards_end_answers(&watcher, 2 * ANSWER, clock_ns());
   (void)swap_descriptor(gone.peer, fd);
   assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  laggards_end_answers(&watcher, 2 * ANSWER, clock_ns());  // as much is coming back already
+  assert_int_equal(spared.peer->cut, PEER_END_USUAL);
   assert_null(seen(&slow));
   close_both(&gone);
   close_both(&slow);
+  close_both(&spared);
 }
 
 static void a_client_that_has_half_closed_is_probed(void **state) {
