@@ -5,8 +5,8 @@ import socket
 import threading
 import unittest
 
-from client import HEAVY, MB, VOXELIZE, Crowd, FaultCase, Raw
-from client import counters, head, heavy_rows, post, rows, tiled_rows, wait_until
+from client import HEAVY, LONG, LONG_POINTS, MB, VOXELIZE, Crowd, FaultCase, Raw
+from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
 
 # 200 voxels of 1024 points of 4 columns and as many pillars of 10: 11 MB from a few bytes.
 LARGE = VOXELIZE + "&feature=points,pillar&max_points_per_voxel=1024"
@@ -136,7 +136,8 @@ class Gone(FaultCase):
 
 class Connections(FaultCase):
     # One address may have half of them.
-    ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--upload-min-rate", "0")
+    ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--sampling-workers", "1", "--sampling-streams", "1")
+    ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
     def setUp(self):
         super().setUp()
@@ -159,17 +160,15 @@ class Connections(FaultCase):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
 
     def begin(self, number, source=None):
-        """Connections on which something is under way."""
-        return [
-            self.raw(source=source).send(head("POST", VOXELIZE, "Content-Length: 160") + b"x") for _ in range(number)
-        ]
+        """Connections whose samplings run or wait: they are neither idle nor slow, which would make room for others."""
+        return [self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG)) for _ in range(number)]
 
     def fill(self, operator, busy):
-        """Uploads under way until one more is refused. The operator looks by this connection of its own."""
+        """Samplings until one more is refused. The operator looks by this connection of its own."""
         active = lambda: self.daemon.request("GET", "/v1/status", connection=operator).json()["requests"]["active"]
         while True:
             (last,) = self.begin(1)
-            wait_until(lambda: last.readable(0) or active() > len(busy), "an upload under way, or refused")
+            wait_until(lambda: last.readable(0) or active() > len(busy), "a sampling under way, or refused")
             if last.readable(0):
                 self.refused(last.read())
                 return
@@ -183,10 +182,10 @@ class Connections(FaultCase):
         wait_until(lambda: self.fill(operator, busy) or len(busy) == 7, lambda: f"7 under way, there are {len(busy)}")
         self.refused(self.exchange(post(tiled_rows(MB))))  # read to its end, so that the answer is not lost
         self.assertEqual(self.daemon.get("/healthz", source="127.0.0.2").status, 200)
+        self.assert_voxels(busy[0].read())
         for connection in busy:
-            connection.send(bytes(159))
-            self.assert_voxels(connection.read())
-            connection.close()
+            connection.reset()
+        wait_until(lambda: self.connections_at_most(2), "their ends")
         self.until_counted("client-over-share", before)
 
     def test_all_connections_are_in_use(self):
@@ -200,10 +199,11 @@ class Connections(FaultCase):
             return False
 
         wait_until(full, "a 503")
-        busy[0].close()
+        busy.pop(0).reset()
         wait_until(lambda: self.exchange(head("GET", "/healthz")).status == 200, "a 200")
         for connection in busy:
-            connection.close()
+            connection.reset()
+        wait_until(lambda: self.connections_at_most(2), "their ends")
         self.until_counted("connections-full", before)
 
     def test_idle_connections_make_room_for_new_ones(self):
