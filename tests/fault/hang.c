@@ -1,5 +1,6 @@
-// A library to preload into the daemon (LD_PRELOAD): opening one file never returns, as on a network mount that does
-// not answer. $VOXELD_HANG is the file's path. Once it is being opened, PATH.opened tells the test so.
+// A library to preload into the daemon (LD_PRELOAD): opening one file hangs, as on a network mount that does not answer.
+// $VOXELD_HANG is the file's path. Once it is being opened, PATH.opened tells the test so. It hangs until there is
+// PATH.answers.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,8 @@ int open(const char *file, int oflag, ...) {
     char mark[4096];
     snprintf(mark, sizeof mark, "%s.opened", file);
     (void)mkdir(mark, 0700);
-    for (;;) pause();
+    snprintf(mark, sizeof mark, "%s.answers", file);
+    while (access(mark, F_OK) != 0) usleep(1000);
   }
   va_list rest;
   va_start(rest, oflag);
