@@ -144,10 +144,19 @@ static int close_loan(struct job *job) {
 // Once half of the memory is in use, memory follows the bytes: an upload gets this many times what has come of it.
 enum { MEMORY_PER_BYTE = 64 };
 
-// Bytes of input to take for an upload of which so much has come. There is always room for that.
+static int64_t whole_body(const struct job *job, int64_t come) {
+  return job->loan.expected > come ? job->loan.expected : come;
+}
+
+// A place, and memory for all that is known of the body.
+static bool has_all(const struct job *job, int64_t come) {
+  return job->has_place && job->input && (int64_t)job->input->capacity >= whole_body(job, come);
+}
+
+// Bytes of input to take for an upload of which so much has come; no fewer than that.
 static size_t due(const struct job *job, int64_t come) {
   struct buffers_use use = buffers_use(job->means->buffers);
-  int64_t expected = job->loan.expected > come ? job->loan.expected : come;
+  int64_t expected = whole_body(job, come);
   bool all = use.in_use <= use.budget / 2 || come > expected / MEMORY_PER_BYTE;
   return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
 }
@@ -210,7 +219,8 @@ char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
   if (!take_in_hand(job) && !refuse_taken(problem)) return NULL;
   int64_t come = job->input_bytes + (int64_t)bytes;
   atomic_store(&job->loan.bytes, come);
-  if (!take_from_others(job, due(job, come), problem)) return NULL;
+  // Mostly it has all, and no lock is asked.
+  if (!has_all(job, come) && !take_from_others(job, due(job, come), problem)) return NULL;
   return job->input->data + job->input_bytes;
 }
 
