@@ -19,6 +19,8 @@ static const char *const log_words[] = {"error", "warning", "info", "debug", NUL
 static const char *const format_words[] = {"logfmt", "json", NULL};
 static const char *const access_words[] = {"all", "errors", "none", NULL};
 
+enum { IO_THREADS_MAX = 64, IO_THREADS_FITTED = 16 };  // more than the latter are not faster: docs/measurements.md
+
 #define FIELD(member) offsetof(struct options, member), sizeof(((struct options *)0)->member)
 #define KB INT64_C(1024)
 #define MB (INT64_C(1024) * KB)
@@ -71,8 +73,9 @@ const struct option options_table[] = {
      "may use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
      "sampling jobs that run at the same time on the CPU; 0 = one for every two of those processors"},
-    {"io_threads", TYPE_INT, FIELD(io_threads), 2, 64, NULL, "2",
-     "threads of each listener that read requests and send answers"},
+    {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
+     "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
+     "up to 16"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
      "requests that may upload or wait for a worker, and again as many sampling requests; beyond it 503, beyond a "
      "client's share 429"},
@@ -312,6 +315,8 @@ static bool check(const struct options *options, char *error, size_t error_size)
     return error_set(error, error_size,
                      "devices is '%.80s'; allowed: all, or numbers below %d, separated by commas, each once",
                      options->devices, MAX_DEVICES);
+  if (options->io_threads == 1)
+    return error_set(error, error_size, "io_threads is 1; allowed: 0, or a whole number from 2 to %d", IO_THREADS_MAX);
   if (options->idle_timeout_s <= options->upload_timeout_s)
     return error_set(error, error_size, "idle_timeout_s (%lld) must be more than upload_timeout_s (%lld)",
                      (long long)options->idle_timeout_s, (long long)options->upload_timeout_s);
@@ -348,4 +353,11 @@ bool options_read(int argc, char **argv, char **environment, struct options *opt
          (!options->config[0] || read_file(options, error, error_size)) &&
          read_environment(options, environment, false, error, error_size) &&
          read_arguments(options, argc, argv, false, action, error, error_size) && check(options, error, error_size);
+}
+
+void options_fit(struct options *options, int64_t processors) {
+  int64_t io_threads = processors < 2 ? 2 : processors > IO_THREADS_FITTED ? IO_THREADS_FITTED : processors;
+  if (options->workers == 0) options->workers = processors;
+  if (options->sampling_workers == 0) options->sampling_workers = (processors + 1) / 2;
+  if (options->io_threads == 0) options->io_threads = io_threads;
 }

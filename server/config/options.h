@@ -61,6 +61,9 @@ VX_WARN_UNUSED bool mode_read(const char *text, unsigned *mode);
 VX_WARN_UNUSED bool options_read(int argc, char **argv, char **environment, struct options *options,
                                  enum options_action *action, char *error, size_t error_size);
 
+// Gives each number of threads that is 0 the one that suits so many processors.
+void options_fit(struct options *options, int64_t processors);
+
 // The first variable in `environment` that begins with VOXELD_ but is no option; NULL if there is none.
 char **options_stray_variable(char **environment);
 

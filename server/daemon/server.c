@@ -13,7 +13,8 @@
 #include "server/pages/pages.h"
 
 bool server_prepare(struct server *server, char *error, size_t error_size) {
-  const struct options *options = &server->options;
+  struct options *options = &server->options;
+  options_fit(options, limits_processors(""));
   if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
   return shelf_open(&server->shelf, options->presets_dir, error, error_size) &&
          access_open(&server->access, options, error, error_size);
@@ -140,6 +141,7 @@ static void log_listening(const struct server *server) {
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
   log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
   log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
+  log_integer(&line, "io_threads", server->options.io_threads);
   log_end(&line);
 }
 

@@ -7,7 +7,6 @@
 
 #include "kernels/backends.h"
 #include "server/base/clock.h"
-#include "server/base/limits.h"
 #include "server/base/log.h"
 
 // ---- standing by ----------------------------------------------------------------------------------------------------
@@ -111,10 +110,9 @@ struct crew {
   int64_t streams, on_cpu;
 };
 
-static struct crew crew_of(const struct options *options, int64_t processors, enum vx_lane_use use) {
-  struct crew quick = {options->streams, options->workers ? options->workers : processors};
-  struct crew sample = {options->sampling_streams,
-                        options->sampling_workers ? options->sampling_workers : (processors + 1) / 2};
+static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
+  struct crew quick = {options->streams, options->workers};
+  struct crew sample = {options->sampling_streams, options->sampling_workers};
   return use == VX_LANE_SAMPLE ? sample : quick;
 }
 
@@ -141,9 +139,9 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                    struct queue queues[VX_LANE_USES], char *error, size_t error_size) {
   struct crew crews[VX_LANE_USES];
-  int64_t wanted = 0, processors = limits_processors("");
+  int64_t wanted = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
-    crews[use] = crew_of(options, processors, use);
+    crews[use] = crew_of(options, use);
     wanted += crew_size(&crews[use], devices->count);
   }
   pthread_mutex_init(&workers->lock, NULL);

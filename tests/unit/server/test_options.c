@@ -44,6 +44,28 @@ static bool read_options(char **arguments, char **environment, struct options *o
   return options_read(argc, argv, environment ? environment : none, options, &action, error, 256);
 }
 
+static void threads_fit_the_processors(void **state) {
+  (void)state;
+  static const struct {
+    int64_t processors, workers, sampling_workers, io_threads;
+  } rows[] = {{1, 1, 1, 2}, {2, 2, 1, 2}, {3, 3, 2, 3}, {16, 16, 8, 16}, {96, 96, 48, 16}};
+  char *none[] = {NULL}, *given[] = {"--workers=5", "--sampling-workers=6", "--io-threads=64", NULL};
+  struct options options;
+  char error[256] = "";
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!read_options(none, NULL, &options, error)) fail_msg("%s", error);
+    options_fit(&options, rows[i].processors);
+    assert_int_equal(options.workers, rows[i].workers);
+    assert_int_equal(options.sampling_workers, rows[i].sampling_workers);
+    assert_int_equal(options.io_threads, rows[i].io_threads);
+  }
+  if (!read_options(given, NULL, &options, error)) fail_msg("%s", error);
+  options_fit(&options, 2);
+  assert_int_equal(options.workers, 5);
+  assert_int_equal(options.sampling_workers, 6);
+  assert_int_equal(options.io_threads, 64);
+}
+
 static void later_sources_win(void **state) {
   (void)state;
   struct options options;
@@ -97,6 +119,7 @@ static void refusals_say_what_is_allowed(void **state) {
     char *argument, *value, *reason;
   } cases[] = {{"--workers", "-1", "whole number from 0 to 1024"},
                {"--workers", "1.5", "whole number"},
+               {"--io-threads", "1", "allowed: 0, or a whole number from 2 to 64"},
                {"--workers", NULL, "needs a value"},
                {"--worker", "1", "no option '--worker'"},
                {"workers", "1", "no option"},
@@ -226,6 +249,7 @@ static void parts_of_tls_need_each_other(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(threads_fit_the_processors),
       cmocka_unit_test(later_sources_win),
       cmocka_unit_test(options_of_sampling),
       cmocka_unit_test(print_config_reads_back),
