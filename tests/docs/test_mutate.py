@@ -119,6 +119,18 @@ class Mutate(unittest.TestCase):
         self.assertIn("2 of ", samples[0][0])
         self.assertEqual(samples[0], samples[1])
 
+    def test_several_at_a_time_meet_the_same_fates(self):
+        rows = [
+            re.findall(rf" ({FILE}:.*?): (\w+)", output) for output in (self.output, self.run_tool(FILE, "--jobs", "3"))
+        ]
+        # A copy that has not seen a slip's twin tries it again.
+        one, several = ({row for row in each if row[1] in ("equivalent", "skipped")} for each in rows)
+        self.assertEqual(one, several)
+        one, several = ({row for row in each if row[1] == "survived"} for each in rows)
+        self.assertLess(set(), one)
+        self.assertLessEqual(one, several)
+        self.assertEqual(*map(len, rows))
+
     def test_the_end_of_the_time_is_reported(self):
         output = self.run_tool(FILE, "--minutes", "0")
         self.assertRegex(output, r"0 of 0 killed .*\nthe time is over after 0 of \d+ mutants\n$")
@@ -133,7 +145,7 @@ class Mutate(unittest.TestCase):
 
     def test_the_sources_stay(self):
         self.assertEqual((self.root / FILE).read_text(encoding="utf-8"), PROJECT[FILE])
-        self.assertEqual((self.root / "build/mutate/tree" / FILE).read_text(encoding="utf-8"), PROJECT[FILE])
+        self.assertEqual((self.root / "build/mutate/0/tree" / FILE).read_text(encoding="utf-8"), PROJECT[FILE])
 
 
 if __name__ == "__main__":
