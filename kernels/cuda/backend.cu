@@ -75,6 +75,7 @@ static enum vx_status inspect(int index, struct vx_device *device, struct vx_err
   device->overlap = description->compute_capability >= 90 && attributes.ptxVersion >= 90;
   device->index = index;
   device->multiprocessors = (unsigned)properties.multiProcessorCount;
+  CUDA_TRY(cuda_find_pool(device, error));
   return cuda_fps_prepare_device(device, error);
 }
 

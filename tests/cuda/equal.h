@@ -34,7 +34,8 @@ struct side {
   void *input, *output;
   size_t input_bytes, output_bytes;
   bool refuse_output;  // the job's callback for memory does
-  bool stop;           // the job is to end early
+  atomic_bool stop;    // the job is to end early
+  atomic_bool asked;   // a job has asked whether to
   struct vx_layout layout;
   struct vx_job job;
   int32_t row_counts[VX_MAX_CLOUDS];
@@ -71,6 +72,12 @@ void random_clouds(struct random *random, struct scan *scan);
 // Most of them are within the box.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 
+// The presets' pillars with all that there is to write, over a grid of any size, for fill_scan's points.
+struct vx_job pillars(float size, int32_t cap);
+// Takes far more than a lane keeps, of 400,000 points.
+struct vx_job giant_job(void);
+void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name);
+
 // --- the parts ---
 
 // Points sampled: of scans whole and in part, of random clouds of up to that many points.
@@ -80,8 +87,9 @@ void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans,
 // Points moved and filtered: random clouds of up to that many points.
 void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
-// What one lane keeps from job to job, and lanes side by side.
+// What one lane keeps from job to job, lanes side by side, and what those do that grow.
 void test_lanes(uint64_t seed);
+void test_growth(uint64_t seed);
 
 extern atomic_int jobs_run, jobs_equal, jobs_refused;
 extern atomic_llong bytes_compared;

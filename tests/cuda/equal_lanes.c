@@ -6,8 +6,7 @@
 
 #include "tests/cuda/equal.h"
 
-// The presets' pillars with all that there is to write, over a grid of any size.
-static struct vx_job pillars(float size, int32_t cap) {
+struct vx_job pillars(float size, int32_t cap) {
   return (struct vx_job){.op = VX_VOXELIZE,
                          .params.voxelize = {.range_min = {-20, -20, -2},
                                              .range_max = {20, 20, 2},
@@ -19,7 +18,13 @@ static struct vx_job pillars(float size, int32_t cap) {
                              MEAN | BIT(VX_POINT_VOXEL_IDS) | (cap > 0 ? BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXELS) : 0)};
 }
 
-static void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name) {
+struct vx_job giant_job(void) {
+  struct vx_job giant = pillars(0.02f, 64);
+  giant.params.voxelize.max_voxels = 250000;
+  return giant;
+}
+
+void fill_scan(struct random *random, struct scan *scan, int64_t num_points, const char *name) {
   float *points = malloc((size_t)(num_points * 4 + 1) * sizeof *points);
   for (int64_t i = 0; i < num_points * 4; i++) {
     points[i] = (random_unit(random) - 0.5f) * (i % 4 == 2 ? 4 : 41);
@@ -90,10 +95,9 @@ static void test_crowded_cells(struct side sides[2], struct random *random) {
 
 // A job that takes far more than a lane keeps, and a small one after it.
 static void test_giant_job(struct side sides[2], struct random *random) {
-  struct vx_job giant = pillars(0.02f, 64), small = pillars(0.2f, 8);
+  struct vx_job giant = giant_job(), small = pillars(0.2f, 8);
   struct scan scan;
   fill_scan(random, &scan, 400000, "giant job");
-  giant.params.voxelize.max_voxels = 250000;
   compare(sides, &giant, &scan, "giant job");
   free(scan.points);
   fill_scan(random, &scan, 4000, "after it");
@@ -152,4 +156,5 @@ void test_lanes(uint64_t seed) {
   side_close(&sides[0]);
   side_close(&sides[1]);
   test_side_by_side(seed);
+  test_growth(seed);
 }

@@ -32,7 +32,11 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
   return VX_OK;
 }
 
-static bool is_stopped(void *cls) { return ((const struct side *)cls)->stop; }
+static bool is_stopped(void *cls) {
+  struct side *side = cls;
+  atomic_store(&side->asked, true);
+  return atomic_load(&side->stop);
+}
 
 void side_open(struct side *side, const struct vx_backend *backend) {
   struct vx_error error;

@@ -52,6 +52,8 @@ static const struct way {
     {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
+// Has more cells than a new lane has memory for.
+static const struct way growing = {"growth", 5, 1, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.14f, VX_VOXELIZE, false};
 
 static uint16_t halves[NUM_POINTS * COLUMNS];
 static float floats[NUM_POINTS * COLUMNS];
@@ -173,12 +175,41 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
   }
 }
 
+// The lane is new each time, so the job replaces a block by a larger one, and gives the old one back. It may get over a
+// lack of memory that has passed.
+static void go_through_growth(struct vx_device *device, const struct block *right, const struct vx_counts *sum) {
+  const struct way *way = &growing;
+  for (int class = VX_REFUSED; class <= VX_DEVICE_LOST; class ++) {
+    bool reached = true;
+    for (long long call = 1; reached; call++, faults++) {
+      struct vx_error error = {""};
+      struct vx_counts own;
+      struct block block;
+      struct vx_lane *lane;
+      inject_set(VX_OK, 0, INJECT_ONCE);
+      if (vx_cuda_backend.lane_open(device, VX_LANE_QUICK, &lane, &error) != VX_OK) {
+        fail(way, call, class, error.text);
+        return;
+      }
+      inject_set((enum vx_status) class, call, INJECT_ONCE);
+      enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
+      reached = inject_calls() >= call;
+      free(block.memory);
+      bool passed = status == VX_OK && (!reached || class == VX_OUT_OF_MEMORY);
+      if ((int)status != class && !passed) fail(way, call, class, error.text);
+      inject_set(VX_OK, 0, INJECT_ONCE);
+      if (!agrees(lane, way, right, sum)) fail(way, call, class, "the job after growth differs from the CPU");
+      vx_cuda_backend.lane_close(lane);
+    }
+  }
+}
+
 // Opening fails as it should at each of its calls, and works after that.
 static void go_through_opening(struct vx_device *device) {
   struct vx_error error = {""};
   struct vx_lane *lane = NULL;
   for (long long call = 1;; call++, faults++) {
-    inject_set(VX_OUT_OF_MEMORY, call, INJECT_ONCE);
+    inject_set(VX_OUT_OF_MEMORY, call, INJECT_FROM_THERE);
     enum vx_status status = vx_cuda_backend.lane_open(device, VX_LANE_QUICK, &lane, &error);
     bool reached = inject_calls() >= call;
     if (status == VX_OK) vx_cuda_backend.lane_close(lane);
@@ -210,6 +241,11 @@ int main(void) {
     go_through(gpu_lane, &ways[i], &right, &sum);
     free(right.memory);
   }
+  struct block right;
+  struct vx_counts sum;
+  if (run(&vx_cpu_backend, cpu_lane, &growing, &right, &sum, &error) != VX_OK) fail(&growing, 0, 0, error.text);
+  go_through_growth(gpu, &right, &sum);
+  free(right.memory);
   vx_cuda_backend.lane_close(gpu_lane);
   vx_cuda_backend.close(gpu);
   vx_cpu_backend.lane_close(cpu_lane);

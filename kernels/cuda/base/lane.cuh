@@ -101,6 +101,7 @@ struct vx_lane {
   uint64_t seed[2];   // of the hash
   uint32_t sequence;  // of the last job, which has this and the next three; a multiple of four
   bool clean;         // control, keys and cells are as a job expects them
+  bool freed;         // blocks were freed, and not yet given back to the driver
   struct cuda_memory control, keys, cells;
   struct cuda_memory scratch;           // arrays of one job
   struct cuda_memory sorting;           // arrays of one job, if cub sorts something
@@ -114,6 +115,7 @@ struct vx_lane {
 
 struct vx_device {
   int index;
+  cudaMemPool_t pool;        // of the lanes' blocks; NULL if the device has none
   bool overlap;              // a kernel can start while the previous one ends
   unsigned multiprocessors;  // streaming multiprocessors
   unsigned largest_cluster;  // blocks that can take samples together; 1 without clusters

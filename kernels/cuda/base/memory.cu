@@ -1,8 +1,13 @@
 // See memory.cuh. The blocks grow to what the lane's jobs need and are reused.
 //
+// Blocks come from the device's pool, in the order of the lane's stream. So a lane that grows waits for its own work
+// alone. cudaFree, which serves devices without pools, waits for all lanes of the device.
+//
 // Every job finds the table of cells and the lane's counters clean, as each job cleans up after itself. They are
 // cleared whole only if the previous job failed or the memory is new.
 #include "kernels/cuda/base/memory.cuh"
+
+#include <stdio.h>
 
 #define MEGABYTE ((size_t)1 << 20)
 #define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs
@@ -21,35 +26,75 @@ void *cuda_take(struct cuda_arena *arena, uint64_t count, size_t size) {
   return array;
 }
 
-// Memory that could not be freed is not used again.
-static enum vx_status free_block(struct cuda_memory *block, struct vx_error *error) {
-  void *memory = block->memory;
-  *block = {};
-  CUDA_CALL(cudaFree(memory), error);
+// --- blocks ---
+
+// The device's default pool keeps nothing that is free beyond the next synchronization: its threshold is 0. An
+// allocation takes new memory rather than wait for a free in another lane's stream.
+enum vx_status cuda_find_pool(struct vx_device *device, struct vx_error *error) {
+  int supported = 0, no = 0;
+  CUDA_CALL(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, device->index), error);
+  if (supported != 0) {
+    CUDA_CALL(cudaDeviceGetDefaultMemPool(&device->pool, device->index), error);
+    CUDA_CALL(cudaMemPoolSetAttribute(device->pool, cudaMemPoolReuseAllowInternalDependencies, &no), error);
+  }
   return VX_OK;
 }
 
-// Grows to a power of two, so a job that is a little larger needs no new allocation. cudaFree waits for the device.
-enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error) {
-  if (bytes <= memory->bytes) {
+static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
+                                 struct vx_error *error) {
+  void *memory = NULL;
+  cudaMemPool_t pool = lane->device->pool;
+  cudaError_t result =
+      pool == NULL ? cudaMalloc(&memory, bytes) : cudaMallocFromPoolAsync(&memory, bytes, pool, lane->stream);
+  CUDA_TRY(cuda_check(result, "cudaMalloc", error));
+  *block = {(unsigned char *)memory, bytes};
+  return VX_OK;
+}
+
+// Memory that could not be freed is not used again.
+static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct vx_error *error) {
+  void *memory = block->memory;
+  *block = {};
+  if (memory == NULL) {
     return VX_OK;
   }
+  lane->freed = true;
+  cudaError_t result = lane->device->pool == NULL ? cudaFree(memory) : cudaFreeAsync(memory, lane->stream);
+  return cuda_check(result, "cudaFree", error);
+}
+
+// Returns what the lane freed to the driver, for other blocks, lanes and processes. The pool releases only memory whose
+// stream the host has seen to be past the free.
+static enum vx_status give_back(struct vx_lane *lane, struct vx_error *error) {
+  if (lane->device->pool != NULL) {
+    CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
+    CUDA_CALL(cudaMemPoolTrimTo(lane->device->pool, 0), error);
+  }
+  lane->freed = false;
+  return VX_OK;
+}
+
+// Grows to a power of two, so a job that is a little larger needs no new allocation. If that much does not fit, the
+// size itself may, once nothing is left free in the pool.
+enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct vx_error *error) {
+  if (bytes <= block->bytes) {
+    return VX_OK;
+  }
+  if (bytes > PTRDIFF_MAX) {
+    snprintf(error->text, sizeof error->text, "no device has memory for such a job");
+    return VX_OUT_OF_MEMORY;
+  }
   size_t grown = MEGABYTE;
-  while (grown < bytes && grown <= SIZE_MAX / 2) {
+  while (grown < bytes) {
     grown *= 2;
   }
-  CUDA_TRY(free_block(memory, error));
-  // If the power of two does not fit, the size itself may.
-  void *taken = NULL;
-  cudaError_t result = cudaMalloc(&taken, grown < bytes ? bytes : grown);
-  if (result == cudaErrorMemoryAllocation && grown > bytes) {
-    (void)cudaGetLastError();
-    grown = bytes;
-    result = cudaMalloc(&taken, bytes);
+  CUDA_TRY(free_block(lane, block, error));
+  enum vx_status status = take_block(lane, block, grown, error);
+  if (status == VX_OUT_OF_MEMORY) {
+    CUDA_TRY(give_back(lane, error));
+    status = take_block(lane, block, bytes, error);
   }
-  CUDA_TRY(cuda_check(result, "cudaMalloc", error));
-  *memory = {(unsigned char *)taken, grown < bytes ? bytes : grown};
-  return VX_OK;
+  return status;
 }
 
 // --- the arrays of a job ---
@@ -126,9 +171,9 @@ static size_t control_bytes(uint64_t num_tiles) {
 static enum vx_status reserve_table(struct vx_lane *lane, uint64_t num_tiles, uint64_t num_keys, uint64_t num_cells,
                                     struct vx_error *error) {
   size_t before = lane->control.bytes + lane->keys.bytes + lane->cells.bytes;
-  enum vx_status status = cuda_reserve(&lane->control, control_bytes(num_tiles), error);
-  status = status != VX_OK ? status : cuda_reserve(&lane->keys, num_keys * sizeof(uint64_t), error);
-  status = status != VX_OK ? status : cuda_reserve(&lane->cells, num_cells * sizeof(struct cuda_cell), error);
+  enum vx_status status = cuda_reserve(lane, &lane->control, control_bytes(num_tiles), error);
+  status = status != VX_OK ? status : cuda_reserve(lane, &lane->keys, num_keys * sizeof(uint64_t), error);
+  status = status != VX_OK ? status : cuda_reserve(lane, &lane->cells, num_cells * sizeof(struct cuda_cell), error);
   lane->clean = lane->clean && before == lane->control.bytes + lane->keys.bytes + lane->cells.bytes;
   return status;
 }
@@ -161,9 +206,9 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
   CUDA_TRY(reserve_table(lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error));
   struct cuda_arena measured = {};
   lay_out(run, &measured);
-  CUDA_TRY(cuda_reserve(&lane->scratch, measured.used, error));
+  CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
   if (run->eager) {
-    CUDA_TRY(cuda_reserve(&lane->image, run->image_capacity, error));
+    CUDA_TRY(cuda_reserve(lane, &lane->image, run->image_capacity, error));
   }
   CUDA_TRY(take_control(run, error));
   struct cuda_arena arena = {lane->scratch.memory, 0};
@@ -178,8 +223,8 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
 
 enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
   CUDA_TRY(reserve_table(lane, USUAL_POINTS / CUDA_TILE, USUAL_CELLS, USUAL_CELLS, error));
-  CUDA_TRY(cuda_reserve(&lane->scratch, 16 * MEGABYTE, error));
-  return cuda_reserve(&lane->image, 64 * MEGABYTE, error);
+  CUDA_TRY(cuda_reserve(lane, &lane->scratch, 16 * MEGABYTE, error));
+  return cuda_reserve(lane, &lane->image, 64 * MEGABYTE, error);
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
@@ -197,15 +242,18 @@ enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
     struct cuda_memory *block = block_of(lane, i);
     if (block->bytes > KEPT_BLOCK) {
       lane->clean = lane->clean && block != &lane->control && block != &lane->keys && block != &lane->cells;
-      CUDA_TRY(free_block(block, error));
+      CUDA_TRY(free_block(lane, block, error));
     }
   }
-  return VX_OK;
+  return lane->freed ? give_back(lane, error) : VX_OK;
 }
 
 void cuda_free_all(struct vx_lane *lane) {
+  struct vx_error unread;
   for (int i = 0; block_of(lane, i) != NULL; i++) {
-    (void)cudaFree(block_of(lane, i)->memory);
-    *block_of(lane, i) = {};
+    (void)free_block(lane, block_of(lane, i), &unread);
+  }
+  if (lane->freed) {
+    (void)give_back(lane, &unread);
   }
 }

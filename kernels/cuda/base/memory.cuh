@@ -15,8 +15,12 @@ template <typename type> static inline void take(struct cuda_arena *arena, type 
   *array = (type *)cuda_take(arena, count, sizeof(type));
 }
 
-// Makes room for at least `bytes` bytes. If the memory grows, its content is lost.
-VX_WARN_UNUSED enum vx_status cuda_reserve(struct cuda_memory *memory, size_t bytes, struct vx_error *error);
+// Finds the pool that the lanes of the device take their memory from, if the device has one.
+VX_WARN_UNUSED enum vx_status cuda_find_pool(struct vx_device *device, struct vx_error *error);
+// Makes room for at least `bytes` bytes in one of the lane's blocks. If the block grows, its content is lost, and the
+// lane's stream alone may use it.
+VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
+                                           struct vx_error *error);
 // Take the arrays of the points, and of the first point of each cloud.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);
 void cuda_take_clouds(struct cuda_run *run, struct cuda_arena *arena);
@@ -26,7 +30,7 @@ VX_WARN_UNUSED enum vx_status cuda_prepare_control(struct cuda_run *run, struct 
 VX_WARN_UNUSED enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error);
 // Takes memory for jobs of a usual size, so that the first jobs allocate nothing.
 VX_WARN_UNUSED enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error);
-// Gives back the memory that a job of unusual size took.
+// Gives back what the job outgrew, and the memory that a job of unusual size took.
 VX_WARN_UNUSED enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error);
 void cuda_free_all(struct vx_lane *lane);
 

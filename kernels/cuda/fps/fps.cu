@@ -54,7 +54,7 @@ enum vx_status cuda_fps_reserve(struct cuda_run *run, const int32_t *rows, struc
   CUDA_TRY(cuda_fps_measure_sort(run, &run->fps.cub_bytes, error));
   struct cuda_arena measured = {}, arena = {};
   lay_out(run, &measured);
-  CUDA_TRY(cuda_reserve(&run->lane->sampling, measured.used, error));
+  CUDA_TRY(cuda_reserve(run->lane, &run->lane->sampling, measured.used, error));
   arena.memory = run->lane->sampling.memory;
   lay_out(run, &arena);
   return VX_OK;
@@ -192,7 +192,7 @@ static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) 
   if (source == NULL) {
     run->source_copy = run->fps.rows;
     if (run->halves) {
-      CUDA_TRY(cuda_reserve(&run->lane->sorting, cuda_input_bytes(run), error));
+      CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, cuda_input_bytes(run), error));
       run->source_copy = run->lane->sorting.memory;
     }
     run->source = run->source_copy;
@@ -213,7 +213,7 @@ enum vx_status cuda_sample_points(struct cuda_run *run, struct vx_error *error) 
     return cuda_clean(run, error);
   }
   CUDA_TRY(cuda_take_output(run, error));
-  CUDA_TRY(cuda_reserve(&run->lane->image, run->layout.bytes, error));
+  CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
   CUDA_TRY(cuda_fps_sample(run, error));
   CUDA_TRY(cuda_fps_write(run, error));
   return cuda_finish_output(run, error);

@@ -247,7 +247,7 @@ static enum vx_status prepare(struct transform *transform, struct vx_error *erro
   run->source = source;
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   lay_out(transform, &measured);
-  CUDA_TRY(cuda_reserve(&run->lane->scratch, measured.used, error));
+  CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
   lay_out(transform, &arena);
   run->source = source == NULL ? run->source_copy : source;
@@ -315,7 +315,7 @@ enum vx_status cuda_transform(struct cuda_run *run, struct vx_error *error) {
   }
   CUDA_TRY(cuda_take_output(run, error));
   if (run->layout.bytes > 0) {
-    CUDA_TRY(cuda_reserve(&run->lane->image, run->layout.bytes, error));
+    CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
     CUDA_TRY(write(&transform, error));
   }
   return cuda_finish_output(run, error);

@@ -139,7 +139,7 @@ enum vx_status cuda_sort_rows(const struct cuda_run *run, struct vx_error *error
     take(&arena, &p.sorted_keys, p.num_rows);
     take(&arena, &p.rows, p.num_rows);
     take(&arena, &cub, bytes);
-    CUDA_TRY(cuda_reserve(&run->lane->sorting, arena.used, error));
+    CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, arena.used, error));
   }
   row_keys_kernel<<<cuda_blocks(p.num_rows, BLOCK), BLOCK, 0, run->stream>>>(p);
   CUDA_TRY(cuda_launched("row_keys_kernel", error));
@@ -188,7 +188,7 @@ enum vx_status cuda_sort_lists(const struct cuda_run *run, struct vx_error *erro
     take(&arena, &p.sorted_numbers, p.num_points);
     take(&arena, &p.points, p.num_points);
     take(&arena, &cub, bytes);
-    CUDA_TRY(cuda_reserve(&run->lane->sorting, arena.used, error));
+    CUDA_TRY(cuda_reserve(run->lane, &run->lane->sorting, arena.used, error));
   }
   point_keys_kernel<<<cuda_blocks(p.num_points, BLOCK), BLOCK, 0, run->stream>>>(p);
   CUDA_TRY(cuda_launched("point_keys_kernel", error));

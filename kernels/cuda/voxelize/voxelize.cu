@@ -176,7 +176,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
   if (run->params->order == VX_ORDER_KEY && !run->direct) {
     CUDA_TRY(cuda_sort_rows(run, error));
   }
-  CUDA_TRY(cuda_reserve(&run->lane->image, run->layout.bytes, error));
+  CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
   return cuda_gather(run, false, error);
 }
 
