@@ -1,0 +1,10 @@
+// What came back on a connection, by the rules of HTTP.
+#ifndef VOXELD_TESTS_HTTP_ANSWERS_H
+#define VOXELD_TESTS_HTTP_ANSWERS_H
+
+#include "tests/fuzz/http_callers.h"
+
+// Asserts that the answers are sound: one after the other, each whole.
+void answers_check(const struct caller *caller);
+
+#endif

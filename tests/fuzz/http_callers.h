@@ -1,0 +1,42 @@
+// The clients of fuzz_http.c: connections, what was sent on each and what came back. One thread.
+#ifndef VOXELD_TESTS_HTTP_CALLERS_H
+#define VOXELD_TESTS_HTTP_CALLERS_H
+
+#include "tests/fuzz/http_daemons.h"
+
+enum { MOST_CALLERS = 6, MOST_REQUESTS = 1 << 20, MOST_ANSWERS = 16 << 20 };
+
+struct caller {
+  int fd;
+  struct far_end far;
+  gnutls_session_t tls;  // NULL: plain
+  bool secure;           // the handshake is done
+  bool raw;              // what is sent and received goes past TLS
+  bool finished;         // nothing more is sent
+  bool gone;             // closed from here, without reading
+  bool ended;            // the daemon has closed
+  char *requests, *answers;
+  size_t sent, received;
+};
+
+struct callers {
+  int count;
+  struct caller at[MOST_CALLERS];
+};
+
+// Connects from 127.0.0.NUMBER, if the place is TCP. A TLS client of an even number shows its certificate. Its
+// handshake comes with the first bytes that it sends.
+struct caller *callers_open(struct callers *callers, enum place place, int number);
+// Sends the bytes, unless the caller has finished or left. All callers take what the daemons send meanwhile.
+void callers_send(struct callers *callers, struct caller *caller, const char *bytes, size_t size);
+// Until the daemon has read what was sent, or for a moment: it may wait for what another connection is to send.
+void callers_await_taken(struct callers *callers, struct caller *caller);
+// Ends one side of the connection.
+void caller_finish(struct caller *caller);
+// Closes the connection without reading; if it is TCP, by a reset.
+void caller_leave(struct caller *caller);
+// Takes what the daemons send until they have closed every connection.
+void callers_take_all(struct callers *callers);
+void callers_close(struct callers *callers);
+
+#endif
