@@ -287,8 +287,16 @@ enum { SHARE = MOST / 2 };  // of a lone client
 
 static bool is_ended(struct end *end) { return peer_is_failed(end->peer) && !seen(end); }
 
+static bool is_proxy(const char *address) { return strcmp(address, "192.0.2.9") == 0; }
+
+static const char *other_address(int index) {
+  static char address[32];
+  snprintf(address, sizeof address, "198.51.100.%d", index);
+  return address;
+}
+
 static struct end connect_idle(const char *address, int64_t idle_ms) {
-  struct end end = connect_as(address, false);
+  struct end end = connect_as(address, is_proxy(address));
   assert_false(peer_is_failed(end.peer));
   atomic_store(&end.peer->since_ns, clock_ns() - idle_ms * NS_PER_MS);
   return end;
@@ -336,6 +344,35 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
   for (int i = 0; i < MOST; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 1400);
   for (int i = 0; i < MOST; i++) close_both(&end[i]);
   close_both(&next);
+}
+
+// All of its connections ask often: the one that asked longest ago ends. What is busy stays, and so does what belongs to
+// clients that hold little.
+static void a_greedy_client_makes_room_at_once(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 0);
+  for (int i = 0; i < MOST; i++) atomic_store(&end[i].peer->since_ns, clock_ns() - (MOST - i) * 100 * NS_PER_MS);
+  begin_upload(&end[0]);
+  struct end next = connect_idle("192.0.2.3", 0);
+  for (int i = 0; i < MOST; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 1);
+  struct end refused = connect_as("192.0.2.4", false);  // now nobody holds four times as much as it would
+  assert_true(peer_is_failed(refused.peer));
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&next);
+  close_both(&refused);
+}
+
+// It stands for many clients.
+static void a_proxy_makes_no_room_at_once(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < MOST - 1 ? "192.0.2.9" : "192.0.2.1", 0);
+  struct end refused = connect_as("192.0.2.2", false);
+  assert_true(peer_is_failed(refused.peer));
+  assert_non_null(strstr(seen(&refused), "503 Service Unavailable"));
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&refused);
 }
 
 static void one_that_was_just_used_makes_no_room(void **state) {
@@ -466,6 +503,8 @@ int main(void) {
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
+      WATCHED(a_greedy_client_makes_room_at_once),
+      WATCHED(a_proxy_makes_no_room_at_once),
       WATCHED(one_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
       WATCHED(an_idle_connection_ends_after_its_time),
