@@ -11,7 +11,6 @@
 #include "server/net/laggards.h"
 
 static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
-static const int64_t greedy_times = 4;                 // without it if its client holds this many times the new one's
 static const int64_t look_again_ns = 100 * NS_PER_MS;  // between searches for a connection to end, after one in vain
 static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
 static const int64_t shut_linger_ns = 1 * NS_PER_S;    // and that of a connection whose reading side was shut
@@ -30,7 +29,7 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   // A connection idle for a shorter time may have a request on its way. A greedy client has to bear that. A trusted
   // proxy has not, since it stands for many.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
-  int64_t greedy = greedy_times * (client_held(clients, newcomer->client, SHARE_CONNECTIONS) + 1);
+  int64_t greedy = GREEDY_TIMES * (client_held(clients, newcomer->client, SHARE_CONNECTIONS) + 1);
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
