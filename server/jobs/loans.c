@@ -228,10 +228,7 @@ static bool take_in_hand(struct job *job) {
   return true;
 }
 
-static bool refuse_taken(struct problem *problem) {
-  return problem_set(problem, PROBLEM_MEMORY_FULL, NULL,
-                     "the body came more slowly than others, which have its memory now");
-}
+static bool refuse_taken(struct problem *problem) { return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, OUTPACED); }
 
 char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
   if (!take_in_hand(job) && !refuse_taken(problem)) return NULL;
