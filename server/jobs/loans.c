@@ -5,7 +5,8 @@
 
 enum loan_state { LOAN_NONE, LOAN_LENT, LOAN_IN_HAND, LOAN_TAKEN };
 
-// An upload that takes less for its whole body gives nothing up, unless its client is greedy. Two seconds are promised; a rate is only a guess.
+// An upload that takes less for its whole body gives nothing up, unless its client is greedy. Two seconds are promised;
+// a rate is only a guess.
 static const double patience_s = 3;
 // Bytes a second that every upload is trusted with at first, so that a small body may come in pieces.
 static const double first_rate = 64 * 1024;

@@ -358,8 +358,8 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
   close_both(&next);
 }
 
-// All of its connections ask often: the one that asked longest ago ends. What is busy stays, and so does what belongs to
-// clients that hold little.
+// All of its connections ask often: the one that asked longest ago ends. What is busy stays, and so does what others
+// have.
 static void a_greedy_client_makes_room_at_once(void **state) {
   (void)state;
   struct end end[MOST];
