@@ -12,8 +12,7 @@
 #include "server/base/phase.h"
 #include "server/pages/metrics.h"
 
-static struct options options = {.pages_listen = "",
-                                 .backend = BACKEND_CPU,
+static struct options options = {.backend = BACKEND_CPU,
                                  .devices = "all",
                                  .workers = 2,
                                  .sampling_workers = 1,
