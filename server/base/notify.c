@@ -2,7 +2,9 @@
 #include "server/base/notify.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,22 +15,46 @@
 
 #include "server/base/log.h"
 
-void notify_supervisor(const char *format, ...) {
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool stopping;  // under the lock, which is held while a message is sent: none can overtake the last one
+
+static bool send_message(const char *message, size_t size) {
   struct sockaddr_un to = {.sun_family = AF_UNIX};
   const char *path = getenv("NOTIFY_SOCKET");
   size_t length = path ? strlen(path) : 0;
-  if (length < 2 || length >= sizeof to.sun_path || (path[0] != '/' && path[0] != '@')) return;
+  if (length < 2 || length >= sizeof to.sun_path || (path[0] != '/' && path[0] != '@')) return true;
   memcpy(to.sun_path, path, length);
   if (path[0] == '@') to.sun_path[0] = '\0';  // an abstract name
+  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  bool sent = sendto(fd, message, size, MSG_NOSIGNAL, (const struct sockaddr *)&to,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == (ssize_t)size;
+  int reason = errno;
+  close(fd);
+  errno = reason;
+  return sent;
+}
+
+// `last`: none follows.
+static void notify(const char *message, size_t size, bool last) {
+  pthread_mutex_lock(&lock);
+  bool good = stopping || send_message(message, size);
+  int reason = errno;
+  stopping |= last;
+  pthread_mutex_unlock(&lock);
+  if (!good) log_event(LOG_WARNING, "the supervisor could not be notified", "reason", strerror(reason));
+}
+
+void notify_supervisor(const char *format, ...) {
   char message[2048];
   va_list arguments;
   va_start(arguments, format);
   int size = vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
-  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || size < 0 || size >= (int)sizeof message ||
-      sendto(fd, message, (size_t)size, MSG_NOSIGNAL, (const struct sockaddr *)&to,
-             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) != size)
-    log_event(LOG_WARNING, "the supervisor could not be notified", "reason", strerror(errno));
-  if (fd >= 0) close(fd);
+  if (size >= 0) notify(message, (size_t)size < sizeof message ? (size_t)size : sizeof message - 1, false);
+}
+
+void notify_stopping(void) {
+  static const char message[] = "STOPPING=1\nSTATUS=draining";
+  notify(message, sizeof message - 1, true);
 }

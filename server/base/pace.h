@@ -10,6 +10,9 @@
 #define PACE_WINDOW_NS (500 * NS_PER_MS)
 #define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time tells no rate
 
+// The detail of the problem for an upload that gave way to others.
+#define OUTPACED "others have the memory of this body now: theirs came faster, or this client holds far more"
+
 struct pace {
   int64_t since_ns, bytes;  // when the present window began, and the bytes until then
   double rate;              // bytes a second in the window before

@@ -17,10 +17,8 @@ static bool wait_until_none(const atomic_llong *count, int64_t until_ns) {
 }
 
 static bool wait_for_jobs(const struct jobs *jobs, int64_t until_ns) {
-  while (jobs_running(jobs) > 0) {
-    if (clock_ns() > until_ns) return false;
-    signals_rest();
-  }
+  for (int use = 0; use < VX_LANE_USES; use++)
+    if (!wait_until_none(&jobs->workers.running[use], until_ns)) return false;
   return true;
 }
 

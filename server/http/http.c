@@ -259,9 +259,10 @@ bool http_check(struct http *http, char *error, size_t error_size) {
   struct service *service = &http->service;
   struct listen_rules rules = rules_of(service);
   const char *pages = service->options->pages_listen;
+  struct listeners checked = {0};
   return library_learn(&service->library, error, error_size) &&
-         listeners_check(service->options->listen, &rules, error, error_size) &&
-         (!pages[0] || listeners_check(pages, &rules, error, error_size));
+         listeners_check(&checked, service->options->listen, &rules, error, error_size) &&
+         (!pages[0] || listeners_check(&checked, pages, &rules, error, error_size));
 }
 
 // Opens the listeners of both lists, and writes their addresses.

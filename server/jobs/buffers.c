@@ -81,6 +81,20 @@ static struct buffer *reuse(struct buffers *buffers, int tier) {
   return buffer;
 }
 
+static void put_back(struct buffers *buffers, struct buffer *buffer) {
+  pthread_mutex_lock(&buffers->lock);
+  buffer->next = buffers->free[buffer->tier];
+  buffers->free[buffer->tier] = buffer;
+  buffers->in_use -= buffer->capacity;
+  pthread_mutex_unlock(&buffers->lock);
+}
+
+// Whether the CPU's device allocated the buffer while no GPU worked, and one works again.
+static bool is_outdated(const struct buffers *buffers, const struct buffer *buffer) {
+  const struct device *cpu = &buffers->devices->cpu;
+  return buffer->device == cpu && devices_main(buffers->devices) != cpu;
+}
+
 // Takes a buffer from the pool or, if there is none, from the system. NULL: the budget is spent, or the system has no
 // memory.
 static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
@@ -144,11 +158,13 @@ void buffer_give(struct buffer *buffer) {
   struct client *client = buffer->client;
   enum share share = buffer->share;
   int64_t capacity = (int64_t)buffer->capacity;
-  pthread_mutex_lock(&buffers->lock);
-  buffer->next = buffers->free[buffer->tier];
-  buffers->free[buffer->tier] = buffer;
-  buffers->in_use -= buffer->capacity;
-  pthread_mutex_unlock(&buffers->lock);
+  if (is_outdated(buffers, buffer)) {
+    buffer->next = NULL;
+    release(buffer);
+    buffers_discharge(buffers, (size_t)capacity);
+  } else {
+    put_back(buffers, buffer);
+  }
   give_shares(buffers, client, share, capacity);  // last: a client that is granted the share must find the memory free
 }
 

@@ -4,7 +4,8 @@
 //
 // Taking a buffer never blocks: it succeeds, or the request is refused. The device that does most of the work at the
 // time (devices_main) allocates the memory, pinned if that device wants it, so that a copy to the device needs no
-// second copy on the host. Any thread; a taken buffer belongs to its taker.
+// second copy on the host. What the CPU allocated while no GPU worked is freed, once it is given back and one works
+// again. Any thread; a taken buffer belongs to its taker.
 #ifndef VOXELD_BUFFERS_H
 #define VOXELD_BUFFERS_H
 

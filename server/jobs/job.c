@@ -37,8 +37,9 @@ static bool granted(enum grant grant, enum problem_kind full, const char *what, 
                      what);
 }
 
-static void note_lack(struct job *job, enum share share, enum grant grant) {
+static void note_lack(struct job *job, enum share share, int64_t lacking, enum grant grant) {
   job->lacks = share;
+  job->lacking = lacking;
   job->over_share = grant == OVER_CLIENT_SHARE;
 }
 
@@ -46,7 +47,7 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
                           struct problem *problem) {
   char what[64];
   snprintf(what, sizeof what, "%s of %zu bytes", use, bytes);
-  note_lack(job, shortage->share, shortage->grant);
+  note_lack(job, shortage->share, (int64_t)bytes, shortage->grant);
   return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
 }
 
@@ -56,7 +57,7 @@ static size_t holding(const struct job *job) { return job->input ? job->input->c
 bool job_take_place(struct job *job, struct problem *problem) {
   enum share share = SHARE_JOBS + job_lane_use(job);
   enum grant grant = client_take(job->means->clients, job->client, share, 1, 0);
-  note_lack(job, share, grant);
+  note_lack(job, share, 1, grant);
   job->has_place = grant == GRANTED;
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
@@ -95,7 +96,7 @@ bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
 bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   struct buffers *buffers = job->means->buffers;
   size_t left = buffers->budget - holding(job);
-  note_lack(job, SHARES, OVER_SERVER_LIMIT);
+  note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
   if (bytes > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
                        "the job needs %zu bytes of working memory; memory_budget_bytes leaves %zu beside its body",

@@ -69,6 +69,7 @@ struct job {
   // What it holds.
   bool has_place;
   enum share lacks;  // what it could not take; SHARES: nothing that others could give up
+  int64_t lacking;   // how much of it
   bool over_share;   // it could not because of what its client holds
   struct buffer *input, *output;
   size_t scratch_bytes;

@@ -87,12 +87,6 @@ void jobs_close(struct jobs *jobs) {
   for (int use = 0; use < VX_LANE_USES; use++) queue_close(&jobs->queues[use]);
 }
 
-int64_t jobs_running(const struct jobs *jobs) {
-  int64_t running = 0;
-  for (int use = 0; use < VX_LANE_USES; use++) running += atomic_load(&jobs->workers.running[use]);
-  return running;
-}
-
 void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 
 void jobs_destroy(struct jobs *jobs) {

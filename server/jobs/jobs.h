@@ -41,8 +41,6 @@ int64_t jobs_memory_wanted(struct jobs *jobs);
 void jobs_hurry(struct jobs *jobs);
 // Takes no more jobs. The workers end once the queues are empty.
 void jobs_close(struct jobs *jobs);
-// How many jobs run now.
-int64_t jobs_running(const struct jobs *jobs);
 // Waits for the workers to end. The room may still be read, by /v1/status for one.
 void jobs_join(struct jobs *jobs);
 void jobs_destroy(struct jobs *jobs);

@@ -5,7 +5,8 @@
 
 enum loan_state { LOAN_NONE, LOAN_LENT, LOAN_IN_HAND, LOAN_TAKEN };
 
-// An upload that takes less for its whole body gives nothing up. Two seconds are promised; a rate is only a guess.
+// An upload that takes less for its whole body gives nothing up, unless its client is greedy. Two seconds are promised;
+// a rate is only a guess.
 static const double patience_s = 3;
 // Bytes a second that every upload is trusted with at first, so that a small body may come in pieces.
 static const double first_rate = 64 * 1024;
@@ -50,18 +51,35 @@ static bool has(const struct loan *loan, enum share lacks) {
   }
 }
 
-// The slowest that has what the job lacks and is slower than `least`; NULL if there is none. A job of a client over its
-// share takes nothing from clients that hold less, so that a flood costs them nothing.
+// What the job's client would hold if the job got all that it lacks, the rest of its body too.
+static int64_t would_hold(const struct job *job) {
+  bool memory = job->lacks == SHARE_BYTES || job->lacks == SHARE_SAMPLING_BYTES;
+  bool more = memory && job->loan.expected > job->lacking;
+  return client_held(job->means->clients, job->client, job->lacks) + (more ? job->loan.expected : job->lacking);
+}
+
+// What the client of the loan holds without it.
+static int64_t others_hold(const struct loan *loan, enum share lacks, int64_t held) {
+  bool place = lacks == SHARE_JOBS || lacks == SHARE_SAMPLING_JOBS;
+  return held - (place ? 1 : atomic_load(&loan->memory));
+}
+
+// The slowest that has what the job lacks and is slower than `least`, or whose client is greedy: it holds GREEDY_TIMES
+// what the job's client would, even without this upload. NULL if there is none. A job of a client over its share takes
+// nothing from clients that hold less, so that a flood costs them nothing.
 static struct loan *slowest(const struct job *job, double least, int64_t now_ns) {
   struct clients *clients = job->means->clients;
   int64_t fewest = job->over_share ? client_held(clients, job->client, job->lacks) : 0;
+  int64_t greedy = GREEDY_TIMES * would_hold(job);
   struct loan *found = NULL;
+  double most = 0;
   for (struct loan *loan = job->means->loans->first; loan; loan = loan->next) {
     if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, job->lacks)) continue;
     double own = slowness(loan, now_ns);
-    if (own <= least || (fewest && client_held(clients, loan->job->client, job->lacks) < fewest)) continue;
+    int64_t held = client_held(clients, loan->job->client, job->lacks);
+    if (own <= most || held < fewest || (own <= least && others_hold(loan, job->lacks, held) < greedy)) continue;
     found = loan;
-    least = own;
+    most = own;
   }
   return found;
 }
@@ -141,8 +159,9 @@ static int close_loan(struct job *job) {
   return atomic_exchange(&loan->state, LOAN_NONE);
 }
 
-// Once half of the memory is in use, memory follows the bytes: an upload gets this many times what has come of it.
-enum { MEMORY_PER_BYTE = 64 };
+// Once half of the memory is in use, memory follows the bytes: an upload gets this many times what has come of it. If
+// that is more than an eighth of the whole, it gets the whole, since it needs both while it grows.
+enum { MEMORY_PER_BYTE = 64, LARGEST_STEP = 8 };
 
 static int64_t whole_body(const struct job *job, int64_t come) {
   return job->loan.expected > come ? job->loan.expected : come;
@@ -157,7 +176,7 @@ static bool has_all(const struct job *job, int64_t come) {
 static size_t due(const struct job *job, int64_t come) {
   struct buffers_use use = buffers_use(job->means->buffers);
   int64_t expected = whole_body(job, come);
-  bool all = use.in_use <= use.budget / 2 || come > expected / MEMORY_PER_BYTE;
+  bool all = use.in_use <= use.budget / 2 || come * MEMORY_PER_BYTE > expected / LARGEST_STEP;
   return (size_t)(all ? expected : come * MEMORY_PER_BYTE);
 }
 
@@ -210,10 +229,7 @@ static bool take_in_hand(struct job *job) {
   return true;
 }
 
-static bool refuse_taken(struct problem *problem) {
-  return problem_set(problem, PROBLEM_MEMORY_FULL, NULL,
-                     "the body came more slowly than others, which have its memory now");
-}
+static bool refuse_taken(struct problem *problem) { return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, OUTPACED); }
 
 char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
   if (!take_in_hand(job) && !refuse_taken(problem)) return NULL;

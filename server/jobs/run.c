@@ -114,9 +114,9 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   }
   job->problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
   enum vx_status status = run_on(job, &job->means->devices->cpu, lanes->on_cpu, error);
-  // If both refuse, the fault is the request's; if only the GPU does, it is the GPU's.
-  if (gpu_status == VX_REFUSED && status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
-  if (gpu_status == VX_REFUSED && status == VX_REFUSED) tell(job, gpu, trial, DEVICE_UNDECIDED, "");
+  // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
+  if (gpu_status == VX_REFUSED && status == VX_OK) report(job, gpu, trial, gpu_status, gpu_error.text);
+  if (gpu_status == VX_REFUSED && status != VX_OK) tell(job, gpu, trial, DEVICE_UNDECIDED, "");
   return status;
 }
 

@@ -22,18 +22,21 @@ static void uncount(struct peer *peer) {
   peer->counted = false;
 }
 
-// The connection of `client` in `places` that has been idle longest. Without a client, it is a connection of the client
-// that has the most connections there. NULL if none has been idle for idle_grace_ns.
-static struct peer *longest_idle(struct watcher *watcher, const struct places *places, const struct client *client) {
-  // A connection idle for a shorter time may have a request on its way.
+// The idle connection that makes room for `newcomer`: of its own client or, if not, of the client there that has the
+// most. Of that client's it is the one that has been idle longest. NULL if there is none.
+static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
+  struct clients *clients = newcomer->places->clients;
+  // A connection idle for a shorter time may have a request on its way. A greedy client has to bear that. A trusted
+  // proxy has not, since it stands for many.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
+  int64_t greedy = GREEDY_TIMES * (client_held(clients, newcomer->client, SHARE_CONNECTIONS) + 1);
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
-    if (!peer->open || !peer->counted || peer->places != places || (client && peer->client != client)) continue;
-    int64_t since_ns = atomic_load(&peer->since_ns);
-    if (atomic_load(&peer->phase) != PEER_IDLE || since_ns > youngest_ns) continue;
-    int64_t held = client_held(places->clients, peer->client, SHARE_CONNECTIONS);
+    if (!peer->open || !peer->counted || peer->places != newcomer->places) continue;
+    if ((own && peer->client != newcomer->client) || atomic_load(&peer->phase) != PEER_IDLE) continue;
+    int64_t since_ns = atomic_load(&peer->since_ns), held = client_held(clients, peer->client, SHARE_CONNECTIONS);
+    if (since_ns > youngest_ns && (own || peer->proxy || held < greedy)) continue;
     if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
     longest = peer;
     longest_ns = since_ns;
@@ -43,25 +46,25 @@ static struct peer *longest_idle(struct watcher *watcher, const struct places *p
 }
 
 // With the lock held: ends the connection that longest_idle finds. NULL if there is none.
-static struct peer *end_longest_idle(struct watcher *watcher, const struct places *places,
-                                     const struct client *client) {
+static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
   struct peer *peer;
   do {
-    peer = longest_idle(watcher, places, client);
+    peer = longest_idle(watcher, newcomer, own);
   } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request on it may have begun meanwhile
   if (peer) (void)shutdown(peer->fd, SHUT_RDWR);
   return peer;
 }
 
-// With the lock held: ends a connection, of that client or (NULL) of any there, an idle one rather than a slow one.
-// False if there is neither. The search looks at all connections, so after one in vain it is not repeated for
+// With the lock held: ends a connection for `newcomer`, of its own client or of any there, an idle one rather than a
+// slow one. False if there is neither. The search looks at all connections, so after one in vain it is not repeated for
 // look_again_ns.
-static bool make_room(struct watcher *watcher, struct places *places, struct client *client) {
-  int64_t *none_until_ns = client ? &client->none_until_ns : &places->none_until_ns;
+static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) {
+  struct client *client = own ? newcomer->client : NULL;
+  int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;
   int64_t now_ns = clock_ns();
   if (now_ns < *none_until_ns) return false;
-  struct peer *peer = end_longest_idle(watcher, places, client);
-  if (!peer) peer = laggards_end_one(watcher, places, client, now_ns);
+  struct peer *peer = end_longest_idle(watcher, newcomer, own);
+  if (!peer) peer = laggards_end_one(watcher, newcomer->places, client, now_ns);
   if (peer)
     uncount(peer);
   else
@@ -79,8 +82,7 @@ static enum grant count_in(const struct peer *peer) {
 // False with the reason in `*refusal`.
 static bool let_in(struct watcher *watcher, struct peer *peer, enum problem_kind *refusal) {
   enum grant grant = count_in(peer);
-  if (grant != GRANTED && make_room(watcher, peer->places, grant == OVER_CLIENT_SHARE ? peer->client : NULL))
-    grant = count_in(peer);
+  if (grant != GRANTED && make_room(watcher, peer, grant == OVER_CLIENT_SHARE)) grant = count_in(peer);
   *refusal = grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL;
   peer->counted = grant == GRANTED;
   return peer->counted;
@@ -208,7 +210,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
 // ---- ended from here ------------------------------------------------------------------------------------------------
 
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
-  if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;
+  if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED) && !peer_move(peer, PEER_HELD, PEER_FAILED)) return;
   pthread_mutex_lock(&watcher->lock);
   peer_write_failure(peer, kind, detail);
   pthread_mutex_unlock(&watcher->lock);

@@ -19,8 +19,9 @@ static const char unix_prefix[] = "unix:", systemd_word[] = "systemd";
 
 // What is being opened, and where the reason goes.
 struct opening {
-  struct listeners *listeners;  // NULL = only check
-  int before;                   // listeners of an earlier list
+  struct listeners *listeners;
+  bool check;  // nothing is bound
+  int before;  // listeners of an earlier list
   const struct listen_rules *rules;
   const char *verb;  // what cannot be done, for the reason
   char *error;
@@ -45,18 +46,7 @@ static bool fail_call(const struct opening *opening, int fd, const char *call) {
   return fail(opening, "%s: %s", call, strerror(reason));
 }
 
-static bool add(const struct opening *opening, const struct listener *listener) {
-  struct listeners *listeners = opening->listeners;
-  if (listeners->count - opening->before == LISTENERS_MAX) {
-    close(listener->fd);
-    return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);
-  }
-  listeners->at[listeners->count] = *listener;
-  listeners->at[listeners->count++].pages = opening->rules->pages;
-  return true;
-}
-
-// ---- TCP ------------------------------------------------------------------------------------------------------------
+// ---- addresses ------------------------------------------------------------------------------------------------------
 
 union address {
   struct sockaddr any;
@@ -97,6 +87,50 @@ static void write_address(const union address *address, socklen_t length, char *
   (void)!getnameinfo(&address->any, length, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
   snprintf(text, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
+
+// ---- what is listed -------------------------------------------------------------------------------------------------
+
+// Whether a socket on [::] has all IPv4 addresses too, as it has if net.ipv6.bindv6only is 0.
+static bool is_dual_stack(void) {
+  int v6_only = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  socklen_t size = sizeof v6_only;
+  if (fd >= 0) (void)!getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, &size);
+  if (fd >= 0) close(fd);
+  return !v6_only;
+}
+
+// Whether a socket on one numeric address keeps others from the other, at the same port.
+static bool covers(const char *host, const char *other) {
+  bool other_is_v4 = !strchr(other, ':');
+  if (strcmp(host, "0.0.0.0") == 0) return other_is_v4;
+  if (strcmp(host, "::") == 0) return !other_is_v4 || is_dual_stack();
+  return strcmp(host, other) == 0;
+}
+
+// Whether only one of the two can be bound.
+static bool collide(const struct listener *one, const struct listener *other) {
+  char host[128], other_host[128], port[8], other_port[8];
+  if (!one->tcp || !other->tcp) return strcmp(one->address, other->address) == 0;
+  if (!split(one->address, host, port) || !split(other->address, other_host, other_port)) return false;
+  if (strcmp(port, other_port) != 0 || strcmp(port, "0") == 0) return false;
+  return covers(host, other_host) || covers(other_host, host);
+}
+
+// If nothing is bound, makes sure that all could be.
+static bool add(const struct opening *opening, const struct listener *listener) {
+  struct listeners *listeners = opening->listeners;
+  for (int i = 0; opening->check && i < listeners->count; i++)
+    if (collide(listener, &listeners->at[i])) return fail(opening, "%s is listed too", listeners->at[i].address);
+  if (listeners->count - opening->before == LISTENERS_MAX) {
+    if (!opening->check) close(listener->fd);
+    return fail(opening, "allowed: up to %d listeners", LISTENERS_MAX);
+  }
+  listeners->at[listeners->count] = *listener;
+  listeners->at[listeners->count++].pages = opening->rules->pages;
+  return true;
+}
+
+// ---- TCP ------------------------------------------------------------------------------------------------------------
 
 // Binds a socket to one address. False leaves why in errno, and what failed in `call`.
 static bool bind_tcp(const struct addrinfo *info, struct listener *listener, const char **call) {
@@ -149,14 +183,16 @@ static bool open_tcp(const struct opening *opening) {
     union address address;
     memcpy(&address, info->ai_addr, info->ai_addrlen);
     allowed = check_exposure(opening, &address);
-    good = allowed && (!opening->listeners || bind_tcp(info, &listener, &call));
+    if (opening->check) write_address(&address, info->ai_addrlen, listener.address, sizeof listener.address);
+    good = allowed && (opening->check || bind_tcp(info, &listener, &call));
   }
+  bool known = !opening->check || !found->ai_next;  // of several addresses, any may be bound
   int reason = errno;
   freeaddrinfo(found);
   errno = reason;
   if (!allowed) return false;
   if (!good) return fail_call(opening, -1, call);
-  return !opening->listeners || add(opening, &listener);
+  return !known || add(opening, &listener);
 }
 
 // ---- Unix domain ----------------------------------------------------------------------------------------------------
@@ -191,17 +227,18 @@ static bool name_unix(const struct opening *opening, struct sockaddr_un *name) {
 static bool open_unix(const struct opening *opening) {
   struct sockaddr_un name;
   if (!name_unix(opening, &name)) return false;
-  if (!opening->listeners) return true;
-  remove_stale(&name);
-  struct listener listener = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  struct listener listener = {.fd = -1};
   struct stat status;
+  snprintf(listener.address, sizeof listener.address, "%s%s", unix_prefix, name.sun_path);
+  if (opening->check) return add(opening, &listener);
+  remove_stale(&name);
+  listener.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listener.fd < 0) return fail_call(opening, -1, "socket");
   if (!bind_unix(listener.fd, &name, opening->rules->unix_mode)) return fail_call(opening, listener.fd, "bind");
   if (listen(listener.fd, BACKLOG) != 0) return fail_call(opening, listener.fd, "listen");
   if (stat(name.sun_path, &status) != 0) return fail_call(opening, listener.fd, "stat");
   listener.device = status.st_dev;
   listener.inode = status.st_ino;
-  snprintf(listener.address, sizeof listener.address, "%s%s", unix_prefix, name.sun_path);
   snprintf(listener.path, sizeof listener.path, "%s", name.sun_path);
   return add(opening, &listener);
 }
@@ -239,7 +276,9 @@ static bool take_handed_over(const struct opening *opening, int fd) {
 }
 
 static bool open_systemd(const struct opening *opening) {
-  if (!opening->listeners) return true;
+  struct listener unknown = {.fd = -1};
+  snprintf(unknown.address, sizeof unknown.address, "%s", systemd_word);
+  if (opening->check) return add(opening, &unknown);
   const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
   long number = process && count && strtol(process, NULL, 10) == getpid() ? strtol(count, NULL, 10) : 0;
   if (number <= 0) return fail(opening, "no socket was handed over (LISTEN_PID, LISTEN_FDS)");
@@ -262,10 +301,10 @@ static bool open_one(const struct opening *opening) {
   return is_unix(opening) ? open_unix(opening) : open_tcp(opening);
 }
 
-static bool open_all(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
-                     size_t error_size) {
+static bool open_all(struct listeners *listeners, bool check, const char *list, const struct listen_rules *rules,
+                     char *error, size_t error_size) {
   struct opening opening = {
-      .listeners = listeners, .before = listeners ? listeners->count : 0, .rules = rules, .verb = "listen on"};
+      .listeners = listeners, .check = check, .before = listeners->count, .rules = rules, .verb = "listen on"};
   opening.error = error;
   opening.error_size = error_size;
   int items = 0;
@@ -281,13 +320,14 @@ static bool open_all(struct listeners *listeners, const char *list, const struct
 
 bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules, char *error,
                     size_t error_size) {
-  if (open_all(listeners, list, rules, error, error_size)) return true;
+  if (open_all(listeners, false, list, rules, error, error_size)) return true;
   listeners_close(listeners);
   return false;
 }
 
-bool listeners_check(const char *list, const struct listen_rules *rules, char *error, size_t error_size) {
-  return open_all(NULL, list, rules, error, error_size);
+bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules, char *error,
+                     size_t error_size) {
+  return open_all(checked, true, list, rules, error, error_size);
 }
 
 void listeners_close(struct listeners *listeners) {

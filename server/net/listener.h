@@ -40,8 +40,10 @@ struct listen_rules {
 // a reason; all of `listeners` are closed then.
 VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list, const struct listen_rules *rules,
                                    char *error, size_t error_size);
-// Checks the list as far as possible without binding or listening. False with a reason.
-VX_WARN_UNUSED bool listeners_check(const char *list, const struct listen_rules *rules, char *error, size_t error_size);
+// Checks the list as far as possible without binding or listening. `checked` begins empty and notes what was checked:
+// of the lists of one daemon, no two listeners may have the same address. False with a reason.
+VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
+                                    char *error, size_t error_size);
 // Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by
 // now.
 void listeners_close(struct listeners *listeners);

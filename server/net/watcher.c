@@ -24,7 +24,7 @@ static const char *upload_fault(const struct watcher *watcher, struct peer *peer
                                 enum problem_kind *kind) {
   int64_t elapsed = now_ns - atomic_load(&peer->since_ns);
   *kind = PROBLEM_MEMORY_FULL;
-  if (atomic_load(&peer->outpaced)) return "the body came more slowly than others, which have its memory now";
+  if (atomic_load(&peer->outpaced)) return OUTPACED;
   *kind = PROBLEM_BODY_STALLED;
   if (elapsed > watcher->limits.upload_timeout_ns) return "the body was not complete within upload_timeout_s";
   double due = (double)watcher->limits.upload_min_rate * (double)(elapsed - grace_ns) / (double)NS_PER_S;

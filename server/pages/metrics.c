@@ -194,6 +194,12 @@ static double queue_limit(const struct view *view) { return (double)view->option
 static double active(const struct view *view) { return (double)atomic_load(&view->http->service.requests.active); }
 static double connections(const struct view *view) { return (double)atomic_load(&view->watcher->places.open); }
 static double connection_limit(const struct view *view) { return (double)view->options->max_connections; }
+static double page_connections(const struct view *view) {
+  return (double)atomic_load(&view->watcher->page_places.open);
+}
+static double page_connection_limit(const struct view *view) {
+  return view->options->pages_listen[0] ? PAGES_CONNECTIONS : 0;
+}
 static double budget(const struct view *view) { return (double)view->options->memory_budget_bytes; }
 static double dropped(const struct view *view) { return (void)view, (double)log_lines_dropped(); }
 static double cpu(const struct view *view) { return (void)view, process_cpu_seconds(); }
@@ -249,6 +255,9 @@ static const struct family {
     {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or get the answer of one.", NULL, active},
     {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},
+    {"voxeld_page_connections", "gauge", "Open connections of the listeners for pages.", NULL, page_connections},
+    {"voxeld_page_connections_limit", "gauge", "Connections of the listeners for pages that may be open.", NULL,
+     page_connection_limit},
     {"voxeld_connections_ended_total", "counter", "Ended connections by reason.", write_ended, NULL},
     {"voxeld_buffer_bytes", "gauge", "Memory for bodies, answers and large jobs, in use or kept for reuse.",
      write_buffers, NULL},

@@ -59,6 +59,7 @@ PROVOKED = [
     ("VoxeldUnreachable", {"up": 0}, TARGET),
     ("VoxeldNotReady", {"voxeld_ready": 0}, TARGET),
     ("VoxeldGpuLost", {'voxeld_gpus{state="lost"}': 1}, 'state="lost"', TARGET),
+    ("VoxeldGpuPaused", {'voxeld_gpus{state="paused"}': 1}, 'state="paused"', TARGET),
     ("VoxeldGpuFails", {'voxeld_reruns_total{failure="device_lost"}': Grows(1, 1)}, 'failure="device_lost"', TARGET),
     ("VoxeldDefect", {refused("defect"): Grows(1, 1)}, 'reason="defect"', TARGET),
     *(
@@ -83,6 +84,7 @@ PROVOKED = [
             for bound in ("0.01", "0.025", "0.05", "0.1")
         },
     ),
+    ("VoxeldPagesFilling", {"voxeld_page_connections": Share(0.95, "voxeld_page_connections_limit")}, TARGET),
     ("VoxeldFilesRunOut", {"process_open_fds": Share(0.95, "process_max_fds")}, TARGET),
     ("VoxeldLogDropped", {"voxeld_log_lines_dropped_total": Grows(1)}, TARGET),
 ]
@@ -92,7 +94,7 @@ DRAINING = {"voxeld_ready": 0, refused("draining"): Grows(REQUESTS)}
 
 def scraped():
     """The series of a page that the rules look at, with their values. Some requests have come before."""
-    with Daemon() as daemon:
+    with Daemon("--pages-listen", "127.0.0.1:0") as daemon:
         for _ in range(2):
             assert daemon.post(VOXELIZE, rows(10)).status == 200
             assert daemon.get("/metrics").status == 200

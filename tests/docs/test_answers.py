@@ -6,7 +6,7 @@ import unittest
 
 import yaml
 
-from daemon import ROOT, Daemon, wait_until
+from daemon import ROOT, OneDaemonCase, wait_until
 from tables import describe, path_of
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
@@ -17,14 +17,8 @@ FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
 
 
-class Answers(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon("--workers", "1")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
+class Answers(OneDaemonCase):
+    ARGS = ("--workers", "1")
 
     def conforms(self, value, schema, where):
         while "$ref" in schema:

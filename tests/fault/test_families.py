@@ -13,6 +13,7 @@ from tables import describe, voxeld
 from test_devices import STAND_IN
 from test_log import Shelved
 from test_metrics import LONG_SAMPLES, Metrics
+from test_page_listener import PagesDaemon, ToPages
 
 NO_GPU = "" if STAND_IN else "there is no stand-in for GPUs in this build"
 GPUS = {"VOXELD_STANDIN_DEVICES": "2"}
@@ -143,6 +144,13 @@ def connect(daemon):
     with contextlib.ExitStack() as kept:
         for number in range(12):
             kept.enter_context(Raw(daemon, source=f"127.0.1.{1 + number}")).send(head("GET", "/healthz")).read()
+        yield daemon
+
+
+@deed(("voxeld_page_connections",), ("voxeld_page_connections_limit",))
+def connect_for_pages(_):
+    with PagesDaemon() as daemon, Raw(ToPages(daemon)) as kept:
+        kept.send(head("GET", "/healthz")).read()
         yield daemon
 
 

@@ -81,6 +81,25 @@ rejected() {
   stop_daemon
 }
 
+@test "--check-config refuses two listeners of which one cannot be bound" {
+  local check=(--check-config --allow-anonymous --listen) sock=unix:$BATS_TEST_TMPDIR/sock
+  clash() { rejected "cannot listen on $2: $1 is listed too" "${check[@]}" "$1" --pages-listen "$2"; }
+  clash 127.0.0.1:8080 127.0.0.1:8080
+  clash 127.0.0.1:8080 0.0.0.0:8080
+  clash 0.0.0.0:8080 127.0.0.1:8080
+  clash '[::]:8080' '[::1]:8080'
+  clash "$sock" "$sock"
+  clash systemd systemd
+  if [[ $(cat /proc/sys/net/ipv6/bindv6only 2>/dev/null) == 0 ]]; then clash '[::]:8080' 127.0.0.1:8080; fi
+  rejected 'is listed too' "${check[@]}" 127.0.0.1:8080,127.0.0.1:08080
+  local good
+  for good in 127.0.0.1:0,127.0.0.1:0 127.0.0.1:8080,127.0.0.1:8081 127.0.0.1:8080,127.0.0.2:8080 \
+    '[::1]:8080,0.0.0.0:8080' "$sock,$sock.2" systemd,127.0.0.1:8080; do
+    run "$voxeld" --backend cpu "${check[@]}" "$good"
+    is "$status" 0
+  done
+}
+
 @test "health and readiness need no token, the other pages do" {
   "$voxeld" --new-token prometheus >"$BATS_TEST_TMPDIR/token" 2>"$BATS_TEST_TMPDIR/tokens"
   chmod 600 "$BATS_TEST_TMPDIR/tokens"

@@ -137,10 +137,11 @@ static enum outcome wakeups_lost(void) {
 }
 
 const struct trap thread_traps[] = {
-    {TRAP(stop_suspended), .what = "a stop with a suspended connection aborts", .dies = true},
-    {TRAP(refused_in_stop), .what = "a request that the library refuses during a stop crashes it", .dies = true},
+    {TRAP(stop_suspended), .what = "The library aborts if it is stopped while a connection is suspended", .dies = true},
+    {TRAP(refused_in_stop), .what = "The library crashes if it refuses a request while it stops", .dies = true},
     {TRAP(quiesce_aborts), .what = "MHD_quiesce_daemon can abort", .dies = true},
-    {TRAP(unwatched_is_counted), .what = "a connection that its epoll set refuses is closed, and counted for ever"},
-    {TRAP(wakeups_lost), .what = "with a thread a connection, connections that are resumed hang", .race = true},
+    {TRAP(unwatched_is_counted),
+     .what = "A connection that the epoll set refuses is closed, and counts as open for ever"},
+    {TRAP(wakeups_lost), .what = "Resumed connections hang if each connection has a thread", .race = true},
 };
 const int thread_trap_count = sizeof thread_traps / sizeof *thread_traps;

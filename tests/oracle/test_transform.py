@@ -9,7 +9,7 @@ import numpy as np
 
 import check
 import transform
-from daemon import Daemon
+from daemon import OneDaemonCase
 from test_fps import STYLES, rows
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "9000"))
@@ -45,14 +45,8 @@ def random_query(rng, counts, columns):
     return query
 
 
-class Transform(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon("--workers", "1")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
+class Transform(OneDaemonCase):
+    ARGS = ("--workers", "1")
 
     def check(self, query, body, where=""):
         tensors, kept, told = transform.transform(query, body)

@@ -4,7 +4,6 @@ import json
 import os
 import struct
 import tempfile
-import unittest
 import urllib.parse
 
 import numpy as np
@@ -12,7 +11,7 @@ import safetensors.numpy
 
 import oracle
 import samples
-from daemon import Daemon
+from daemon import OneDaemonCase
 
 DTYPES = {"F32": np.float32, "F16": np.float16, "I32": np.int32, "U8": np.uint8}
 ALIGNMENT = 64
@@ -161,18 +160,8 @@ def answer_of(query, body, params=None):
     return oracle.voxelize(params, body, counts)
 
 
-class OracleCase(unittest.TestCase):
+class OracleCase(OneDaemonCase):
     """Tests that post to one daemon and hold its answers against the oracle."""
-
-    ARGS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon(*cls.ARGS)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
 
     def reproducer(self, path, body):
         folder = tempfile.mkdtemp(prefix="voxeld-")

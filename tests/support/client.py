@@ -14,9 +14,8 @@ import select
 import socket
 import struct
 import threading
-import unittest
 
-from daemon import PATIENCE, Daemon, Reply, is_sanitized, wait_until  # noqa: F401
+from daemon import PATIENCE, Daemon, OneDaemonCase, Reply, is_sanitized, wait_until  # noqa: F401
 from older_python import TIMEOUTS
 
 GRID = "point_cloud_range=-10,-10,-2,10,10,2&voxel_size=0.5,0.5,0.5"
@@ -261,18 +260,8 @@ class Raw:
         self.socket.close()
 
 
-class FaultCase(unittest.TestCase):
-    """One daemon for the class; after every test it must be alive and quiet."""
-
-    ARGS = ()
-
-    @classmethod
-    def setUpClass(cls):
-        cls.daemon = Daemon(*cls.ARGS)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.daemon.stop()
+class FaultCase(OneDaemonCase):
+    """After every test the daemon must be alive and quiet."""
 
     def tearDown(self):
         self.daemon.assert_alive()

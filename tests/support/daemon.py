@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 
 import older_python  # noqa: F401
 
@@ -274,3 +275,17 @@ class Daemon:
             return
         print(f"--- the end of the daemon's log\n{self.log()}---", file=sys.stderr)
         self.kill()
+
+
+class OneDaemonCase(unittest.TestCase):
+    """Tests of one daemon, which the class starts with ARGS."""
+
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.ARGS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()

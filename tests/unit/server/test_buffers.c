@@ -81,6 +81,29 @@ static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
   assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
 }
 
+// A GPU that works again gets memory of its own kind, after one more use of what the CPU allocated meanwhile.
+static void what_was_allocated_without_a_gpu_is_replaced(void **state) {
+  (void)state;
+  struct device *gpu = &devices.gpu[0];
+  *gpu = (struct device){.backend = &vx_cpu_backend, .handle = devices.cpu.handle, .state = DEVICE_PAUSED};
+  devices.count = 1;
+  struct buffer *used = take(1);
+  assert_ptr_equal(used->device, &devices.cpu);
+  buffer_give(used);
+  assert_int_equal(buffers_use(&pool).allocated, SMALLEST);
+  atomic_store(&gpu->state, DEVICE_WORKING);
+  assert_ptr_equal(take(1), used);
+  buffer_give(used);
+  assert_int_equal(buffers_use(&pool).allocated, 0);
+  used = take(1);
+  assert_ptr_equal(used->device, gpu);
+  atomic_store(&gpu->state, DEVICE_PAUSED);
+  buffer_give(used);
+  assert_int_equal(buffers_use(&pool).allocated, SMALLEST);  // pinned memory is good for the CPU too
+  assert_int_equal(buffers_use(&pool).in_use, 0);
+  devices.count = 0;
+}
+
 static void *churn(void *argument) {
   uint32_t random = (uint32_t)(uintptr_t)argument;
   for (int i = 0; i < 2000; i++) {
@@ -113,6 +136,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(last_given_is_first_taken, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(budget_bounds_what_is_in_use, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(larger_than_the_budget_is_refused_and_evicts_nothing, open_pool, close_pool),
+      cmocka_unit_test_setup_teardown(what_was_allocated_without_a_gpu_is_replaced, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(threads_never_share_a_buffer, open_pool, close_pool),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

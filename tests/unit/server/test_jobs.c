@@ -7,10 +7,13 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "kernels/backends.h"
 #include "server/base/clock.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/run.h"
 
 enum { POINTS = 1000, COLUMNS = 4, POINT_BYTES = POINTS * COLUMNS * 4 };
 
@@ -109,6 +112,49 @@ static void run(struct job *job) {
   int before = finished;
   assert_true(jobs_submit(&jobs, job));
   await(before + 1);
+}
+
+// ---- a GPU that refuses ---------------------------------------------------------------------------------------------
+
+static bool runs_all(enum vx_op op) {
+  (void)op;
+  return true;
+}
+
+static enum vx_status refuse_all(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+  (void)lane, (void)work;
+  snprintf(error->text, sizeof error->text, "not with this GPU");
+  return VX_REFUSED;
+}
+
+// What the CPU comes to, after the GPU.
+static enum vx_status stop_at_once(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+  (void)lane, (void)work, (void)error;
+  return VX_STOPPED;
+}
+
+static enum vx_status find_no_memory(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+  (void)lane, (void)work, (void)error;
+  return VX_OUT_OF_MEMORY;
+}
+
+typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct vx_error *error);
+
+// The failures that the GPU is blamed for after one job, on this thread.
+static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
+  struct vx_backend refusing = {.name = "cuda", .runs = runs_all, .run = refuse_all}, cpu = vx_cpu_backend;
+  struct device *gpu = &jobs.devices.gpu[0];
+  struct lanes lanes = {.gpu = gpu};
+  struct vx_error error;
+  *gpu = (struct device){.backend = &refusing};
+  assert_int_equal(cpu.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &lanes.on_cpu, &error), VX_OK);
+  if (cpu_run) cpu.run = cpu_run;
+  jobs.devices.cpu.backend = &cpu;
+  make(job, VX_VOXELIZE, NULL);
+  job_run(job, &lanes);
+  jobs.devices.cpu.backend = &vx_cpu_backend;
+  cpu.lane_close(lanes.on_cpu);
+  return atomic_load(&gpu->failures);
 }
 
 // ---- tests ----------------------------------------------------------------------------------------------------------
@@ -229,6 +275,16 @@ static void too_large_an_answer(void **state) {
   assert_null(job.output);
 }
 
+static void gpu_is_blamed_for_what_the_cpu_can_do_alone(void **state) {
+  (void)state;
+  assert_int_equal(blamed_if_cpu(NULL, &job), 1);
+  assert_true(job.answered);
+  job_give_output(&job);
+  assert_int_equal(blamed_if_cpu(refuse_all, &job), 0);
+  assert_int_equal(blamed_if_cpu(stop_at_once, &job), 0);
+  assert_int_equal(blamed_if_cpu(find_no_memory, &job), 0);
+}
+
 static void closed_room_takes_nothing(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
@@ -248,7 +304,7 @@ static void many_at_once(void **state) {
     assert_true(all[i].answered);
     job_give_output(&all[i]);
   }
-  assert_int_equal(jobs_running(&jobs), 0);
+  for (int use = 0; use < VX_LANE_USES; use++) assert_int_equal(atomic_load(&jobs.workers.running[use]), 0);
 }
 
 int main(void) {
@@ -262,6 +318,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_room),
       cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_room),
+      cmocka_unit_test_setup_teardown(gpu_is_blamed_for_what_the_cpu_can_do_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),
       cmocka_unit_test_setup_teardown(many_at_once, open_room, close_room),
   };

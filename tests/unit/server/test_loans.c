@@ -293,6 +293,54 @@ static void client_over_its_share_takes_from_those_that_hold_more(void **state) 
   assert_int_equal(last_outpaced->loan.expected, 4 * MB);
 }
 
+// One client came first and has half of the memory, in four fast uploads; later ones have the rest.
+static void greedy_client_makes_room_for_one_that_has_none(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) assert_true(announce_of(0, i, 2 * MB) && receive(i, MB));
+  assert_true(announce(4, 4 * MB) && receive(4, 3 * MB));
+  assert_true(announce(5, 4 * MB) && receive(5, 3 * MB));
+  pass_ms(100);
+  assert_false(announce(6, 2 * MB));  // it has 8 MB, and would have 6
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  assert_true(announce(6, MB) && receive(6, MB));
+  assert_int_equal(outpaced, 1);
+  assert_ptr_equal(last_outpaced->client, client[0]);
+  assert_true(announce(7, MB) && receive(7, MB));  // from what that one gave up
+  assert_int_equal(outpaced, 1);
+  assert_false(announce_of(0, 8, MB));
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+}
+
+static void greedy_client_gives_up_places_too(void **state) {
+  (void)state;
+  for (int i = 0; i < 6; i++) assert_true(announce_of(0, i, 1000) && receive(i, 900));
+  for (int i = 6; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 900));
+  assert_true(announce(12, 1000) && receive(12, 900));
+  assert_int_equal(outpaced, 1);
+  assert_ptr_equal(last_outpaced->client, client[0]);
+  assert_true(announce(13, 1000) && receive(13, 900));
+  assert_int_equal(outpaced, 2);
+  assert_ptr_equal(last_outpaced->client, client[0]);
+  assert_false(announce(14, 1000));  // it has four, and would have three
+  assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
+}
+
+// 5 MB are free. While 2 MB grow to 4 MB, both are needed.
+static void growing_memory_fits_beside_what_it_replaces(void **state) {
+  (void)state;
+  static const int parts[] = {4, 4, 2, 1};
+  for (int i = 0; i < 4; i++)
+    assert_true(announce(i, (size_t)parts[i] * MB) && receive(i, (size_t)parts[i] * MB) &&
+                loan_settle(&uploads[i], &problem));
+  assert_true(announce(4, 4 * MB) && receive(4, 30000));
+  assert_true(receive(4, 4 * MB - 30000));
+  assert_true(loan_settle(&uploads[4], &problem));
+  for (int i = 0; i < 5; i++) {
+    job_give_input(&uploads[i]);
+    job_leave_place(&uploads[i]);
+  }
+}
+
 static void empty_body_takes_its_place_at_the_end(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
@@ -334,6 +382,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
       cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_client_that_holds_less, open_room, close_room),
       cmocka_unit_test_setup_teardown(client_over_its_share_takes_from_those_that_hold_more, open_room, close_room),
+      cmocka_unit_test_setup_teardown(greedy_client_makes_room_for_one_that_has_none, open_room, close_room),
+      cmocka_unit_test_setup_teardown(greedy_client_gives_up_places_too, open_room, close_room),
+      cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
   };

@@ -168,6 +168,8 @@ static void what_the_rooms_hold(void **state) {
   has("voxeld_workers{lanes=\"voxelize\"} 2");
   has("voxeld_workers{lanes=\"sample\"} 1");
   has("voxeld_connections_limit 100");
+  has("voxeld_page_connections 0");
+  has("voxeld_page_connections_limit 0");
   has("voxeld_buffer_budget_bytes 16777216");
   has("process_start_time_seconds 1700000000");
   client_give(&clients, client, SHARE_SAMPLING_JOBS, 3);

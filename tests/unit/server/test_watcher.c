@@ -169,6 +169,18 @@ static void a_body_that_is_not_read_is_not_late(void **state) {
   close_both(&end);
 }
 
+// What the library has read before is looked at before the upload goes on.
+static void a_body_that_is_not_read_can_be_refused(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  peer_upload_hold(end.peer);
+  connection_fail(&watcher, end.peer, PROBLEM_BAD_REQUEST, "a chunk");
+  assert_true(peer_is_failed(end.peer));
+  assert_non_null(strstr(seen(&end), "400 Bad Request"));
+  close_both(&end);
+}
+
 // ---- lingering closes -----------------------------------------------------------------------------------------------
 
 static int64_t lingering(const struct client *client) { return client_held(&clients, client, SHARE_LINGERING); }
@@ -287,8 +299,16 @@ enum { SHARE = MOST / 2 };  // of a lone client
 
 static bool is_ended(struct end *end) { return peer_is_failed(end->peer) && !seen(end); }
 
+static bool is_proxy(const char *address) { return strcmp(address, "192.0.2.9") == 0; }
+
+static const char *other_address(int index) {
+  static char address[32];
+  snprintf(address, sizeof address, "198.51.100.%d", index);
+  return address;
+}
+
 static struct end connect_idle(const char *address, int64_t idle_ms) {
-  struct end end = connect_as(address, false);
+  struct end end = connect_as(address, is_proxy(address));
   assert_false(peer_is_failed(end.peer));
   atomic_store(&end.peer->since_ns, clock_ns() - idle_ms * NS_PER_MS);
   return end;
@@ -336,6 +356,35 @@ static void the_client_with_the_most_makes_room_for_others(void **state) {
   for (int i = 0; i < MOST; i++) assert_int_equal(is_ended(&end[i]), idle_ms[i] == 1400);
   for (int i = 0; i < MOST; i++) close_both(&end[i]);
   close_both(&next);
+}
+
+// All of its connections ask often: the one that asked longest ago ends. What is busy stays, and so does what others
+// have.
+static void a_greedy_client_makes_room_at_once(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 0);
+  for (int i = 0; i < MOST; i++) atomic_store(&end[i].peer->since_ns, clock_ns() - (MOST - i) * 100 * NS_PER_MS);
+  begin_upload(&end[0]);
+  struct end next = connect_idle("192.0.2.3", 0);
+  for (int i = 0; i < MOST; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 1);
+  struct end refused = connect_as("192.0.2.4", false);  // now nobody holds four times as much as it would
+  assert_true(peer_is_failed(refused.peer));
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&next);
+  close_both(&refused);
+}
+
+// It stands for many clients.
+static void a_proxy_makes_no_room_at_once(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < MOST - 1 ? "192.0.2.9" : "192.0.2.1", 0);
+  struct end refused = connect_as("192.0.2.2", false);
+  assert_true(peer_is_failed(refused.peer));
+  assert_non_null(strstr(seen(&refused), "503 Service Unavailable"));
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&refused);
 }
 
 static void one_that_was_just_used_makes_no_room(void **state) {
@@ -457,6 +506,7 @@ int main(void) {
       WATCHED(the_rate_counts_from_the_end_of_the_grace),
       WATCHED(a_fast_upload_ends_at_its_time_limit),
       WATCHED(a_body_that_is_not_read_is_not_late),
+      WATCHED(a_body_that_is_not_read_can_be_refused),
       WATCHED(a_close_lingers_while_its_client_sends),
       WATCHED(a_close_lingers_five_seconds_at_most),
       WATCHED(a_close_that_was_shut_from_here_lingers_too),
@@ -466,6 +516,8 @@ int main(void) {
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
+      WATCHED(a_greedy_client_makes_room_at_once),
+      WATCHED(a_proxy_makes_no_room_at_once),
       WATCHED(one_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
       WATCHED(an_idle_connection_ends_after_its_time),
