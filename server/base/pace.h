@@ -11,7 +11,7 @@
 #define PACE_LEAST_NS (50 * NS_PER_MS)  // a shorter time tells no rate
 
 // The detail of the problem for an upload that gave way to others.
-#define OUTPACED "others have the memory of this body now: theirs came faster, or this client holds far more"
+#define OUTPACED "the body came more slowly than others, or its client holds far more: others have its memory now"
 
 struct pace {
   int64_t since_ns, bytes;  // when the present window began, and the bytes until then
