@@ -127,6 +127,19 @@ points='struct.unpack("<8f", data[8 + size :][d["points"]["data_offsets"][0] : d
   detail "the body's points have 72000 bytes; allowed: up to 65536"
 }
 
+@test "rows that the budget does not hold beside their body are refused" {
+  start_daemon --max-body-bytes 1048576 --max-response-bytes 65536 --memory-budget-bytes 1572864
+  {
+    printf 'FIELDS x y z\nSIZE 2 2 2\nTYPE U U U\nPOINTS 87381\nDATA binary\n'
+    head -c 524286 /dev/zero
+  } >"$files/wide.pcd"
+  move wide.pcd 'format=pcd&num_features=3'
+  is_problem 422 impossible
+  detail "the body's points need 1048572 bytes; memory_budget_bytes leaves 524288 beside the body"
+  await nothing_in_use
+  stop_daemon
+}
+
 @test "all memory is given back" {
   await nothing_in_use
 }
