@@ -54,7 +54,7 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
       !cloud_choose(&file, &job->asked, &columns, problem) || !job_request_split(&job->asked, file.points, problem))
     return false;
   *intensity = columns.intensity;
-  if (file.points == 0) return true;
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text is read for lines that should not be there
   if (file.layout == CLOUD_PACKED && !unpack(job, &file)) return false;
   const char *in_place = cloud_rows(&file, &columns);
   if (in_place && (uintptr_t)in_place % VX_TENSOR_ALIGNMENT == 0) {

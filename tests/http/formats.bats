@@ -83,6 +83,10 @@ points='struct.unpack("<8f", data[8 + size :][d["points"]["data_offsets"][0] : d
   move wrong.pcd format=pcd
   is_problem 400 bad-body
   detail "line 7, field y: 'five' is not a number"
+  sed 's/POINTS 2/POINTS 0/' "$files/text.pcd" >"$files/none.pcd"
+  move none.pcd format=pcd
+  is_problem 400 bad-body
+  detail 'line 6 stands behind the 0 points that were promised'
   ask --data-binary '' '/v1/transform?format=ply'
   is_problem 400 bad-body
   ask -d "@$files/text.pcd" '/v1/transform?format=pcd'
