@@ -67,5 +67,6 @@ bool job_request_from_query(struct job_request *request, enum vx_op op, const st
   // the tensors follow from the other parameters.
   bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !find_item(query, "outputs")) job_request_unset_outputs(request);
+  if (find_item(query, "fields") && !find_item(query, "num_features")) job_request_unset_num_features(request);
   return job_request_finish(request, problem);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/params/params.h"
+#include "api/params/values.h"
 
 static const struct operation *const operations[VX_OPS] = {
     [VX_VOXELIZE] = &operation_voxelize,
@@ -69,13 +70,58 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
                                                              : "");
 }
 
+void job_request_unset_num_features(struct job_request *request) {
+  request->given[find(request, "num_features")] = false;
+}
+
 void job_request_unset_outputs(struct job_request *request) {
   request->outputs = 0;
   request->given[find(request, "outputs")] = false;
 }
 
+// ---- finishing ------------------------------------------------------------------------------------------------------
+
+static bool check_names(struct job_request *request, struct problem *problem) {
+  static const char axes[] = "xyz";
+  if (job_request_is_given(request, "num_features") && request->num_features != request->num_fields)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_features",
+                       "num_features is %d, but fields has %d names; allowed: one of the two alone",
+                       (int)request->num_features, (int)request->num_fields);
+  request->num_features = request->num_fields;
+  for (int a = 0; a < 3; a++) {
+    int place = value_find_name(request->fields, axes + a, 1);
+    if (place >= 0 && place != a)
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "fields",
+                         "fields has %c in place %d; allowed: x, y and z in the first three places", axes[a],
+                         place + 1);
+  }
+  return true;
+}
+
+static bool check_scale(const struct job_request *request, struct problem *problem) {
+  if (request->dtype != VX_FLOAT32)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "intensity_scale",
+                       "intensity_scale is given with dtype=float16; allowed: with float32");
+  bool unknown = request->num_fields ? value_find_name(request->fields, "intensity", strlen("intensity")) < 0
+                                     : request->format == FORMAT_RAW;
+  if (!unknown) return true;
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, "intensity_scale",
+                     "intensity_scale is given, but no column is named intensity; name the columns, for example "
+                     "fields=x,y,z,intensity");
+}
+
+// Checks what names, numbers and scales the columns. `fields`, if given, sets num_features.
+static bool finish_columns(struct job_request *request, struct problem *problem) {
+  if (request->num_fields && !check_names(request, problem)) return false;
+  if (request->format != FORMAT_RAW && request->dtype != VX_FLOAT32)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "dtype",
+                       "dtype is float16, but with this format the body says its types; allowed: float32");
+  return request->intensity_scale == 0 || check_scale(request, problem);
+}
+
 bool job_request_finish(struct job_request *request, struct problem *problem) {
   const struct operation *operation = operations[request->job.op];
+  if (!finish_columns(request, problem)) return false;
   request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
   request->job.tensors = request->outputs ? request->outputs : operation->tensors(request);
   return operation->finish(request, problem);

@@ -15,21 +15,28 @@
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 
-enum { REQUEST_MATRICES = 64 };
+enum { REQUEST_MATRICES = 64, REQUEST_NAMES_SIZE = 256 };
+
+// How the body's points are written; api/wire/formats.h reads them.
+enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMATS };
 
 struct job_request {
   struct vx_job job;  // operation, parameters, tensors to return; once split, the number of clouds and shapes of inputs
-  int32_t num_features;       // C
-  enum vx_dtype dtype;        // of the body
-  uint32_t features;          // bits of the words of `feature`: what is computed of voxels
-  uint32_t outputs;           // VX_TENSOR_BITs named by `outputs`; 0 = the operation's default
-  int32_t num_clouds;         // entries of point_counts; 0 = not given, so the body is one cloud
-  int32_t num_sample_counts;  // as given; 0 = nothing is sampled
-  int32_t num_matrices;       // as given; 0 = points are not moved
-  int32_t timeout_ms;         // 0 = none
-  int64_t max_sampling_work;  // the server's limit, copied to vx_sampling.max_work
-  char preset[64];            // "" = none
-  bool given[PARAMS_MAX];     // for each row of the operation's table: whether preset or query set it
+  int32_t num_features;             // C
+  enum vx_dtype dtype;              // of the body
+  enum body_format format;          // of the body
+  int32_t num_fields;               // names in `fields`; 0 = not given
+  float intensity_scale;            // 0 = not given
+  uint32_t features;                // bits of the words of `feature`: what is computed of voxels
+  uint32_t outputs;                 // VX_TENSOR_BITs named by `outputs`; 0 = the operation's default
+  int32_t num_clouds;               // entries of point_counts; 0 = not given, so the body is one cloud
+  int32_t num_sample_counts;        // as given; 0 = nothing is sampled
+  int32_t num_matrices;             // as given; 0 = points are not moved
+  int32_t timeout_ms;               // 0 = none
+  int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
+  char preset[64];                  // "" = none
+  char fields[REQUEST_NAMES_SIZE];  // names of the columns, with commas between; "" = not given
+  bool given[PARAMS_MAX];           // for each row of the operation's table: whether preset or query set it
   int32_t point_counts[VX_MAX_CLOUDS];
   int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split; if anything is sampled
   float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
@@ -71,6 +78,8 @@ bool job_request_is_given(const struct job_request *request, const char *name);
 // problem.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct problem *problem);
 
+// Forgets that num_features was given: it follows from `fields` then.
+void job_request_unset_num_features(struct job_request *request);
 // Forgets `outputs`: the tensors follow from the other parameters again.
 void job_request_unset_outputs(struct job_request *request);
 

@@ -2,6 +2,10 @@
 #include "api/ops/rows.h"
 
 const char *const dtype_words[] = {"float32", "float16", NULL};
+const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", NULL};
+_Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
+_Static_assert(sizeof(enum body_format) == sizeof(int32_t), "an enum is written as an int32_t");
+_Static_assert((int)REQUEST_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "fields is read as a list of names");
 
 const struct param param_preset = {
     .name = "preset",
@@ -28,6 +32,33 @@ const struct param param_dtype = {
     .words = dtype_words,
     .initial = "float32",
     .doc = "type of the body's values",
+};
+
+const struct param param_format = {
+    .name = "format",
+    .type = &value_word,
+    .offset = FIELD(format),
+    .words = format_words,
+    .doc = "how the body's points are written; without it raw: rows of dtype",
+};
+
+const struct param param_fields = {
+    .name = "fields",
+    .type = &value_names,
+    .offset = FIELD(fields),
+    .second = FIELD(num_fields),
+    .least = VX_MIN_FEATURES,
+    .most = VX_MAX_FEATURES,
+    .allowed = "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
+    .doc = "names of the columns of a row, which sets num_features; of a file, the fields to take",
+};
+
+const struct param param_intensity_scale = {
+    .name = "intensity_scale",
+    .type = &value_factor,
+    .offset = FIELD(intensity_scale),
+    .allowed = "a finite number other than 0",
+    .doc = "multiplies the column named intensity",
 };
 
 const struct param param_point_counts = {

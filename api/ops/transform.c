@@ -112,9 +112,19 @@ static const struct param cut = {
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_TRANSFORM_TENSORS, "points and point_indices");
 
-static const struct param *const rows[] = {
-    &param_preset, &param_num_features, &param_dtype, &param_point_counts, &matrix, &crop, &cut,
-    &outputs,      &param_timeout_ms,   NULL};
+static const struct param *const rows[] = {&param_preset,
+                                           &param_num_features,
+                                           &param_dtype,
+                                           &param_format,
+                                           &param_fields,
+                                           &param_intensity_scale,
+                                           &param_point_counts,
+                                           &matrix,
+                                           &crop,
+                                           &cut,
+                                           &outputs,
+                                           &param_timeout_ms,
+                                           NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------

@@ -97,6 +97,15 @@ void value_write_floats(const float *values, int64_t count, struct text *out) {
   text_put(out, "]");
 }
 
+static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
+  float *out = FIELD(record, param->offset);
+  return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out != 0;
+}
+
+static void write_factor(const struct param *param, const void *record, struct text *out) {
+  text_float(out, *(const float *)CONST_FIELD(record, param->offset));
+}
+
 static void write_floats(const struct param *param, const void *record, struct text *out) {
   value_write_floats(CONST_FIELD(record, param->offset), param->least, out);
 }
@@ -227,6 +236,49 @@ static void write_text(const struct param *param, const void *record, struct tex
   text_json_string(out, text, strlen(text));
 }
 
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+int value_find_name(const char *names, const char *name, size_t length) {
+  const char *cursor = names, *end = names + strlen(names);
+  char item[VALUE_NAMES_SIZE];
+  for (int place = 0; value_next(&cursor, end, item, sizeof item); place++)
+    if (strlen(item) == length && memcmp(item, name, length) == 0) return place;
+  return -1;
+}
+
+static bool is_printable(const char *value, const char *end) {
+  for (; value < end; value++)
+    if ((unsigned char)*value < ' ' || *value == '\x7f') return false;
+  return true;
+}
+
+// The list is checked as it grows in the record, so that each name is compared with those before it.
+static bool read_names(const struct param *param, const char *value, const char *end, void *record) {
+  char *names = FIELD(record, param->offset), item[VALUE_NAMES_SIZE];
+  int32_t *count = FIELD(record, param->second);
+  size_t length = 0;
+  names[0] = '\0';
+  *count = 0;
+  if (end - value >= VALUE_NAMES_SIZE || !is_printable(value, end)) return false;
+  while (value_next(&value, end, item, sizeof item)) {
+    if (value_find_name(names, item, strlen(item)) >= 0) return false;
+    length += (size_t)snprintf(names + length, VALUE_NAMES_SIZE - length, "%s%s", length ? "," : "", item);
+    ++*count;
+  }
+  return value_ended(value, end) && *count >= param->least && *count <= param->most;
+}
+
+static void write_names(const struct param *param, const void *record, struct text *out) {
+  const char *cursor = CONST_FIELD(record, param->offset), *end = cursor + strlen(cursor), *comma = "";
+  char item[VALUE_NAMES_SIZE];
+  text_put(out, "[");
+  for (; value_next(&cursor, end, item, sizeof item); comma = ",") {
+    text_put(out, comma);
+    text_json_string(out, item, strlen(item));
+  }
+  text_put(out, "]");
+}
+
 // ---- the types ------------------------------------------------------------------------------------------------------
 
 const struct value_type value_int = {"int", false, read_int, write_int, allow_int};
@@ -235,4 +287,6 @@ const struct value_type value_words = {"list", false, read_words, write_words, a
 const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL};
 const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL};
 const struct value_type value_text = {"string", false, read_text, write_text, NULL};
+const struct value_type value_factor = {"float", false, read_factor, write_factor, NULL};
+const struct value_type value_names = {"list", false, read_names, write_names, NULL};
 const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};

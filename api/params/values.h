@@ -11,8 +11,13 @@ extern const struct value_type value_words;   // uint32: a set of `words`, each 
 extern const struct value_type value_floats;  // float[least], exactly that many
 extern const struct value_type value_counts;  // int32[up to most], each 0 or more; second: int32, their number
 extern const struct value_type value_text;    // char[64]
+extern const struct value_type value_factor;  // float, not 0
+// char[VALUE_NAMES_SIZE]: from least to most names, each once, with commas between; second: int32, their number
+extern const struct value_type value_names;
 extern const struct value_type
     value_tensors;  // uint32: a set of tensors out of those in `most`; second: uint32, those that are returned
+
+enum { VALUE_NAMES_SIZE = 256 };
 
 // Copies the next item of the list at *cursor, NUL-terminated. False at the end, or if the item is empty or too long.
 PARAM_WARN_UNUSED bool value_next(const char **cursor, const char *end, char *item, size_t size);
@@ -26,6 +31,9 @@ PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, f
 // Reads a list of up to `most` whole numbers, each 0 or more; *length becomes their number.
 PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out,
                                          int32_t *length);
+
+// The place of a name in a list that value_names has read; -1 if it is not there.
+int value_find_name(const char *names, const char *name, size_t length);
 
 void value_write_floats(const float *values, int64_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/wire/formats.h"
 #include "kernels/half.h"
 #include "kernels/kernels.h"
 
@@ -85,5 +86,7 @@ static int32_t columns_of(const struct vx_input *points) {
 
 struct body_look body_look(const struct vx_input *points, bool form) {
   int64_t size = points->dims[0] * points->dims[1] * (int64_t)vx_dtype_size(points->dtype);
-  return (struct body_look){form && is_stripped(points->data, size), columns_of(points)};
+  return (struct body_look){.stripped = form && is_stripped(points->data, size),
+                            .hint = format_hint(FORMAT_RAW, points->data, (size_t)size),
+                            .columns = columns_of(points)};
 }

@@ -1,4 +1,5 @@
-// What a raw body looks like: whether bytes were stripped from it, and how many columns its rows have.
+// What a raw body looks like: whether bytes were stripped from it, whether it is a file, and how many columns its rows
+// have.
 //
 // A guess from a sample of bounded size; it takes a few microseconds. Any thread; nothing here allocates.
 #ifndef VOXELD_LOOK_H
@@ -10,8 +11,9 @@
 #include "kernels/tensor.h"
 
 struct body_look {
-  bool stripped;    // the body is a form, and no byte is one of those that `curl -d` strips
-  int32_t columns;  // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
+  bool stripped;     // the body is a form, and no byte is one of those that `curl -d` strips
+  int32_t columns;   // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
+  const char *hint;  // the body begins like a file of another format: what to do; NULL if it does not
 };
 
 // `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.

@@ -38,6 +38,11 @@ static bool stripped(const struct vx_job *job, const struct body_look *look) {
   return look->stripped;
 }
 
+static bool other_format(const struct vx_job *job, const struct body_look *look) {
+  (void)job;
+  return look->hint;
+}
+
 // ---- what to say ----------------------------------------------------------------------------------------------------
 
 static void say_max_voxels(const struct vx_job *job, const struct body_look *look, struct text *out) {
@@ -79,6 +84,11 @@ static void say_stripped(const struct vx_job *job, const struct body_look *look,
   text_put(out, "the body is a form without any NUL, CR or LF byte, as curl -d strips them; use curl --data-binary");
 }
 
+static void say_other_format(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)job;
+  text_put(out, look->hint);
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 static const struct row {
@@ -98,6 +108,8 @@ static const struct row {
     [WARNING_STRIPPED_BODY] = {"stripped_body",
                                "the body looks as if curl -d had stripped bytes from it; use curl --data-binary",
                                stripped, say_stripped},
+    [WARNING_FORMAT] = {"format", "the body was read as raw rows, but begins like a file of another format",
+                        other_format, say_other_format},
 };
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }

@@ -290,8 +290,9 @@ bool request_admit(struct request *request, const char *method, const char *path
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body
   // over the limit, a body that the client holds back until it gets 100 Continue, and any at a listener for pages.
   const char *expect = header(request, "Expect");
-  if ((expect && strcasecmp(expect, "100-continue") == 0) ||
-      request->body_bytes > request->service->options->max_body_bytes || request->peer->places->pages)
+  bool held_back = expect && strcasecmp(expect, "100-continue") == 0;
+  if (held_back) body_guess(request);
+  if (held_back || request->body_bytes > request->service->options->max_body_bytes || request->peer->places->pages)
     *early = true;
   return false;
 }

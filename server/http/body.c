@@ -1,9 +1,11 @@
 // Bodies; see body.h.
 #include "server/http/body.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "api/wire/formats.h"
 #include "server/base/clock.h"
 #include "server/net/connections.h"
 
@@ -37,7 +39,10 @@ static enum MHD_Result took(struct request *request) {
   return MHD_YES;
 }
 
-enum MHD_Result body_discard(struct request *request, size_t *size) {
+enum MHD_Result body_discard(struct request *request, const char *data, size_t *size) {
+  // What is not whole rows may be a file of another format, which its beginning shows.
+  if (request->not_rows) format_suggest(FORMAT_RAW, data, *size, &request->problem);
+  request->not_rows = false;
   // A refused request with a Content-Length over the limit was answered early. So only a chunked body, or that of a
   // GET, can exceed this bound.
   int64_t bound = 2 * request->service->options->max_body_bytes;
@@ -56,9 +61,11 @@ enum MHD_Result body_receive(struct request *request, const char *data, size_t *
   bool fits = needed <= limit || problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                                              "the body is longer than %lld bytes", (long long)limit);
   char *place = fits ? loan_pick_up(job, *size, &request->problem) : NULL;
+  if (request->body_bytes < 0 && job->input_bytes == 0 && job->asked.format == FORMAT_RAW)
+    request->hint = format_hint(FORMAT_RAW, data, *size);
   if (!place) {
     begin_discard(request);
-    return body_discard(request, size);
+    return body_discard(request, data, size);
   }
   memcpy(place, data, *size);
   loan_put_down(job, *size);
@@ -70,10 +77,22 @@ enum MHD_Result body_receive(struct request *request, const char *data, size_t *
 
 bool body_check(struct request *request, int64_t bytes) {
   struct job_request *asked = &request->job.asked;
+  if (asked->format != FORMAT_RAW) return true;
   int64_t row = (int64_t)job_request_row_bytes(asked);
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
-  return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
-                     "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
-                     (long long)bytes, (long long)row, asked->num_features,
-                     request->job.form ? "; if curl -d sent it, use --data-binary: -d strips bytes" : "");
+  request->not_rows = request->body_bytes > 0;
+  return problem_set(
+      &request->problem, PROBLEM_BAD_BODY, NULL,
+      "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s%s%s",
+      (long long)bytes, (long long)row, asked->num_features,
+      request->job.form ? "; if curl -d sent it, use --data-binary: -d strips bytes" : "", request->hint ? "; " : "",
+      request->hint ? request->hint : "");
+}
+
+void body_guess(struct request *request) {
+  struct problem *problem = &request->problem;
+  size_t length = strlen(problem->detail);
+  if (request->not_rows)
+    snprintf(problem->detail + length, sizeof problem->detail - length,
+             "; a PCD or PLY file, or a PointCloud2, needs format=pcd, ply or pointcloud2");
 }

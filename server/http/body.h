@@ -9,10 +9,14 @@
 // Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive must refuse the body, it
 // sets request->problem and discards the rest (REQUEST_DISCARD). MHD_NO: the connection ends.
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);
-enum MHD_Result body_discard(struct request *request, size_t *size);
+enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
 // Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
-// Sets the shape of the job's input. False with request->problem set.
+// Sets the shape of the job's input. Leaves a body of another format than raw to the worker (jobs/points.h). False with
+// request->problem set.
 VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
+
+// The body of a refused request will not be seen: says what could be wrong with it, whatever it looks like.
+void body_guess(struct request *request);
 
 // Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_WAITING).
 bool body_pass_gate(struct request *request);

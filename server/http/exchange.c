@@ -132,7 +132,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
     case REQUEST_WAITING: return enter(request, method, path, data, size);
     case REQUEST_PAGE:
     case REQUEST_DISCARD:
-      if (*size) return body_discard(request, size);
+      if (*size) return body_discard(request, data, size);
       return answer(request);
     case REQUEST_BODY:
       if (*size) return body_receive(request, data, size);

@@ -17,7 +17,8 @@ void job_init(struct job *job, struct job_means *means) {
   job->gone = NULL;
   job->done = job->outpaced = NULL;
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
-  job->input = job->output = NULL;
+  job->input = job->output = job->rows = NULL;
+  job->points = NULL;
   job->scratch_bytes = job->output_length = 0;
   job->device = NULL;
   job->problem.kind = PROBLEM_NONE;
@@ -87,6 +88,17 @@ bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   return true;
 }
 
+bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
+  struct shortage shortage;
+  size_t left = job->means->buffers->budget - holding(job);
+  note_lack(job, SHARES, OVER_SERVER_LIMIT);
+  if (buffer_capacity(bytes) > left)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
+                       "the body's points need %zu bytes; memory_budget_bytes leaves %zu beside the body", bytes, left);
+  job->rows = buffer_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage);
+  return job->rows || refuse_memory(job, &shortage, "the body's points", bytes, problem);
+}
+
 bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
   job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, holding(job), &shortage);
@@ -107,6 +119,12 @@ bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   return true;
 }
 
+void job_keep_rows(struct job *job) {
+  job_give_input(job);
+  job->input = job->rows;
+  job->rows = NULL;
+}
+
 // ---- giving back ----------------------------------------------------------------------------------------------------
 
 void job_leave_place(struct job *job) {
@@ -117,6 +135,11 @@ void job_leave_place(struct job *job) {
 void job_give_input(struct job *job) {
   if (job->input) buffer_give(job->input);
   job->input = NULL;
+}
+
+void job_give_rows(struct job *job) {
+  if (job->rows) buffer_give(job->rows);
+  job->rows = NULL;
 }
 
 void job_give_output(struct job *job) {

@@ -29,7 +29,7 @@ struct job_means {
   struct buffers *buffers;
   struct clients *clients;
   struct counters *counters;
-  size_t max_response_bytes;
+  size_t max_body_bytes, max_response_bytes;
   atomic_bool hurry;               // running jobs stop, if they can
   void (*gpu_lost)(void *cls);     // called when a GPU is lost, on the thread of the worker that lost it
   void (*gpu_changed)(void *cls);  // likewise when a GPU is paused, or works again
@@ -72,9 +72,11 @@ struct job {
   int64_t lacking;   // how much of it
   bool over_share;   // it could not because of what its client holds
   struct buffer *input, *output;
+  struct buffer *rows;  // that are made of the input, until they become the input
   size_t scratch_bytes;
 
   // Its result.
+  const void *points;       // rows in the input
   bool begun;               // a worker has begun it
   bool answered;            // `output` has the answer; else `problem` says why not
   bool output_refused;      // the answer is too large, or has no memory: another lane could do no better
@@ -105,15 +107,21 @@ VX_WARN_UNUSED bool job_take_place(struct job *job, struct problem *problem);
 VX_WARN_UNUSED bool job_take_input(struct job *job, size_t bytes, struct problem *problem);
 // Whether the client's shares would allow that; nothing is taken.
 VX_WARN_UNUSED bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem);
+// Memory for `bytes` of rows that are made of the input.
+VX_WARN_UNUSED bool job_take_rows(struct job *job, size_t bytes, struct problem *problem);
 // Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_take_output(struct job *job, size_t bytes, struct problem *problem);
 // `bytes` of the budget for scratch, at no client's cost. One job may have at most what the budget leaves beside its
 // input.
 VX_WARN_UNUSED bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem);
 
+// The rows become the input, which is given back.
+void job_keep_rows(struct job *job);
+
 // Each gives back what the job holds of it, if anything.
 void job_leave_place(struct job *job);
 void job_give_input(struct job *job);
+void job_give_rows(struct job *job);
 void job_give_output(struct job *job);
 void job_give_scratch(struct job *job);
 

@@ -26,6 +26,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .buffers = &jobs->buffers,
                                    .clients = clients,
                                    .counters = counters,
+                                   .max_body_bytes = (size_t)options->max_body_bytes,
                                    .max_response_bytes = (size_t)options->max_response_bytes,
                                    .gpu_lost = on_gpu_lost,
                                    .gpu_changed = on_gpu_changed,

@@ -272,16 +272,23 @@ void loan_end(struct job *job) {
 
 // ---- a job ----------------------------------------------------------------------------------------------------------
 
-bool loans_take_output(struct job *job, size_t bytes, struct problem *problem) {
-  while (!job_take_output(job, bytes, problem))
+typedef bool (*taker)(struct job *job, size_t bytes, struct problem *problem);
+
+static bool take_for_job(taker take_it, struct job *job, size_t bytes, struct problem *problem) {
+  while (!take_it(job, bytes, problem))
     if (!make_room(job, 0)) return false;
   problem->kind = PROBLEM_NONE;
   return true;
 }
 
+bool loans_take_rows(struct job *job, size_t bytes, struct problem *problem) {
+  return take_for_job(job_take_rows, job, bytes, problem);
+}
+
+bool loans_take_output(struct job *job, size_t bytes, struct problem *problem) {
+  return take_for_job(job_take_output, job, bytes, problem);
+}
+
 bool loans_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
-  while (!job_take_scratch(job, bytes, problem))
-    if (!make_room(job, 0)) return false;
-  problem->kind = PROBLEM_NONE;
-  return true;
+  return take_for_job(job_take_scratch, job, bytes, problem);
 }

@@ -47,7 +47,8 @@ VX_WARN_UNUSED bool loan_settle(struct job *job, struct problem *problem);
 // The upload is over in any other way: place and input go back. Does nothing if there is no loan.
 void loan_end(struct job *job);
 
-// The same as job_take_output and job_take_scratch, if need be with what slow uploads give up.
+// The same as job_take_rows, job_take_output and job_take_scratch, if need be with what slow uploads give up.
+VX_WARN_UNUSED bool loans_take_rows(struct job *job, size_t bytes, struct problem *problem);
 VX_WARN_UNUSED bool loans_take_output(struct job *job, size_t bytes, struct problem *problem);
 VX_WARN_UNUSED bool loans_take_scratch(struct job *job, size_t bytes, struct problem *problem);
 

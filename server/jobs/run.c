@@ -8,6 +8,7 @@
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/jobs/loans.h"
+#include "server/jobs/points.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -44,8 +45,7 @@ static bool is_stopped(void *cls) {
 static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped};
 
 static void prepare(struct job *job, int64_t now_ns) {
-  static _Alignas(VX_TENSOR_ALIGNMENT) const char no_points[VX_TENSOR_ALIGNMENT];
-  job->work = job_request_job(&job->asked, job->input ? job->input->data : no_points);
+  job->work = job_request_job(&job->asked, job->points);
   job->work.caller = &caller;
   job->work.cls = job;
   job->work.row_counts = job->row_counts;
@@ -57,8 +57,8 @@ static void prepare(struct job *job, int64_t now_ns) {
       .receive_ns = job->queued_ns - job->started_ns,
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
-      .look = body_look(&job->work.inputs[VX_POINTS], job->form),
   };
+  if (job->asked.format == FORMAT_RAW) job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
   job->begun = true;
   job->output_refused = false;
 }
@@ -174,6 +174,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   if (job_is_stale(job, now_ns))
     return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the deadline passed before the job began, after %lld ms",
                        (long long)((now_ns - job->queued_ns) / NS_PER_MS));
+  if (!points_open(job)) return false;
   prepare(job, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
   job_give_scratch(job);
@@ -188,5 +189,6 @@ void job_run(struct job *job, const struct lanes *lanes) {
   job->answered = run(job, lanes);
   // The input goes back now, since the answer may take long to send.
   job_give_input(job);
+  job_give_rows(job);
   if (!job->answered) job_give_output(job);
 }

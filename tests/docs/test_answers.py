@@ -75,6 +75,7 @@ class Answers(OneDaemonCase):
             (TRANSFORM, "TransformMetadata", 400 * (0.1, 0.2, -0.3, 20, 70), ["num_features"]),
             # No byte of these four numbers is a NUL, CR or LF.
             (TRANSFORM, "TransformMetadata", 300 * (0.1, 0.2, -0.3, 0.7), ["stripped_body"]),
+            (TRANSFORM, "TransformMetadata", struct.unpack("<4f", b"# .PCD v0.7\n# ok"), ["out_of_crop", "format"]),
         ):
             reply = self.daemon.post(path, struct.pack(f"<{len(values)}f", *values), form)
             self.assertEqual([warning["kind"] for warning in reply.json()["warnings"]], kinds)

@@ -65,6 +65,8 @@ static void check_request(const struct job_request *request) {
   assert(request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES);
   assert(request->num_clouds >= 0 && request->num_clouds <= VX_MAX_CLOUDS);
   assert(request->timeout_ms >= 0);
+  assert(request->num_fields == 0 || request->num_fields == request->num_features);
+  assert(request->format == FORMAT_RAW || request->dtype == VX_FLOAT32);
   uint32_t tensors = request->job.tensors;
   assert(tensors && !(tensors & ~vx_operation_of(request->job.op)->tensors));
   check_sampling(request);

@@ -114,8 +114,12 @@ static void check_answer(const struct figures *figures, const char *id, const st
     job.counts.sampled += request->sample_counts[i];
   struct vx_sizes sizes = vx_sizes_of(&job);
   sizes.voxels = sizes.kept = figures->voxels;
-  struct answer answer = {
-      .request_id = id, .backend = "cpu", .device = device, .request = request, .job = &job, .look = {true, 5}};
+  struct answer answer = {.request_id = id,
+                          .backend = "cpu",
+                          .device = device,
+                          .request = request,
+                          .job = &job,
+                          .look = {true, 5, "a hint"}};
   struct vx_layout layout;
   struct vx_error error;
   if (vx_layout_of(job.tensors, &sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES) return;

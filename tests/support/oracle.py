@@ -61,7 +61,7 @@ class Params:
         """From a mapping of parameter name to text (a query) or to JSON values (a preset)."""
         known = {}
         for name, value in values.items():
-            if name in ("preset", "timeout_ms", "point_counts", "fps", "start"):
+            if name in ("preset", "timeout_ms", "format", "point_counts", "fps", "start"):
                 continue
             if name in ("point_cloud_range", "voxel_size"):
                 known[name] = tuple(float(v) for v in _items(value))

@@ -86,9 +86,9 @@ class Client:
         """Voxels of one cloud, or of a batch.
 
         points: an array [N, C] of float32 or float16, which gives num_features and dtype; or a batch, as a list of such
-        arrays or one array [B, N, C], which gives point_counts too; or bytes: rows as the service takes them, described
-        by the parameters. Arrays are numpy arrays, objects in CPU memory with __array__ or __dlpack__, or buffers of
-        such numbers.
+        arrays or one array [B, N, C], which gives point_counts too; or bytes: rows as the service takes them or, with
+        format, a file, described by the parameters. Arrays are numpy arrays, objects in CPU memory with __array__ or
+        __dlpack__, or buffers of such numbers.
 
         parameters: those of POST /v1/voxelize, such as voxel_size=(0.05, 0.05, 0.1) or outputs=["voxels"]; a
         parameter that is None is not sent. With metadata_only no tensors are made. request_id and

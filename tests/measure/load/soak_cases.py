@@ -16,6 +16,7 @@ from typing import Optional
 import numpy as np
 
 import check
+import files
 import oracle
 import servers
 from client import head
@@ -34,6 +35,7 @@ class Good:
     body: bytes
     columns: int
     params: Optional[oracle.Params] = None
+    rows: Optional[bytes] = None  # what a body in another format has
     tensors: bytes = b""  # hash of the tensors and their description
     counts: dict = dataclasses.field(default_factory=dict)
 
@@ -61,11 +63,12 @@ class Good:
             raise Wrong(f"{reply.status} to a daemon's first request {self.path}: {reply}")
         self.tensors, self.counts = fingerprint(reply.body)
         width = 2 if self.query.get("dtype") == "float16" else 4
-        points = len(self.body) // (width * self.columns)
+        rows = self.body if self.rows is None else self.rows
+        points = len(rows) // (width * self.columns)
         samples = sum(int(n) for n in self.query.get("num_samples", self.query.get("fps", "0")).split(","))
         if points > QUICK_POINTS or points * samples > QUICK_DISTANCES:
             return False
-        result = check.answer_of(self.query, self.body, self.params)
+        result = check.answer_of(self.query, rows, self.params)
         tensors, metadata = check.parse_by_hand(reply.body)
         problems = check.same_tensors(result.tensors, tensors) + check.same_metadata(result, metadata, self.query)
         if problems:
@@ -180,6 +183,15 @@ def other_requests(cloud, largest):
         yield Good(BOX | query, some.tobytes(), 4)
     half = {"dtype": "float16", "max_points_per_voxel": "3"}
     yield Good(BOX | half, some.astype("<f2").tobytes(), 4)
+    named = files.structured({name: some[:, place] for place, name in enumerate(("x", "y", "z", "intensity"))})
+    packed = files.structured({name: few[:, place] for place, name in enumerate(("x", "y", "z", "intensity"))})
+    for name, body, rows in (
+        ("pcd", files.pcd(packed, "ascii"), few),
+        ("pcd", files.pcd(packed, "binary_compressed"), few),
+        ("ply", files.ply(named), some),
+        ("pointcloud2", files.pointcloud2(named, padding=3), some),
+    ):
+        yield Good(BOX | {"format": name}, body, 4, rows=rows.tobytes())
     batch = {"point_counts": f"0,{len(few)},{len(some)}"}
     yield Good(BOX | batch, np.concatenate((few, some)).tobytes(), 4)
     yield Good(BOX | {"fps": "64"}, few.tobytes(), 4)
@@ -234,6 +246,8 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post(grid + "&" + "&".join(f"a{n}=1" for n in range(200))), (400,), "bad-parameter"),
         Bad(post(grid, rows[:-1]), (400,), "bad-body"),
         Bad(post(grid + "&point_counts=3,4"), (400,), "bad-body"),
+        Bad(post(grid + "&format=pcd"), (400,), "bad-body"),
+        Bad(post(grid + "&format=ply", b"ply\nformat ascii 1.0\nend_header\n"), (400,), "bad-body"),
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),
         Bad(

@@ -163,6 +163,58 @@ static void refusals_name_the_parameter(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(VX_VOXELIZE, &cases[i]);
 }
 
+static void refusals_of_columns(void **state) {
+  (void)state;
+  static const struct refusal cases[] = {
+      {"format=las", "format", PROBLEM_BAD_PARAMETER},
+      {"format=", "format", PROBLEM_BAD_PARAMETER},
+      {"format=pcd&dtype=float16", "dtype", PROBLEM_BAD_PARAMETER},
+      {"fields=x,y", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=x,y,z,", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=x,y,z,a,a", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=x,y,z,\1", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=x,y,z,a\tb", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=y,x,z", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=a,b,c,x", "fields", PROBLEM_BAD_PARAMETER},
+      {"fields=x,y,z&num_features=4", "num_features", PROBLEM_BAD_PARAMETER},
+      {"num_features=4&fields=x,y,z", "num_features", PROBLEM_BAD_PARAMETER},
+      {"intensity_scale=2", "intensity_scale", PROBLEM_BAD_PARAMETER},
+      {"intensity_scale=2&fields=x,y,z,i", "intensity_scale", PROBLEM_BAD_PARAMETER},
+      {"intensity_scale=0&format=pcd", "intensity_scale", PROBLEM_BAD_PARAMETER},
+      {"intensity_scale=1e39&format=pcd", "intensity_scale", PROBLEM_BAD_PARAMETER},
+      {"intensity_scale=2&fields=x,y,z,intensity&dtype=float16", "intensity_scale", PROBLEM_BAD_PARAMETER},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_refusal(VX_TRANSFORM, &cases[i]);
+  char names[1024] = "fields=n";
+  for (int i = 0; i < 64; i++) snprintf(names + strlen(names), sizeof names - strlen(names), ",%d", i);
+  check_refusal(VX_TRANSFORM, &(struct refusal){names, "fields", PROBLEM_BAD_PARAMETER});  // 65
+  memset(names + strlen("fields="), 'n', 256);
+  memcpy(names + strlen("fields=") + 250, ",a,b,c", 7);
+  check_refusal(VX_TRANSFORM, &(struct refusal){names, "fields", PROBLEM_BAD_PARAMETER});  // 256 bytes
+}
+
+static void columns_are_named(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(
+      parse("preset=kitti_second&fields=x,y,z,intensity,a \"b\"&format=pcd&intensity_scale=0.25", &request, &problem));
+  assert_int_equal(request.num_features, 5);
+  assert_int_equal(request.job.inputs[VX_POINTS].dims[1], 5);
+  assert_int_equal(request.format, FORMAT_PCD);
+  char memory[1024];
+  struct text text = text_over(memory, sizeof memory);
+  job_request_write(&request, &text);
+  assert_non_null(strstr(memory,
+                         "\"num_features\":5,\"dtype\":\"float32\",\"format\":\"pcd\",\"fields\":[\"x\",\"y\",\"z\","
+                         "\"intensity\",\"a \\\"b\\\"\"],\"intensity_scale\":0.25,"));
+  assert_true(parse("preset=kitti_second&fields=x,y,z&num_features=3", &request, &problem));
+  assert_true(parse("preset=kitti_second", &request, &problem));
+  text = text_over(memory, sizeof memory);
+  job_request_write(&request, &text);
+  assert_null(strstr(memory, "format"));
+}
+
 static void refusals_of_samples(void **state) {
   (void)state;
   static const struct refusal voxels[] = {
@@ -388,6 +440,8 @@ int main(void) {
       cmocka_unit_test(defaults_hold),
       cmocka_unit_test(every_value_is_read),
       cmocka_unit_test(refusals_name_the_parameter),
+      cmocka_unit_test(refusals_of_columns),
+      cmocka_unit_test(columns_are_named),
       cmocka_unit_test(refusals_of_samples),
       cmocka_unit_test(samples_of_points),
       cmocka_unit_test(samples_of_voxels),

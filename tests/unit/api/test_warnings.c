@@ -148,22 +148,23 @@ static void each_kind_holds_when_it_should(void **state) {
     struct body_look look;
     uint32_t warnings;  // bits
   } cases[] = {
-      {{.received = 0}, {false, 0}, 0},
-      {{.received = 100, .kept = 100}, {false, 0}, 0},
-      {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {false, 0}, 1u << WARNING_MAX_VOXELS},
-      {{.received = 100, .out_of_range = 94}, {false, 0}, 0},
-      {{.received = 100, .out_of_range = 95}, {false, 0}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = 100, .out_of_crop = 94}, {false, 0}, 0},
-      {{.received = 100, .out_of_crop = 95}, {false, 0}, 1u << WARNING_OUT_OF_CROP},
-      {{.received = 100, .not_finite = 94}, {false, 0}, 0},
-      {{.received = 100, .not_finite = 95}, {false, 0}, 1u << WARNING_NOT_FINITE},
+      {{.received = 0}, {false, 0, NULL}, 0},
+      {{.received = 100, .kept = 100}, {false, 0, NULL}, 0},
+      {{.received = 100, .over_max_voxels = 1, .voxels_dropped = 1}, {false, 0, NULL}, 1u << WARNING_MAX_VOXELS},
+      {{.received = 100, .out_of_range = 94}, {false, 0, NULL}, 0},
+      {{.received = 100, .out_of_range = 95}, {false, 0, NULL}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = 100, .out_of_crop = 94}, {false, 0, NULL}, 0},
+      {{.received = 100, .out_of_crop = 95}, {false, 0, NULL}, 1u << WARNING_OUT_OF_CROP},
+      {{.received = 100, .not_finite = 94}, {false, 0, NULL}, 0},
+      {{.received = 100, .not_finite = 95}, {false, 0, NULL}, 1u << WARNING_NOT_FINITE},
       // Of what is finite, all is out of range; if nothing is finite, nothing is.
-      {{.received = 100, .not_finite = 60, .out_of_range = 40}, {false, 0}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = 100, .not_finite = 100}, {false, 0}, 1u << WARNING_NOT_FINITE},
-      {{.received = 1, .out_of_range = 1}, {false, 0}, 1u << WARNING_OUT_OF_RANGE},
-      {{.received = INT64_C(2000000000), .out_of_range = INT64_C(1899999999)}, {false, 0}, 0},
-      {{.received = 100, .kept = 100}, {true, 0}, 1u << WARNING_STRIPPED_BODY},
-      {{.received = 100, .kept = 100}, {false, 5}, 1u << WARNING_NUM_FEATURES},
+      {{.received = 100, .not_finite = 60, .out_of_range = 40}, {false, 0, NULL}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = 100, .not_finite = 100}, {false, 0, NULL}, 1u << WARNING_NOT_FINITE},
+      {{.received = 1, .out_of_range = 1}, {false, 0, NULL}, 1u << WARNING_OUT_OF_RANGE},
+      {{.received = INT64_C(2000000000), .out_of_range = INT64_C(1899999999)}, {false, 0, NULL}, 0},
+      {{.received = 100, .kept = 100}, {true, 0, NULL}, 1u << WARNING_STRIPPED_BODY},
+      {{.received = 100, .kept = 100}, {false, 5, NULL}, 1u << WARNING_NUM_FEATURES},
+      {{.received = 100, .kept = 100}, {false, 0, "a hint"}, 1u << WARNING_FORMAT},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vx_job job = {.counts = cases[i].counts};
@@ -177,7 +178,7 @@ static void each_kind_holds_when_it_should(void **state) {
 static void all_are_written_as_one_json_array(void **state) {
   (void)state;
   struct vx_job job = {.counts = {.received = 1, .voxels_dropped = 2, .over_max_voxels = 3, .out_of_range = 1}};
-  struct body_look look = {true, 5};
+  struct body_look look = {true, 5, NULL};
   job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 1, 4, body);
   job.params.voxelize.max_voxels = 7;
   char memory[2048];

@@ -1,0 +1,79 @@
+// See formats.h.
+#include "api/wire/formats.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct format *const formats[FORMATS] = {
+    [FORMAT_PCD] = &format_pcd,
+    [FORMAT_PLY] = &format_ply,
+    [FORMAT_POINTCLOUD2] = &format_pointcloud2,
+};
+
+size_t number_bytes(enum number_type type) {
+  static const size_t bytes[NUMBER_TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
+  return bytes[type];
+}
+
+// ---- hints ----------------------------------------------------------------------------------------------------------
+
+// A recording, not a message: it cannot be sent, but its points can.
+static const char mcap_magic[] = "\x89MCAP0\r\n";
+static const char mcap_hint[] =
+    "the body looks like an MCAP file, which is not read: send one of its PointCloud2 messages, with "
+    "format=pointcloud2";
+
+const char *format_hint(enum body_format sent_as, const char *bytes, size_t size) {
+  if (size >= sizeof mcap_magic - 1 && memcmp(bytes, mcap_magic, sizeof mcap_magic - 1) == 0) return mcap_hint;
+  for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
+    if (format != sent_as && formats[format]->looks(bytes, size)) return formats[format]->hint;
+  return NULL;
+}
+
+void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct problem *problem) {
+  const char *hint = format_hint(sent_as, bytes, size);
+  size_t length = strlen(problem->detail);
+  if (hint) snprintf(problem->detail + length, sizeof problem->detail - length, "; %s", hint);
+}
+
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+bool format_open(enum body_format format, const char *bytes, size_t size, struct cloud_file *file,
+                 struct problem *problem) {
+  *file = (struct cloud_file){.layout = CLOUD_BINARY};
+  if (formats[format]->open(bytes, size, file, problem)) return true;
+  format_suggest(format, bytes, size, problem);
+  return false;
+}
+
+bool cloud_add(struct cloud_file *file, struct cloud_field field, struct problem *problem) {
+  if (file->num_fields == CLOUD_FIELDS_MAX)
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "a point has more than %d fields", CLOUD_FIELDS_MAX);
+  file->fields[file->num_fields++] = field;
+  return true;
+}
+
+static bool refuse_size(const struct cloud_file *file, const char *much, struct problem *problem) {
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
+                     "the header promises %lld points of %zu %s each; it is followed by %zu bytes, too %s for them",
+                     (long long)file->points, file->point_bytes, file->layout == CLOUD_TEXT ? "values" : "bytes",
+                     file->size, much);
+}
+
+bool cloud_fit(struct cloud_file *file, bool whole, struct problem *problem) {
+  // A value of text has a byte or more, and one behind it, which the last may lack.
+  size_t least = file->layout == CLOUD_TEXT ? 2 * file->point_bytes : file->point_bytes;
+  size_t room = file->size + (file->layout == CLOUD_TEXT);
+  if (least == 0) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the points have no fields");
+  if (file->layout == CLOUD_TEXT && file->point_bytes > CLOUD_VALUES_MAX)
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "a point has %zu values; allowed: up to %d", file->point_bytes,
+                       CLOUD_VALUES_MAX);
+  if ((uint64_t)file->points > room / least) return refuse_size(file, "few", problem);
+  size_t left = file->size - (file->layout == CLOUD_TEXT ? 0 : (size_t)file->points * least);
+  if (file->layout == CLOUD_BINARY && whole && left >= least) return refuse_size(file, "many", problem);
+  for (int i = 0; i < file->num_fields; i++) file->fields[i].stride = file->point_bytes;
+  file->run = file->points;
+  file->run_bytes = (size_t)file->points * file->point_bytes;
+  file->ends = whole;
+  return true;
+}

@@ -1,0 +1,38 @@
+// Makes rows of float32 of the points in a file: takes the fields that are columns, and widens or rounds them.
+//
+// A number that float32 does not have becomes the nearest that it has; beyond its range, infinity. Any thread; nothing
+// here allocates.
+#ifndef VOXELD_GATHER_H
+#define VOXELD_GATHER_H
+
+#include "api/wire/formats.h"
+
+struct cloud_columns {
+  int count;
+  int intensity;  // the column of this name; -1 if there is none
+  const struct cloud_field *fields[VX_MAX_FEATURES];
+};
+
+// Chooses the columns: those that `fields` names; without it x, y, z, then the file's other fields of one value in
+// their order, as many as num_features says. False with a problem.
+VX_WARN_UNUSED bool cloud_choose(const struct cloud_file *file, const struct job_request *request,
+                                 struct cloud_columns *columns, struct problem *problem);
+
+// Unpacks a CLOUD_PACKED file into `out`, which has room for its unpacked_bytes, and makes the file CLOUD_COLUMNS.
+// False with a problem.
+VX_WARN_UNUSED bool cloud_unpack(struct cloud_file *file, char *out, struct problem *problem);
+
+// The points, if they are such rows already; else NULL.
+const char *cloud_rows(const struct cloud_file *file, const struct cloud_columns *columns);
+// Whether cloud_gather may write the rows to the beginning of the body itself.
+bool cloud_shrinks(const struct cloud_file *file, const struct cloud_columns *columns);
+// Writes the rows. False with a problem.
+VX_WARN_UNUSED bool cloud_gather(const struct cloud_file *file, const struct cloud_columns *columns, char *rows,
+                                 struct problem *problem);
+
+// The column that `fields` names intensity; -1 if there is none.
+int cloud_intensity(const struct job_request *request);
+// Multiplies this column of all rows of the request by its intensity_scale.
+void cloud_scale(const struct job_request *request, int column, char *rows);
+
+#endif

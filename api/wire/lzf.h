@@ -1,0 +1,13 @@
+// LZF, the compression of PCD's binary_compressed.
+//
+// Any thread; nothing here allocates.
+#ifndef VOXELD_LZF_H
+#define VOXELD_LZF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// Unpacks the bytes, which must give exactly `room` bytes. False if they do not.
+bool lzf_unpack(const char *bytes, size_t size, char *out, size_t room);
+
+#endif

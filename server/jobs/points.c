@@ -1,0 +1,78 @@
+// See points.h.
+#include "server/jobs/points.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/wire/gather.h"
+#include "server/jobs/loans.h"
+
+static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
+
+// More than a body may have is refused as such a body would be: files may be compressed, or widen when they are read.
+static bool take_rows(struct job *job, size_t bytes) {
+  size_t most = job->means->max_body_bytes;
+  if (bytes > most)
+    return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, NULL,
+                       "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
+  return loans_take_rows(job, bytes, &job->problem);
+}
+
+static bool unpack(struct job *job, struct cloud_file *file) {
+  if (!take_rows(job, file->unpacked_bytes)) return false;
+  if (!cloud_unpack(file, job->rows->data, &job->problem)) return false;
+  job_keep_rows(job);
+  return true;
+}
+
+// Makes rows in the input itself if they fit before the points that they are made of, else in memory of their own.
+static bool gather(struct job *job, const struct cloud_file *file, const struct cloud_columns *columns) {
+  size_t bytes = (size_t)file->points * job_request_row_bytes(&job->asked);
+  bool apart = !cloud_shrinks(file, columns);
+  if (apart && !take_rows(job, bytes)) return false;
+  if (!cloud_gather(file, columns, apart ? job->rows->data : job->input->data, &job->problem)) return false;
+  if (apart) job_keep_rows(job);
+  return true;
+}
+
+static bool refuse_file(struct job *job) {
+  char *detail = job->problem.detail;
+  size_t length = strlen(detail);
+  if (job->form && job->problem.kind == PROBLEM_BAD_BODY)
+    snprintf(detail + length, sizeof job->problem.detail - length,
+             "; if curl -d sent it, use --data-binary: -d strips bytes");
+  return false;
+}
+
+// Once the columns are chosen, the names of the fields are not read any more: unpacking and gathering write over them.
+static bool open_file(struct job *job, char **rows, int *intensity) {
+  struct cloud_file file;
+  struct cloud_columns columns;
+  struct problem *problem = &job->problem;
+  const char *bytes = job->input ? job->input->data : no_points;
+  if (!format_open(job->asked.format, bytes, (size_t)job->input_bytes, &file, problem) ||
+      !cloud_choose(&file, &job->asked, &columns, problem) || !job_request_split(&job->asked, file.points, problem))
+    return false;
+  *intensity = columns.intensity;
+  if (file.points == 0 && file.layout != CLOUD_TEXT) return true;  // text is read for lines that should not be there
+  if (file.layout == CLOUD_PACKED && !unpack(job, &file)) return false;
+  const char *in_place = cloud_rows(&file, &columns);
+  if (in_place && (uintptr_t)in_place % VX_TENSOR_ALIGNMENT == 0) {
+    *rows = job->input->data + (in_place - job->input->data);
+    return true;
+  }
+  if (!gather(job, &file, &columns)) return false;
+  *rows = job->input->data;
+  return true;
+}
+
+bool points_open(struct job *job) {
+  const struct job_request *asked = &job->asked;
+  char *rows = job->input ? job->input->data : NULL;
+  int intensity = -1;
+  if (asked->format != FORMAT_RAW && !open_file(job, &rows, &intensity)) return refuse_file(job);
+  if (asked->intensity_scale != 0 && rows)
+    cloud_scale(asked, asked->format == FORMAT_RAW ? cloud_intensity(asked) : intensity, rows);
+  job->points = rows ? rows : no_points;
+  return true;
+}

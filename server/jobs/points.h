@@ -1,0 +1,13 @@
+// Finds the points in a job's input: its raw rows, or rows that are made of a file in another format.
+//
+// Runs on the worker's thread, which owns the job meanwhile.
+#ifndef VOXELD_POINTS_H
+#define VOXELD_POINTS_H
+
+#include "server/jobs/job.h"
+
+// Sets job->points. The rows of a file are split among the clouds here, for raw rows that was done before. False with
+// job->problem set.
+VX_WARN_UNUSED bool points_open(struct job *job);
+
+#endif

@@ -1,0 +1,90 @@
+// Fuzzes the files of points: any bytes give either rows, all of them written and nothing else, or a problem with a
+// reason. Rows that are made in the body itself are those that are made apart from it. One thread.
+//
+// The input: a byte that chooses the format and the columns, then the body.
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire/gather.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MOST_BYTES = 1 << 22 };
+
+static const char *const columns_of[][2] = {
+    {"num_features", "3"}, {"num_features", "4"}, {"fields", "x,y,z,intensity,ring"}, {"fields", "a,b,c"}};
+
+static void ask(struct job_request *request, uint8_t choice) {
+  struct problem problem;
+  const char *const *columns = columns_of[choice >> 2 & 3];
+  job_request_init(request, VX_TRANSFORM);
+  bool good = job_request_set(request, columns[0], strlen(columns[0]), columns[1], strlen(columns[1]), &problem);
+  request->format = FORMAT_PCD + choice % 3;
+  good = good && job_request_finish(request, &problem);
+  assert(good);
+}
+
+static void check_problem(const struct problem *problem) {
+  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
+}
+
+static void check_hint(const char *body, size_t size) {
+  const char *hint = format_hint(FORMAT_RAW, body, size);
+  struct problem problem = {.kind = PROBLEM_BAD_BODY, .detail = "it"};
+  format_suggest(FORMAT_RAW, body, size, &problem);
+  assert(strncmp(problem.detail, "it", 2) == 0 && (hint != NULL) == (strlen(problem.detail) > 2));
+}
+
+static void gather(const struct job_request *request, struct cloud_file *file, const struct cloud_columns *columns,
+                   char *body) {
+  struct problem problem = {.kind = PROBLEM_NONE};
+  size_t bytes = (size_t)file->points * job_request_row_bytes(request);
+  char *rows = malloc(bytes + 1);
+  assert(rows);
+  const char *in_place = cloud_rows(file, columns);
+  bool gathered = cloud_gather(file, columns, rows, &problem);
+  if (!gathered) check_problem(&problem);
+  if (in_place) assert(gathered && memcmp(in_place, rows, bytes) == 0);
+  if (gathered && cloud_shrinks(file, columns)) {
+    bool again = cloud_gather(file, columns, body, &problem);
+    assert(again && memcmp(body, rows, bytes) == 0);
+  }
+  free(rows);
+}
+
+static void read_body(const struct job_request *asked, char *body, size_t size) {
+  static struct cloud_file file;
+  static struct job_request request;
+  struct cloud_columns columns;
+  struct problem problem = {.kind = PROBLEM_NONE};
+  char *unpacked = NULL;
+  request = *asked;
+  check_hint(body, size);
+  bool good = format_open(request.format, body, size, &file, &problem) &&
+              cloud_choose(&file, &request, &columns, &problem) && job_request_split(&request, file.points, &problem);
+  if (good && file.layout == CLOUD_PACKED) {
+    if (file.unpacked_bytes > MOST_BYTES) return;  // the server has such a limit too
+    unpacked = malloc(file.unpacked_bytes + 1);
+    assert(unpacked);
+    good = cloud_unpack(&file, unpacked, &problem);
+  }
+  if (good)
+    gather(&request, &file, &columns, body);
+  else
+    check_problem(&problem);
+  free(unpacked);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static struct job_request request;
+  if (size == 0) return -1;
+  char *body = malloc(size > 1 ? size - 1 : 1);  // of the exact size, so that a read past its end is seen
+  assert(body);
+  memcpy(body, data + 1, size - 1);
+  ask(&request, data[0]);
+  read_body(&request, body, size - 1);
+  free(body);
+  return 0;
+}
