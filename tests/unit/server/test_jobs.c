@@ -143,7 +143,7 @@ static void the_same_points_give_the_same_tensors(void **state) {
 static void metadata_alone(void **state) {
   (void)state;
   make(&job, VX_FPS, "10");
-  job.metadata_only = true;
+  job.kind = answer_kind_of("application/json");
   run(&job);
   assert_true(job.answered);
   assert_int_equal(job.output->data[0], '{');
