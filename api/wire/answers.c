@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/base/accept.h"
+#include "api/wire/npz.h"
 #include "api/wire/safetensors.h"
 
 static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }
@@ -35,6 +36,12 @@ static const struct answer_kind kinds[] = {
         .doc = "the metadata alone; no tensors are made and nothing is sampled",
         .tensors = none,
         .write = write_json,
+    },
+    {
+        .media_type = NPZ_MEDIA_TYPE,
+        .doc = "numpy's npz, not compressed: an array for each tensor, and the metadata as metadata.json",
+        .tensors = as_asked,
+        .write = npz_write,
     },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };

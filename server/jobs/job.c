@@ -93,8 +93,8 @@ bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
   if (buffer_capacity(bytes) > left) {
     note_lack(job, SHARES, OVER_SERVER_LIMIT);
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "an answer of %zu bytes does not fit the %zu that memory_budget_bytes leaves beside its tensors",
-                       bytes, left);
+                       "an answer of %zu bytes does not fit the %zu that memory_budget_bytes leaves for it", bytes,
+                       left);
   }
   job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, holding(job), &shortage);
   return job->output || refuse_memory(job, &shortage, "an answer", bytes, problem);
