@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "api/base/accept.h"
+#include "api/wire/mcap.h"
 #include "api/wire/npz.h"
+#include "api/wire/pointcloud2.h"
 #include "api/wire/safetensors.h"
 
 static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }
@@ -42,6 +44,12 @@ static const struct answer_kind kinds[] = {
         .doc = "numpy's npz, not compressed: an array for each tensor, and the metadata as metadata.json",
         .tensors = as_asked,
         .write = npz_write,
+    },
+    {
+        .media_type = MCAP_MEDIA_TYPE,
+        .doc = "an MCAP file with PointCloud2 messages and the metadata, for Foxglove, Lichtblick, Rerun and ROS 2",
+        .tensors = pointcloud2_tensors,
+        .write = mcap_write,
     },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
