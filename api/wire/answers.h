@@ -18,8 +18,8 @@ struct answer_kind {
   size_t (*reserve)(const struct answer *answer, const struct vx_layout *layout);
   void (*frame)(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve);
 
-  // A kind whose file is a copy: writes all of it, or measures it if `out` has no capacity. The tensors are not read
-  // then. False with a problem if the format cannot hold them; only the measuring call fails. NULL for other kinds.
+  // A kind whose file is a copy: writes all of it. It is measured first, with no tensors (NULL) and an `out` without
+  // capacity. False with a problem if the format cannot hold it, in the measuring call alone. NULL for other kinds.
   bool (*write)(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
                 struct problem *problem);
 };

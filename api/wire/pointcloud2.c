@@ -108,14 +108,17 @@ static void read_row(const struct rows *rows, int64_t row, float values[VX_MAX_F
   }
 }
 
-// Writes the rows. Returns whether all of their x, y and z are finite.
+// Writes the rows, or measures them if there are no tensors. Returns whether all of their x, y and z are finite.
 static bool put_rows(const struct rows *rows, int64_t first, int64_t count, struct text *out) {
   char block[16384];
-  float values[VX_MAX_FEATURES];
+  float values[VX_MAX_FEATURES] = {0};
   size_t filled = 0, bytes = (size_t)rows->columns * FIELD_BYTES, step = bytes + FIELD_BYTES;
   bool finite = true;
-  if (out->capacity == 0) text_append(out, NULL, (size_t)count * step);
-  for (int64_t row = first; out->capacity > 0 && row < first + count; row++) {
+  if (!rows->points || !rows->numbers) {
+    text_append(out, NULL, (size_t)count * step);
+    return true;
+  }
+  for (int64_t row = first; row < first + count; row++) {
     read_row(rows, row, values);
     finite = finite && isfinite(values[0]) && isfinite(values[1]) && isfinite(values[2]);
     memcpy(block + filled, values, bytes);

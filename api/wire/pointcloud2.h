@@ -26,8 +26,8 @@ uint32_t pointcloud2_tensors(const struct job_request *request);
 // Whether the tensors have the topic.
 bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic);
 
-// Writes the message of one cloud; `first` is the number of its first row, and is moved to the next cloud's. Measures it
-// if `out` has no capacity. False if the cloud is too large for a message.
+// Writes the message of one cloud, or measures it if `tensors` is NULL. `first` is the number of its first row; it
+// is moved to the next cloud's. False if the cloud is too large for a message.
 bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layout, const struct topic *topic,
                        const char *tensors, int32_t cloud, int64_t *first, int64_t stamp_ns, struct text *out);
 

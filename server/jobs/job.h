@@ -68,8 +68,8 @@ struct job {
 
   // What it holds.
   bool has_place;
-  enum share lacks;  // what it could not take; SHARES: nothing that others could give up
-  bool over_share;   // it could not because of what its client holds
+  enum share lacks;       // what it could not take; SHARES: nothing that others could give up
+  bool over_share;        // it could not because of what its client holds
   struct buffer *input;   // the body; then the tensors, if the answer is a file that they are copied into
   struct buffer *output;  // the answer, or the tensors until they are its input
   size_t scratch_bytes;
