@@ -62,7 +62,8 @@ static int quality_of(const struct answer_kind *kind, const char *accept) {
 
 const struct answer_kind *answer_kind_of(const char *accept) {
   const struct answer_kind *best = kinds;
-  for (int i = 1, most = accept ? quality_of(kinds, accept) : 0; accept && i < KINDS; i++) {
+  if (!accept) return best;
+  for (int i = 1, most = quality_of(best, accept); i < KINDS && most < ACCEPT_MOST; i++) {
     int quality = quality_of(&kinds[i], accept);
     if (quality <= most) continue;
     most = quality;
