@@ -1,4 +1,4 @@
-// The daemon's clock, in monotonic nanoseconds, and the pause of a busy wait.
+// The daemon's clock, in monotonic nanoseconds, the time of day, and the pause of a busy wait.
 #ifndef VOXELD_CLOCK_H
 #define VOXELD_CLOCK_H
 
@@ -12,6 +12,13 @@
 static inline int64_t clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * NS_PER_S + now.tv_nsec;
+}
+
+// Nanoseconds since 1970.
+static inline int64_t clock_wall_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
   return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 

@@ -8,9 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "api/base/accept.h"
 #include "api/query.h"
-#include "api/wire/safetensors.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/http/body.h"
@@ -144,15 +142,6 @@ static bool check_media(struct request *request, const char *encoding) {
   return true;
 }
 
-// Whether the client prefers JSON to the tensors. It is then sent the metadata without the tensors.
-static bool wants_metadata_only(const struct request *request) {
-  const char *accept = header(request, "Accept");
-  if (!accept) return false;
-  int json = accept_quality(accept, "application/json");
-  return json > accept_quality(accept, SAFETENSORS_MEDIA_TYPE) &&
-         json > accept_quality(accept, "application/octet-stream");
-}
-
 // ---- query ----------------------------------------------------------------------------------------------------------
 
 static enum MHD_Result collect_query(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
@@ -276,7 +265,7 @@ static bool decide(struct request *request, const char *method, const char *path
   if (!route_computes(request->endpoint)) return true;
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
-  request->job.metadata_only = wants_metadata_only(request);
+  request->job.kind = answer_kind_of(header(request, "Accept"));
   return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request, heads.encoding) &&
          read_query(request) && check_rows(request) && reserve(request);
 }

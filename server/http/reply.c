@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/wire/safetensors.h"
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
@@ -96,7 +95,7 @@ enum MHD_Result request_reply(struct request *request) {
   int64_t memory = 0;
   if (request->job.answered) {
     memory = (int64_t)request->job.output->capacity;  // before it is the response's
-    media_type = request->job.metadata_only ? "application/json" : SAFETENSORS_MEDIA_TYPE;
+    media_type = request->job.kind->media_type;
     response = response_of_output(request);
   } else if (!request->problem.kind && page->write) {
     media_type = page->media_type;

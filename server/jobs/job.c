@@ -11,7 +11,8 @@ void job_init(struct job *job, struct job_means *means) {
   atomic_store(&job->loan.state, 0);
   job->means = means;
   job->client = NULL;
-  job->metadata_only = job->form = job->has_place = job->begun = job->answered = job->output_refused = false;
+  job->form = job->has_place = job->begun = job->answered = job->output_refused = false;
+  job->kind = answer_kind_of(NULL);
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;
@@ -101,6 +102,13 @@ bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
 
 bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
+  size_t left = job->means->buffers->budget - holding(job);
+  if (buffer_capacity(bytes) > left) {
+    note_lack(job, SHARES, OVER_SERVER_LIMIT);
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
+                       "an answer of %zu bytes does not fit the %zu that memory_budget_bytes leaves for it", bytes,
+                       left);
+  }
   job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, holding(job), &shortage);
   return job->output || refuse_memory(job, &shortage, "an answer", bytes, problem);
 }

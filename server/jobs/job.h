@@ -12,7 +12,7 @@
 
 #include "api/base/problem.h"
 #include "api/ops/ops.h"
-#include "api/wire/metadata.h"
+#include "api/wire/answers.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
 #include "server/base/pace.h"
@@ -56,7 +56,7 @@ struct job {
   struct job_means *means;
   struct client *client;  // whose share it counts to
   struct job_request asked;
-  bool metadata_only;                 // the answer is JSON, without tensors
+  const struct answer_kind *kind;     // of the answer
   bool form;                          // the body came as application/x-www-form-urlencoded
   const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
   const atomic_bool *gone;            // true once nobody can read an answer any more
@@ -68,11 +68,12 @@ struct job {
 
   // What it holds.
   bool has_place;
-  enum share lacks;  // what it could not take; SHARES: nothing that others could give up
-  int64_t lacking;   // how much of it
-  bool over_share;   // it could not because of what its client holds
-  struct buffer *input, *output;
-  struct buffer *rows;  // that are made of the input, until they become the input
+  enum share lacks;       // what it could not take; SHARES: nothing that others could give up
+  int64_t lacking;        // how much of it
+  bool over_share;        // it could not because of what its client holds
+  struct buffer *input;   // the body; then the tensors, if the answer is a file that they are copied into
+  struct buffer *output;  // the answer, or the tensors until they are its input
+  struct buffer *rows;    // that are made of the input, until they become the input
   size_t scratch_bytes;
 
   // Its result.
@@ -81,7 +82,7 @@ struct job {
   bool answered;            // `output` has the answer; else `problem` says why not
   bool output_refused;      // the answer is too large, or has no memory: another lane could do no better
   size_t output_length;     // bytes of the answer
-  size_t header_reserve;    // of these, the bytes in front of the tensors
+  size_t header_reserve;    // of these, the bytes in front of tensors that stay where they are
   struct vx_layout layout;  // of the tensors
   struct device *device;    // that ran it last
   struct problem problem;

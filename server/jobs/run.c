@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "api/wire/safetensors.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
@@ -12,18 +11,17 @@
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
-// Called once the tensors' sizes are known: one buffer holds the file's header and the tensors behind it.
+static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
+
+// Called once the tensors' sizes are known: one buffer holds the tensors, behind the file's header if they stay there.
 static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct job *job = cls;
   job->layout = *layout;
-  job->header_reserve = answer_header_reserve(&job->answer, layout);
+  job->header_reserve = job->kind->reserve ? job->kind->reserve(&job->answer, layout) : 0;
   job->output_refused = true;
   size_t most = job->means->max_response_bytes;
-  if (layout->bytes > most || job->header_reserve > most - layout->bytes) {
-    snprintf(error->text, sizeof error->text, "the answer would have %zu bytes; allowed: up to %zu", layout->bytes,
-             most);
-    return VX_REFUSED;
-  }
+  if (layout->bytes > most || job->header_reserve > most - layout->bytes)
+    return vx_refuse(error, too_large, layout->bytes, most);
   job->output_length = job->header_reserve + layout->bytes;
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
@@ -49,7 +47,7 @@ static void prepare(struct job *job, int64_t now_ns) {
   job->work.caller = &caller;
   job->work.cls = job;
   job->work.row_counts = job->row_counts;
-  if (job->metadata_only) job->work.tensors = 0;
+  job->work.tensors = job->kind->tensors(&job->asked);
   job->answer = (struct answer){
       .request_id = job->id,
       .request = &job->asked,
@@ -142,28 +140,42 @@ static bool failed(struct job *job, enum vx_status status, const struct vx_error
   return problem_set(&job->problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
 }
 
-static bool write_metadata(struct job *job) {
+// Writes a file that is a copy of the tensors, if it has any. They are the input of that, so they take its place: the
+// body's memory is free before the file's is taken.
+static bool write_file(struct job *job) {
+  const struct answer_kind *kind = job->kind;
   struct text text = text_over(NULL, 0);
-  answer_metadata(&job->answer, false, &text);
-  size_t size = text.length + 2;  // a newline and the builder's NUL
+  if (!kind->write(&job->answer, &job->layout, NULL, &text, &job->problem)) return false;
+  size_t size = text.length + 1;  // the builder's NUL
+  if (job->work.tensors && text.length > job->means->max_response_bytes)
+    return problem_set(&job->problem, PROBLEM_IMPOSSIBLE, NULL, too_large, text.length, job->means->max_response_bytes);
+  job_give_input(job);
+  job->input = job->output;
+  job->output = NULL;
   if (!loans_take_output(job, size, &job->problem)) return false;
   text = text_over(job->output->data, size);
-  answer_metadata(&job->answer, false, &text);
-  text_put(&text, "\n");
-  job->output_length = text.length;
-  return true;
+  job->output_length = size - 1;
+  return kind->write(&job->answer, &job->layout, job->input ? job->input->data : NULL, &text, &job->problem);
 }
 
 static bool write_answer(struct job *job) {
-  job->answer.total_ns = clock_ns() - job->started_ns;
-  if (job->metadata_only) return write_metadata(job);
-  answer_frame_write(&job->answer, &job->layout, job->output->data, job->header_reserve);
+  struct answer *answer = &job->answer;
+  answer->total_ns = clock_ns() - job->started_ns;
+  if (job->kind->frame) {
+    job->kind->frame(answer, &job->layout, job->output->data, job->header_reserve);
+    return true;
+  }
+  answer->began_ns = clock_wall_ns() - answer->total_ns;
+  if (!write_file(job)) return false;
+  if (!job->work.tensors) return true;
+  answer->encode_ns = clock_ns() - job->started_ns - answer->total_ns;
+  answer->total_ns += answer->encode_ns;
   return true;
 }
 
 static void count(struct job *job) {
   struct vx_counts counts = job->work.counts;
-  if (job->metadata_only) counts.sampled = 0;  // no samples were chosen
+  if (!job->work.tensors) counts.sampled = 0;  // no samples were chosen
   atomic_fetch_add(&job->device->answered, 1);
   counters_job(job->means->counters, &counts, &job->answer);
 }

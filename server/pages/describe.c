@@ -6,6 +6,7 @@
 #include "api/base/problem.h"
 #include "api/ops/ops.h"
 #include "api/routes.h"
+#include "api/wire/answers.h"
 #include "api/wire/warnings.h"
 #include "server/config/options.h"
 #include "server/config/options_print.h"
@@ -34,8 +35,9 @@ void describe_write(struct text *out) {
   static const struct {
     const char *name;
     void (*write)(struct text *out);
-  } tables[] = {{"options", options_describe}, {"endpoints", routes_describe},  {"problems", describe_problems},
-                {"metrics", metrics_describe}, {"warnings", warnings_describe}, {"tensors", describe_tensors}};
+  } tables[] = {{"options", options_describe},     {"endpoints", routes_describe},  {"problems", describe_problems},
+                {"metrics", metrics_describe},     {"warnings", warnings_describe}, {"tensors", describe_tensors},
+                {"answers", answer_kinds_describe}};
   text_put(out, "{");
   operations_describe(out);
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

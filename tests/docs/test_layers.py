@@ -33,6 +33,7 @@ LONGEST = 430  # lines of a file
 HOME = {
     "microhttpd.h": ("server/http/",),
     "jansson.h": ("api/", "server/config/"),
+    "zlib.h": ("api/wire/",),
     "gnutls/gnutls.h": ("server/clients/", "server/daemon/probe.c"),
     "gnutls/abstract.h": ("server/clients/", "server/http/http.c"),
     "gnutls/crypto.h": ("server/clients/tokens.c",),

@@ -133,6 +133,11 @@ class OpenApi(unittest.TestCase):
         described = [entry["name"] if isinstance(entry, dict) else entry for entry in self.tables["tensors"]]
         self.same_names(described, OPENAPI["components"]["schemas"]["TensorName"]["enum"])
 
+    def test_answers(self):
+        types = [answer["media_type"] for answer in self.tables["answers"]]
+        for _, path in self.operations():
+            self.same_names(types, OPENAPI["paths"][path]["post"]["responses"]["200"]["content"])
+
     def test_tensors_have_a_row_in_the_answers(self):
         for table, path in self.operations():
             allowed = by(self.tables[table], lambda p: p["name"])["outputs"]["allowed"]

@@ -65,6 +65,8 @@ REQUESTS = (
     ("voxelize_half", post(BODY, VOXELIZE + "&dtype=float16")),
     ("voxelize_fps", post(BODY, VOXELIZE + "&fps=50")),
     ("metadata", post(BODY, VOXELIZE, "Accept: application/json")),
+    ("npz", post(BODY, VOXELIZE, "Accept: application/x-npz")),
+    ("mcap", post(BODY, VOXELIZE + "&point_counts=100,0,400", "Accept: application/x-mcap")),
     ("fps", post(BODY, "/v1/fps?num_samples=100")),
     ("fps_batch", post(BODY, "/v1/fps?point_counts=100,400&num_samples=10,20")),
     ("page", head("GET", "/v1/presets")),

@@ -1,6 +1,6 @@
 // Fuzzes the head of an answer's file: whatever was asked, computed and measured, it is a safetensors file that any
-// reader opens, and fits the room that was reserved before the times were known. One thread; the presets are loaded
-// once.
+// reader opens, and fits the room that was reserved before the times were known. Files of the other kinds have the size
+// that was measured. One thread; the presets are loaded once.
 //
 // The input: a struct figures, `id_length` bytes of a request id, a query string as split_query.h reads it.
 #include <assert.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/presets.h"
+#include "api/wire/answers.h"
 #include "api/wire/safetensors.h"
 #include "tests/fuzz/split_query.h"
 
@@ -94,6 +95,25 @@ static void set_times(struct answer *answer, struct vx_job *job, int64_t ns) {
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job->stage_ns[stage] = ns;
 }
 
+// A file of another kind has as many bytes as were measured, and reads no tensor beyond its end.
+static void check_copy(const char *media_type, const struct answer *answer, const struct vx_sizes *sizes) {
+  const struct answer_kind *kind = answer_kind_of(media_type);
+  struct vx_layout layout;
+  struct vx_error error;
+  struct problem problem;
+  if (vx_layout_of(kind->tensors(answer->request), sizes, &layout, &error) != VX_OK || layout.bytes > MOST_BYTES)
+    return;
+  char *tensors = calloc(1, layout.bytes + 1);
+  struct text file = text_over(NULL, 0);
+  assert(tensors && kind->write(answer, &layout, NULL, &file, &problem));
+  size_t size = file.length + 1;
+  file = text_over(malloc(size), size);
+  assert(file.data && kind->write(answer, &layout, tensors, &file, &problem));
+  assert(text_complete(&file) && file.length == size - 1);
+  free(file.data);
+  free(tensors);
+}
+
 static void check_answer(const struct figures *figures, const char *id, const struct job_request *request) {
   static int32_t voxels[VX_MAX_CLOUDS];
   voxels[0] = figures->voxels;
@@ -131,6 +151,10 @@ static void check_answer(const struct figures *figures, const char *id, const st
   answer_frame_write(&answer, &layout, file, reserve);
   check_file(&answer, &layout, file, reserve);
   free(file);
+  answer.began_ns = figures->ns / 2;  // a clock that far ahead would overflow
+  check_copy("application/json", &answer, &sizes);
+  check_copy("application/x-npz", &answer, &sizes);
+  check_copy("application/x-mcap", &answer, &sizes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

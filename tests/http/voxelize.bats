@@ -69,6 +69,12 @@ teardown_file() { stop_daemon; }
 application/json application/json, */*;q=0.5
 application/json application/*;q=0.1, Application/JSON
 application/json application/json;q=0.2, application/octet-stream;q=0.1
+application/json application/vnd.safetensors;q=0, application/octet-stream;q=0, */*
+application/x-npz application/x-npz
+application/x-npz application/json;q=0.2, Application/X-NPZ;q=0.3, application/x-mcap;q=0.1
+application/x-mcap application/x-mcap, */*;q=0.9
+application/vnd.safetensors application/x-mcap, application/x-npz, */*
+application/vnd.safetensors application/x-npz;q=0, application/x-mcap;q=0
 application/vnd.safetensors application/json, */*
 application/vnd.safetensors application/json;q=0
 application/vnd.safetensors application/json;q=0.5, application/octet-stream

@@ -58,6 +58,7 @@ PAGE_TABLES = {
         lambda r: (code("--" + r["name"].replace("_", "-")), code(r["default"]), r["allowed"], r["doc"]),
     ),
     "problems": (("status", "problem", "title"), lambda r: (r["status"], code(r["name"]), r["title"])),
+    "answers": (("media type", "what"), lambda r: (code(r["media_type"]), r["doc"])),
     "warnings": (("warning", "when"), lambda r: (code(r["kind"]), r["doc"])),
     "metrics": (("metric", "type", "meaning"), lambda r: (code(r["name"]), r["type"], r["doc"])),
 }

@@ -7,6 +7,7 @@ is a GET.
 
 import dataclasses
 import hashlib
+import io
 import json
 import struct
 import subprocess
@@ -14,6 +15,7 @@ import urllib.parse
 from typing import Optional
 
 import numpy as np
+from mcap.reader import SeekingReader
 
 import check
 import files
@@ -36,7 +38,7 @@ class Good:
     columns: int
     params: Optional[oracle.Params] = None
     rows: Optional[bytes] = None  # what a body in another format has
-    tensors: bytes = b""  # hash of the tensors and their description
+    tensors: dict = dataclasses.field(default_factory=dict)  # hash of those in each kind of answer
     counts: dict = dataclasses.field(default_factory=dict)
 
     @property
@@ -47,12 +49,12 @@ class Good:
     def endpoint(self):
         return self.path.partition("?")[0]
 
-    def verify(self, reply, metadata_only):
+    def verify(self, reply, kind):
         if reply.status != 200:
             raise Wrong(f"{reply.status} instead of 200")
-        tensors, counts = (b"", counts_of(reply.json())) if metadata_only else fingerprint(reply.body)
-        if not metadata_only and tensors != self.tensors:
-            raise Wrong("other tensors than when it was alone")
+        tensors, counts = FINGERPRINTS[kind](reply.body)
+        if tensors != self.tensors[kind]:
+            raise Wrong(f"other tensors than when it was alone, as {kind}")
         if counts != self.counts:
             raise Wrong(f"other counts than when it was alone: {counts} instead of {self.counts}")
 
@@ -61,7 +63,8 @@ class Good:
         reply = daemon.post(self.path, self.body)
         if reply.status != 200:
             raise Wrong(f"{reply.status} to a daemon's first request {self.path}: {reply}")
-        self.tensors, self.counts = fingerprint(reply.body)
+        for kind, fingerprint in FINGERPRINTS.items():
+            self.tensors[kind], self.counts = fingerprint(daemon.post(self.path, self.body, {"Accept": kind}).body)
         width = 2 if self.query.get("dtype") == "float16" else 4
         rows = self.body if self.rows is None else self.rows
         points = len(rows) // (width * self.columns)
@@ -126,7 +129,32 @@ def counts_of(metadata):
     return {name: metadata.get(name) for name in ("points", "voxels", "samples", "batch")}
 
 
-def fingerprint(file):
+def fingerprint_json(file):
+    return b"", counts_of(json.loads(file))
+
+
+def fingerprint_npz(file):
+    """Hash of the arrays and their description, and the metadata's counts."""
+    digest = hashlib.blake2b()
+    with np.load(io.BytesIO(file)) as arrays:
+        metadata = json.loads(arrays["metadata.json"])
+        for name in arrays.files[:-1]:
+            array = arrays[name]
+            digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.digest(), counts_of(metadata)
+
+
+def fingerprint_mcap(file):
+    """Hash of the clouds but for their times, and the metadata's counts."""
+    digest = hashlib.blake2b()
+    reader = SeekingReader(io.BytesIO(file))
+    for _, channel, message in reader.iter_messages():
+        digest.update(f"{channel.topic} {message.sequence}".encode() + message.data[12:])
+    (record,) = reader.iter_metadata()
+    return digest.digest(), counts_of(json.loads(record.metadata["metadata"]))
+
+
+def fingerprint_safetensors(file):
     """Hash of all but the metadata, and the metadata's counts. The file must be as long as its header says."""
     (length,) = struct.unpack_from("<Q", file)
     header = json.loads(file[8 : 8 + length])
@@ -137,6 +165,16 @@ def fingerprint(file):
     digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode())
     digest.update(memoryview(file)[8 + length :])
     return digest.digest(), counts_of(metadata)
+
+
+TENSORS = "application/vnd.safetensors"
+# The kinds of answer: each gives a hash of its tensors and the counts.
+FINGERPRINTS = {
+    TENSORS: fingerprint_safetensors,
+    "application/json": fingerprint_json,
+    "application/x-npz": fingerprint_npz,
+    "application/x-mcap": fingerprint_mcap,
+}
 
 
 # --- the requests -----------------------------------------------------------------------------------------------------

@@ -149,8 +149,8 @@ class Client:
     def ask_good(self, send=None, opened=None):
         """`send(connection, pieces)` sends in its own way; `opened`, a connection of its own, is closed behind it."""
         request = self.random.choice(self.shared.good)
-        metadata_only = self.random.random() < 0.2
-        pieces = self.framed(request, *(["Accept: application/json"] if metadata_only else []))
+        (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 2, 1, 1))
+        pieces = self.framed(request, f"Accept: {kind}")
         for _ in range(RETRIES):
             connection = opened() if opened else self.connection()
             began = time.monotonic()
@@ -161,7 +161,7 @@ class Client:
                 if opened:
                     connection.close()
             if not self.refused(reply):
-                request.verify(reply, metadata_only)
+                request.verify(reply, kind)
                 return self.done("good", None if send else began)
             if self.shared.stopping.is_set():
                 return None
@@ -231,7 +231,7 @@ class Client:
                 connection.send(request.body)
                 reply = self.read(connection, request.endpoint)
             if not self.refused(reply):
-                request.verify(reply, False)
+                request.verify(reply, cases.TENSORS)
         finally:
             connection.close()
         self.done("good")
@@ -250,7 +250,7 @@ class Client:
                 if page and not self.shared.stopping.is_set():
                     cases.verify_page(request, reply)
                 elif not page and not self.refused(reply):
-                    request.verify(reply, False)
+                    request.verify(reply, cases.TENSORS)
                 if reply.headers.get("Connection", "").lower() == "close":
                     break  # a daemon that stops says so, and forgets what came behind
         finally:

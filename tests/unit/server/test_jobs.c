@@ -189,12 +189,60 @@ static void the_same_points_give_the_same_tensors(void **state) {
 static void metadata_alone(void **state) {
   (void)state;
   make(&job, VX_FPS, "10");
-  job.metadata_only = true;
+  job.kind = answer_kind_of("application/json");
   run(&job);
   assert_true(job.answered);
   assert_int_equal(job.output->data[0], '{');
   assert_int_equal(job.output->data[job.output_length - 1], '\n');
   job_give_output(&job);
+}
+
+// The file is in the budget beside the tensors that it is made from, and the body is not; `done` finds no input.
+static void files(void **state) {
+  (void)state;
+  static const char *const beginnings[][2] = {{"application/x-npz", "PK\3\4"}, {"application/x-mcap", "\x89MCAP0"}};
+  for (int i = 0; i < 2; i++) {
+    make(&job, VX_VOXELIZE, NULL);
+    job.kind = answer_kind_of(beginnings[i][0]);
+    run(&job);
+    assert_true(job.answered);
+    assert_memory_equal(job.output->data, beginnings[i][1], strlen(beginnings[i][1]));
+    assert_true(job.output_length <= job.output->capacity);
+    assert_true(job.answer.encode_ns > 0);
+    job_give_output(&job);
+  }
+}
+
+// The tensors are within the limit, but not the file.
+static void too_large_a_file(void **state) {
+  (void)state;
+  make(&job, VX_FPS, "1000");
+  job.kind = answer_kind_of("application/x-npz");
+  jobs.means.max_response_bytes = 20 * 1024;
+  run(&job);
+  assert_false(job.answered);
+  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_true(job.layout.bytes <= 20 * 1024);
+  assert_null(job.output);
+}
+
+// The budget has room for the body, for the tensors and for the file, but not for the last two together: another try
+// would not help, so the status is not 503.
+static void no_budget_for_a_file(void **state) {
+  (void)state;
+  make(&job, VX_FPS, "1000");
+  job.kind = answer_kind_of("application/x-npz");
+  jobs.buffers.budget = 3 * 65536 - 1;
+  jobs.means.max_response_bytes = 65536;
+  run(&job);
+  assert_true(job.answered);  // 64 KiB each
+  job_give_output(&job);
+  make(&job, VX_FPS, "1000");
+  job.kind = answer_kind_of("application/x-npz");
+  jobs.buffers.budget = 2 * 65536 - 1;
+  run(&job);
+  assert_false(job.answered);
+  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
 }
 
 static void past_its_deadline_it_is_not_begun(void **state) {
@@ -312,6 +360,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(answer_is_whole_and_the_workers_last_act_is_done, open_room, close_room),
       cmocka_unit_test_setup_teardown(the_same_points_give_the_same_tensors, open_room, close_room),
       cmocka_unit_test_setup_teardown(metadata_alone, open_room, close_room),
+      cmocka_unit_test_setup_teardown(files, open_room, close_room),
+      cmocka_unit_test_setup_teardown(too_large_a_file, open_room, close_room),
+      cmocka_unit_test_setup_teardown(no_budget_for_a_file, open_room, close_room),
       cmocka_unit_test_setup_teardown(past_its_deadline_it_is_not_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(nobody_is_there_to_read_it, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_runs_is_stopped_in_a_hurry, open_room, close_room),

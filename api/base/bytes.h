@@ -1,0 +1,27 @@
+// Little-endian integers in a text builder, for binary files.
+#ifndef VOXELD_BYTES_H
+#define VOXELD_BYTES_H
+
+#include "api/base/text.h"
+
+static inline void bytes_encode(char *to, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; i++) to[i] = (char)(value >> (8 * i) & 0xff);
+}
+
+// Appends the lowest `bytes` of the value, up to 8.
+static inline void bytes_put(struct text *out, uint64_t value, int bytes) {
+  char piece[8];
+  bytes_encode(piece, value, bytes);
+  text_append(out, piece, (size_t)bytes);
+}
+
+// Writes over bytes that were appended before, from `at` on. Does nothing while `out` only measures.
+static inline void bytes_patch(const struct text *out, size_t at, uint64_t value, int bytes) {
+  if (at + (size_t)bytes <= out->length && out->length <= out->capacity) bytes_encode(out->data + at, value, bytes);
+}
+
+static inline void bytes_zero(struct text *out, size_t bytes) {
+  for (; bytes > 0; bytes--) bytes_put(out, 0, 1);
+}
+
+#endif

@@ -1,0 +1,83 @@
+// The table of the kinds of answer; see answers.h.
+#include "api/wire/answers.h"
+
+#include <string.h>
+
+#include "api/base/accept.h"
+#include "api/wire/mcap.h"
+#include "api/wire/npz.h"
+#include "api/wire/pointcloud2_write.h"
+#include "api/wire/safetensors.h"
+
+static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }
+
+static uint32_t none(const struct job_request *request) {
+  (void)request;
+  return 0;
+}
+
+static bool write_json(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
+                       struct text *out, struct problem *problem) {
+  (void)layout, (void)tensors, (void)problem;
+  answer_metadata(answer, false, out);
+  text_put(out, "\n");
+  return true;
+}
+
+static const struct answer_kind kinds[] = {
+    {
+        .media_type = SAFETENSORS_MEDIA_TYPE,
+        .doc = "the tensors, with the metadata inside, for programs",
+        .also = "application/octet-stream",
+        .tensors = as_asked,
+        .reserve = answer_header_reserve,
+        .frame = answer_frame_write,
+    },
+    {
+        .media_type = "application/json",
+        .doc = "the metadata alone; no tensors are made and nothing is sampled",
+        .tensors = none,
+        .write = write_json,
+    },
+    {
+        .media_type = NPZ_MEDIA_TYPE,
+        .doc = "numpy's npz, not compressed: an array for each tensor, and the metadata as metadata.json",
+        .tensors = as_asked,
+        .write = npz_write,
+    },
+    {
+        .media_type = MCAP_MEDIA_TYPE,
+        .doc = "an MCAP file with PointCloud2 messages and the metadata, for Foxglove, Lichtblick, Rerun and ROS 2",
+        .tensors = pointcloud2_tensors,
+        .write = mcap_write,
+    },
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static int quality_of(const struct answer_kind *kind, const char *accept) {
+  int quality = accept_quality(accept, kind->media_type);
+  int other = kind->also ? accept_quality(accept, kind->also) : 0;
+  return other > quality ? other : quality;
+}
+
+const struct answer_kind *answer_kind_of(const char *accept) {
+  const struct answer_kind *best = kinds;
+  if (!accept) return best;
+  for (int i = 1, most = quality_of(best, accept); i < KINDS && most < ACCEPT_MOST; i++) {
+    int quality = quality_of(&kinds[i], accept);
+    if (quality <= most) continue;
+    most = quality;
+    best = &kinds[i];
+  }
+  return best;
+}
+
+void answer_kinds_describe(struct text *out) {
+  text_put(out, "[");
+  for (int i = 0; i < KINDS; i++) {
+    text_printf(out, "%s\n    {\"media_type\":\"%s\",\"doc\":", i ? "," : "", kinds[i].media_type);
+    text_json_string(out, kinds[i].doc, strlen(kinds[i].doc));
+    text_put(out, "}");
+  }
+  text_put(out, "\n  ]");
+}

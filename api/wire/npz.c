@@ -1,0 +1,48 @@
+// See npz.h.
+#include "api/wire/npz.h"
+
+#include <string.h>
+
+#include "api/base/bytes.h"
+#include "api/wire/zip.h"
+
+enum { NPY_HEADER = 128 };  // bytes: a multiple of 64, and enough for any of our shapes
+
+_Static_assert((int)ZIP_MEMBERS > (int)VX_TENSOR_COUNT, "there is a member for each tensor and one for the metadata");
+
+// Version 1.0 of the npy format: magic, version, the length of the rest, a Python dictionary that ends in a newline.
+static void put_npy_header(struct text *out, const struct vx_shape *shape) {
+  static const char magic[] = "\x93NUMPY\1";  // its NUL is the version's second number
+  static const char *const types[] = {
+      [VX_FLOAT32] = "<f4", [VX_FLOAT16] = "<f2", [VX_INT32] = "<i4", [VX_UINT8] = "|u1"};
+  char memory[NPY_HEADER];
+  struct text words = text_over(memory, sizeof memory);
+  text_printf(&words, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[shape->dtype]);
+  for (int d = 0; d < shape->rank; d++)
+    text_printf(&words, "%s%lld%s", d ? " " : "", (long long)shape->dims[d], d && d == shape->rank - 1 ? "" : ",");
+  text_put(&words, "), }");
+  size_t rest = NPY_HEADER - sizeof magic - 2;
+  text_append(out, magic, sizeof magic);
+  bytes_put(out, rest, 2);
+  text_append(out, memory, words.length);
+  text_printf(out, "%*s\n", (int)(rest - words.length - 1), "");
+}
+
+bool npz_write(const struct answer *answer, const struct vx_layout *layout, const char *tensors, struct text *out,
+               struct problem *problem) {
+  struct zip zip;
+  (void)problem;
+  zip_begin(&zip, out);
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor))) continue;
+    zip_open(&zip, vx_tensor_name((enum vx_tensor)tensor), ".npy");
+    put_npy_header(out, &layout->shape[tensor]);
+    text_append(out, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
+    zip_close(&zip);
+  }
+  zip_open(&zip, "metadata", ".json");
+  answer_metadata(answer, false, out);
+  zip_close(&zip);
+  zip_end(&zip);
+  return true;
+}

@@ -1,0 +1,34 @@
+// Writes clouds of points as ROS 2 serializes a sensor_msgs/msg/PointCloud2: CDR, little-endian.
+//
+// Which of an answer's tensors become clouds is one table; see topics below. Any thread; nothing here allocates.
+#ifndef VOXELD_POINTCLOUD2_WRITE_H
+#define VOXELD_POINTCLOUD2_WRITE_H
+
+#include "api/wire/metadata.h"
+
+// A kind of cloud: rows of x, y, z and other columns, and one whole number for each row.
+struct topic {
+  const char *name;
+  enum vx_tensor points, number;
+  const char *number_name;
+};
+enum { TOPICS = 3 };
+extern const struct topic topics[TOPICS];
+
+#define POINTCLOUD2_NAME "sensor_msgs/msg/PointCloud2"
+// The definition of that message, and of those that it consists of, as ROS 2 writes them into a file (ros2msg).
+extern const char pointcloud2_definition[];
+
+// The tensors that the clouds of an operation are made from, whether the request names them or not: those of `topics`
+// that it computes, and voxel_coords for centres if there are no means.
+uint32_t pointcloud2_tensors(const struct job_request *request);
+
+// Whether the tensors have the topic.
+bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic);
+
+// Writes the message of one cloud, or measures it if `tensors` is NULL. `first` is the number of its first row; it
+// is moved to the next cloud's. False if the cloud is too large for a message.
+bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layout, const struct topic *topic,
+                       const char *tensors, int32_t cloud, int64_t *first, int64_t stamp_ns, struct text *out);
+
+#endif
