@@ -92,7 +92,7 @@ bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
 bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
   size_t left = job->means->buffers->budget - holding(job);
-  note_lack(job, SHARES, OVER_SERVER_LIMIT);
+  note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
   if (buffer_capacity(bytes) > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
                        "the body's points need %zu bytes; memory_budget_bytes leaves %zu beside the body", bytes, left);
@@ -104,7 +104,7 @@ bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
   size_t left = job->means->buffers->budget - holding(job);
   if (buffer_capacity(bytes) > left) {
-    note_lack(job, SHARES, OVER_SERVER_LIMIT);
+    note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
                        "an answer of %zu bytes does not fit the %zu that memory_budget_bytes leaves for it", bytes,
                        left);
