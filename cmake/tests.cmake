@@ -162,7 +162,7 @@ foreach(driver IN LISTS drivers)
     OUTPUT ${program}
     COMMAND ${CLANG} -std=c17 -D_GNU_SOURCE -DVOXELD_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR} -g -O1
             -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all ${sources} -o ${program}
-            -L${jansson_LIBDIR} -ljansson ${${stem}_libraries} -lm
+            -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd ${${stem}_libraries} -lm
     DEPENDS ${sources} ${fuzzed_headers}
     COMMENT "Building ${stem}"
     VERBATIM)

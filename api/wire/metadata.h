@@ -31,6 +31,7 @@ struct answer {
   const struct job_request *request;
   const struct vx_job *job;  // counts, row_counts and stage times, once run
   int64_t receive_ns, queue_ns, total_ns;
+  int64_t encode_ns;      // 0: the answer is not encoded. Part of the total, but not of that in the metadata.
   const char *trace_id;   // NULL if the client sent none
   struct body_look look;  // of the job's points
 };
