@@ -170,7 +170,7 @@ foreach(driver IN LISTS drivers)
   add_dependencies(${stem} resources)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
   voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=10 -max_len=4096 -timeout=10
-    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
+    -error_exitcode=1 -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
     ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
 endforeach()
