@@ -2,41 +2,17 @@
 
 import gzip
 import random
-import shutil
-import subprocess
 import threading
 import unittest
 import zlib
 
+import codings
 from client import MB, ROW, VOXELIZE, FaultCase, Raw
 from client import counters, head, post, rows, tiled_rows, wait_until
+from codings import CODERS, raw_frame, zstd_bomb
 
 LIMIT = 8 * MB
 WINDOW = 8 * MB  # the largest of zstd
-
-
-def raw_frame(data):
-    """A zstd frame of raw blocks, with a window of 1 MiB and no checksum."""
-    pieces = [data[at : at + 65536] for at in range(0, len(data), 65536)] or [b""]
-    blocks = (
-        (len(piece) << 3 | (number == len(pieces) - 1)).to_bytes(3, "little") + piece
-        for number, piece in enumerate(pieces)
-    )
-    return b"\x28\xb5\x2f\xfd\0" + bytes([10 << 3]) + b"".join(blocks)
-
-
-def zstd_bomb(size, window_log=20):
-    """A frame of `size` zeros, in blocks of one byte that is repeated."""
-    block, last = min(1 << window_log, 1 << 17), b"\x03\0\0\0"
-    return (
-        b"\x28\xb5\x2f\xfd\0"
-        + bytes([(window_log - 10) << 3])
-        + ((block << 3 | 2).to_bytes(3, "little") + b"\0") * (size // block)
-        + last
-    )
-
-
-CODERS = {"gzip": gzip.compress, "x-gzip": gzip.compress, "deflate": zlib.compress, "zstd": raw_frame}
 
 
 class Encodings(FaultCase):
@@ -233,14 +209,8 @@ class Encodings(FaultCase):
                     self.assertIn(", encode;dur=", reply.headers["Server-Timing"])
                     self.assertLess(len(reply.body), len(plain.body))
                     self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
-                if coding == "gzip":
-                    reply.body = gzip.decompress(reply.body)
-                if coding == "zstd" and not shutil.which("zstd"):
-                    continue
-                if coding == "zstd":
-                    done = subprocess.run(["zstd", "-dc"], input=reply.body, capture_output=True, check=True)
-                    reply.body = done.stdout
-                self.assertEqual(reply.tensors(), plain.tensors())
+                if coding in (None, *codings.answers()):
+                    self.assertEqual(codings.decode(reply).tensors(), plain.tensors())
 
     def test_what_is_not_encoded(self):
         plain = lambda reply: self.assertNotIn("Content-Encoding", reply.headers)
