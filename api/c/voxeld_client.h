@@ -107,8 +107,8 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // NULL is fine
 
 // POST /v1/voxelize, /v1/fps and /v1/transform. `query` is the parameters, URL-encoded; a '+' means a space, so write
-// 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row; or, with options.encoding, what a library has made of
-// them, such as ZSTD_compress at level 1.
+// 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row; or, with options.encoding, what a library
+// has made of them, such as ZSTD_compress at level 1.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,

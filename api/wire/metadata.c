@@ -32,7 +32,7 @@ void answer_server_timing(const struct answer *answer, struct text *out) {
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
     if (!answer_has_timing(answer, timing)) continue;
     if (timing == TIMING_TOTAL && answer->encode_ns > 0)
-      text_printf(out, ", encode;dur=%.4f", (double)answer->encode_ns / 1e6);
+      text_printf(out, "%sencode;dur=%.4f", comma, (double)answer->encode_ns / 1e6);
     text_printf(out, "%s%s;dur=%.4f", comma, answer_timing_name(timing),
                 (double)answer_timing_ns(answer, timing) / 1e6);
     comma = ", ";

@@ -47,7 +47,8 @@ static json_t *header_of_request(const struct job_request *request, const char *
   job.row_counts = rows;
   job.counts = (struct vx_counts){.received = sizes->points, .sampled = sizes->samples};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
-  struct answer answer = {id, "cpu", "a \"device\"", request, &job, 0, 0, 0, 0, NULL, {true, 5}};
+  struct answer answer = {
+      .request_id = id, .backend = "cpu", .device = "a \"device\"", .request = request, .job = &job, .look = {true, 5}};
   struct vx_layout layout;
   struct vx_error error;
   struct vx_sizes all = vx_sizes_of(&job);

@@ -174,7 +174,7 @@ static void trailing_bytes(void **state) {
   static char data[CODED];
   for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
     size_t size = coded_as(coding, plain, 100, data);
-    memcpy(data + size, "more", 4);
+    memcpy(data + size, "more", 5);
     refuses_at_every_split(coding, data, size + 4, "goes on behind the end");
   }
 }
