@@ -207,6 +207,11 @@ static void server_timing_is_in_milliseconds(void **state) {
   answer_server_timing(&answer, &text);
   assert_non_null(strstr(memory, "receive;dur=1.5000, queue;dur=0.0000, copy_in;dur="));
   assert_non_null(strstr(memory, ", total;dur=0.0020"));
+  assert_null(strstr(memory, "encode"));
+  answer.encode_ns = 3000;
+  text = text_over(memory, sizeof memory);
+  answer_server_timing(&answer, &text);
+  assert_non_null(strstr(memory, ", encode;dur=0.0030, total;dur=0.0020"));
 }
 
 int main(void) {
