@@ -83,7 +83,7 @@ static bool decode_step(struct request *request, struct coding_step *step, int64
   return good;
 }
 
-// All of it in one go, which max_body_bytes bounds: the library does not call again for the bytes that are left.
+// All of it in one go, which max_body_bytes bounds: if bytes were left to the library, the connection might hang.
 static bool decode(struct request *request, const char *data, size_t size) {
   struct coding_step step = {.in = data, .in_size = size};
   bool more = true;
