@@ -4,15 +4,15 @@
 #
 # A library looks for its own libraries where the system has them, not beside itself. So the program names all of them,
 # and its RUNPATH finds them all; the loader does not load a library twice.
-set(portable_libraries microhttpd jansson z gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
+set(portable_libraries microhttpd jansson z zstd gnutls nettle hogweed gmp p11-kit idn2 unistring tasn1 ffi)
 
 # The name by which programs know a library file, and its package with version.
 function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${FILE} OUTPUT_VARIABLE headers COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCH "SONAME +([^\n]+)" found "${headers}")
   set(${SONAME} ${CMAKE_MATCH_1} PARENT_SCOPE)
-  string(REGEX REPLACE "^/usr" "*" pattern ${FILE}) # the package may have it in /lib
-  execute_process(COMMAND dpkg-query -S ${pattern} OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
+  cmake_path(GET FILE FILENAME name) # dpkg may know the file by a path that is a link, as /lib
+  execute_process(COMMAND dpkg-query -S */${name} OUTPUT_VARIABLE owner COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE ": .*" "" owner "${owner}")
   execute_process(COMMAND dpkg-query -W -f "\${Version}" ${owner} OUTPUT_VARIABLE version COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX REPLACE ":.*" "" owner "${owner}")

@@ -163,7 +163,7 @@ foreach(driver IN LISTS drivers)
     OUTPUT ${program}
     COMMAND ${CLANG} -std=c17 -D_GNU_SOURCE -DVOXELD_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR} -g -O1
             -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all ${sources} -o ${program}
-            -L${jansson_LIBDIR} -ljansson -lz ${${stem}_libraries} -lm
+            -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd ${${stem}_libraries} -lm
     DEPENDS ${sources} ${fuzzed_headers}
     COMMENT "Building ${stem}"
     VERBATIM)
@@ -171,7 +171,7 @@ foreach(driver IN LISTS drivers)
   add_dependencies(${stem} resources)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz/${name})
   voxeld_test(fuzz.${name} plain fuzz 120 ${program} -seed=1 -max_total_time=10 -max_len=4096 -timeout=10
-    -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
+    -error_exitcode=1 -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
     ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
 endforeach()

@@ -47,11 +47,18 @@ static int precision(const char *range, size_t length, const char *type) {
   return length == strlen(type) && strncasecmp(range, type, length) == 0 ? 3 : 0;
 }
 
-int accept_quality(const char *accept, const char *type) {
+// Likewise of a coding: 1: all codings, 2: the coding itself.
+static int coding_precision(const char *range, size_t length, const char *coding) {
+  if (length == 1 && *range == '*') return 1;
+  return length == strlen(coding) && strncasecmp(range, coding, length) == 0 ? 2 : 0;
+}
+
+static int quality_of(const char *accept, const char *what,
+                      int (*precision_of)(const char *range, size_t length, const char *what)) {
   int quality = 0, best = 0;
   while (*(accept = skip_blanks(accept))) {
     const char *end = reach(accept, ","), *name_end = reach(accept, ",;");
-    int covers = precision(accept, (size_t)(trim(accept, name_end) - accept), type), weight = 1000;
+    int covers = precision_of(accept, (size_t)(trim(accept, name_end) - accept), what), weight = 1000;
     for (const char *at = name_end; at < end && weight >= 0;) {
       const char *parameter = skip_blanks(at + 1);
       at = reach(parameter, ",;");
@@ -65,3 +72,7 @@ int accept_quality(const char *accept, const char *type) {
   }
   return quality;
 }
+
+int accept_quality(const char *accept, const char *type) { return quality_of(accept, type, precision); }
+
+int accept_coding(const char *accept, const char *coding) { return quality_of(accept, coding, coding_precision); }

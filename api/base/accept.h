@@ -1,4 +1,5 @@
-// The Accept header: how much a client wants a media type (RFC 9110, sections 12.4.2 and 12.5.1). Any thread.
+// The headers Accept and Accept-Encoding: how much a client wants a media type or a coding (RFC 9110, sections 12.4.2,
+// 12.5.1 and 12.5.3). Any thread.
 #ifndef VOXELD_ACCEPT_H
 #define VOXELD_ACCEPT_H
 
@@ -8,5 +9,9 @@ enum { ACCEPT_MOST = 1000 };  // the highest quality
 // the type decides; the quality is 0 if no range does. Parameters other than q are ignored. A malformed range covers
 // nothing.
 int accept_quality(const char *accept, const char *type);
+
+// Likewise the quality that an Accept-Encoding gives to `coding` ("gzip"). The quality of "identity" is 0 too if it is
+// not named: such a client takes it, but prefers what it has named.
+int accept_coding(const char *accept, const char *coding);
 
 #endif

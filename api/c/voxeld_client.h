@@ -53,7 +53,8 @@ struct voxeld_options {
   double deadline_s;  // most time for a call with all its attempts and pauses; up to a million
   int retries;        // most further attempts after 429, 503, 502 or 504 with Retry-After, or a broken connection
   double backoff_s;   // pause before the second attempt; doubles each time, up to 10; minus up to half of it at random
-  size_t max_answer_bytes;            // a larger answer is VOXELD_BAD_ANSWER
+  size_t max_answer_bytes;  // a larger answer is VOXELD_BAD_ANSWER
+  const char *encoding;     // gzip, deflate or zstd: the caller has encoded the rows so; NULL = they are plain
   const volatile sig_atomic_t *stop;  // a call ends within 0.1 s once *stop is not 0; or NULL
 };
 
@@ -106,7 +107,8 @@ struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // NULL is fine
 
 // POST /v1/voxelize, /v1/fps and /v1/transform. `query` is the parameters, URL-encoded; a '+' means a space, so write
-// 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row.
+// 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row; or, with options.encoding, what a library
+// has made of them, such as ZSTD_compress at level 1.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
@@ -591,15 +593,15 @@ static bool voxeld__add_header(struct voxeld_client *client, const char *line) {
   return headers != NULL;
 }
 
-static bool voxeld__add_token(struct voxeld_client *client, const char *token) {
-  static const char name[] = "Authorization: Bearer ";
-  size_t room = sizeof name + strlen(token);
-  for (const char *c = token; *c; c++) {
+// Adds `name`, with its colon, and the value.
+static bool voxeld__add_value(struct voxeld_client *client, const char *name, const char *value) {
+  size_t room = strlen(name) + strlen(value) + 1;
+  for (const char *c = value; *c; c++) {
     if (*c <= ' ' || *c > '~') return false;  // such a byte could end the header line
   }
   char *line = (char *)malloc(room);
   if (!line) return false;
-  snprintf(line, room, "%s%s", name, token);
+  snprintf(line, room, "%s%s", name, value);
   bool added = voxeld__add_header(client, line);
   free(line);
   return added;
@@ -644,7 +646,9 @@ static bool voxeld__set_up(struct voxeld_client *client, const struct voxeld_opt
   client->max_answer_bytes = options->max_answer_bytes;
   client->stop = options->stop;
   client->random = ((uint64_t)(uintptr_t)client ^ (uint64_t)(voxeld__now() * 1e9)) | 1;
-  if (!voxeld__set_url(client, options->url) || (options->token && !voxeld__add_token(client, options->token)))
+  if (!voxeld__set_url(client, options->url) ||
+      (options->token && !voxeld__add_value(client, "Authorization: Bearer ", options->token)) ||
+      (options->encoding && !voxeld__add_value(client, "Content-Encoding: ", options->encoding)))
     return false;
   // No Expect: it would cost a round trip for each scan. A refusal in mid-upload is read without it.
   if (!voxeld__add_header(client, "Accept: application/vnd.safetensors") || !voxeld__add_header(client, "Expect:") ||

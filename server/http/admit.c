@@ -27,7 +27,10 @@ struct heads {
   struct layout *layout;
   int hosts, lengths, codings;  // how many headers of each name there are; likewise below
   const char *length, *coding;
+  int encodings;
   const char *encoding;  // a Content-Encoding other than identity
+  int accepts;
+  const char *accept;  // Accept-Encoding
   int traces;
   const char *traceparent;
   int authorizations;
@@ -65,7 +68,11 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
     heads->authorizations++;
     heads->authorization = value;
   } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
+    heads->encodings++;
     heads->encoding = value;
+  } else if (strcasecmp(name, "Accept-Encoding") == 0) {
+    heads->accepts++;
+    heads->accept = value;
   } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
     add_forwarded(heads, value);
   } else if (strcasecmp(name, "traceparent") == 0) {
@@ -129,16 +136,23 @@ static bool is_media_type(const char *value, const char *type) {
   return strncasecmp(value, type, length) == 0 && (value[length] == '\0' || strchr("; \t", value[length]));
 }
 
-static bool check_media(struct request *request, const char *encoding) {
+static bool read_codings(struct request *request, const struct heads *heads) {
+  struct job *job = &request->job;
+  if (heads->accepts == 1) job->answer_coding = coding_for_answer(heads->accept);
+  if (heads->encodings) job->coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
+  if (job->coding != CODINGS) return true;
+  return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
+                     "Content-Encoding is '%.80s'%s; allowed: one of " CODINGS_OF_BODIES ", or none", heads->encoding,
+                     heads->encodings > 1 ? " and others" : "");
+}
+
+static bool check_media(struct request *request) {
   const char *type = header(request, "Content-Type");
   // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
   request->job.form = type && is_media_type(type, "application/x-www-form-urlencoded");
   if (type && !request->job.form && !is_media_type(type, "application/octet-stream"))
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
                        "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
-  if (encoding)
-    return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL, "Content-Encoding is '%.80s'; allowed: none",
-                       encoding);
   return true;
 }
 
@@ -182,9 +196,9 @@ static bool check_length(struct request *request, bool declared, bool *early) {
                      (long long)request->body_bytes, (long long)limit);
 }
 
-// The length of a chunked body is not known yet; exchange.c checks it at the end.
+// The rows of a body that is chunked or coded are counted at its end.
 static bool check_rows(struct request *request) {
-  return request->body_bytes < 0 || body_check(request, request->body_bytes);
+  return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
 // Its upload has given up what it held: the watcher ends it, unless the body ends first and is refused.
@@ -196,7 +210,7 @@ static bool reserve(struct request *request) {
   if (!job->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
   job->outpaced = on_outpaced;
-  return loan_begin(job, request->body_bytes > 0 ? (size_t)request->body_bytes : 0, &request->problem);
+  return loan_begin(job, body_is_measured(request) ? (size_t)request->body_bytes : 0, &request->problem);
 }
 
 // ---- who asks, and may enter ----------------------------------------------------------------------------------------
@@ -266,8 +280,8 @@ static bool decide(struct request *request, const char *method, const char *path
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->job.kind = answer_kind_of(header(request, "Accept"));
-  return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request, heads.encoding) &&
-         read_query(request) && check_rows(request) && reserve(request);
+  return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request) &&
+         read_codings(request, &heads) && read_query(request) && check_rows(request) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {

@@ -55,24 +55,81 @@ enum MHD_Result body_discard(struct request *request, const char *data, size_t *
   return MHD_NO;
 }
 
-enum MHD_Result body_receive(struct request *request, const char *data, size_t *size) {
+static bool refuse_length(struct request *request, const char *decoded) {
+  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, "the body is longer than %lld bytes%s",
+                     (long long)request->service->options->max_body_bytes, decoded);
+}
+
+static bool copy(struct request *request, const char *data, size_t size) {
   struct job *job = &request->job;
-  int64_t needed = job->input_bytes + (int64_t)*size, limit = request->service->options->max_body_bytes;
-  bool fits = needed <= limit || problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL,
-                                             "the body is longer than %lld bytes", (long long)limit);
-  char *place = fits ? loan_pick_up(job, *size, &request->problem) : NULL;
-  if (request->body_bytes < 0 && job->input_bytes == 0 && job->asked.format == FORMAT_RAW)
-    request->hint = format_hint(FORMAT_RAW, data, *size);
-  if (!place) {
+  if (job->input_bytes + (int64_t)size > request->service->options->max_body_bytes) return refuse_length(request, "");
+  char *place = loan_pick_up(job, size, &request->problem);
+  if (!place) return false;
+  memcpy(place, data, size);
+  loan_put_down(job, size);
+  return true;
+}
+
+// Decodes into the memory that the input has or, if none may be left, finds out whether more is to come. `*more`: there
+// may be more to write, or the decoder has taken memory, which the next step charges.
+static bool decode_step(struct request *request, struct coding_step *step, int64_t left, bool *more) {
+  struct job *job = &request->job;
+  int64_t least = step->in_size > 0 ? (int64_t)step->in_size : 1;
+  char beyond, *place = loan_pick_up(job, (size_t)(least < left ? least : left), &request->problem);
+  if (!place) return false;
+  size_t room = job->input->capacity - (size_t)job->input_bytes;
+  if ((int64_t)room > left) room = (size_t)left;
+  step->out = left ? place : &beyond;
+  step->out_size = left ? room : 1;
+  bool good = decoder_run(job->decoder, step, &request->problem);
+  *more = step->out_size == 0 || decoder_bytes(job->decoder) > job->decoder_bytes;
+  if (good && !left && step->out_size == 0) good = refuse_length(request, " when decoded");
+  loan_put_down(job, left ? room - step->out_size : 0);
+  return good;
+}
+
+// All of it in one go, which max_body_bytes bounds: if bytes were left to the library, the connection might hang.
+static bool decode(struct request *request, const char *data, size_t size) {
+  struct coding_step step = {.in = data, .in_size = size};
+  bool more = true;
+  while (more)
+    if (!decode_step(request, &step, request->service->options->max_body_bytes - request->job.input_bytes, &more))
+      return false;
+  return true;
+}
+
+enum MHD_Result body_receive(struct request *request, const char *data, size_t *size) {
+  if (!(request->job.coding ? decode : copy)(request, data, *size)) {
     begin_discard(request);
     return body_discard(request, data, size);
   }
-  memcpy(place, data, *size);
-  loan_put_down(job, *size);
-  request->received_bytes = needed;
+  request->received_bytes += (int64_t)*size;
   peer_upload_progress(request->peer, *size);
   *size = 0;
   return took(request);
+}
+
+// The decoder is the loan's until loan_settle.
+static bool end_decoding(struct request *request) {
+  struct job *job = &request->job;
+  if (!request->received_bytes)
+    return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL, "the body is empty, and so no %s stream",
+                       coding_name(job->coding));
+  if (!loan_pick_up(job, 0, &request->problem)) return false;
+  bool good = decoder_end(job->decoder, &request->problem);
+  loan_put_down(job, 0);
+  return good;
+}
+
+bool body_is_measured(const struct request *request) { return request->body_bytes >= 0 && !request->job.coding; }
+
+bool body_end(struct request *request) {
+  struct job *job = &request->job;
+  if (job->coding && !end_decoding(request)) return false;
+  if (body_is_measured(request)) return true;
+  if (job->input && job->asked.format == FORMAT_RAW)
+    request->hint = format_hint(FORMAT_RAW, job->input->data, (size_t)job->input_bytes);
+  return body_check(request, job->input_bytes);
 }
 
 bool body_check(struct request *request, int64_t bytes) {

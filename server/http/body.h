@@ -10,6 +10,10 @@
 // sets request->problem and discards the rest (REQUEST_DISCARD). MHD_NO: the connection ends.
 enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
+// Whether the headers tell how many bytes of rows come: the body is neither chunked nor coded.
+bool body_is_measured(const struct request *request);
+// The body ends here: checks it, unless that was done when its headers came. False with request->problem set.
+VX_WARN_UNUSED bool body_end(struct request *request);
 // Checks a whole body of `bytes` bytes: it must consist of whole rows, which the parameters split among the clouds.
 // Sets the shape of the job's input. Leaves a body of another format than raw to the worker (jobs/points.h). False with
 // request->problem set.

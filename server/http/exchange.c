@@ -70,8 +70,7 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
 // suspends the connection (submit). If this call did, the library would read first when it is resumed. From a client
 // that has finished sending it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
-  // A known length was checked when the headers came.
-  if (request->body_bytes < 0 && !body_check(request, request->received_bytes)) return answer(request);
+  if (!body_end(request)) return answer(request);
   if (!loan_settle(&request->job, &request->problem)) return answer(request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
   request_to(request, REQUEST_WHOLE);

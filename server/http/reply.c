@@ -72,12 +72,16 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
     struct text text = text_over(timing, sizeof timing);
     answer_server_timing(&request->job.answer, &text);
     good = good && add_header(response, "Server-Timing", timing);
+    if (request->job.answer_coding && !request->problem.kind)
+      good = good && add_header(response, "Content-Encoding", coding_name(request->job.answer_coding)) &&
+             add_header(response, "Vary", "Accept-Encoding");
   }
   if (info->retry_after) {
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", info->retry_after);
     good = good && add_header(response, "Retry-After", seconds);
   }
+  if (request->job.coding == CODINGS) good = good && add_header(response, "Accept-Encoding", CODINGS_OF_BODIES);
   const char *challenge = access_challenge(request->problem.kind);
   if (challenge) good = good && add_header(response, "WWW-Authenticate", challenge);
   if (request->problem.kind == PROBLEM_METHOD_NOT_ALLOWED)

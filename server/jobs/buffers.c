@@ -143,6 +143,21 @@ struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum 
   return buffer;
 }
 
+bool buffers_charge_client(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                           struct shortage *shortage) {
+  *shortage = take_shares(buffers, client, SHARE_BYTES, (int64_t)bytes, (int64_t)mine);
+  if (shortage->grant != GRANTED) return false;
+  if (buffers_charge(buffers, bytes)) return true;
+  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);
+  shortage->grant = OVER_SERVER_LIMIT;
+  return false;
+}
+
+void buffers_discharge_client(struct buffers *buffers, struct client *client, size_t bytes) {
+  buffers_discharge(buffers, bytes);
+  give_shares(buffers, client, SHARE_BYTES, (int64_t)bytes);  // last, as in buffer_give
+}
+
 bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                      struct shortage *shortage) {
   int64_t capacity = (int64_t)buffer_capacity(size);

@@ -65,6 +65,10 @@ void buffer_give(struct buffer *buffer);
 // share, since the queue limits how many jobs of a client run. False if the budget has no room for it.
 VX_WARN_UNUSED bool buffers_charge(struct buffers *buffers, size_t bytes);
 void buffers_discharge(struct buffers *buffers, size_t bytes);
+// Likewise, but it counts to the client's SHARE_BYTES; `mine` and `*shortage` as in buffer_take.
+VX_WARN_UNUSED bool buffers_charge_client(struct buffers *buffers, struct client *client, size_t bytes, size_t mine,
+                                          struct shortage *shortage);
+void buffers_discharge_client(struct buffers *buffers, struct client *client, size_t bytes);
 
 struct buffers_use {
   size_t budget, allocated, in_use;

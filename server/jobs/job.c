@@ -11,6 +11,7 @@ void job_init(struct job *job, struct job_means *means) {
   atomic_store(&job->loan.state, 0);
   job->means = means;
   job->client = NULL;
+  job->coding = job->answer_coding = CODING_NONE;
   job->form = job->has_place = job->begun = job->answered = job->output_refused = false;
   job->kind = answer_kind_of(NULL);
   job->id = "";
@@ -20,7 +21,8 @@ void job_init(struct job *job, struct job_means *means) {
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
   job->input = job->output = job->rows = NULL;
   job->points = NULL;
-  job->scratch_bytes = job->output_length = 0;
+  job->decoder = NULL;
+  job->decoder_bytes = job->scratch_bytes = job->output_length = 0;
   job->device = NULL;
   job->problem.kind = PROBLEM_NONE;
 }
@@ -100,6 +102,22 @@ bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
   return job->rows || refuse_memory(job, &shortage, "the body's points", bytes, problem);
 }
 
+bool job_take_decoder(struct job *job, struct problem *problem) {
+  struct job_means *means = job->means;
+  if (!job->decoder) job->decoder = coders_take_decoder(means->coders, job->coding);
+  struct shortage shortage;
+  if (!job->decoder) {
+    note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
+    return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a decoder now");
+  }
+  size_t bytes = decoder_bytes(job->decoder), charged = job->decoder_bytes;
+  if (bytes <= charged) return true;
+  if (!buffers_charge_client(means->buffers, job->client, bytes - charged, holding(job) + charged, &shortage))
+    return refuse_memory(job, &shortage, "a decoder", bytes, problem);
+  job->decoder_bytes = bytes;
+  return true;
+}
+
 bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
   size_t left = job->means->buffers->budget - holding(job);
@@ -148,6 +166,13 @@ void job_give_input(struct job *job) {
 void job_give_rows(struct job *job) {
   if (job->rows) buffer_give(job->rows);
   job->rows = NULL;
+}
+
+void job_give_decoder(struct job *job) {
+  if (job->decoder) coders_give_decoder(job->means->coders, job->decoder);
+  if (job->decoder_bytes) buffers_discharge_client(job->means->buffers, job->client, job->decoder_bytes);
+  job->decoder = NULL;
+  job->decoder_bytes = 0;
 }
 
 void job_give_output(struct job *job) {

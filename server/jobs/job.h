@@ -13,11 +13,13 @@
 #include "api/base/problem.h"
 #include "api/ops/ops.h"
 #include "api/wire/answers.h"
+#include "api/wire/coding.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
 #include "server/base/pace.h"
 #include "server/clients/clients.h"
 #include "server/jobs/buffers.h"
+#include "server/jobs/coders.h"
 #include "server/jobs/devices.h"
 
 struct loans;
@@ -27,6 +29,7 @@ struct job_means {
   struct loans *loans;
   struct devices *devices;
   struct buffers *buffers;
+  struct coders *coders;
   struct clients *clients;
   struct counters *counters;
   size_t max_body_bytes, max_response_bytes;
@@ -57,6 +60,8 @@ struct job {
   struct client *client;  // whose share it counts to
   struct job_request asked;
   const struct answer_kind *kind;     // of the answer
+  enum coding coding;                 // of the body; CODINGS: one that is not taken
+  enum coding answer_coding;          // that its client prefers, and then that of the answer
   bool form;                          // the body came as application/x-www-form-urlencoded
   const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
   const atomic_bool *gone;            // true once nobody can read an answer any more
@@ -68,12 +73,14 @@ struct job {
 
   // What it holds.
   bool has_place;
-  enum share lacks;       // what it could not take; SHARES: nothing that others could give up
-  int64_t lacking;        // how much of it
-  bool over_share;        // it could not because of what its client holds
-  struct buffer *input;   // the body; then the tensors, if the answer is a file that they are copied into
-  struct buffer *output;  // the answer, or the tensors until they are its input
-  struct buffer *rows;    // that are made of the input, until they become the input
+  enum share lacks;         // what it could not take; SHARES: nothing that others could give up
+  int64_t lacking;          // how much of it
+  bool over_share;          // it could not because of what its client holds
+  struct buffer *input;     // the body; then the tensors, if the answer is a file that they are copied into
+  struct buffer *output;    // the answer, or the tensors until they are its input
+  struct buffer *rows;      // that are made of the input, until they become the input
+  struct decoder *decoder;  // of a coded body, while it comes
+  size_t decoder_bytes;     // that are charged for it
   size_t scratch_bytes;
 
   // Its result.
@@ -112,6 +119,8 @@ VX_WARN_UNUSED bool job_may_take_input(struct job *job, size_t bytes, struct pro
 VX_WARN_UNUSED bool job_take_rows(struct job *job, size_t bytes, struct problem *problem);
 // Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_take_output(struct job *job, size_t bytes, struct problem *problem);
+// A decoder for its body, and memory for what that holds by now.
+VX_WARN_UNUSED bool job_take_decoder(struct job *job, struct problem *problem);
 // `bytes` of the budget for scratch, at no client's cost. One job may have at most what the budget leaves beside its
 // input.
 VX_WARN_UNUSED bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem);
@@ -123,6 +132,7 @@ void job_keep_rows(struct job *job);
 void job_leave_place(struct job *job);
 void job_give_input(struct job *job);
 void job_give_rows(struct job *job);
+void job_give_decoder(struct job *job);
 void job_give_output(struct job *job);
 void job_give_scratch(struct job *job);
 

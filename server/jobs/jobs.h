@@ -14,6 +14,7 @@ struct jobs {
   struct job_means means;
   struct devices devices;
   struct buffers buffers;
+  struct coders coders;
   struct loans loans;
   struct queue queues[VX_LANE_USES];
   struct workers workers;

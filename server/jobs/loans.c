@@ -87,6 +87,7 @@ static struct loan *slowest(const struct job *job, double least, int64_t now_ns)
 static void give_back(struct job *job) {
   job_leave_place(job);
   job_give_input(job);
+  job_give_decoder(job);
   atomic_store(&job->loan.place, false);
   atomic_store(&job->loan.memory, 0);
 }
@@ -167,9 +168,13 @@ static int64_t whole_body(const struct job *job, int64_t come) {
   return job->loan.expected > come ? job->loan.expected : come;
 }
 
+static bool has_decoder(const struct job *job) {
+  return job->coding == CODING_NONE || (job->decoder && decoder_bytes(job->decoder) <= job->decoder_bytes);
+}
+
 // A place, and memory for all that is known of the body.
 static bool has_all(const struct job *job, int64_t come) {
-  return job->has_place && job->input && (int64_t)job->input->capacity >= whole_body(job, come);
+  return job->has_place && job->input && (int64_t)job->input->capacity >= whole_body(job, come) && has_decoder(job);
 }
 
 // Bytes of input to take for an upload of which so much has come; no fewer than that.
@@ -182,7 +187,8 @@ static size_t due(const struct job *job, int64_t come) {
 
 // A place, if it has none, and room for that much input.
 static bool take(struct job *job, size_t bytes, struct problem *problem) {
-  bool taken = (job->has_place || job_take_place(job, problem)) && (!bytes || job_take_input(job, bytes, problem));
+  bool taken = (job->has_place || job_take_place(job, problem)) && (!bytes || job_take_input(job, bytes, problem)) &&
+               (!bytes || has_decoder(job) || job_take_decoder(job, problem));
   atomic_store(&job->loan.place, job->has_place);
   atomic_store(&job->loan.memory, job->input ? (int64_t)job->input->capacity : 0);
   return taken;
@@ -262,6 +268,7 @@ void loan_resume(struct job *job) {
 
 bool loan_settle(struct job *job, struct problem *problem) {
   if (close_loan(job) == LOAN_TAKEN) return refuse_taken(problem);
+  job_give_decoder(job);
   return take_from_others(job, 0, problem);
 }
 

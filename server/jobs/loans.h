@@ -36,13 +36,14 @@ bool loans_were_refused(struct loans *loans);
 // The headers are here and `bytes` of body are due (0: none, or unknown). False with a problem if there is no room, nor
 // would be if others gave up theirs.
 VX_WARN_UNUSED bool loan_begin(struct job *job, size_t bytes, struct problem *problem);
-// `bytes` more have come, which go to the address that is returned. NULL with a problem.
+// `bytes` more have come, which go to the address that is returned. A coded body has its decoder then; from there to
+// loan_put_down it may be used. NULL with a problem.
 VX_WARN_UNUSED char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem);
 void loan_put_down(struct job *job, size_t bytes);
 // The upload is not read for a while, which is no slowness of its own; on with it. Both do nothing if there is no loan.
 void loan_pause(struct job *job);
 void loan_resume(struct job *job);
-// The body is whole: what the job holds is its own. False with a problem.
+// The body is whole: what the job holds is its own. Its decoder goes back. False with a problem.
 VX_WARN_UNUSED bool loan_settle(struct job *job, struct problem *problem);
 // The upload is over in any other way: place and input go back. Does nothing if there is no loan.
 void loan_end(struct job *job);

@@ -173,6 +173,44 @@ static bool write_answer(struct job *job) {
   return true;
 }
 
+// ---- the answer's coding --------------------------------------------------------------------------------------------
+
+enum { SMALLEST_ENCODED = 1024 };  // an answer of fewer bytes goes out in one packet anyway
+
+static size_t encode_into(struct job *job, struct buffer *coded) {
+  struct coders *coders = job->means->coders;
+  struct encoder *encoder = coders_take_encoder(coders, job->answer_coding);
+  if (!encoder) return 0;
+  const struct coding_step step = {job->output->data, job->output_length, coded->data, job->output_length - 1};
+  size_t length = encoder_run(encoder, step, is_stopped, job);
+  coders_give_encoder(coders, encoder);
+  return length;
+}
+
+// Encodes the answer, if its client wants that. It goes out as it is if that does not make it smaller, if no memory is
+// free, or if time is up.
+static void encode_answer(struct job *job) {
+  struct shortage shortage;
+  struct buffer *coded = NULL;
+  size_t length = 0;
+  int64_t began_ns = clock_ns();
+  if (job->output_length >= SMALLEST_ENCODED)
+    coded = buffer_take(job->means->buffers, job->client, SHARE_BYTES, job->output_length - 1, job->output->capacity,
+                        &shortage);
+  if (coded) length = encode_into(job, coded);
+  if (!length) {
+    if (coded) buffer_give(coded);
+    job->answer_coding = CODING_NONE;
+    return;
+  }
+  job_give_output(job);
+  job->output = coded;
+  job->output_length = length;
+  int64_t took_ns = clock_ns() - began_ns;
+  job->answer.encode_ns += took_ns;
+  job->answer.total_ns += took_ns;
+}
+
 static void count(struct job *job) {
   struct vx_counts counts = job->work.counts;
   if (!job->work.tensors) counts.sampled = 0;  // no samples were chosen
@@ -192,6 +230,10 @@ static bool run(struct job *job, const struct lanes *lanes) {
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
   if (!write_answer(job)) return false;
+  if (job->answer_coding) {
+    job_give_input(job);  // it is needed no more
+    encode_answer(job);
+  }
   count(job);
   return true;
 }

@@ -228,7 +228,7 @@ static const struct family {
      "Requests that the HTTP library could not parse and answered by itself, by status code.", write_unparsed, NULL},
     {"voxeld_requests_aborted_total", "counter",
      "Requests whose client left before the answer was sent, by the stage they were in.", write_aborted, NULL},
-    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies.", NULL, received},
+    {"voxeld_received_bytes_total", "counter", "Bytes of request bodies, as they came.", NULL, received},
     {"voxeld_sent_bytes_total", "counter", "Bytes of response bodies.", NULL, sent},
     {"voxeld_gpus", "gauge", "GPUs, by whether they work, are paused, or have failed for good.", write_gpus, NULL},
     {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", write_gpu_memory, NULL},

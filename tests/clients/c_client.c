@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
   bool no_rows = false;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:fpN")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:fpN")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -87,6 +87,7 @@ int main(int argc, char **argv) {
       case 'c': options.certificate = optarg; break;
       case 'k': options.key = optarg; break;
       case 'T': options.token = optarg; break;
+      case 'e': options.encoding = optarg; break;
       case 'f': ask = voxeld_fps; break;
       case 'p': ask = voxeld_transform; break;
       case 'N': no_rows = true; break;  // but their number of bytes

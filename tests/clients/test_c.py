@@ -1,6 +1,7 @@
 """The C client and the sensor example, under ASan if that is built: values, refusals, retries, restarts, rubbish,
 signals."""
 
+import gzip
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import zlib
 
 import numpy as np
 
@@ -115,6 +117,15 @@ class Calls(CCase):
         text = "&".join(f"{name}={value}" for name, value in query.items())
         self.assertEqual(self.call(self.url, "-f", query=text, body=rows(300))["status"], "OK")
         self.assertEqual(check.same_tensors(samples.of_points(query, rows(300)).tensors, self.tensors), [])
+
+    def test_rows_that_the_caller_has_encoded(self):
+        self.call(self.url, body=rows(500))
+        plain = self.tensors
+        for encoding, body in (("gzip", gzip.compress(rows(500))), ("deflate", zlib.compress(rows(500)))):
+            self.assertEqual(self.call(self.url, "-e", encoding, body=body)["status"], "OK")
+            self.assertEqual(check.same_tensors(plain, self.tensors), [])
+        self.assertEqual(self.call(self.url, "-e", "gzip", body=rows(500))["problem"]["kind"], "bad-body")
+        self.assertEqual(self.call(self.url, "-e", "br", body=rows(500))["problem"]["kind"], "unsupported-media-type")
 
     def test_no_points_give_tensors_without_rows(self):
         self.assertEqual(self.call(self.url)["status"], "OK")

@@ -1,6 +1,7 @@
 """The Python client against a real daemon: values, forms of points, errors, tokens, TLS, threads, fork, restarts."""
 
 import array
+import importlib.util
 import json
 import os
 import pathlib
@@ -9,8 +10,11 @@ import signal
 import ssl
 import tempfile
 import threading
+import types
 import unittest
+import unittest.mock
 import warnings
+import zlib
 
 import numpy as np
 
@@ -22,6 +26,7 @@ import transform
 import voxeld
 from credentials import Authority, TlsDaemon
 from daemon import Daemon, wait_until
+from voxeld import encodings
 from rude_server import GRID, RudeServer, status_document, token_file, url_of
 
 
@@ -129,6 +134,39 @@ class Values(DaemonCase):
         for crop, cut in ((box, [box]), (np.array(box, np.float32), "-1e+20,-1e20,-1e20,1e+20,1e20,1e+20")):
             told = self.client.transform(random_points(3), crop=crop, cut=cut).metadata["parameters"]
             self.assertEqual((told["crop"], told["cut"]), (box, ",".join(["-1e20"] * 3 + ["1e20"] * 3)))
+
+    def test_encoded_points_give_the_same_tensors(self):
+        parts = [random_points(n, n) for n in (3000, 0, 17)]
+        plain = self.client.voxelize(parts, **GRID)
+        for encoding in ("gzip", "zstd"):
+            try:
+                client = voxeld.Client(url_of(self.daemon), encoding=encoding)
+            except ValueError as reason:  # neither Python's nor the package
+                self.assertIn("zstandard", str(reason))
+                continue
+            with client:
+                self.assert_tensors(plain.tensors, client.voxelize(parts, **GRID))
+                self.assertEqual(client.voxelize(b"", **GRID)["voxel_coords"].shape, (0, 4))
+
+    def test_zstd_by_either_module(self):
+        class Standin:  # as zstandard's; Python's own is its compressobj
+            def __init__(self, level):
+                self.compressobj = lambda: zlib.compressobj(level)
+
+        pieces = [memoryview(b"abc"), memoryview(b"def")]
+        for compressor in (Standin, zlib.compressobj):
+            with unittest.mock.patch.dict(
+                "sys.modules", {"zstandard": types.SimpleNamespace(ZstdCompressor=compressor)}
+            ):
+                if importlib.util.find_spec("compression"):
+                    self.skipTest("this Python has zstd itself")
+                coded = encodings.encoder_of("zstd")(pieces)
+                self.assertEqual(zlib.decompress(b"".join(coded)), b"abcdef")
+        with unittest.mock.patch.dict("sys.modules", {"zstandard": None, "compression.zstd": None}):
+            with self.assertRaisesRegex(ValueError, "pip install zstandard"):
+                voxeld.Client(encoding="zstd")
+        with self.assertRaisesRegex(ValueError, "'br'; allowed: gzip, zstd"):
+            voxeld.Client(encoding="br")
 
     def test_no_points_give_tensors_without_rows(self):
         for points in (np.empty((0, 4), np.float32), b"", [np.empty((0, 3), np.float16)]):

@@ -40,6 +40,9 @@ HOME = {
     "gnutls/x509.h": ("server/clients/",),
     "pthread.h": ("server/",),
     "sys/socket.h": ("server/",),
+    "zlib.h": ("api/wire/",),
+    "zstd.h": ("api/wire/",),
+    "zstd_errors.h": ("api/wire/",),
     "cuda.h": ("kernels/cuda/",),
     "cuda_runtime.h": ("kernels/cuda/",),
 }

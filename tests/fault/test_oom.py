@@ -17,6 +17,7 @@ import tempfile
 import unittest
 import urllib.request
 
+import codings
 from client import MB, VOXELIZE, Closed, Daemon, Raw, head, is_sanitized, post, rows, tiled_rows, wait_until
 from daemon import ROOT, voxeld_binary
 
@@ -53,6 +54,7 @@ def chunked(body, size):
 
 BODY = rows(500)
 LARGE_BODY = tiled_rows(MB)
+DEFLATED = codings.CODERS["deflate"](BODY)
 CHUNKED = "Transfer-Encoding: chunked"
 # One row a kind of request: its name, its bytes.
 REQUESTS = (
@@ -67,6 +69,12 @@ REQUESTS = (
     ("metadata", post(BODY, VOXELIZE, "Accept: application/json")),
     ("npz", post(BODY, VOXELIZE, "Accept: application/x-npz")),
     ("mcap", post(BODY, VOXELIZE + "&point_counts=100,0,400", "Accept: application/x-mcap")),
+    ("gzip", post(codings.CODERS["gzip"](BODY), VOXELIZE, "Content-Encoding: gzip", "Accept-Encoding: gzip")),
+    (
+        "zstd",
+        post(codings.CODERS["zstd"](BODY), VOXELIZE, "Content-Encoding: zstd", "Accept-Encoding: zstd, gzip;q=0.5"),
+    ),
+    ("deflate_chunked", head("POST", VOXELIZE, CHUNKED, "Content-Encoding: deflate") + chunked(DEFLATED, 1000)),
     ("fps", post(BODY, "/v1/fps?num_samples=100")),
     ("fps_batch", post(BODY, "/v1/fps?point_counts=100,400&num_samples=10,20")),
     ("page", head("GET", "/v1/presets")),
@@ -80,7 +88,11 @@ REQUESTS = (
 
 def essence(reply):
     """The part of an answer that is the same each time: the status, and the tensors or the metadata's counts."""
-    kind = reply.headers.get("Content-Type", "")
+    kind, coding = reply.headers.get("Content-Type", ""), reply.headers.get("Content-Encoding")
+    if coding in codings.answers():  # else it cannot be decoded here
+        codings.decode(reply)
+    elif coding:
+        return (reply.status,)
     if kind == "application/vnd.safetensors":
         return reply.status, *reply.tensors()
     if reply.status == 200 and kind == "application/json" and "points" in reply.json():

@@ -443,7 +443,7 @@ class Errors(FaultCase):
                 self.assert_voxels(self.daemon.post(VOXELIZE, rows(4), {"Content-Type": kind} if kind else {}))
 
     def test_content_encoding(self):
-        for coding in ("gzip", "deflate", "br", "identity, gzip"):
+        for coding in ("gzip, gzip", "br", "identity, gzip"):
             with self.subTest(coding):
                 self.assert_problem(self.daemon.post(VOXELIZE, rows(4), {"Content-Encoding": coding}), 415)
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(4), {"Content-Encoding": "identity"}))

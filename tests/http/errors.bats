@@ -212,11 +212,14 @@ unsound() {
   done
 }
 
-@test "compressed bodies" {
-  for coding in gzip br deflate 'gzip, identity'; do
+@test "codings that are not taken" {
+  for coding in br compress 'gzip, identity' 'gzip, zstd' 'gzip;q=1'; do
     post "$scan" preset=kitti_second -H "Content-Encoding: $coding"
     is_problem 415 unsupported-media-type
+    is "$(header accept-encoding)" 'gzip, deflate, zstd'
   done
+  post "$scan" preset=kitti_second -H 'Content-Type: text/plain'
+  is "$(header accept-encoding)" ''
 }
 
 @test "an error names the request" {

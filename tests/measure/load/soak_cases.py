@@ -6,6 +6,7 @@ is a GET.
 """
 
 import dataclasses
+import gzip
 import hashlib
 import io
 import json
@@ -304,7 +305,11 @@ def bad_requests(daemon, max_body_bytes):
         ),
         Bad(head("POST", f"/v1/voxelize?{grid}", "Content-Length: 1000000000000000"), (413,), "body-too-large", False),
         Bad(post(grid, rows, "Content-Type: text/plain"), (415,), "unsupported-media-type"),
-        Bad(post(grid, rows, "Content-Encoding: gzip"), (415,), "unsupported-media-type"),
+        Bad(post(grid, rows, "Content-Encoding: br"), (415,), "unsupported-media-type"),
+        Bad(post(grid, rows, "Content-Encoding: gzip"), (400,), "bad-body"),
+        Bad(post(grid, gzip.compress(rows)[:-1], "Content-Encoding: gzip"), (400,), "bad-body"),
+        Bad(post(grid, gzip.compress(rows[:-1]), "Content-Encoding: gzip"), (400,), "bad-body"),
+        Bad(post(grid, gzip.compress(bytes(max_body_bytes + 16)), "Content-Encoding: gzip"), (413,), "body-too-large"),
         Bad(post("point_cloud_range=0,0,0,1e9,1e9,1e9&voxel_size=1e-3,1e-3,1e-3"), (422,), "impossible"),
         Bad(post("num_samples=11", path="/v1/fps"), (422,), "impossible"),
         Bad(post("num_samples=1&start=10", path="/v1/fps"), (422,), "impossible"),

@@ -15,6 +15,7 @@ import time
 
 import soak_cases as cases
 from client import PATIENCE, Closed, Raw, head
+from codings import CODERS, decode
 
 RETRIES = 8  # of a refused request, as Retry-After says
 STEPS = 8  # buckets of latency for each doubling
@@ -104,8 +105,11 @@ class Client:
     # --- one request and its answer ---
 
     def framed(self, request, *lines):
-        """The pieces of a good request: with its length, or in chunks."""
+        """The pieces of a good request: with its length, or in chunks; now and then encoded."""
         body = request.body
+        if self.random.random() < 0.2:
+            coding = self.random.choice(list(CODERS))
+            body, lines = CODERS[coding](body), (*lines, f"Content-Encoding: {coding}")
         if self.random.random() < 0.7:
             return [head("POST", request.path, f"Content-Length: {len(body)}", *lines), body]
         size = self.random.choice((1000, 65_536, 1_000_000))
@@ -150,7 +154,8 @@ class Client:
         """`send(connection, pieces)` sends in its own way; `opened`, a connection of its own, is closed behind it."""
         request = self.random.choice(self.shared.good)
         (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 2, 1, 1))
-        pieces = self.framed(request, f"Accept: {kind}")
+        lines = ["Accept-Encoding: gzip"] if self.random.random() < 0.1 else []
+        pieces = self.framed(request, f"Accept: {kind}", *lines)
         for _ in range(RETRIES):
             connection = opened() if opened else self.connection()
             began = time.monotonic()
@@ -161,7 +166,7 @@ class Client:
                 if opened:
                     connection.close()
             if not self.refused(reply):
-                request.verify(reply, kind)
+                request.verify(decode(reply), kind)
                 return self.done("good", None if send else began)
             if self.shared.stopping.is_set():
                 return None
@@ -262,7 +267,9 @@ class Client:
         request = self.random.choice([request for request in self.shared.good if len(request.body) > 1000])
         connection = self.open()
         try:
-            connection.send(b"".join(self.framed(request))[: -len(request.body) // 2])
+            pieces = self.framed(request)
+            data = b"".join(pieces)
+            connection.send(data[: (len(pieces[0]) + len(data)) // 2])
             reply = self.read(connection, request.endpoint)
             if not self.refused(reply):
                 if reply.status != 408:

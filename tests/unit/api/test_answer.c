@@ -47,8 +47,12 @@ static json_t *header_of_request(const struct job_request *request, const char *
   job.row_counts = rows;
   job.counts = (struct vx_counts){.received = sizes->points, .sampled = sizes->samples};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
-  struct answer answer = {
-      .request_id = id, .backend = "cpu", .device = "a \"device\"", .request = request, .job = &job, .look = {true, 5, NULL}};
+  struct answer answer = {.request_id = id,
+                          .backend = "cpu",
+                          .device = "a \"device\"",
+                          .request = request,
+                          .job = &job,
+                          .look = {true, 5, NULL}};
   struct vx_layout layout;
   struct vx_error error;
   struct vx_sizes all = vx_sizes_of(&job);
@@ -207,6 +211,11 @@ static void server_timing_is_in_milliseconds(void **state) {
   answer_server_timing(&answer, &text);
   assert_non_null(strstr(memory, "receive;dur=1.5000, queue;dur=0.0000, copy_in;dur="));
   assert_non_null(strstr(memory, ", total;dur=0.0020"));
+  assert_null(strstr(memory, "encode"));
+  answer.encode_ns = 3000;
+  text = text_over(memory, sizeof memory);
+  answer_server_timing(&answer, &text);
+  assert_non_null(strstr(memory, ", encode;dur=0.0030, total;dur=0.0020"));
 }
 
 int main(void) {

@@ -368,6 +368,51 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
   assert_int_equal(pace_rate(&pace, 1000, 1100 * NS_PER_MS), 0);
 }
 
+// ---- coded bodies ---------------------------------------------------------------------------------------------------
+
+// The head of a zstd frame with the largest window comes, which its decoder then takes.
+static void begin_coded(int index) {
+  static const char frame[] = "\x28\xb5\x2f\xfd\0\x68\x09\0\0";
+  struct job *job = &uploads[index];
+  assert_true(announce(index, 0));
+  job->coding = CODING_ZSTD;
+  for (int call = 0; call < 2; call++) {  // the second call charges what the first has taken
+    struct coding_step step = {.in = frame, .in_size = call ? 0 : sizeof frame - 1, .out_size = 100};
+    step.out = loan_pick_up(job, 100, &problem);
+    assert_non_null(step.out);
+    assert_true(decoder_run(job->decoder, &step, &problem));
+    loan_put_down(job, 0);
+  }
+  assert_true(job->decoder_bytes > 8 * MB && job->decoder_bytes == decoder_bytes(job->decoder));
+}
+
+static void a_decoder_is_charged_while_the_body_comes(void **state) {
+  (void)state;
+  begin_coded(0);
+  size_t held = buffers_use(&jobs.buffers).in_use;
+  assert_int_equal(held, uploads[0].decoder_bytes + uploads[0].input->capacity);
+  assert_int_equal(client_held(&clients, client[0], SHARE_BYTES), held);
+  assert_true(loan_settle(&uploads[0], &problem));
+  assert_null(uploads[0].decoder);
+  assert_int_equal(buffers_use(&jobs.buffers).in_use, uploads[0].input->capacity);
+  assert_int_equal(client_held(&clients, client[0], SHARE_BYTES), uploads[0].input->capacity);
+}
+
+static void a_slow_coded_upload_gives_its_decoder_up(void **state) {
+  (void)state;
+  begin_coded(0);
+  fill(1, 1, 4 * MB);
+  assert_true(loan_settle(&uploads[1], &problem));
+  pass_ms(6000);
+  fill(2, 2, 4 * MB);
+  assert_int_equal(outpaced, 1);
+  assert_ptr_equal(last_outpaced, &uploads[0]);
+  assert_null(uploads[0].decoder);
+  assert_int_equal(uploads[0].decoder_bytes, 0);
+  assert_null(loan_pick_up(&uploads[0], 1, &problem));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(nothing_come_gives_up_without_a_word, open_room, close_room),
@@ -387,6 +432,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
+      cmocka_unit_test_setup_teardown(a_decoder_is_charged_while_the_body_comes, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_slow_coded_upload_gives_its_decoder_up, open_room, close_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,199 @@
+// Decoding of bodies; see decode.h.
+#include "api/wire/decode.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+enum { MAGIC = 4, ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB at its largest window
+
+struct decoder {
+  enum coding coding;
+  bool inside;           // a member or frame has begun and not ended
+  bool ended_one;        // one has ended
+  z_stream zlib;         // of gzip and deflate
+  ZSTD_DCtx *zstd;       // of zstd
+  uint8_t magic[MAGIC];  // of the zstd frame that begins,
+  size_t magic_size;     // as far as it has come
+};
+
+// ---- problems -------------------------------------------------------------------------------------------------------
+
+static bool malformed(const struct decoder *decoder, const char *reason, struct problem *problem) {
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the %s stream of the body is malformed: %s",
+                     coding_name(decoder->coding), reason);
+}
+
+static bool trailing(const struct decoder *decoder, struct problem *problem) {
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body goes on behind the end of its %s stream",
+                     coding_name(decoder->coding));
+}
+
+static bool no_memory(struct problem *problem) {
+  return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory to decode the body");
+}
+
+// ---- gzip and deflate -----------------------------------------------------------------------------------------------
+
+static unsigned bounded(size_t size) { return size < INT_MAX ? (unsigned)size : INT_MAX; }
+
+static int inflate_step(z_stream *zlib, struct coding_step *step) {
+  unsigned in = bounded(step->in_size), out = bounded(step->out_size);
+  zlib->next_in = (Bytef *)(uintptr_t)step->in;  // zlib only reads there
+  zlib->avail_in = in;
+  zlib->next_out = (Bytef *)step->out;
+  zlib->avail_out = out;
+  int code = inflate(zlib, Z_NO_FLUSH);
+  step->in += in - zlib->avail_in;
+  step->in_size -= in - zlib->avail_in;
+  step->out += out - zlib->avail_out;
+  step->out_size -= out - zlib->avail_out;
+  return code;
+}
+
+static bool zlib_failed(const struct decoder *decoder, int code, struct problem *problem) {
+  const z_stream *zlib = &decoder->zlib;
+  if (code == Z_MEM_ERROR) return no_memory(problem);
+  if (code == Z_NEED_DICT) return malformed(decoder, "it needs a dictionary", problem);
+  // No data has come of this member: what follows the last one is none.
+  if (decoder->ended_one && zlib->total_out == 0) return trailing(decoder, problem);
+  return malformed(decoder, zlib->msg ? zlib->msg : "wrong data", problem);
+}
+
+static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+  z_stream *zlib = &decoder->zlib;
+  while (decoder->inside || step->in_size > 0) {
+    if (!decoder->inside && decoder->ended_one) {
+      if (decoder->coding == CODING_DEFLATE) return trailing(decoder, problem);
+      (void)inflateReset(zlib);
+    }
+    decoder->inside = true;
+    int code = inflate_step(zlib, step);
+    if (code == Z_STREAM_END) {
+      decoder->inside = false;
+      decoder->ended_one = true;
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      return zlib_failed(decoder, code, problem);
+    } else if (step->in_size == 0 && zlib->avail_out > 0) {
+      return true;
+    }
+    if (step->out_size == 0) return true;
+  }
+  return true;
+}
+
+// ---- zstd -----------------------------------------------------------------------------------------------------------
+
+// The magic number is read here, since libzstd may take formats older than RFC 8878, and decodes a frame that it gets
+// whole without a look at its window.
+static bool is_frame(const uint8_t magic[MAGIC]) {
+  uint32_t number = (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
+  return number == 0xFD2FB528u || (number & 0xFFFFFFF0u) == 0x184D2A50u;
+}
+
+static bool zstd_failed(const struct decoder *decoder, size_t code, struct problem *problem) {
+  switch (ZSTD_getErrorCode(code)) {
+    case ZSTD_error_memory_allocation: return no_memory(problem);
+    case ZSTD_error_frameParameter_windowTooLarge:
+      return problem_set(problem, PROBLEM_BAD_BODY, NULL, "a zstd frame of the body has a window over %d MiB",
+                         1 << (DECODE_WINDOW_LOG - 20));
+    default: return malformed(decoder, ZSTD_getErrorName(code), problem);
+  }
+}
+
+// 0 at the end of a frame.
+static size_t zstd_step(ZSTD_DCtx *zstd, struct coding_step *step) {
+  ZSTD_inBuffer in = {step->in, step->in_size, 0};
+  ZSTD_outBuffer out = {step->out, step->out_size, 0};
+  size_t code = ZSTD_decompressStream(zstd, &out, &in);
+  step->in += in.pos;
+  step->in_size -= in.pos;
+  step->out += out.pos;
+  step->out_size -= out.pos;
+  return code;
+}
+
+// Takes the magic number of a frame. False: it is none.
+static bool begin_frame(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+  for (; decoder->magic_size < MAGIC && step->in_size > 0; step->in_size--)
+    decoder->magic[decoder->magic_size++] = (uint8_t)*step->in++;
+  if (decoder->magic_size < MAGIC) return true;
+  if (!is_frame(decoder->magic))
+    return decoder->ended_one ? trailing(decoder, problem) : malformed(decoder, "it does not begin a frame", problem);
+  struct coding_step head = {.in = (const char *)decoder->magic, .in_size = MAGIC, .out = step->out, .out_size = 0};
+  size_t code = zstd_step(decoder->zstd, &head);
+  decoder->inside = true;
+  return !ZSTD_isError(code) || zstd_failed(decoder, code, problem);
+}
+
+static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+  while (decoder->inside || step->in_size > 0) {
+    if (!decoder->inside && !begin_frame(decoder, step, problem)) return false;
+    if (!decoder->inside) return true;  // the magic number is not whole
+    size_t code = zstd_step(decoder->zstd, step);
+    if (ZSTD_isError(code)) return zstd_failed(decoder, code, problem);
+    if (code == 0) {
+      decoder->inside = false;
+      decoder->ended_one = true;
+      decoder->magic_size = 0;
+    } else if (step->in_size == 0) {
+      return true;
+    }
+    if (step->out_size == 0) return true;
+  }
+  return true;
+}
+
+// ---- all together ---------------------------------------------------------------------------------------------------
+
+static bool open_library(struct decoder *decoder) {
+  if (decoder->coding != CODING_ZSTD)
+    return inflateInit2(&decoder->zlib, decoder->coding == CODING_GZIP ? MAX_WBITS + 16 : MAX_WBITS) == Z_OK;
+  decoder->zstd = ZSTD_createDCtx();
+  return decoder->zstd && !ZSTD_isError(ZSTD_DCtx_setParameter(decoder->zstd, ZSTD_d_windowLogMax, DECODE_WINDOW_LOG));
+}
+
+struct decoder *decoder_new(enum coding coding) {
+  struct decoder *decoder = malloc(sizeof *decoder);
+  if (!decoder) return NULL;
+  *decoder = (struct decoder){.coding = coding};
+  if (open_library(decoder)) return decoder;
+  ZSTD_freeDCtx(decoder->zstd);
+  free(decoder);
+  return NULL;
+}
+
+void decoder_free(struct decoder *decoder) {
+  if (!decoder) return;
+  if (decoder->coding != CODING_ZSTD) (void)inflateEnd(&decoder->zlib);
+  ZSTD_freeDCtx(decoder->zstd);
+  free(decoder);
+}
+
+enum coding decoder_coding(const struct decoder *decoder) { return decoder->coding; }
+
+size_t decoder_bytes(const struct decoder *decoder) {
+  return decoder->coding == CODING_ZSTD ? ZSTD_sizeof_DCtx(decoder->zstd) : ZLIB_BYTES;
+}
+
+void decoder_begin(struct decoder *decoder) {
+  decoder->inside = decoder->ended_one = false;
+  decoder->magic_size = 0;
+  if (decoder->coding == CODING_ZSTD)
+    (void)ZSTD_DCtx_reset(decoder->zstd, ZSTD_reset_session_only);
+  else
+    (void)inflateReset(&decoder->zlib);
+}
+
+bool decoder_run(struct decoder *decoder, struct coding_step *step, struct problem *problem) {
+  return decoder->coding == CODING_ZSTD ? run_zstd(decoder, step, problem) : run_zlib(decoder, step, problem);
+}
+
+bool decoder_end(const struct decoder *decoder, struct problem *problem) {
+  if (decoder->ended_one && !decoder->inside && decoder->magic_size == 0) return true;
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body ends before its %s stream does",
+                     coding_name(decoder->coding));
+}

@@ -1,0 +1,33 @@
+// Decodes a body as it arrives: gzip (RFC 1952), deflate in zlib's wrapping (RFC 1950) or zstd (RFC 8878).
+//
+// Several gzip members or zstd frames in a row are one body. A decoder is used by one thread at a time, and again for
+// other bodies of its coding.
+#ifndef VOXELD_DECODE_H
+#define VOXELD_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "api/base/problem.h"
+#include "api/wire/coding.h"
+#include "kernels/kernels.h"
+
+enum { DECODE_WINDOW_LOG = 23 };  // the largest window of a zstd frame: 8 MiB (RFC 9659)
+
+struct decoder;
+
+// NULL: out of memory.
+struct decoder *decoder_new(enum coding coding);
+void decoder_free(struct decoder *decoder);
+enum coding decoder_coding(const struct decoder *decoder);
+// Bytes of memory that it holds; more may come with each step.
+size_t decoder_bytes(const struct decoder *decoder);
+
+// A new body begins.
+void decoder_begin(struct decoder *decoder);
+// Decodes until all of `in` is taken and nothing is left to write, or until `out` is full. False with a problem.
+VX_WARN_UNUSED bool decoder_run(struct decoder *decoder, struct coding_step *step, struct problem *problem);
+// Whether the body may end here. False with a problem.
+VX_WARN_UNUSED bool decoder_end(const struct decoder *decoder, struct problem *problem);
+
+#endif

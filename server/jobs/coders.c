@@ -1,0 +1,60 @@
+// Idle decoders and encoders; see coders.h.
+#include "server/jobs/coders.h"
+
+#include <stdbool.h>
+
+void coders_init(struct coders *coders) {
+  *coders = (struct coders){.idle_bytes = 0};
+  pthread_mutex_init(&coders->lock, NULL);
+}
+
+void coders_destroy(struct coders *coders) {
+  for (int coding = 0; coding < CODINGS; coding++) {
+    while (coders->decoders[coding]) decoder_free(coders->decoder[coding][--coders->decoders[coding]]);
+    while (coders->encoders[coding]) encoder_free(coders->encoder[coding][--coders->encoders[coding]]);
+  }
+  pthread_mutex_destroy(&coders->lock);
+}
+
+struct decoder *coders_take_decoder(struct coders *coders, enum coding coding) {
+  struct decoder *decoder = NULL;
+  pthread_mutex_lock(&coders->lock);
+  if (coders->decoders[coding]) {
+    decoder = coders->decoder[coding][--coders->decoders[coding]];
+    coders->idle_bytes -= decoder_bytes(decoder);
+  }
+  pthread_mutex_unlock(&coders->lock);
+  if (!decoder) decoder = decoder_new(coding);
+  if (decoder) decoder_begin(decoder);
+  return decoder;
+}
+
+void coders_give_decoder(struct coders *coders, struct decoder *decoder) {
+  enum coding coding = decoder_coding(decoder);
+  size_t bytes = decoder_bytes(decoder);
+  pthread_mutex_lock(&coders->lock);
+  bool kept = coders->decoders[coding] < CODERS_IDLE && bytes <= CODERS_IDLE_BYTES - coders->idle_bytes;
+  if (kept) {
+    coders->decoder[coding][coders->decoders[coding]++] = decoder;
+    coders->idle_bytes += bytes;
+  }
+  pthread_mutex_unlock(&coders->lock);
+  if (!kept) decoder_free(decoder);
+}
+
+struct encoder *coders_take_encoder(struct coders *coders, enum coding coding) {
+  struct encoder *encoder = NULL;
+  pthread_mutex_lock(&coders->lock);
+  if (coders->encoders[coding]) encoder = coders->encoder[coding][--coders->encoders[coding]];
+  pthread_mutex_unlock(&coders->lock);
+  return encoder ? encoder : encoder_new(coding);
+}
+
+void coders_give_encoder(struct coders *coders, struct encoder *encoder) {
+  enum coding coding = encoder_coding(encoder);
+  pthread_mutex_lock(&coders->lock);
+  bool kept = coders->encoders[coding] < CODERS_IDLE;
+  if (kept) coders->encoder[coding][coders->encoders[coding]++] = encoder;
+  pthread_mutex_unlock(&coders->lock);
+  if (!kept) encoder_free(encoder);
+}

@@ -1,0 +1,33 @@
+// Decoders and encoders that are not in use, kept so that a warm daemon allocates none.
+//
+// Idle decoders hold no more than CODERS_IDLE_BYTES; what comes back beyond that is freed. There are never more
+// encoders than workers, since only a worker takes one, for one answer. Any thread.
+#ifndef VOXELD_CODERS_H
+#define VOXELD_CODERS_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "api/wire/decode.h"
+#include "api/wire/encode.h"
+
+enum { CODERS_IDLE = 64, CODERS_IDLE_BYTES = 32 << 20 };  // how many of each coding, how much in all
+
+struct coders {
+  pthread_mutex_t lock;
+  size_t idle_bytes;  // of decoders
+  int decoders[CODINGS], encoders[CODINGS];
+  struct decoder *decoder[CODINGS][CODERS_IDLE];
+  struct encoder *encoder[CODINGS][CODERS_IDLE];
+};
+
+void coders_init(struct coders *coders);
+void coders_destroy(struct coders *coders);
+
+// NULL: out of memory.
+struct decoder *coders_take_decoder(struct coders *coders, enum coding coding);
+void coders_give_decoder(struct coders *coders, struct decoder *decoder);
+struct encoder *coders_take_encoder(struct coders *coders, enum coding coding);
+void coders_give_encoder(struct coders *coders, struct encoder *encoder);
+
+#endif

@@ -1,0 +1,290 @@
+// Codings: whatever the pieces are in which a body comes, it decodes to the same bytes or has the same fault.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "api/wire/coding.h"
+#include "api/wire/decode.h"
+#include "api/wire/encode.h"
+
+enum { PLAIN = 3000, CODED = 1 << 14, MB = 1 << 20 };
+
+static char plain[PLAIN];
+static char decoded[4 * PLAIN];
+
+static int make_plain(void **state) {
+  (void)state;
+  uint32_t random = 1;
+  for (size_t i = 0; i < PLAIN; i++) {
+    random = random * 1664525 + 1013904223;
+    plain[i] = (char)(i % 16 < 8 ? random >> 24 : i / 100);
+  }
+  return 0;
+}
+
+static bool never(void *cls) {
+  (void)cls;
+  return false;
+}
+
+static bool always(void *cls) {
+  (void)cls;
+  return true;
+}
+
+static size_t zlib_wrapped(const char *data, size_t size, char *out) {
+  uLongf length = CODED;
+  assert_int_equal(compress2((Bytef *)out, &length, (const Bytef *)data, size, 6), Z_OK);
+  return length;
+}
+
+static size_t coded_as(enum coding coding, const char *data, size_t size, char *out) {
+  if (coding == CODING_DEFLATE) return zlib_wrapped(data, size, out);
+  struct encoder *encoder = encoder_new(coding);
+  assert_non_null(encoder);
+  size_t length = encoder_run(encoder, (struct coding_step){data, size, out, CODED}, never, NULL);
+  encoder_free(encoder);
+  assert_true(length > 0);
+  return length;
+}
+
+// Feeds one piece through a small room. False with a problem.
+static bool feed(struct decoder *decoder, const char *data, size_t size, size_t room, size_t *length,
+                 struct problem *problem) {
+  struct coding_step step = {.in = data, .in_size = size};
+  do {
+    step.out = decoded + *length;
+    step.out_size = room;
+    assert_true(*length + room <= sizeof decoded);
+    if (!decoder_run(decoder, &step, problem)) return false;
+    *length = (size_t)(step.out - decoded);
+  } while (step.out_size == 0);
+  assert_int_equal(step.in_size, 0);
+  return true;
+}
+
+// Decodes two pieces that meet at `split`. False with a problem.
+static bool decode(struct decoder *decoder, const char *data, size_t size, size_t split, size_t room, size_t *length,
+                   struct problem *problem) {
+  *length = 0;
+  decoder_begin(decoder);
+  return feed(decoder, data, split, room, length, problem) &&
+         feed(decoder, data + split, size - split, room, length, problem) && decoder_end(decoder, problem);
+}
+
+static void decodes_at_every_split(enum coding coding, const char *data, size_t size, size_t copies) {
+  struct decoder *decoder = decoder_new(coding);
+  struct problem problem;
+  size_t length;
+  assert_non_null(decoder);
+  for (size_t split = 0; split <= size; split++) {
+    if (!decode(decoder, data, size, split, 1 + split % 700, &length, &problem))
+      fail_msg("%s, split at %zu: %s", coding_name(coding), split, problem.detail);
+    assert_int_equal(length, copies * PLAIN);
+    for (size_t i = 0; i < copies; i++) assert_memory_equal(decoded + i * PLAIN, plain, PLAIN);
+  }
+  decoder_free(decoder);
+}
+
+// At every split the same problem, which says this.
+static void refuses_at_every_split(enum coding coding, const char *data, size_t size, const char *says) {
+  struct decoder *decoder = decoder_new(coding);
+  assert_non_null(decoder);
+  for (size_t split = 0; split <= size; split++) {
+    struct problem problem = {.kind = PROBLEM_NONE};
+    size_t length;
+    assert_false(decode(decoder, data, size, split, 100, &length, &problem));
+    assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+    if (!strstr(problem.detail, says)) fail_msg("%s, split at %zu: %s", coding_name(coding), split, problem.detail);
+  }
+  decoder_free(decoder);
+}
+
+// ---- what is decoded ------------------------------------------------------------------------------------------------
+
+static void every_split(void **state) {
+  (void)state;
+  static char data[CODED];
+  for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++)
+    decodes_at_every_split(coding, data, coded_as(coding, plain, PLAIN, data), 1);
+}
+
+static void several_in_a_row(void **state) {
+  (void)state;
+  static char data[3 * CODED];
+  static const char skipped[] = "\x5f\x2a\x4d\x18\x03\0\0\0abc", none[] = "\x50\x2a\x4d\x18\0\0\0";  // skippable frames
+  size_t size = coded_as(CODING_GZIP, plain, PLAIN, data);
+  size += coded_as(CODING_GZIP, "", 0, data + size);
+  size += coded_as(CODING_GZIP, plain, PLAIN, data + size);
+  decodes_at_every_split(CODING_GZIP, data, size, 2);
+  memcpy(data, skipped, sizeof skipped - 1);
+  size = sizeof skipped - 1;
+  size += coded_as(CODING_ZSTD, plain, PLAIN, data + size);
+  memcpy(data + size, none, sizeof none);
+  size += sizeof none;
+  size += coded_as(CODING_ZSTD, plain, PLAIN, data + size);
+  decodes_at_every_split(CODING_ZSTD, data, size, 2);
+}
+
+static void a_bomb_fills_what_room_there_is(void **state) {
+  (void)state;
+  static char data[CODED], zeros[8 * MB];
+  for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
+    size_t size = coded_as(coding, zeros, coding == CODING_ZSTD ? 8 * MB : MB, data);
+    struct decoder *decoder = decoder_new(coding);
+    struct problem problem;
+    decoder_begin(decoder);
+    struct coding_step step = {data, size, decoded, 1000};
+    assert_true(decoder_run(decoder, &step, &problem));
+    assert_int_equal(step.out_size, 0);
+    assert_ptr_equal(step.out, decoded + 1000);
+    assert_true(decoder_bytes(decoder) < (size_t)10 * MB);
+    decoder_free(decoder);
+  }
+}
+
+// ---- what is refused ------------------------------------------------------------------------------------------------
+
+static void truncated(void **state) {
+  (void)state;
+  static char data[CODED];
+  for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
+    size_t size = coded_as(coding, plain, 100, data);
+    struct decoder *decoder = decoder_new(coding);
+    for (size_t come = 0; come < size; come++) {
+      struct problem problem = {.kind = PROBLEM_NONE};
+      size_t length;
+      assert_false(decode(decoder, data, come, come / 2, 100, &length, &problem));
+      assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+      assert_non_null(strstr(problem.detail, "the body ends before its"));
+    }
+    decoder_free(decoder);
+  }
+}
+
+static void trailing_bytes(void **state) {
+  (void)state;
+  static char data[CODED];
+  for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
+    size_t size = coded_as(coding, plain, 100, data);
+    memcpy(data + size, "more", 5);
+    refuses_at_every_split(coding, data, size + 4, "goes on behind the end");
+  }
+}
+
+static void other_data(void **state) {
+  (void)state;
+  static char data[CODED];
+  refuses_at_every_split(CODING_GZIP, "raw rows", 8, "malformed");
+  refuses_at_every_split(CODING_DEFLATE, "raw rows", 8, "malformed");
+  refuses_at_every_split(CODING_ZSTD, "raw rows", 8, "malformed");
+  refuses_at_every_split(CODING_ZSTD, "\x27\xb5\x2f\xfd old", 8, "malformed");  // zstd 0.7
+  for (enum coding coding = CODING_GZIP; coding < CODING_ZSTD; coding++) {
+    size_t size = coded_as(coding, plain, 100, data);
+    data[size - 1] ^= 1;  // of the checksum or the length
+    refuses_at_every_split(coding, data, size, "malformed");
+  }
+}
+
+static void a_large_window(void **state) {
+  (void)state;
+  for (int log = DECODE_WINDOW_LOG; log <= DECODE_WINDOW_LOG + 1; log++) {
+    // A frame without a length, its window, and one last block of one raw byte.
+    char data[] = "\x28\xb5\x2f\xfd\0?\x09\0\0x";
+    data[5] = (char)((log - 10) << 3);
+    if (log > DECODE_WINDOW_LOG) {
+      refuses_at_every_split(CODING_ZSTD, data, sizeof data - 1, "window over 8 MiB");
+      continue;
+    }
+    struct decoder *decoder = decoder_new(CODING_ZSTD);
+    struct problem problem;
+    size_t length;
+    assert_true(decode(decoder, data, sizeof data - 1, 3, 10, &length, &problem));
+    assert_int_equal(length, 1);
+    assert_true(decoder_bytes(decoder) > (size_t)8 * MB && decoder_bytes(decoder) < (size_t)10 * MB);
+    decoder_free(decoder);
+  }
+}
+
+// ---- answers and names ----------------------------------------------------------------------------------------------
+
+static void an_answer_that_does_not_fit_is_not_encoded(void **state) {
+  (void)state;
+  static char data[CODED];
+  for (enum coding coding = CODING_GZIP; coding < CODINGS; coding++) {
+    if (coding == CODING_DEFLATE) continue;
+    size_t size = coded_as(coding, plain, PLAIN, data);
+    struct encoder *encoder = encoder_new(coding);
+    for (size_t room = 0; room < size; room += 1 + room / 2)
+      assert_int_equal(encoder_run(encoder, (struct coding_step){plain, PLAIN, data, room}, never, NULL), 0);
+    assert_int_equal(encoder_run(encoder, (struct coding_step){plain, PLAIN, data, size}, always, NULL), 0);
+    assert_int_equal(encoder_run(encoder, (struct coding_step){plain, PLAIN, data, size}, never, NULL), size);
+    encoder_free(encoder);
+    decodes_at_every_split(coding, data, size, 1);
+  }
+}
+
+static void names(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    enum coding coding;
+  } rows[] = {{"gzip", CODING_GZIP},       {"GZip", CODING_GZIP}, {"x-gzip", CODING_GZIP}, {"deflate", CODING_DEFLATE},
+              {"zstd", CODING_ZSTD},       {"", CODINGS},         {"br", CODINGS},         {"identity", CODING_NONE},
+              {"gzip, zstd", CODINGS},     {"gzip,", CODINGS},    {"gzip;q=1", CODINGS},   {"x-zstd", CODINGS},
+              {"identity, gzip", CODINGS}, {"compress", CODINGS}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (coding_of_body(rows[i].name) != rows[i].coding) fail_msg("%s", rows[i].name);
+}
+
+static void what_a_client_prefers(void **state) {
+  (void)state;
+  static const struct {
+    const char *accept;
+    enum coding coding;
+  } rows[] = {{"", CODING_NONE},
+              {"gzip", CODING_GZIP},
+              {"zstd", CODING_ZSTD},
+              {"gzip, zstd", CODING_ZSTD},
+              {"gzip, deflate, br", CODING_GZIP},
+              {"deflate, br", CODING_NONE},
+              {"gzip;q=1, zstd;q=0.5", CODING_GZIP},
+              {"gzip;q=0", CODING_NONE},
+              {"gzip;q=0, zstd", CODING_ZSTD},
+              {"identity", CODING_NONE},
+              {"identity, gzip", CODING_NONE},
+              {"identity;q=0.5, gzip", CODING_GZIP},
+              {"identity;q=0, gzip;q=0", CODING_NONE},
+              {"gzip;q=0.5, identity;q=0.6", CODING_NONE},
+              {"*", CODING_NONE},
+              {"*, identity;q=0.9", CODING_ZSTD},
+              {"*;q=0, gzip;q=0.1", CODING_GZIP},
+              {"zstd;q=0, *, identity;q=0", CODING_GZIP},
+              {"gzip;q=2", CODING_NONE},
+              {"GZIP ; q=0.001", CODING_GZIP}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (coding_for_answer(rows[i].accept) != rows[i].coding) fail_msg("%s", rows[i].accept);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_split),
+      cmocka_unit_test(several_in_a_row),
+      cmocka_unit_test(a_bomb_fills_what_room_there_is),
+      cmocka_unit_test(truncated),
+      cmocka_unit_test(trailing_bytes),
+      cmocka_unit_test(other_data),
+      cmocka_unit_test(a_large_window),
+      cmocka_unit_test(an_answer_that_does_not_fit_is_not_encoded),
+      cmocka_unit_test(names),
+      cmocka_unit_test(what_a_client_prefers),
+  };
+  return cmocka_run_group_tests(tests, make_plain, NULL);
+}
