@@ -1,8 +1,8 @@
 // Writes an answer as an MCAP file, which Foxglove, Lichtblick, Rerun and rosbag2 open (mcap.dev/spec).
 //
-// Its points are PointCloud2 messages, one for each cloud of the batch (see pointcloud2_write.h). They lie in one chunk, not
-// compressed, since viewers read a file through the index of its chunks. A metadata record `voxeld` has the metadata as
-// JSON. Any thread; nothing here allocates.
+// Its points are PointCloud2 messages, one for each cloud of the batch (see pointcloud2_write.h). They lie in one
+// chunk, not compressed, since viewers read a file through the index of its chunks. A metadata record `voxeld` has the
+// metadata as JSON. Any thread; nothing here allocates.
 #ifndef VOXELD_MCAP_H
 #define VOXELD_MCAP_H
 
