@@ -118,6 +118,7 @@ static bool make_room(struct job *job, size_t needed) {
   int64_t now_ns = clock_ns();
   struct loan *loan;
   int lent;
+  if (job->lacks == SHARES) return false;  // nobody could give that up
   pthread_mutex_lock(&loans->lock);
   double slower_than = bound(job, needed, now_ns);
   do {
