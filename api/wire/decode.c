@@ -8,7 +8,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-enum { MAGIC = 4, ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB at its largest window
+enum { MAGIC = 4, HEAD_MOST = 14, ZLIB_BYTES = 48 * 1024 };  // zlib takes 40 KB at its largest window
 
 struct decoder {
   enum coding coding;
@@ -18,6 +18,7 @@ struct decoder {
   ZSTD_DCtx *zstd;       // of zstd
   uint8_t magic[MAGIC];  // of the zstd frame that begins,
   size_t magic_size;     // as far as it has come
+  int head_left;         // bytes behind the magic number that may be its head
 };
 
 // ---- problems -------------------------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ static bool zstd_failed(const struct decoder *decoder, size_t code, struct probl
 }
 
 // 0 at the end of a frame.
-static size_t zstd_step(ZSTD_DCtx *zstd, struct coding_step *step) {
+static size_t run_library(ZSTD_DCtx *zstd, struct coding_step *step) {
   ZSTD_inBuffer in = {step->in, step->in_size, 0};
   ZSTD_outBuffer out = {step->out, step->out_size, 0};
   size_t code = ZSTD_decompressStream(zstd, &out, &in);
@@ -113,6 +114,17 @@ static size_t zstd_step(ZSTD_DCtx *zstd, struct coding_step *step) {
   step->in_size -= in.pos;
   step->out += out.pos;
   step->out_size -= out.pos;
+  return code;
+}
+
+// Likewise. The head goes to libzstd byte by byte: until the head is whole, it looks for a frame, even of an older
+// format, at the beginning of each piece.
+static size_t zstd_step(struct decoder *decoder, struct coding_step *step) {
+  if (!decoder->head_left || !step->in_size) return run_library(decoder->zstd, step);
+  struct coding_step byte = {step->in, 1, step->out, step->out_size};
+  size_t code = run_library(decoder->zstd, &byte), taken = 1 - byte.in_size;
+  decoder->head_left -= (int)taken;
+  *step = (struct coding_step){step->in + taken, step->in_size - taken, byte.out, byte.out_size};
   return code;
 }
 
@@ -124,8 +136,9 @@ static bool begin_frame(struct decoder *decoder, struct coding_step *step, struc
   if (!is_frame(decoder->magic))
     return decoder->ended_one ? trailing(decoder, problem) : malformed(decoder, "it does not begin a frame", problem);
   struct coding_step head = {.in = (const char *)decoder->magic, .in_size = MAGIC, .out = step->out, .out_size = 0};
-  size_t code = zstd_step(decoder->zstd, &head);
+  size_t code = run_library(decoder->zstd, &head);
   decoder->inside = true;
+  decoder->head_left = HEAD_MOST;
   return !ZSTD_isError(code) || zstd_failed(decoder, code, problem);
 }
 
@@ -133,7 +146,7 @@ static bool run_zstd(struct decoder *decoder, struct coding_step *step, struct p
   while (decoder->inside || step->in_size > 0) {
     if (!decoder->inside && !begin_frame(decoder, step, problem)) return false;
     if (!decoder->inside) return true;  // the magic number is not whole
-    size_t code = zstd_step(decoder->zstd, step);
+    size_t code = zstd_step(decoder, step);
     if (ZSTD_isError(code)) return zstd_failed(decoder, code, problem);
     if (code == 0) {
       decoder->inside = false;

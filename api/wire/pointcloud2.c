@@ -60,10 +60,13 @@ static bool take_string(struct cdr *cdr, const char *what, struct span *out) {
 
 static bool take_encapsulation(struct cdr *cdr) {
   const unsigned char *at = (const unsigned char *)cdr->bytes;
-  if (cdr->size < ENCAPSULATION || at[0] != 0 || at[1] > 1)
+  if (cdr->size < ENCAPSULATION)
     return problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL,
-                       "a serialized PointCloud2 begins with the bytes 00 00 or 00 01 (CDR), not with %02x %02x",
-                       cdr->size > 0 ? at[0] : 0, cdr->size > 1 ? at[1] : 0);
+                       "the body ends at byte %zu, within the encapsulation of the PointCloud2", cdr->size);
+  if (at[0] != 0 || at[1] > 1)
+    return problem_set(cdr->problem, PROBLEM_BAD_BODY, NULL,
+                       "a serialized PointCloud2 begins with the bytes 00 00 or 00 01 (CDR), not with %02x %02x", at[0],
+                       at[1]);
   cdr->big_endian = at[1] == 0;
   cdr->at = ENCAPSULATION;  // what its last two bytes say does not matter here
   return true;

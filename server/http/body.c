@@ -92,6 +92,9 @@ static bool decode_step(struct request *request, struct coding_step *step, int64
 static bool decode(struct request *request, const char *data, size_t size) {
   struct coding_step step = {.in = data, .in_size = size};
   bool more = true;
+  // A stream may go on for ever and decode to nothing.
+  if (request->received_bytes + (int64_t)size > request->service->options->max_body_bytes)
+    return refuse_length(request, "");
   while (more)
     if (!decode_step(request, &step, request->service->options->max_body_bytes - request->job.input_bytes, &more))
       return false;

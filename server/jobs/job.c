@@ -55,8 +55,10 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
   return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
 }
 
-// Bytes that the job holds when it takes more memory: its input.
-static size_t holding(const struct job *job) { return job->input ? job->input->capacity : 0; }
+static size_t input_capacity(const struct job *job) { return job->input ? job->input->capacity : 0; }
+
+// Bytes that the job holds when it takes more memory: its input and its decoder.
+static size_t holding(const struct job *job) { return input_capacity(job) + job->decoder_bytes; }
 
 bool job_take_place(struct job *job, struct problem *problem) {
   enum share share = SHARE_JOBS + job_lane_use(job);
@@ -73,14 +75,14 @@ static enum share input_share(const struct job *job) {
 
 bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
-  if (bytes <= holding(job)) return true;
+  if (bytes <= input_capacity(job)) return true;
   if (buffer_may_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage)) return true;
   return refuse_memory(job, &shortage, "a body", bytes, problem);
 }
 
 bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct buffer *input = job->input;
-  if (bytes <= holding(job)) return true;
+  if (bytes <= input_capacity(job)) return true;
   struct shortage shortage;
   struct buffer *larger =
       buffer_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage);
@@ -102,20 +104,28 @@ bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
   return job->rows || refuse_memory(job, &shortage, "the body's points", bytes, problem);
 }
 
+static bool charge_decoder(struct job *job, struct shortage *shortage) {
+  size_t bytes = decoder_bytes(job->decoder), charged = job->decoder_bytes;
+  if (bytes <= charged) return true;
+  if (!buffers_charge_client(job->means->buffers, job->client, bytes - charged, holding(job), shortage)) return false;
+  job->decoder_bytes = bytes;
+  return true;
+}
+
 bool job_take_decoder(struct job *job, struct problem *problem) {
-  struct job_means *means = job->means;
-  if (!job->decoder) job->decoder = coders_take_decoder(means->coders, job->coding);
   struct shortage shortage;
+  if (!job->decoder) job->decoder = coders_take_decoder(job->means->coders, job->coding);
+  if (job->decoder && charge_decoder(job, &shortage)) return true;
+  if (!job->decoder_bytes) {  // one that was used before may hold more than a new one
+    decoder_free(job->decoder);
+    job->decoder = decoder_new(job->coding);
+  }
   if (!job->decoder) {
     note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
     return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a decoder now");
   }
-  size_t bytes = decoder_bytes(job->decoder), charged = job->decoder_bytes;
-  if (bytes <= charged) return true;
-  if (!buffers_charge_client(means->buffers, job->client, bytes - charged, holding(job) + charged, &shortage))
-    return refuse_memory(job, &shortage, "a decoder", bytes, problem);
-  job->decoder_bytes = bytes;
-  return true;
+  return charge_decoder(job, &shortage) ||
+         refuse_memory(job, &shortage, "a decoder", decoder_bytes(job->decoder), problem);
 }
 
 bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
@@ -168,8 +178,12 @@ void job_give_rows(struct job *job) {
   job->rows = NULL;
 }
 
+// A decoder that grew beyond what it was granted is not kept: others would be refused for its size.
 void job_give_decoder(struct job *job) {
-  if (job->decoder) coders_give_decoder(job->means->coders, job->decoder);
+  if (job->decoder && decoder_bytes(job->decoder) > job->decoder_bytes)
+    decoder_free(job->decoder);
+  else if (job->decoder)
+    coders_give_decoder(job->means->coders, job->decoder);
   if (job->decoder_bytes) buffers_discharge_client(job->means->buffers, job->client, job->decoder_bytes);
   job->decoder = NULL;
   job->decoder_bytes = 0;

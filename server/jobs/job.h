@@ -46,6 +46,7 @@ struct loan {
   atomic_int state;     // enum loan_state
   int64_t expected;     // bytes of the whole body; 0 = unknown
   atomic_llong memory;  // bytes of input that it holds
+  atomic_llong coder;   // bytes of its decoder
   atomic_bool place;    // it has one
   atomic_llong bytes;   // of the body, so far
   struct pace pace;     // under the lock of all loans

@@ -61,7 +61,7 @@ static int64_t would_hold(const struct job *job) {
 // What the client of the loan holds without it.
 static int64_t others_hold(const struct loan *loan, enum share lacks, int64_t held) {
   bool place = lacks == SHARE_JOBS || lacks == SHARE_SAMPLING_JOBS;
-  return held - (place ? 1 : atomic_load(&loan->memory));
+  return held - (place ? 1 : atomic_load(&loan->memory) + atomic_load(&loan->coder));
 }
 
 // The slowest that has what the job lacks and is slower than `least`, or whose client is greedy: it holds GREEDY_TIMES
@@ -90,6 +90,7 @@ static void give_back(struct job *job) {
   job_give_decoder(job);
   atomic_store(&job->loan.place, false);
   atomic_store(&job->loan.memory, 0);
+  atomic_store(&job->loan.coder, 0);
 }
 
 static void take_away(struct loans *loans, struct loan *loan) {
@@ -192,6 +193,7 @@ static bool take(struct job *job, size_t bytes, struct problem *problem) {
                (!bytes || has_decoder(job) || job_take_decoder(job, problem));
   atomic_store(&job->loan.place, job->has_place);
   atomic_store(&job->loan.memory, job->input ? (int64_t)job->input->capacity : 0);
+  atomic_store(&job->loan.coder, (int64_t)job->decoder_bytes);
   return taken;
 }
 

@@ -94,6 +94,14 @@ class Encodings(FaultCase):
             connection.send(head("POST", VOXELIZE, f"Content-Length: {LIMIT + 1}", "Content-Encoding: gzip"))
             self.assert_problem(connection.read(), 413, mentions=(str(LIMIT + 1),))
 
+    def test_a_stream_without_end_that_decodes_to_nothing(self):
+        skipped = b"\x50\x2a\x4d\x18" + MB.to_bytes(4, "little") + bytes(MB)
+        for coding, piece in (("gzip", gzip.compress(b"") * 10_000), ("zstd", skipped)):
+            with self.subTest(coding):
+                pieces = iter([piece] * (LIMIT // len(piece) + 1))
+                reply = self.code(coding, pieces, **{"Transfer-Encoding": "chunked"})
+                self.assert_problem(reply, 413, mentions=(str(LIMIT),))
+
     def test_bad_streams(self):
         body = rows(1000)
         for coding, coder in CODERS.items():

@@ -193,6 +193,13 @@ static void other_data(void **state) {
   }
 }
 
+// Behind its magic number, the head of this frame reads like a frame of zstd 0.7.
+static void a_frame_of_an_older_format_within_a_head(void **state) {
+  (void)state;
+  static const char frame[] = "\x28\xb5\x2f\xfd\x27\xb5\x2f\xfd\x84\x29\xd2\x58\x9b\x28\xff\x23\x01";
+  refuses_at_every_split(CODING_ZSTD, frame, sizeof frame - 1, "malformed");
+}
+
 static void a_large_window(void **state) {
   (void)state;
   for (int log = DECODE_WINDOW_LOG; log <= DECODE_WINDOW_LOG + 1; log++) {
@@ -281,6 +288,7 @@ int main(void) {
       cmocka_unit_test(truncated),
       cmocka_unit_test(trailing_bytes),
       cmocka_unit_test(other_data),
+      cmocka_unit_test(a_frame_of_an_older_format_within_a_head),
       cmocka_unit_test(a_large_window),
       cmocka_unit_test(an_answer_that_does_not_fit_is_not_encoded),
       cmocka_unit_test(names),

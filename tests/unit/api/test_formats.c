@@ -138,6 +138,8 @@ static void pcd_is_refused(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     is_refused(FORMAT_PCD, cases[i].text, strlen(cases[i].text), "num_features=3", cases[i].reason);
+  static const char nul[] = "FIELDS x y z\nTYPE F F \0\n";
+  is_refused(FORMAT_PCD, nul, sizeof nul - 1, "num_features=3", "line 2: TYPE has '");
 }
 
 static void compressed_points_are_checked(void **state) {
@@ -286,6 +288,7 @@ static void pointcloud2_is_refused(void **state) {
   char longer[sizeof message + 8] = "";
   memcpy(longer, message, sizeof message);
   is_refused(FORMAT_POINTCLOUD2, longer, sizeof longer, "num_features=3", "ends at byte 121, but the body has 129");
+  is_refused(FORMAT_POINTCLOUD2, "\0\1", 2, "num_features=3", "the body ends at byte 2, within the encapsulation");
 }
 
 // ---- columns --------------------------------------------------------------------------------------------------------

@@ -370,19 +370,23 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
 
 // ---- coded bodies ---------------------------------------------------------------------------------------------------
 
-// The head of a zstd frame with the largest window comes, which its decoder then takes.
-static void begin_coded(int index) {
+// The head of a zstd frame with the largest window comes, which its decoder then takes. The next call charges that.
+static bool feed_frame(int index, bool comes) {
   static const char frame[] = "\x28\xb5\x2f\xfd\0\x68\x09\0\0";
+  struct job *job = &uploads[index];
+  struct coding_step step = {.in = frame, .in_size = comes ? sizeof frame - 1 : 0, .out_size = 100};
+  step.out = loan_pick_up(job, 100, &problem);
+  if (!step.out) return false;
+  assert_true(decoder_run(job->decoder, &step, &problem));
+  loan_put_down(job, 0);
+  return true;
+}
+
+static void begin_coded(int index) {
   struct job *job = &uploads[index];
   assert_true(announce(index, 0));
   job->coding = CODING_ZSTD;
-  for (int call = 0; call < 2; call++) {  // the second call charges what the first has taken
-    struct coding_step step = {.in = frame, .in_size = call ? 0 : sizeof frame - 1, .out_size = 100};
-    step.out = loan_pick_up(job, 100, &problem);
-    assert_non_null(step.out);
-    assert_true(decoder_run(job->decoder, &step, &problem));
-    loan_put_down(job, 0);
-  }
+  assert_true(feed_frame(index, true) && feed_frame(index, false));
   assert_true(job->decoder_bytes > 8 * MB && job->decoder_bytes == decoder_bytes(job->decoder));
 }
 
@@ -413,6 +417,52 @@ static void a_slow_coded_upload_gives_its_decoder_up(void **state) {
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
 }
 
+// An upload that is decoded by a decoder of this coding; its bytes count as decoded.
+static bool announce_coded(int index, enum coding coding) {
+  bool begun = announce(index, 0);
+  uploads[index].coding = coding;
+  return begun;
+}
+
+static bool receive_whole(int index, size_t bytes) {
+  return announce(index, bytes) && receive(index, bytes) && loan_settle(&uploads[index], &problem);
+}
+
+static void a_coded_upload_is_not_refused_for_its_own_decoder(void **state) {
+  (void)state;
+  assert_true(announce_coded(0, CODING_GZIP) && receive(0, 4 * MB));
+  assert_true(receive(0, 1));  // 4 MB grow to 8 MB of 16
+  assert_true(loan_settle(&uploads[0], &problem));
+}
+
+static void a_large_idle_decoder_is_not_forced_on_a_small_body(void **state) {
+  (void)state;
+  begin_coded(0);
+  assert_true(loan_settle(&uploads[0], &problem));
+  assert_true(receive_whole(1, 4 * MB) && receive_whole(2, 4 * MB));
+  assert_true(announce_coded(3, CODING_ZSTD) && receive(3, 100));
+  assert_true(uploads[3].decoder_bytes < MB);
+}
+
+static void a_decoder_that_outgrew_the_budget_is_not_kept(void **state) {
+  (void)state;
+  assert_true(receive_whole(1, 4 * MB) && receive_whole(2, 4 * MB));
+  assert_true(announce_coded(0, CODING_ZSTD));
+  assert_true(feed_frame(0, true));
+  assert_false(feed_frame(0, false));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  loan_end(&uploads[0]);
+  assert_int_equal(jobs.means.coders->idle_bytes, 0);
+}
+
+static void a_client_with_one_large_decoder_is_not_greedy(void **state) {
+  (void)state;
+  begin_coded(0);
+  assert_true(receive_whole(1, 4 * MB) && receive_whole(2, 2 * MB));
+  assert_false(announce(3, 2 * MB));
+  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(nothing_come_gives_up_without_a_word, open_room, close_room),
@@ -434,6 +484,10 @@ int main(void) {
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
       cmocka_unit_test_setup_teardown(a_decoder_is_charged_while_the_body_comes, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_slow_coded_upload_gives_its_decoder_up, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_coded_upload_is_not_refused_for_its_own_decoder, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_large_idle_decoder_is_not_forced_on_a_small_body, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_decoder_that_outgrew_the_budget_is_not_kept, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_client_with_one_large_decoder_is_not_greedy, open_room, close_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
