@@ -210,7 +210,7 @@ void connection_closed(struct watcher *watcher, struct peer *peer) {
 // ---- ended from here ------------------------------------------------------------------------------------------------
 
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail) {
-  if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED) && !peer_move(peer, PEER_HELD, PEER_FAILED)) return;
+  if (!peer_move(peer, PEER_UPLOAD, PEER_FAILED)) return;
   pthread_mutex_lock(&watcher->lock);
   peer_write_failure(peer, kind, detail);
   pthread_mutex_unlock(&watcher->lock);

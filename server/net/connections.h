@@ -16,8 +16,8 @@ void connections_end_all(struct watcher *watcher);
 // The connection is about to be closed. Call it before the library closes the descriptor. Frees the peer's slot.
 void connection_closed(struct watcher *watcher, struct peer *peer);
 
-// Ends an upload in the middle, held or not: writes the problem straight to the socket. A TLS stream just ends instead.
-// The caller, its IO thread, then lets the library close the connection. Does nothing if no upload is under way.
+// Ends an upload in the middle: writes the problem straight to the socket. A TLS stream just ends instead. The caller
+// then lets the library close the connection. Does nothing if no upload is under way.
 void connection_fail(struct watcher *watcher, struct peer *peer, enum problem_kind kind, const char *detail);
 // The problem with which the connection was failed from here; PROBLEM_NONE if there is none.
 enum problem_kind connection_failure(struct watcher *watcher, const struct peer *peer);

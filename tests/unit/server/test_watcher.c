@@ -169,18 +169,6 @@ static void a_body_that_is_not_read_is_not_late(void **state) {
   close_both(&end);
 }
 
-// What the library has read before is looked at before the upload goes on.
-static void a_body_that_is_not_read_can_be_refused(void **state) {
-  (void)state;
-  struct end end = connect_as("192.0.2.1", false);
-  begin_upload(&end);
-  peer_upload_hold(end.peer);
-  connection_fail(&watcher, end.peer, PROBLEM_BAD_REQUEST, "a chunk");
-  assert_true(peer_is_failed(end.peer));
-  assert_non_null(strstr(seen(&end), "400 Bad Request"));
-  close_both(&end);
-}
-
 // ---- lingering closes -----------------------------------------------------------------------------------------------
 
 static int64_t lingering(const struct client *client) { return client_held(&clients, client, SHARE_LINGERING); }
@@ -506,7 +494,6 @@ int main(void) {
       WATCHED(the_rate_counts_from_the_end_of_the_grace),
       WATCHED(a_fast_upload_ends_at_its_time_limit),
       WATCHED(a_body_that_is_not_read_is_not_late),
-      WATCHED(a_body_that_is_not_read_can_be_refused),
       WATCHED(a_close_lingers_while_its_client_sends),
       WATCHED(a_close_lingers_five_seconds_at_most),
       WATCHED(a_close_that_was_shut_from_here_lingers_too),
