@@ -6,6 +6,7 @@
 #include "api/params/values.h"
 #include "api/wire/decimal.h"
 #include "api/wire/lzf.h"
+#include "kernels/half.h"
 
 // ---- columns --------------------------------------------------------------------------------------------------------
 
@@ -101,12 +102,6 @@ static uint64_t load(const char *at, size_t bytes, bool big_endian) {
   }
 }
 
-static uint32_t bits_of(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 static float narrow(uint64_t bits) {
   double value;
   memcpy(&value, &bits, sizeof value);
@@ -117,15 +112,15 @@ static float narrow(uint64_t bits) {
 static uint32_t value_at(const char *at, enum number_type type, bool big_endian) {
   uint64_t bits = load(at, number_bytes(type), big_endian);
   switch (type) {
-    case NUMBER_INT8: return bits_of((int8_t)bits);
-    case NUMBER_INT16: return bits_of((int16_t)bits);
-    case NUMBER_INT32: return bits_of((float)(int32_t)bits);
-    case NUMBER_INT64: return bits_of((float)(int64_t)bits);
+    case NUMBER_INT8: return vx_float_bits((int8_t)bits);
+    case NUMBER_INT16: return vx_float_bits((int16_t)bits);
+    case NUMBER_INT32: return vx_float_bits((float)(int32_t)bits);
+    case NUMBER_INT64: return vx_float_bits((float)(int64_t)bits);
     case NUMBER_UINT8:
     case NUMBER_UINT16:
     case NUMBER_UINT32:
-    case NUMBER_UINT64: return bits_of((float)bits);
-    case NUMBER_FLOAT64: return bits_of(narrow(bits));
+    case NUMBER_UINT64: return vx_float_bits((float)bits);
+    case NUMBER_FLOAT64: return vx_float_bits(narrow(bits));
     default: return (uint32_t)bits;
   }
 }

@@ -10,6 +10,9 @@
 
 #include "kernels/tensor.h"
 
+// Behind the error of a bad body that came as a form.
+#define LOOK_OF_A_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
+
 struct body_look {
   bool stripped;     // the body is a form, and no byte is one of those that `curl -d` strips
   int32_t columns;   // rows look to have this many, not as many as the input says; 0 = nothing speaks against it

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "api/wire/formats.h"
+#include "api/wire/look.h"
 #include "server/base/clock.h"
 #include "server/net/connections.h"
 
@@ -129,10 +130,9 @@ bool body_is_measured(const struct request *request) { return request->body_byte
 bool body_end(struct request *request) {
   struct job *job = &request->job;
   if (job->coding && !end_decoding(request)) return false;
-  if (body_is_measured(request)) return true;
-  if (job->input && job->asked.format == FORMAT_RAW)
-    request->hint = format_hint(FORMAT_RAW, job->input->data, (size_t)job->input_bytes);
-  return body_check(request, job->input_bytes);
+  if (body_is_measured(request) || body_check(request, job->input_bytes)) return true;
+  if (request->not_rows) format_suggest(FORMAT_RAW, job->input->data, (size_t)job->input_bytes, &request->problem);
+  return false;
 }
 
 bool body_check(struct request *request, int64_t bytes) {
@@ -140,13 +140,10 @@ bool body_check(struct request *request, int64_t bytes) {
   if (asked->format != FORMAT_RAW) return true;
   int64_t row = (int64_t)job_request_row_bytes(asked);
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
-  request->not_rows = request->body_bytes > 0;
-  return problem_set(
-      &request->problem, PROBLEM_BAD_BODY, NULL,
-      "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s%s%s",
-      (long long)bytes, (long long)row, asked->num_features,
-      request->job.form ? "; if curl -d sent it, use --data-binary: -d strips bytes" : "", request->hint ? "; " : "",
-      request->hint ? request->hint : "");
+  request->not_rows = true;
+  return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
+                     "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                     (long long)bytes, (long long)row, asked->num_features, request->job.form ? LOOK_OF_A_FORM : "");
 }
 
 void body_guess(struct request *request) {

@@ -41,7 +41,6 @@ struct client *request_client(const struct request *request) {
 void request_count(struct request *request) {
   struct request_pool *pool = &request->service->requests;
   request->not_rows = false;
-  request->hint = NULL;
   request->counted_open = request->counted_active = true;
   atomic_fetch_add(&pool->begun, 1);
   atomic_fetch_add(&pool->open, 1);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/wire/gather.h"
+#include "api/wire/look.h"
 #include "server/jobs/loans.h"
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
@@ -39,8 +40,7 @@ static bool refuse_file(struct job *job) {
   char *detail = job->problem.detail;
   size_t length = strlen(detail);
   if (job->form && job->problem.kind == PROBLEM_BAD_BODY)
-    snprintf(detail + length, sizeof job->problem.detail - length,
-             "; if curl -d sent it, use --data-binary: -d strips bytes");
+    snprintf(detail + length, sizeof job->problem.detail - length, LOOK_OF_A_FORM);
   return false;
 }
 
