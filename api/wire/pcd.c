@@ -37,7 +37,7 @@ static bool take_size(struct pcd *pcd, int field, const struct span *word) {
 
 static bool take_type(struct pcd *pcd, int field, const struct span *word) {
   pcd->types[field] = word->at[0];
-  return word->length == 1 && memchr("IUF", word->at[0], 3);
+  return span_is(word, "I") || span_is(word, "U") || span_is(word, "F");
 }
 
 static bool take_count(struct pcd *pcd, int field, const struct span *word) {
