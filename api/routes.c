@@ -12,22 +12,56 @@ static const struct route routes[ENDPOINT_COUNT] = {
 
 const struct route *route_of(enum endpoint endpoint) { return &routes[endpoint]; }
 
-enum endpoint route_find(const char *path, const char **name) {
-  for (int i = 0; i < ENDPOINT_UNKNOWN; i++) {
-    size_t length = strlen(routes[i].path);
-    bool any = routes[i].path[length - 1] == '*';
-    if (any ? strncmp(path, routes[i].path, length - 1) != 0 : strcmp(path, routes[i].path) != 0) continue;
-    if (any && (path[length - 1] == '\0' || strchr(path + length - 1, '/'))) continue;
-    *name = any ? path + length - 1 : "";
-    return (enum endpoint)i;
+enum problem_style route_style(const char *path) {
+  static const char root[] = "/v2";
+  size_t length = sizeof root - 1;
+  bool kserve = strncmp(path, root, length) == 0 && (path[length] == '\0' || path[length] == '/');
+  return kserve ? PROBLEM_STYLE_KSERVE : PROBLEM_STYLE_HTTP;
+}
+
+bool route_is_probe(enum endpoint endpoint) {
+  return endpoint == ENDPOINT_HEALTHZ || endpoint == ENDPOINT_READYZ || endpoint == ENDPOINT_KSERVE_LIVE ||
+         endpoint == ENDPOINT_KSERVE_READY;
+}
+
+// What follows /versions/1, if that is where `path` begins; else `path`.
+static const char *skip_version(const char *path) {
+  static const char version[] = "/versions/1";
+  size_t length = sizeof version - 1;
+  bool there = strncmp(path, version, length) == 0 && (path[length] == '\0' || path[length] == '/');
+  return there ? path + length : path;
+}
+
+static bool matches(const char *pattern, const char *path, char name[ROUTE_NAME_SIZE]) {
+  bool versioned = route_style(pattern) == PROBLEM_STYLE_KSERVE;
+  name[0] = '\0';
+  for (; *pattern == *path || *pattern == '*'; pattern++, path++) {
+    if (*pattern == '\0') return true;
+    if (*pattern != '*') continue;
+    size_t length = strcspn(path, "/");
+    if (length == 0 || length >= ROUTE_NAME_SIZE) return false;
+    memcpy(name, path, length);
+    name[length] = '\0';
+    path = (versioned ? skip_version(path + length) : path + length) - 1;
   }
-  return ENDPOINT_UNKNOWN;
+  return false;
+}
+
+enum endpoint route_find(const char *path, char name[ROUTE_NAME_SIZE]) {
+  int i = 0;
+  while (i < ENDPOINT_UNKNOWN && !matches(routes[i].path, path, name)) i++;
+  return (enum endpoint)i;
 }
 
 bool route_missing(const char *path, struct problem *problem) {
+  if (route_style(path) == PROBLEM_STYLE_KSERVE)
+    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; /openapi.yaml lists the paths",
+                       path);
   char memory[192];
   struct text paths = text_over(memory, sizeof memory);
-  for (int i = 0; i < ENDPOINT_UNKNOWN; i++) text_printf(&paths, "%s%s", i ? ", " : "", routes[i].path);
+  for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
+    if (route_style(routes[i].path) == PROBLEM_STYLE_HTTP)
+      text_printf(&paths, "%s%s", paths.length ? ", " : "", routes[i].path);
   return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; the paths are %s", path,
                      paths.data);
 }

@@ -6,8 +6,8 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
-// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * at the end
-// of a path matches any one name.
+// X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * in a path
+// matches any one name. A model has one version: in a path of KServe's protocol, /versions/1 may follow its name.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
@@ -18,7 +18,11 @@
   X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
   X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
   X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
-  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")
+  X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")                                    \
+  X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \
+  X(KSERVE_READY, "GET", "/v2/health/ready", VX_OPS, "KServe v2: readiness; 503 while starting or draining")           \
+  X(MODEL_READY, "GET", "/v2/models/*/ready", VX_OPS, "KServe v2: whether a model takes requests")                     \
+  X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,
@@ -36,10 +40,19 @@ struct route {
 
 const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNOWN, whose path is "unknown"
 
-// The endpoint of a path; ENDPOINT_UNKNOWN if there is none. *name is what matches the row's *, or "".
-enum endpoint route_find(const char *path, const char **name);
+enum { ROUTE_NAME_SIZE = 128 };
 
-// The refusal of a path without an endpoint: names it and the paths that there are. Returns false.
+// The endpoint of a path; ENDPOINT_UNKNOWN if there is none. `name` gets what matches the row's *, or "".
+enum endpoint route_find(const char *path, char name[ROUTE_NAME_SIZE]);
+
+// How clients of that path are told of problems. The path may be one without an endpoint.
+enum problem_style route_style(const char *path);
+
+// Whether the endpoint tells probes of its health, for which they need no credentials.
+bool route_is_probe(enum endpoint endpoint);
+
+// The refusal of a path without an endpoint: names it and the paths that there are, or where they are listed. Returns
+// false.
 bool route_missing(const char *path, struct problem *problem);
 
 // Whether the endpoint takes the method; a GET endpoint takes HEAD too. If not, the problem names those it takes.

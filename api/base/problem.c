@@ -13,7 +13,17 @@ static const struct problem_info problems[PROBLEM_COUNT] = {{200, "none", 0, "OK
 
 const struct problem_info *problem_info(enum problem_kind kind) { return &problems[kind]; }
 
-const char *problem_phrase(enum problem_kind kind) {
+int problem_status(enum problem_kind kind, enum problem_style style) {
+  int status = problem_info(kind)->status;
+  if (style != PROBLEM_STYLE_KSERVE) return status;
+  return status == 422 ? 400 : status == 415 ? 501 : status;
+}
+
+const char *problem_media_type(enum problem_style style) {
+  return style == PROBLEM_STYLE_KSERVE ? "application/json" : "application/problem+json";
+}
+
+const char *problem_phrase(int status) {
   static const struct {
     int status;
     const char *words;
@@ -31,10 +41,11 @@ const char *problem_phrase(enum problem_kind kind) {
                  {429, "Too Many Requests"},
                  {431, "Request Header Fields Too Large"},
                  {500, "Internal Server Error"},
+                 {501, "Not Implemented"},
                  {503, "Service Unavailable"},
                  {504, "Gateway Timeout"}};
   for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
-    if (phrases[i].status == problem_info(kind)->status) return phrases[i].words;
+    if (phrases[i].status == status) return phrases[i].words;
   return "";
 }
 
@@ -53,11 +64,13 @@ static void member(struct text *out, const char *name, const char *value) {
   text_json_string(out, value, strlen(value));
 }
 
-void problem_render(const struct problem *problem, const char *request_id, struct text *out) {
+void problem_render(const struct problem *problem, enum problem_style style, const char *request_id, struct text *out) {
   const struct problem_info *info = problem_info(problem->kind);
-  text_printf(out, "{\"type\":\"urn:voxeld:problem:%s\",\"status\":%d", info->name, info->status);
+  text_printf(out, "{\"type\":\"urn:voxeld:problem:%s\",\"status\":%d", info->name,
+              problem_status(problem->kind, style));
   member(out, "title", info->title);
   member(out, "detail", problem->detail);
+  if (style == PROBLEM_STYLE_KSERVE) member(out, "error", problem->detail);
   if (problem->parameter[0]) member(out, "parameter", problem->parameter);
   if (request_id[0]) member(out, "request_id", request_id);
   text_put(out, "}\n");

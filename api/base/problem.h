@@ -1,4 +1,5 @@
-// Errors as clients see them: one row for each kind of error, rendered as application/problem+json (RFC 9457).
+// Errors as clients see them: one row for each kind of error, rendered as application/problem+json (RFC 9457) or in the
+// way of the KServe v2 protocol, for whose clients a JSON object must have `error`.
 //
 // A function that can refuse takes a caller-owned struct problem and returns false after problem_set. HTTP statuses and
 // titles of errors are written only here. Any thread.
@@ -9,8 +10,6 @@
 #include <stddef.h>
 
 #include "api/base/text.h"
-
-#define PROBLEM_MEDIA_TYPE "application/problem+json"
 
 // X(kind, status, name, seconds for Retry-After or 0, title)
 #define PROBLEMS(X)                                                                                                    \
@@ -58,15 +57,21 @@ struct problem_info {
   const char *title;
 };
 
+// The protocol that a client speaks decides how it is told of a problem.
+enum problem_style { PROBLEM_STYLE_HTTP, PROBLEM_STYLE_KSERVE };
+
 const struct problem_info *problem_info(enum problem_kind kind);
+// The status of the answer. KServe's protocol has 400 for what is 422 elsewhere, and 501 for 415.
+int problem_status(enum problem_kind kind, enum problem_style style);
 // The reason phrase of the status line.
-const char *problem_phrase(enum problem_kind kind);
+const char *problem_phrase(int status);
+const char *problem_media_type(enum problem_style style);
 
 // Fills the problem and returns false, so that a refusal is one statement. `parameter` may be NULL.
 __attribute__((format(printf, 4, 5))) bool problem_set(struct problem *problem, enum problem_kind kind,
                                                        const char *parameter, const char *format, ...);
 
-// The problem+json document. `request_id` may be "".
-void problem_render(const struct problem *problem, const char *request_id, struct text *out);
+// The document. `request_id` may be "".
+void problem_render(const struct problem *problem, enum problem_style style, const char *request_id, struct text *out);
 
 #endif

@@ -16,12 +16,11 @@ static enum abort_stage abort_stage(const struct request *request) {
 
 // Endpoints that probes and Prometheus poll. Their successes are logged at debug level only.
 static bool is_routine(const struct request *request) {
-  return request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ ||
-         request->endpoint == ENDPOINT_METRICS;
+  return route_is_probe(request->endpoint) || request->endpoint == ENDPOINT_METRICS;
 }
 
 static enum log_level level_of(const struct request *request, bool aborted) {
-  int status = problem_info(request->problem.kind)->status;
+  int status = problem_status(request->problem.kind, request->style);
   if (aborted) return LOG_INFO;
   if (status == 500) return LOG_ERROR;  // a defect
   if (status > 500) return LOG_WARNING;
@@ -34,7 +33,7 @@ static void log_outcome(struct log_line *line, const struct request *request, bo
     log_string(line, "aborted", abort_name(abort_stage(request)));
     return;
   }
-  log_integer(line, "status", info->status);
+  log_integer(line, "status", problem_status(request->problem.kind, request->style));
   if (!request->problem.kind) return;
   log_string(line, "reason", info->name);
   log_string(line, "detail", request->problem.detail);

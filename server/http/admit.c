@@ -226,7 +226,7 @@ static void name_client(struct request *request, const struct heads *heads) {
 
 // Checks credentials. Health and readiness need none.
 static bool check_access(struct request *request, const struct heads *heads) {
-  if (request->endpoint == ENDPOINT_HEALTHZ || request->endpoint == ENDPOINT_READYZ) return true;
+  if (route_is_probe(request->endpoint)) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
   return access_check(request->service->access, &credential, request->user, &request->problem);
 }
@@ -256,6 +256,11 @@ static bool check_listener(struct request *request, const char *path) {
                      "this listener serves only pages (--pages-listen) and takes no body");
 }
 
+static bool check_page_body(struct request *request) {
+  if (strcmp(request->method, "POST") != 0 || request->body_bytes <= PAGE_BODY_MAX) return true;
+  return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
+}
+
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
   struct heads heads = {.layout = &request->layout};
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
@@ -271,12 +276,12 @@ static bool decide(struct request *request, const char *method, const char *path
     *early = fault->kind == PROBLEM_QUERY_TOO_LARGE;
     return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
   }
-  request->endpoint = route_find(path, &request->page_name);
+  request->endpoint = route_find(path, request->name);
   if (!check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (!route_computes(request->endpoint)) return true;
+  if (!route_computes(request->endpoint)) return check_page_body(request);
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->job.kind = answer_kind_of(header(request, "Accept"));
@@ -288,6 +293,7 @@ bool request_admit(struct request *request, const char *method, const char *path
   take_id(request);
   snprintf(request->method, sizeof request->method, "%s", method);
   path = path_of_target(path);
+  request->style = route_style(path);
   if (path[0] == '/') snprintf(request->path, sizeof request->path, "%s", path);
   if (decide(request, method, path, early)) return true;
   // The body of a refused request is discarded and the connection kept. Three kinds are answered early instead: a body

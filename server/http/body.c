@@ -2,6 +2,7 @@
 #include "server/http/body.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -123,6 +124,27 @@ static bool end_decoding(struct request *request) {
   bool good = decoder_end(job->decoder, &request->problem);
   loan_put_down(job, 0);
   return good;
+}
+
+static bool keep(struct request *request, const char *data, size_t size) {
+  struct page_body *body = request->page_body;
+  if (!body) {
+    request->page_body = body = malloc(sizeof *body);
+    if (!body) return problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for the body");
+    body->size = 0;
+  }
+  if (size > PAGE_BODY_MAX - body->size)
+    return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
+  memcpy(body->bytes + body->size, data, size);
+  body->size += size;
+  body->bytes[body->size] = '\0';
+  return true;
+}
+
+enum MHD_Result body_keep(struct request *request, const char *data, size_t *size) {
+  bool taken = strcmp(request->method, "POST") == 0;  // a GET may have a body too, which means nothing
+  if (taken && !keep(request, data, *size)) request_to(request, REQUEST_DISCARD);
+  return body_discard(request, data, size);
 }
 
 bool body_is_measured(const struct request *request) { return request->body_bytes >= 0 && !request->job.coding; }

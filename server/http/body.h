@@ -6,9 +6,12 @@
 
 #include "server/http/request.h"
 
-// Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive must refuse the body, it
-// sets request->problem and discards the rest (REQUEST_DISCARD). MHD_NO: the connection ends.
-enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);
+#define PAGE_BODY_TOO_LARGE "the body is longer than %d bytes, the most that this path takes"
+
+// Take the `*size` bytes of the body that have come, and set `*size` to 0. If body_receive or body_keep must refuse the
+// body, it sets request->problem and discards the rest (REQUEST_DISCARD). MHD_NO: the connection ends.
+enum MHD_Result body_receive(struct request *request, const char *data, size_t *size);  // of a job
+enum MHD_Result body_keep(struct request *request, const char *data, size_t *size);     // of a page
 enum MHD_Result body_discard(struct request *request, const char *data, size_t *size);
 // Whether the headers tell how many bytes of rows come: the body is neither chunked nor coded.
 bool body_is_measured(const struct request *request);

@@ -51,7 +51,8 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   bool admitted = request_admit(request, method, path, &early);
   bool job = route_computes(request->endpoint);
   if (!admitted || !job) request_uncount_active(request);
-  if (!peer_upload_begin(request->peer, request->id, &request->trace, request->takes_interim, clock_ns()))
+  if (!peer_upload_begin(request->peer, request->id, request->style, &request->trace, request->takes_interim,
+                         clock_ns()))
     return MHD_NO;  // this connection, idle for long, was just ended to make room for another
   if (!admitted && early) {
     connection_linger(service->watcher, request->peer);
@@ -131,7 +132,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
     case REQUEST_WAITING: return enter(request, method, path, data, size);
     case REQUEST_PAGE:
     case REQUEST_DISCARD:
-      if (*size) return body_discard(request, data, size);
+      if (*size) return (request->state == REQUEST_PAGE ? body_keep : body_discard)(request, data, size);
       return answer(request);
     case REQUEST_BODY:
       if (*size) return body_receive(request, data, size);

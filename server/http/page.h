@@ -1,20 +1,35 @@
-// A page: the answer of an endpoint that computes nothing. The pages are in pages/; the daemon hands their table to
-// http/.
+// A page: the answer of an endpoint that computes nothing, to GET or to a POST with a small body. The pages are in
+// pages/; the daemon hands their table to http/.
 #ifndef VOXELD_PAGE_H
 #define VOXELD_PAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "api/base/problem.h"
 #include "api/base/text.h"
 
 struct view;  // what pages show; defined in pages/
 
+enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
+
+// Who asks for a page, and for what.
+struct page_asked {
+  const char *name;     // the part of the path that matches the route's *, or ""
+  const char *user;     // by token or certificate; "": known by address only
+  const char *address;  // the client's
+  bool local;           // it is on this machine, and no proxy is between
+  const char *body;     // [body_size]; NUL behind its end
+  size_t body_size;
+};
+
 struct page {
   const char *media_type;
-  // Writes the page to `out`. False with a problem. `name` is the part of the path that matches the route's *. The page
-  // is measured first, so this is called twice or more for one answer. NULL: the endpoint has no page.
-  bool (*write)(const struct view *view, const char *name, struct text *out, struct problem *problem);
+  // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
+  // answer. NULL: the endpoint has no page.
+  bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);
+  // Does what a POST asks for, once, before the page is written. False with a problem. NULL: nothing is to be done.
+  bool (*act)(const struct view *view, const struct page_asked *asked, struct problem *problem);
 };
 
 #endif

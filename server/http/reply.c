@@ -8,6 +8,7 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
+#include "server/net/listener.h"
 
 static void give_output(void *cls) { buffer_give(cls); }
 
@@ -20,17 +21,31 @@ static struct MHD_Response *response_of_output(struct request *request) {
   return response;
 }
 
+static struct page_asked asked_of(const struct request *request) {
+  const struct page_body *body = request->page_body;
+  const struct peer *peer = request->peer;
+  return (struct page_asked){.name = request->name,
+                             .user = request->user,
+                             .address = request->address,
+                             .local = address_is_local(peer->address) && !peer->proxy,
+                             .body = body ? body->bytes : "",
+                             .body_size = body ? body->size : 0};
+}
+
 // Measures the page, then writes it. It may grow in between (a counter gains a digit), so it gets some more room. If
 // that is not enough (a reload has added presets), it is measured again.
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
+  const struct view *view = request->service->view;
+  struct page_asked asked = asked_of(request);
+  if (page->act && !page->act(view, &asked, &request->problem)) return NULL;
   struct text text;
   char *memory = NULL;
   bool written;
   do {
     free(memory);
     text = text_over(NULL, 0);
-    if (!page->write(request->service->view, request->page_name, &text, &request->problem)) return NULL;
+    if (!page->write(view, &asked, &text, &request->problem)) return NULL;
     size_t size = text.length + GROWTH;
     memory = malloc(size);
     if (!memory) {
@@ -38,7 +53,7 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
       return NULL;
     }
     text = text_over(memory, size);
-    written = page->write(request->service->view, request->page_name, &text, &request->problem);
+    written = page->write(view, &asked, &text, &request->problem);
   } while (written && !text_complete(&text));
   struct MHD_Response *response =
       written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
@@ -51,7 +66,7 @@ static struct MHD_Response *response_of_problem(struct request *request) {
   char memory[2048];
   struct text text = text_over(memory, sizeof memory);
   if (!request->problem.kind) problem_set(&request->problem, PROBLEM_DEFECT, NULL, "an answer could not be made");
-  problem_render(&request->problem, request->id, &text);
+  problem_render(&request->problem, request->style, request->id, &text);
   request->sent_bytes = (int64_t)text.length;
   return MHD_create_response_from_buffer(text_complete(&text) ? text.length : sizeof memory - 1, memory,
                                          MHD_RESPMEM_MUST_COPY);
@@ -94,7 +109,7 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
 
 enum MHD_Result request_reply(struct request *request) {
   const struct page *page = &request->service->pages[request->endpoint];
-  const char *media_type = PROBLEM_MEDIA_TYPE;
+  const char *media_type = problem_media_type(request->style);
   struct MHD_Response *response = NULL;
   int64_t memory = 0;
   if (request->job.answered) {
@@ -106,13 +121,13 @@ enum MHD_Result request_reply(struct request *request) {
     response = response_of_page(request, page);
   }
   if (!response) {
-    media_type = PROBLEM_MEDIA_TYPE;
+    media_type = problem_media_type(request->style);
     response = response_of_problem(request);
   }
   if (!response) return MHD_NO;
   enum MHD_Result result = MHD_NO;
   if (add_headers(response, request, media_type)) {
-    unsigned status = (unsigned)problem_info(request->problem.kind)->status;
+    unsigned status = (unsigned)problem_status(request->problem.kind, request->style);
     request_to(request, REQUEST_REPLY);
     request->reply_ns = clock_ns();
     peer_reply_begin(request->peer, memory, request->reply_ns);

@@ -16,7 +16,7 @@ void request_to(struct request *request, enum request_state state) {
       [REQUEST_NEW] =
           1u << REQUEST_WAITING | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
       [REQUEST_WAITING] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_PAGE | 1u << REQUEST_JOB,
-      [REQUEST_PAGE] = 1u << REQUEST_REPLY,
+      [REQUEST_PAGE] = 1u << REQUEST_DISCARD | 1u << REQUEST_REPLY,
       [REQUEST_DISCARD] = 1u << REQUEST_WAITING | 1u << REQUEST_REPLY,
       [REQUEST_BODY] = 1u << REQUEST_WAITING | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
       [REQUEST_WHOLE] = 1u << REQUEST_WAITING | 1u << REQUEST_JOB,
@@ -90,7 +90,9 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   request->line_fault = NULL;
   request->head_end = NULL;
   request->endpoint = ENDPOINT_UNKNOWN;
-  request->page_name = "";
+  request->style = PROBLEM_STYLE_HTTP;
+  request->name[0] = '\0';
+  request->page_body = NULL;
   request->id[0] = request->user[0] = '\0';
   memcpy(request->address, peer->address, sizeof request->address);
   request->method[0] = request->path[0] = '\0';
@@ -106,6 +108,7 @@ void request_free(struct request *request) {
   struct request_pool *pool = &request->service->requests;
   bool counted_open = request->counted_open;
   request_uncount_active(request);
+  free(request->page_body);
   pthread_mutex_lock(&pool->lock);
   request->next = pool->free;
   pool->free = request;

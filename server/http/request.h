@@ -21,7 +21,7 @@
 enum request_state {
   REQUEST_NEW,      // IO thread: only the headers are here
   REQUEST_WAITING,  // the gate: suspended before its body is read, or before its job is submitted
-  REQUEST_PAGE,     // IO thread: a GET, answered at the library's next call so that the connection is kept
+  REQUEST_PAGE,     // IO thread: for a page, answered once its body is here so that the connection is kept
   REQUEST_DISCARD,  // IO thread: refused; the body is discarded, then the problem is answered and the connection kept
   REQUEST_BODY,     // IO thread: the body goes into the job's input
   REQUEST_WHOLE,    // IO thread: the body is here; suspended and published at the library's next call
@@ -35,6 +35,11 @@ enum request_state {
 struct line_fault {
   enum problem_kind kind;  // PROBLEM_NONE: nothing
   const char *detail;
+};
+
+struct page_body {
+  size_t size;
+  char bytes[PAGE_BODY_MAX + 1];  // NUL behind its end
 };
 
 struct request {
@@ -51,7 +56,9 @@ struct request {
   struct layout layout;  // of the head
   const char *head_end;  // in the library's memory; NULL if not known
   enum endpoint endpoint;
-  const char *page_name;  // the part of the path that matches the route's *, in the library's memory
+  enum problem_style style;     // how its client is told of problems
+  char name[ROUTE_NAME_SIZE];   // the part of the path that matches the route's *
+  struct page_body *page_body;  // of a POST to a page; NULL: nothing has come
   char id[129];
   char method[16], path[192];  // for the log, cut if they do not fit; the path without the query
   struct trace trace;

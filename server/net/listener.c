@@ -416,3 +416,7 @@ void listener_peer(int fd, char address[ADDRESS_SIZE]) {
   bool wrapped = peer.any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&peer.in6.sin6_addr);
   snprintf(address, ADDRESS_SIZE, "%s", wrapped ? strrchr(host, ':') + 1 : host);
 }
+
+bool address_is_local(const char *address) {
+  return strncmp(address, "unix:", 5) == 0 || strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}

@@ -56,5 +56,7 @@ VX_WARN_UNUSED int listener_connect(const char *list, int timeout_s, bool *tcp, 
 // Writes who is at the other end of an accepted connection: an IP address (an IPv4-mapped IPv6 address as IPv4),
 // unix:UID, or "unknown".
 void listener_peer(int fd, char address[ADDRESS_SIZE]);
+// Whether such an address is on this machine: it is of loopback or of a Unix socket.
+bool address_is_local(const char *address);
 
 #endif

@@ -10,11 +10,12 @@ bool peer_move(struct peer *peer, int from, int to) { return atomic_compare_exch
 
 bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
 
-bool peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace, bool takes_interim,
-                       int64_t now_ns) {
+bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style, const struct trace *trace,
+                       bool takes_interim, int64_t now_ns) {
   // The watcher reads what is not atomic here only in phases after IDLE.
   peer->trace = *trace;
   snprintf(peer->request_id, sizeof peer->request_id, "%s", request_id);
+  peer->style = style;
   peer->takes_interim = takes_interim;
   peer->probed = false;
   atomic_store(&peer->received, 0);
@@ -63,17 +64,19 @@ void peer_write_failure(struct peer *peer, enum problem_kind kind, const char *d
   if (peer->tls) return;  // only the library can write into a TLS stream, and it writes nothing now
   peer->linger = true;
   struct text text = text_over(body, sizeof body);
-  problem_render(&problem, peer->request_id, &text);
+  problem_render(&problem, peer->style, peer->request_id, &text);
   const struct problem_info *info = problem_info(kind);
+  int status = problem_status(kind, peer->style);
   char retry[32] = "", names[256] = "";
   if (info->retry_after) snprintf(retry, sizeof retry, "Retry-After: %d\r\n", info->retry_after);
   trace_write(&peer->trace, traceparent);
   if (peer->request_id[0])  // "" if a connection is refused before any request
     snprintf(names, sizeof names, "X-Request-Id: %s\r\ntraceparent: %s\r\n", peer->request_id, traceparent);
-  int length = snprintf(message, sizeof message,
-                        "HTTP/1.1 %d %s\r\nContent-Type: " PROBLEM_MEDIA_TYPE "\r\n%s%s"
-                        "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
-                        info->status, problem_phrase(kind), names, retry, text.length, body);
+  int length =
+      snprintf(message, sizeof message,
+               "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s%s"
+               "Content-Length: %zu\r\nConnection: close\r\n\r\n%s",
+               status, problem_phrase(status), problem_media_type(peer->style), names, retry, text.length, body);
   (void)send(peer->fd, message, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

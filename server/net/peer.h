@@ -62,6 +62,7 @@ struct peer {
   bool counted;                // in the client's connections; under the watcher's lock
   atomic_llong since_ns;       // when the upload, the reply or the idleness began
   char request_id[129];        // of the upload
+  enum problem_style style;    // likewise: how its client is told of problems
   struct trace trace;          // likewise
   bool takes_interim;          // HTTP/1.1: a 100 Continue may come at any time before the answer
   atomic_llong received;       // bytes of the body so far
@@ -89,8 +90,8 @@ bool peer_move(struct peer *peer, int from, int to);
 bool peer_is_failed(const struct peer *peer);
 
 // The headers of a request are here, and its body is due from now on. False if the connection was ended from here.
-VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, const struct trace *trace,
-                                      bool takes_interim, int64_t now_ns);
+VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style,
+                                      const struct trace *trace, bool takes_interim, int64_t now_ns);
 // Between these two calls the body is not read, and its time limits do not hold. False if the connection was ended from
 // here.
 void peer_upload_hold(struct peer *peer);

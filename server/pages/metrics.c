@@ -34,18 +34,18 @@ static void write_histogram(struct text *out, const char *name, const char *labe
 static void write_requests(const struct view *view, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
     const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
+    const char *path = route_of((enum endpoint)endpoint)->path;
+    enum problem_style style = route_style(path);
     for (int kind = 0; kind < PROBLEM_COUNT; kind++) {
-      int status = problem_info((enum problem_kind)kind)->status;
+      int status = problem_status((enum problem_kind)kind, style);
       unsigned long long sum = 0;
       bool first = true;
       for (int other = 0; other < PROBLEM_COUNT; other++) {
-        if (problem_info((enum problem_kind)other)->status != status) continue;
+        if (problem_status((enum problem_kind)other, style) != status) continue;
         if (other < kind) first = false;
         sum += counter_value(&outcomes[other]);
       }
-      if (first && sum)
-        text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, route_of((enum endpoint)endpoint)->path,
-                    status, sum);
+      if (first && sum) text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, path, status, sum);
     }
   }
 }

@@ -10,8 +10,10 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
+#include "server/pages/kserve.h"
 #include "server/pages/lanes.h"
 #include "server/pages/metrics.h"
+#include "server/pages/ready.h"
 #include "server/pages/view.h"
 
 #ifdef __clang__
@@ -20,19 +22,21 @@
 #define BUILD_COMPILER "gcc " __VERSION__
 #endif
 
-static bool write_presets(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  (void)name, (void)problem;
+static bool write_presets(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct problem *problem) {
+  (void)asked, (void)problem;
   presets_write(shelf_look(view->shelf), out);
   shelf_leave(view->shelf);
   return true;
 }
 
-static bool write_preset(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  const struct preset *preset = presets_find(shelf_look(view->shelf), name);
+static bool write_preset(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct problem *problem) {
+  const struct preset *preset = presets_find(shelf_look(view->shelf), asked->name);
   if (preset) preset_write(preset, out);
   shelf_leave(view->shelf);
   if (!preset)
-    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", name);
+    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", asked->name);
   text_put(out, "\n");
   return true;
 }
@@ -118,8 +122,9 @@ static void write_limits(const struct options *options, struct text *out) {
       (long long)options->max_timeout_ms, (long long)options->max_sampling_work);
 }
 
-static bool write_status(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  (void)name, (void)problem;
+static bool write_status(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct problem *problem) {
+  (void)asked, (void)problem;
   const struct options *options = view->options;
   struct buffers_use use = buffers_use(&view->jobs->buffers);
   text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
@@ -140,30 +145,31 @@ static bool write_status(const struct view *view, const char *name, struct text 
   return true;
 }
 
-static bool write_health(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  (void)view, (void)name, (void)problem;
+static bool write_health(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
   text_put(out, "ok\n");
   return true;
 }
 
-static bool write_ready(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  (void)name;
-  switch (atomic_load(view->phase)) {
-    case PHASE_READY: text_printf(out, "%s\n", phase_name(view)); return true;
-    case PHASE_LEAVING:
-    case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
-    default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
-  }
+static bool write_ready(const struct view *view, const struct page_asked *asked, struct text *out,
+                        struct problem *problem) {
+  (void)asked;
+  if (!view_is_ready(view, problem)) return false;
+  text_printf(out, "%s\n", phase_name(view));
+  return true;
 }
 
-static bool write_metrics(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  (void)name, (void)problem;
+static bool write_metrics(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct problem *problem) {
+  (void)asked, (void)problem;
   metrics_write(view, out);
   return true;
 }
 
-static bool write_openapi(const struct view *view, const char *name, struct text *out, struct problem *problem) {
-  (void)view, (void)name, (void)problem;
+static bool write_openapi(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
   text_append(out, resource_openapi.text, resource_openapi.size);
   return true;
 }
@@ -176,4 +182,8 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_READYZ] = {"text/plain; charset=utf-8", write_ready},
     [ENDPOINT_METRICS] = {"text/plain; version=0.0.4; charset=utf-8", write_metrics},
     [ENDPOINT_OPENAPI] = {"application/yaml", write_openapi},
+    [ENDPOINT_KSERVE_LIVE] = {"application/json", kserve_write_live},
+    [ENDPOINT_KSERVE_READY] = {"application/json", kserve_write_ready},
+    [ENDPOINT_MODEL_READY] = {"application/json", kserve_write_model_ready},
+    [ENDPOINT_MODEL_INDEX] = {"application/json", kserve_write_index},
 };

@@ -99,7 +99,7 @@ static void check_problem(const struct problem *problem) {
   char memory[8192];
   struct text out = text_over(memory, sizeof memory);
   assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
-  problem_render(problem, "", &out);
+  problem_render(problem, PROBLEM_STYLE_HTTP, "", &out);
   assert(text_complete(&out));
 }
 

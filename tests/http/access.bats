@@ -110,7 +110,7 @@ refused_to_start() {
 @test "everything but health needs a token" {
   new_token alice
   start_daemon --token-file tokens
-  for path in /healthz /readyz; do
+  for path in /healthz /readyz /v2/health/live /v2/health/ready; do
     ask "$path"
     is "$code" 200
     bearer wrong "$path"

@@ -42,6 +42,7 @@ def path_of(endpoint):
 # Table name: header cells, cells of one row.
 PAGE_TABLES = {
     "endpoints": (("endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
+    "kserve_endpoints": (("KServe v2 endpoint", "what"), lambda r: (code(f"{r['method']} {path_of(r)}"), r["doc"])),
     "parameters": (
         ("parameter", "default", "allowed", "meaning"),
         lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
@@ -67,7 +68,10 @@ PAGE_TABLES = {
 def page_table(name, tables):
     """The header row and the other rows of one of those tables."""
     header, cells = PAGE_TABLES[name]
-    return row(*header), [row(*cells(entry)) for entry in tables[name]]
+    entries = tables[name.removeprefix("kserve_")]
+    if name.endswith("endpoints"):
+        entries = [entry for entry in entries if entry["path"].startswith("/v2") == name.startswith("kserve_")]
+    return row(*header), [row(*cells(entry)) for entry in entries]
 
 
 def man_text(text):

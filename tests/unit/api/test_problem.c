@@ -9,10 +9,12 @@
 
 #include "api/base/problem.h"
 
+static enum problem_style style;
+
 static const char *rendered(const struct problem *problem, const char *request_id) {
   static char memory[2048];
   struct text text = text_over(memory, sizeof memory);
-  problem_render(problem, request_id, &text);
+  problem_render(problem, style, request_id, &text);
   assert_true(text_complete(&text));
   return memory;
 }
@@ -44,7 +46,7 @@ static void each_kind_has_its_own_name_and_title(void **state) {
     (void)problem_set(&problem, (enum problem_kind)kind, NULL, "detail");
     snprintf(expected, sizeof expected, ":%s\",\"status\":%d,\"title\":\"%s\",", info->name, info->status, info->title);
     assert_non_null(strstr(rendered(&problem, ""), expected));
-    assert_true(problem_phrase((enum problem_kind)kind)[0]);
+    assert_true(problem_phrase(info->status)[0]);
     for (int other = PROBLEM_NONE; other < kind; other++) {
       assert_string_not_equal(info->name, problem_info((enum problem_kind)other)->name);
       assert_string_not_equal(info->title, problem_info((enum problem_kind)other)->title);
@@ -52,10 +54,28 @@ static void each_kind_has_its_own_name_and_title(void **state) {
   }
 }
 
+static void kserve_clients_get_an_error_and_its_statuses(void **state) {
+  (void)state;
+  struct problem problem;
+  style = PROBLEM_STYLE_KSERVE;
+  (void)problem_set(&problem, PROBLEM_IMPOSSIBLE, NULL, "too \"many\"");
+  const char *text = rendered(&problem, "r-1");
+  style = PROBLEM_STYLE_HTTP;
+  assert_non_null(strstr(text, "\"status\":400,"));
+  assert_non_null(strstr(text, "\"detail\":\"too \\\"many\\\"\",\"error\":\"too \\\"many\\\"\",\"request_id\""));
+  assert_int_equal(problem_status(PROBLEM_UNSUPPORTED_MEDIA, PROBLEM_STYLE_KSERVE), 501);
+  assert_int_equal(problem_status(PROBLEM_MEMORY_FULL, PROBLEM_STYLE_KSERVE), 503);
+  assert_int_equal(problem_status(PROBLEM_NONE, PROBLEM_STYLE_KSERVE), 200);
+  assert_int_equal(problem_status(PROBLEM_IMPOSSIBLE, PROBLEM_STYLE_HTTP), 422);
+  assert_string_equal(problem_phrase(501), "Not Implemented");
+  assert_string_equal(problem_media_type(PROBLEM_STYLE_KSERVE), "application/json");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_members),
       cmocka_unit_test(without_parameter_and_request),
+      cmocka_unit_test(kserve_clients_get_an_error_and_its_statuses),
       cmocka_unit_test(each_kind_has_its_own_name_and_title),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

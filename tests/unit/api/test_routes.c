@@ -27,12 +27,54 @@ static void paths_match_exactly(void **state) {
                {"/V1/voxelize", ENDPOINT_UNKNOWN, NULL},
                {"/", ENDPOINT_UNKNOWN, NULL},
                {"", ENDPOINT_UNKNOWN, NULL},
-               {"/healthz", ENDPOINT_HEALTHZ, ""}};
+               {"/healthz", ENDPOINT_HEALTHZ, ""},
+               {"/v2/health/ready", ENDPOINT_KSERVE_READY, ""},
+               {"/v2/models/a/ready", ENDPOINT_MODEL_READY, "a"},
+               {"/v2/models/a/versions/1/ready", ENDPOINT_MODEL_READY, "a"},
+               {"/v2/models/a/versions/2/ready", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models/a/versions/11/ready", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models/a/versions/ready", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models//ready", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models/a/b/ready", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models/a/ready/", ENDPOINT_UNKNOWN, NULL},
+               {"/v1/presets/a/versions/1", ENDPOINT_UNKNOWN, NULL}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const char *name = NULL;
-    assert_int_equal(route_find(cases[i].path, &name), cases[i].endpoint);
+    char name[ROUTE_NAME_SIZE];
+    assert_int_equal(route_find(cases[i].path, name), cases[i].endpoint);
     if (cases[i].name) assert_string_equal(name, cases[i].name);
   }
+}
+
+static void a_name_is_bounded(void **state) {
+  (void)state;
+  char path[64 + ROUTE_NAME_SIZE] = "/v1/presets/", name[ROUTE_NAME_SIZE];
+  size_t start = strlen(path);
+  memset(path + start, 'x', ROUTE_NAME_SIZE - 1);
+  assert_int_equal(route_find(path, name), ENDPOINT_PRESET);
+  assert_int_equal(strlen(name), ROUTE_NAME_SIZE - 1);
+  path[start + ROUTE_NAME_SIZE - 1] = 'x';
+  assert_int_equal(route_find(path, name), ENDPOINT_UNKNOWN);
+}
+
+static void the_path_tells_the_protocol(void **state) {
+  (void)state;
+  assert_int_equal(route_style("/v2"), PROBLEM_STYLE_KSERVE);
+  assert_int_equal(route_style("/v2/nowhere"), PROBLEM_STYLE_KSERVE);
+  assert_int_equal(route_style("/v22"), PROBLEM_STYLE_HTTP);
+  assert_int_equal(route_style("/v1/fps"), PROBLEM_STYLE_HTTP);
+  struct problem problem;
+  assert_false(route_missing("/v2/nowhere", &problem));
+  assert_non_null(strstr(problem.detail, "/v2/nowhere"));
+  assert_non_null(strstr(problem.detail, "/openapi.yaml"));
+}
+
+static void probes_need_no_credentials(void **state) {
+  (void)state;
+  int probes = 0;
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) probes += route_is_probe((enum endpoint)endpoint);
+  assert_int_equal(probes, 4);
+  assert_true(route_is_probe(ENDPOINT_HEALTHZ) && route_is_probe(ENDPOINT_READYZ));
+  assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
 
 // One endpoint an operation, named like it; the others compute nothing.
@@ -64,7 +106,8 @@ static void a_missing_path_is_refused_with_those_there_are(void **state) {
   path[200] = '\0';
   assert_non_null(strstr(problem.detail, path));
   for (int endpoint = 0; endpoint < ENDPOINT_UNKNOWN; endpoint++)
-    assert_non_null(strstr(problem.detail, route_of((enum endpoint)endpoint)->path));
+    if (route_style(route_of((enum endpoint)endpoint)->path) == PROBLEM_STYLE_HTTP)
+      assert_non_null(strstr(problem.detail, route_of((enum endpoint)endpoint)->path));
 }
 
 static void methods_are_checked(void **state) {
@@ -84,8 +127,12 @@ static void methods_are_checked(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(paths_match_exactly), cmocka_unit_test(each_operation_has_its_endpoint),
-      cmocka_unit_test(a_missing_path_is_refused_with_those_there_are), cmocka_unit_test(methods_are_checked)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
+                                     cmocka_unit_test(a_name_is_bounded),
+                                     cmocka_unit_test(the_path_tells_the_protocol),
+                                     cmocka_unit_test(probes_need_no_credentials),
+                                     cmocka_unit_test(each_operation_has_its_endpoint),
+                                     cmocka_unit_test(a_missing_path_is_refused_with_those_there_are),
+                                     cmocka_unit_test(methods_are_checked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

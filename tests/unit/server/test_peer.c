@@ -41,7 +41,7 @@ static const char *written(void) {
 }
 
 static void take_request(bool takes_interim) {
-  assert_true(peer_upload_begin(&peer, "r1", &trace, takes_interim, 0));
+  assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, takes_interim, 0));
   assert_true(peer_upload_end(&peer));
 }
 
@@ -109,14 +109,14 @@ static void each_upload_counts_from_nothing(void **state) {
   peer_upload_progress(&peer, 5);
   assert_int_equal(atomic_load(&peer.received), 12);
   peer_reply_end(&peer, 0);
-  assert_true(peer_upload_begin(&peer, "r2", &trace, true, 77));
+  assert_true(peer_upload_begin(&peer, "r2", PROBLEM_STYLE_HTTP, &trace, true, 77));
   assert_int_equal(atomic_load(&peer.received), 0);
   assert_int_equal(atomic_load(&peer.since_ns), 77);
 }
 
 static void a_failed_upload_does_not_go_on(void **state) {
   (void)state;
-  assert_true(peer_upload_begin(&peer, "r1", &trace, true, 0));
+  assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0));
   peer_upload_hold(&peer);
   assert_false(peer_move(&peer, PEER_UPLOAD, PEER_FAILED));  // a body that is not read cannot be late
   assert_true(peer_upload_go_on(&peer, 5));
@@ -129,7 +129,7 @@ static void a_failed_upload_does_not_go_on(void **state) {
 
 static void an_error_past_the_library_is_a_whole_answer(void **state) {
   (void)state;
-  assert_true(peer_upload_begin(&peer, "r1", &trace, true, 0));
+  assert_true(peer_upload_begin(&peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, 0));
   peer_write_failure(&peer, PROBLEM_DRAINING, "the time is over");
   const char *answer = written(), *body = strstr(answer, "\r\n\r\n");
   assert_non_null(body);

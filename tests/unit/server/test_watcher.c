@@ -101,7 +101,9 @@ static void close_both(struct end *end) {
   close(end->fd);
 }
 
-static void begin_upload(struct end *end) { assert_true(peer_upload_begin(end->peer, "r1", &trace, true, clock_ns())); }
+static void begin_upload(struct end *end) {
+  assert_true(peer_upload_begin(end->peer, "r1", PROBLEM_STYLE_HTTP, &trace, true, clock_ns()));
+}
 
 // What has come at the client's end, without waiting; NULL at its end of file.
 static const char *seen(struct end *end) {

@@ -1,0 +1,19 @@
+// Whether the service takes requests. Any thread.
+#ifndef VOXELD_READY_H
+#define VOXELD_READY_H
+
+#include "api/base/problem.h"
+#include "server/base/phase.h"
+#include "server/pages/view.h"
+
+// False with a problem.
+static inline bool view_is_ready(const struct view *view, struct problem *problem) {
+  switch (atomic_load(view->phase)) {
+    case PHASE_READY: return true;
+    case PHASE_LEAVING:
+    case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
+    default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
+  }
+}
+
+#endif
