@@ -175,15 +175,15 @@ static bool write_openapi(const struct view *view, const struct page_asked *aske
 }
 
 const struct page pages[ENDPOINT_COUNT] = {
-    [ENDPOINT_PRESETS] = {"application/json", write_presets},
-    [ENDPOINT_PRESET] = {"application/json", write_preset},
-    [ENDPOINT_STATUS] = {"application/json", write_status},
-    [ENDPOINT_HEALTHZ] = {"text/plain; charset=utf-8", write_health},
-    [ENDPOINT_READYZ] = {"text/plain; charset=utf-8", write_ready},
-    [ENDPOINT_METRICS] = {"text/plain; version=0.0.4; charset=utf-8", write_metrics},
-    [ENDPOINT_OPENAPI] = {"application/yaml", write_openapi},
-    [ENDPOINT_KSERVE_LIVE] = {"application/json", kserve_write_live},
-    [ENDPOINT_KSERVE_READY] = {"application/json", kserve_write_ready},
-    [ENDPOINT_MODEL_READY] = {"application/json", kserve_write_model_ready},
-    [ENDPOINT_MODEL_INDEX] = {"application/json", kserve_write_index},
+    [ENDPOINT_PRESETS] = {.media_type = "application/json", .write = write_presets},
+    [ENDPOINT_PRESET] = {.media_type = "application/json", .write = write_preset},
+    [ENDPOINT_STATUS] = {.media_type = "application/json", .write = write_status},
+    [ENDPOINT_HEALTHZ] = {.media_type = "text/plain; charset=utf-8", .write = write_health},
+    [ENDPOINT_READYZ] = {.media_type = "text/plain; charset=utf-8", .write = write_ready},
+    [ENDPOINT_METRICS] = {.media_type = "text/plain; version=0.0.4; charset=utf-8", .write = write_metrics},
+    [ENDPOINT_OPENAPI] = {.media_type = "application/yaml", .write = write_openapi},
+    [ENDPOINT_KSERVE_LIVE] = {.media_type = "application/json", .write = kserve_write_live},
+    [ENDPOINT_KSERVE_READY] = {.media_type = "application/json", .write = kserve_write_ready},
+    [ENDPOINT_MODEL_READY] = {.media_type = "application/json", .write = kserve_write_model_ready},
+    [ENDPOINT_MODEL_INDEX] = {.media_type = "application/json", .write = kserve_write_index},
 };
