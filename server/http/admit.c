@@ -138,7 +138,8 @@ static bool is_media_type(const char *value, const char *type) {
 
 static bool read_codings(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
-  if (heads->accepts == 1) job->answer_coding = coding_for_answer(heads->accept);
+  if (heads->accepts == 1 && request->service->options->compress_answers)
+    job->answer_coding = coding_for_answer(heads->accept);
   if (heads->encodings) job->coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
   if (job->coding != CODINGS) return true;
   return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
