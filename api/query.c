@@ -52,8 +52,11 @@ static bool is_repeated(const struct query *query, const char *name) {
 
 bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                             const struct presets *presets, struct problem *problem) {
-  if (!start_from(request, op, query, presets, problem)) return false;
-  const struct operation *operation = operation_of(op);
+  return start_from(request, op, query, presets, problem) && job_request_overlay(request, query, problem);
+}
+
+bool job_request_overlay(struct job_request *request, const struct query *query, struct problem *problem) {
+  const struct operation *operation = operation_of(request->job.op);
   uint32_t tensors = operation->tensors(request);
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];

@@ -27,4 +27,8 @@ struct query {
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct presets *presets, struct problem *problem);
 
+// Lays a query over a request that was set to a preset or to the defaults, and finishes it. False with a problem.
+VX_WARN_UNUSED bool job_request_overlay(struct job_request *request, const struct query *query,
+                                        struct problem *problem);
+
 #endif
