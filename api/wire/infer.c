@@ -279,6 +279,25 @@ static bool take_outputs(struct reading *reading, const json_t *outputs) {
   return add_text(reading, "outputs", begin);
 }
 
+// ---- the cost -------------------------------------------------------------------------------------------------------
+
+static size_t json_bytes(const struct infer *infer, size_t size) {
+  return infer->head_bytes < 0 || (uint64_t)infer->head_bytes > size ? size : (size_t)infer->head_bytes;
+}
+
+// What jansson 2.14 allocates for the value behind a comma, a member and a list or object, rounded up; and texts. Those
+// bytes inside of texts are counted as well.
+size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size) {
+  enum { FIXED = 4096, VALUE = 64, MEMBER = 192, LIST = 288 };
+  size_t head = json_bytes(infer, size), cost = FIXED + 2 * head;
+  if (head > INFER_JSON_MAX) return 0;  // it is refused without being read
+  for (size_t i = 0; i < head; i++) {
+    char byte = bytes[i];
+    cost += byte == ',' ? VALUE : byte == ':' ? MEMBER : byte == '[' || byte == '{' ? LIST : 0;
+  }
+  return cost;
+}
+
 // ---- bodies ---------------------------------------------------------------------------------------------------------
 
 static bool take_id(struct reading *reading, const json_t *id) {
@@ -343,12 +362,13 @@ static bool check_halves(struct reading *reading, const struct job_request *requ
 
 bool infer_read(struct infer_body *body, const char *bytes, size_t size, struct infer *infer,
                 struct job_request *request, struct problem *problem) {
-  size_t head = infer->head_bytes < 0 ? size : (size_t)infer->head_bytes;
+  size_t head = json_bytes(infer, size);
   struct reading reading = {.body = body, .infer = infer, .problem = problem};
   *body = (struct infer_body){.root = NULL};
   reading.texts = text_over(reading.memory, sizeof reading.memory);
-  if (head > size)
-    return refuse(&reading, "Inference-Header-Content-Length is %zu; the body has %zu bytes", head, size);
+  if (infer->head_bytes > (int64_t)size)
+    return refuse(&reading, "Inference-Header-Content-Length is %lld; the body has %zu bytes",
+                  (long long)infer->head_bytes, size);
   reading.bytes = bytes + head;
   reading.size = size - head;
   if (infer->head_bytes == 0)

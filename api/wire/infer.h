@@ -14,7 +14,6 @@
 
 enum {
   INFER_JSON_MAX = 16 << 20,  // bytes of JSON in a body; tensors that are larger are to be sent as bytes
-  INFER_JSON_COST = 48,       // bytes of memory for each byte of JSON, at most: for a list of numbers of one digit
   INFER_ID_SIZE = 128,
 };
 
@@ -35,6 +34,9 @@ struct infer_body {
   const char *points;  // [rows, columns], else
   int64_t rows, columns;
 };
+
+// Bytes of memory that reading the JSON of a body takes, at most.
+size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size);
 
 // Reads a body into `request`, which the model has set, and into `infer`. The request is finished then; it is not split
 // yet. False with a problem. Either way infer_end follows.

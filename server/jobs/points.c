@@ -93,10 +93,9 @@ static bool open_inference(struct job *job, char **rows) {
   struct infer_body body;
   struct infer *infer = &job->infer;
   const char *bytes = job->input ? job_body(job) : no_points;
-  int64_t json = infer->head_bytes < 0 ? job->input_bytes : infer->head_bytes;
-  if (json > INFER_JSON_MAX) json = 0;  // it is refused without being read
-  if (!loans_take_scratch(job, (size_t)json * INFER_JSON_COST, &job->problem)) return false;
-  bool good = infer_read(&body, bytes, (size_t)job->input_bytes, infer, &job->asked, &job->problem) &&
+  size_t size = (size_t)job->input_bytes;
+  if (!loans_take_scratch(job, infer_json_cost(infer, bytes, size), &job->problem)) return false;
+  bool good = infer_read(&body, bytes, size, infer, &job->asked, &job->problem) &&
               job_request_split(&job->asked, body.rows, &job->problem) &&
               (body.rows ? make_rows(job, &body, rows) : !body.data || infer_write_rows(&body, NULL, &job->problem));
   infer_end(&body);
