@@ -1,22 +1,14 @@
 """Inference requests that are wrong, in vain or too large: each gets a reason in `error`, and the daemon goes on."""
 
-import array
 import json
-import random
 import struct
 import threading
 import unittest
 
-from client import MB, FaultCase, counters, wait_until
+from client import LONG_POINTS, MB, FaultCase, counters, many_rows, wait_until
 
 POINTS = struct.pack("<8f", 1, 2, 0, 0.5, 3, 4, 0, 0.25)
 LONG = 2**31
-
-
-def scattered(count):
-    """Points that are slow to sample."""
-    chance = random.Random(1)
-    return array.array("f", (chance.random() for _ in range(4 * count))).tobytes()
 
 
 def described(**members):
@@ -31,6 +23,13 @@ def described(**members):
 
 def without(name, **members):
     return {key: value for key, value in described(**members).items() if key != name}
+
+
+def long_sampling(**parameters):
+    """That takes a second or more, of many_rows(LONG_POINTS)."""
+    points = described(shape=[LONG_POINTS, 3], parameters={"binary_data_size": 12 * LONG_POINTS})
+    parameters = {"num_samples": LONG_POINTS * 9 // 10, "binary_data_output": True, **parameters}
+    return {"inputs": [points], "outputs": [{"name": "sampled_indices"}], "parameters": parameters}
 
 
 COUNTS = {"name": "point_counts", "shape": [2], "datatype": "INT32", "data": [1, 1]}
@@ -106,6 +105,7 @@ WRONG = (
 
 class Infer(FaultCase):
     ARGS = ("--workers", "2", "--sampling-workers", "1", "--memory-budget-bytes", str(1024 * MB))
+    ARGS += ("--max-sampling-work", str(10**13))
 
     def infer(self, body, head=None, model="kitti_second", headers=None):
         headers = dict(headers or {})
@@ -185,10 +185,8 @@ class Infer(FaultCase):
 
     def test_a_request_that_turns_out_to_sample_goes_to_the_sampling_workers(self):
         """While the one sampling worker is busy, such a request waits for it; others do not."""
-        count = 200_000
-        points = scattered(count)
-        many = {"inputs": [described(shape=[count, 4], parameters={"binary_data_size": len(points)})]}
-        head = json.dumps({**many, "parameters": {"num_samples": 40_000}}).encode()
+        points = many_rows(LONG_POINTS)
+        head = json.dumps(long_sampling()).encode()
         replies = []
         ask = lambda: replies.append(self.infer(head + points, len(head), "fps"))
         long_one = threading.Thread(target=ask)
@@ -196,7 +194,12 @@ class Infer(FaultCase):
         sampling = lambda: self.daemon.status()["sampling_workers"]["running"]
         waiting = lambda: self.daemon.status()["sampling_queue"]["depth"]
         wait_until(lambda: sampling() == 1, "the sampling to run")
-        parameters = {"point_cloud_range": "0,0,-3,8,8,1", "voxel_size": "1,1,1", "fps": 1, "outputs": "sampled_indices"}
+        parameters = {
+            "point_cloud_range": "0,0,-3,8,8,1",
+            "voxel_size": "1,1,1",
+            "fps": 1,
+            "outputs": "sampled_indices",
+        }
         small = json.dumps({"inputs": [described()], "parameters": parameters}).encode()
         second = threading.Thread(target=lambda: replies.append(self.infer(small + POINTS, len(small), "voxelize")))
         second.start()
@@ -209,11 +212,8 @@ class Infer(FaultCase):
         wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] == 0, "all memory to be given back")
 
     def test_a_timeout_in_the_json_counts(self):
-        count = 200_000
-        points = scattered(count)
-        many = described(shape=[count, 4], parameters={"binary_data_size": len(points)})
-        head = json.dumps({"inputs": [many], "parameters": {"num_samples": 40_000, "timeout": 20_000}}).encode()
-        self.refused(self.infer(head + points, len(head), "fps"), 504, "after")
+        head = json.dumps(long_sampling(timeout=20_000)).encode()
+        self.refused(self.infer(head + many_rows(LONG_POINTS), len(head), "fps"), 504, "after")
         self.works()
 
     def test_answers_and_refusals_are_counted_by_the_route(self):

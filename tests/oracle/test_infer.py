@@ -151,7 +151,9 @@ class Infer(OneDaemonCase):
             pairs = [(binary_points(points), points), (described, counts)][:: 1 - 2 * order]
             inputs = [description for description, _ in pairs]
             for blanks in range(0, 70, 7):
-                head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode() + b" " * blanks
+                head = (
+                    json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode() + b" " * blanks
+                )
                 body = head + b"".join(values.tobytes() for _, values in pairs)
                 tensors, _ = self.ask("kitti_second", body, len(head))
                 for name, tensor in expected[0].items():
