@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/base/json.h"
-#include "api/query.h"
+#include "api/ops/overlay.h"
 #include "kernels/ops.h"
 
 // A body that is read, and what the query's values point to.
@@ -53,6 +53,7 @@ static bool add_text(struct reading *reading, const char *name, size_t begin) {
 }
 
 static bool write_value(const json_t *value, struct text *out) {
+  if (!value) return false;
   switch (json_typeof(value)) {
     case JSON_STRING: text_append(out, json_string_value(value), json_string_length(value)); return true;
     case JSON_INTEGER: text_printf(out, "%lld", (long long)json_integer_value(value)); return true;

@@ -2,15 +2,14 @@
 // tensors that are sent as bytes ("binary data"). Defined by the Open Inference Protocol and Triton's extension
 // binary_tensor_data.
 //
-// infer_read makes a job's request and its points of a body; the two kinds of answer are made from the job's tensors.
-// Any thread; a struct belongs to its caller.
+// infer_read makes a job's request and its points of a body; infer_answer.h has the answers. Any thread; a struct
+// belongs to its caller.
 #ifndef VOXELD_INFER_H
 #define VOXELD_INFER_H
 
 #include <jansson.h>
 
-#include "api/base/bytes.h"
-#include "api/wire/answers.h"
+#include "api/ops/ops.h"
 
 enum {
   INFER_JSON_MAX = 16 << 20,  // bytes of JSON in a body; tensors that are larger are to be sent as bytes
@@ -45,13 +44,5 @@ VX_WARN_UNUSED bool infer_read(struct infer_body *body, const char *bytes, size_
 // Writes points that came as JSON: [rows, columns] float32. False with a problem.
 VX_WARN_UNUSED bool infer_write_rows(const struct infer_body *body, float *rows, struct problem *problem);
 void infer_end(struct infer_body *body);
-
-// The kinds of answer: all tensors as bytes; or at least one as JSON.
-extern const struct answer_kind infer_binary, infer_json;
-// The kind for a request that is read.
-const struct answer_kind *infer_answer_kind(const struct infer *infer, const struct job_request *request);
-// The parts of an infer_binary answer that are sent: all but the padding between tensors. Returns how many there are.
-enum { INFER_RANGES_MAX = VX_TENSOR_COUNT + 1 };
-int infer_ranges(const struct vx_layout *layout, size_t reserve, struct byte_range ranges[INFER_RANGES_MAX]);
 
 #endif

@@ -1,8 +1,9 @@
-// Answers to inference requests; see infer.h.
+// See infer_answer.h.
+#include "api/wire/infer_answer.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "api/wire/infer.h"
 #include "kernels/ops.h"
 
 static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire/infer_answer.h"
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/wire/gather.h"
+#include "api/wire/infer_answer.h"
 #include "api/wire/look.h"
 #include "server/base/clock.h"
 #include "server/jobs/loans.h"

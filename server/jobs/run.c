@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "api/wire/infer_answer.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
@@ -253,7 +254,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
 }
 
 // A body may say that its job goes to other lanes: then the job takes a place there.
-static bool open(struct job *job, enum vx_lane_use use, bool *elsewhere) {
+static bool open_body(struct job *job, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns()) || !points_open(job)) return false;
   *elsewhere = job_lane_use(job) != use;
@@ -263,7 +264,7 @@ static bool open(struct job *job, enum vx_lane_use use, bool *elsewhere) {
 bool job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false;
   job_leave_place(job);
-  bool opened = open(job, use, &elsewhere);
+  bool opened = open_body(job, use, &elsewhere);
   if (opened && elsewhere) return false;
   job->answered = opened && run(job, lanes);
   job_end(job);
