@@ -47,7 +47,10 @@ struct MHD_Response *library_response_of(char *data, const struct byte_range *ra
                                          void (*release)(void *cls), void *cls) {
   struct MHD_IoVec parts[RANGES_MAX];
   if (count > RANGES_MAX) return NULL;
-  for (int i = 0; i < count; i++) parts[i] = (struct MHD_IoVec){data + ranges[i].offset, ranges[i].bytes};
+  for (int i = 0; i < count; i++) {
+    char *begin = data + ranges[i].offset;
+    parts[i] = (struct MHD_IoVec){begin, ranges[i].bytes};
+  }
   return MHD_create_response_from_iovec(parts, (unsigned)count, release, cls);
 }
 
