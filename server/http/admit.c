@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/query.h"
+#include "api/wire/model.h"
 #include "kernels/ops.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
@@ -21,7 +22,6 @@ static const char *header(const struct request *request, const char *name) {
 }
 
 enum { FORWARDED_MAX = 8 };
-#define NO_MODEL "there is no model '%.80s'; POST /v2/repository/index lists them"
 
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
 // that name, and does not check names.
@@ -205,7 +205,7 @@ static bool start_from_model(struct request *request) {
   else if (preset)
     job->asked = *presets_request(preset);
   shelf_leave(service->shelf);
-  if (op == VX_OPS && !preset) return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, NO_MODEL, request->name);
+  if (op == VX_OPS && !preset) return model_missing(request->name, &request->problem);
   job->asked.max_sampling_work = service->options->max_sampling_work;
   job->infer = (struct infer){.model = request->name, .preset = op == VX_OPS, .head_bytes = -1};
   return true;
