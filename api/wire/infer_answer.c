@@ -19,7 +19,7 @@ static bool is_binary(const struct answer *answer, int tensor) { return answer->
 
 enum { NUMBER_WIDTH = 16 };  // of a float32 or an integer and a comma, at most
 
-// JSON has no number that is not finite; null stands for it.
+// JSON has no number that is not finite; null stands for it. Readers take -0 for a whole number, which has no sign.
 static void write_number(enum vx_dtype dtype, const char *at, struct text *out) {
   float real;
   int32_t integer;
@@ -32,10 +32,12 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
     case VX_FLOAT16:  // is never asked for as JSON
     case VX_FLOAT32:
       memcpy(&real, at, sizeof real);
-      if (isfinite(real))
-        text_float(out, real);
-      else
+      if (!isfinite(real))
         text_put(out, "null");
+      else if (real == 0 && signbit(real))
+        text_put(out, "-0.0");
+      else
+        text_float(out, real);
   }
 }
 
