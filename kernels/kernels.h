@@ -42,8 +42,8 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
   return input;
 }
 
-// Each point or box has one fate; the counts of the fates add up to `received`. If an operation samples points, `kept` counts
-// the candidates.
+// Each point or box has one fate; the counts of the fates add up to `received`. If an operation samples points, `kept`
+// counts the candidates.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t out_of_crop, cut_out;

@@ -35,9 +35,13 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
     .extents = {VX_EXTENT_MATRICES, VX_EXTENT_SIDE, VX_EXTENT_SIDE}, .optional = true                                  \
   }
 #define BOXES                                                                                                          \
-  { .name = "boxes", .dtypes = VX_DTYPE_BIT(VX_FLOAT32), .extents = { VX_EXTENT_ROWS, VX_EXTENT_BOX } }
+  {                                                                                                                    \
+    .name = "boxes", .dtypes = VX_DTYPE_BIT(VX_FLOAT32), .extents = { VX_EXTENT_ROWS, VX_EXTENT_BOX }                  \
+  }
 #define SCORES                                                                                                         \
-  { .name = "scores", .dtypes = VX_DTYPE_BIT(VX_FLOAT32), .extents = { VX_EXTENT_ROWS } }
+  {                                                                                                                    \
+    .name = "scores", .dtypes = VX_DTYPE_BIT(VX_FLOAT32), .extents = { VX_EXTENT_ROWS }                                \
+  }
 #define LABELS                                                                                                         \
   { .name = "labels", .dtypes = VX_DTYPE_BIT(VX_INT32), .extents = {VX_EXTENT_ROWS}, .optional = true }
 // Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.
@@ -83,8 +87,8 @@ static const struct vx_operation operations[VX_OPS] = {
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_NMS] = "nms",
+    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_NMS] = "nms",
     [VX_STAGE_COPY_OUT] = "copy_out",
 };
 

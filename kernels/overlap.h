@@ -12,9 +12,9 @@
 // A box from above, as the pairs need it.
 struct vx_rectangle {
   double x, y;          // of the centre
-  double hx, hy;         // half the sides
-  double sine, cosine;   // of the heading
-  double area, radius;   // the radius reaches its corners
+  double hx, hy;        // half the sides
+  double sine, cosine;  // of the heading
+  double area, radius;  // the radius reaches its corners
 };
 
 // The box must be valid.

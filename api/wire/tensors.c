@@ -26,8 +26,9 @@ static bool open_file(char *bytes, size_t size, struct tensor_file *file, struct
   for (int i = 0; i < LENGTH_PREFIX; i++) header |= (uint64_t)(unsigned char)bytes[i] << (8 * i);
   if (header > size - LENGTH_PREFIX) return refuse_file(problem, "its header would be longer than the body");
   if (header > TENSORS_HEADER_MAX)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the header of the safetensors file has %llu bytes; allowed: %d",
-                       (unsigned long long)header, TENSORS_HEADER_MAX);
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL,
+                       "the header of the safetensors file has %llu bytes; allowed: %d", (unsigned long long)header,
+                       TENSORS_HEADER_MAX);
   *file = (struct tensor_file){.header = bytes + LENGTH_PREFIX, .header_bytes = (size_t)header};
   file->data = bytes + LENGTH_PREFIX + header;
   file->data_bytes = size - LENGTH_PREFIX - (size_t)header;
@@ -84,8 +85,9 @@ static bool read_place(const char *name, const json_t *offsets, const struct ten
   if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) || begin < 0 || end < begin)
     return refuse(name, problem, "its data_offsets are no two numbers from 0 on, the first at most the second");
   if ((uint64_t)end > file->data_bytes)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "tensor %.64s ends at byte %lld of the data, which has %zu bytes",
-                       name, (long long)end, file->data_bytes);
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL,
+                       "tensor %.64s ends at byte %lld of the data, which has %zu bytes", name, (long long)end,
+                       file->data_bytes);
   if ((uint64_t)(end - begin) != bytes)
     return problem_set(problem, PROBLEM_BAD_BODY, NULL, "tensor %.64s has %lld bytes; its shape has %zu", name,
                        (long long)(end - begin), bytes);

@@ -351,7 +351,8 @@ static bool decide(struct request *request, const char *method, const char *path
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
-         read_codings(request, &heads) && (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
+         read_codings(request, &heads) &&
+         (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
          check_rows(request) && reserve(request);
 }
 

@@ -4,7 +4,9 @@ import math
 import struct
 import unittest
 
+import numpy as np
 import yaml
+from safetensors.numpy import save
 
 from daemon import ROOT, OneDaemonCase, wait_until
 from tables import describe, path_of
@@ -15,6 +17,7 @@ TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, 
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
 FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
+BOX = save({"boxes": np.zeros((1, 7), np.float32), "scores": np.zeros(1, np.float32)})
 
 
 class Answers(OneDaemonCase):
@@ -64,6 +67,8 @@ class Answers(OneDaemonCase):
             self.assertEqual(reply.status, 200, reply)
             self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")
             self.assertEqual(reply.json()["warnings"], [])
+        reply = self.daemon.post("/v1/nms", BOX, {"Accept": "application/json"})
+        self.conforms(reply.json(), SCHEMAS["NmsMetadata"], "NmsMetadata")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

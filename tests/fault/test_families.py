@@ -6,6 +6,9 @@ import tempfile
 import time
 import unittest
 
+import numpy as np
+from safetensors.numpy import save
+
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
 from neighbours import SLOW, Neighbours
@@ -65,6 +68,13 @@ def voxelize_into_too_few(daemon):
 @deed(("voxeld_samples_total",))
 def sample(daemon):
     assert daemon.post("/v1/fps?num_samples=3", rows(100)).status == 200
+    yield daemon
+
+
+@deed(("voxeld_boxes_total", "kept"))
+def suppress(daemon):
+    tensors = {"boxes": np.ones((1, 7), np.float32), "scores": np.ones(1, np.float32)}
+    assert daemon.post("/v1/nms", save(tensors)).status == 200
     yield daemon
 
 

@@ -1,4 +1,4 @@
-"""A safetensors file in memory: one aligned buffer, and the tensors as writable views of it.
+"""Safetensors files in memory. One that is read is one aligned buffer, and the tensors are writable views of it.
 
 The views are writable because numpy exports only writable arrays through DLPack. The buffer is aligned because voxeld
 starts each tensor on a multiple of 64 bytes of the file. Nothing is copied.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,24 @@ def buffer(length: int) -> NDArray[np.uint8]:
     room = np.empty(length + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + length]
+
+
+def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
+    """A file of arrays, each of which has the dtype that is named; lists of numbers are converted to it. TypeError for
+    arrays of another dtype."""
+    header: Dict[str, Any] = {}
+    pieces, end = [], 0
+    for name, (values, dtype) in given.items():
+        array = np.asarray(values, None if hasattr(values, "dtype") else DTYPES[dtype])
+        if array.dtype != DTYPES[dtype]:
+            raise TypeError(f"{name} has the dtype {array.dtype}; expected {DTYPES[dtype].name}")
+        piece = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [end, end + piece.nbytes]}
+        pieces.append(piece)
+        end += piece.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return [memoryview(len(text).to_bytes(8, "little") + text), *pieces]
 
 
 def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:

@@ -1,5 +1,5 @@
-// Non-maximum suppression on the CPU: boxes.h says what it computes. Cloud by cloud, the valid boxes are ranked, and each
-// one that is kept strikes out those after it that it overlaps too much.
+// Non-maximum suppression on the CPU: boxes.h says what it computes. Cloud by cloud, the valid boxes are ranked, and
+// each one that is kept strikes out those after it that it overlaps too much.
 #include "kernels/cpu/boxes/nms.h"
 
 #include <string.h>
