@@ -43,9 +43,10 @@ def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
     header: Dict[str, Any] = {}
     pieces, end = [], 0
     for name, (values, dtype) in given.items():
-        array = np.asarray(values, None if hasattr(values, "dtype") else DTYPES[dtype])
-        if array.dtype != DTYPES[dtype]:
-            raise TypeError(f"{name} has the dtype {array.dtype}; expected {DTYPES[dtype].name}")
+        expected: np.dtype[Any] = DTYPES[dtype]
+        array: NDArray[Any] = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, expected)
+        if array.dtype != expected:
+            raise TypeError(f"{name} has the dtype {array.dtype}; expected {expected.name}")
         piece = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [end, end + piece.nbytes]}
         pieces.append(piece)
