@@ -4,10 +4,9 @@ import math
 import struct
 import unittest
 
-import numpy as np
 import yaml
-from safetensors.numpy import save
 
+from client import tensor_file
 from daemon import ROOT, OneDaemonCase, wait_until
 from tables import describe, path_of
 
@@ -17,7 +16,7 @@ TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, 
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
 FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
-BOX = save({"boxes": np.zeros((1, 7), np.float32), "scores": np.zeros(1, np.float32)})
+BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
 class Answers(OneDaemonCase):

@@ -6,11 +6,8 @@ import tempfile
 import time
 import unittest
 
-import numpy as np
-from safetensors.numpy import save
-
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
-from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
+from client import counters, head, heavy_rows, many_rows, post, rows, tensor_file, tiled_rows, wait_until
 from neighbours import SLOW, Neighbours
 from tables import describe, voxeld
 from test_devices import STAND_IN
@@ -73,8 +70,7 @@ def sample(daemon):
 
 @deed(("voxeld_boxes_total", "kept"))
 def suppress(daemon):
-    tensors = {"boxes": np.ones((1, 7), np.float32), "scores": np.ones(1, np.float32)}
-    assert daemon.post("/v1/nms", save(tensors)).status == 200
+    assert daemon.post("/v1/nms", tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))).status == 200
     yield daemon
 
 

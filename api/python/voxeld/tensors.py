@@ -22,7 +22,7 @@ MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
 LONGEST_REASON = 300  # characters; the text may come from the service
 PADDING = "_padding_"  # prefix of the fillers between tensors: the format forbids holes
-DTYPES = {
+DTYPES: Dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
     "I32": np.dtype("<i4"),
@@ -43,7 +43,7 @@ def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
     header: Dict[str, Any] = {}
     pieces, end = [], 0
     for name, (values, dtype) in given.items():
-        expected: np.dtype[Any] = DTYPES[dtype]
+        expected = DTYPES[dtype]
         array: NDArray[Any] = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, expected)
         if array.dtype != expected:
             raise TypeError(f"{name} has the dtype {array.dtype}; expected {expected.name}")
