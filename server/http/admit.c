@@ -8,8 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api/models.h"
 #include "api/query.h"
-#include "api/wire/model.h"
 #include "kernels/ops.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
@@ -22,6 +22,7 @@ static const char *header(const struct request *request, const char *name) {
 }
 
 enum { FORWARDED_MAX = 8 };
+#define TENSORS "application/vnd.safetensors"
 
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
 // that name, and does not check names.
@@ -158,9 +159,21 @@ static bool check_media(struct request *request) {
   const char *type = header(request, "Content-Type");
   // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
   request->job.form = type && is_media_type(type, "application/x-www-form-urlencoded");
-  if (type && !request->job.form && !is_media_type(type, "application/octet-stream"))
+  if (type && !request->job.form && !is_media_type(type, "application/octet-stream") && !is_media_type(type, TENSORS))
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
-                       "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
+                       "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS ", or none", type);
+  return true;
+}
+
+// A media type that says what the body is does as well as the parameter.
+static bool take_media(struct request *request) {
+  struct job_request *asked = &request->job.asked;
+  const char *type = header(request, "Content-Type");
+  if (!type || !is_media_type(type, TENSORS) || asked->format == FORMAT_SAFETENSORS) return true;
+  if (asked->format != FORMAT_RAW)
+    return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, "format",
+                       "format is another than that of Content-Type, which is " TENSORS);
+  asked->format = FORMAT_SAFETENSORS;
   return true;
 }
 
@@ -198,16 +211,13 @@ static bool read_query(struct request *request) {
 static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
-  enum vx_op op = vx_op_find(request->name);
-  const struct preset *preset = presets_find(shelf_look(service->shelf), request->name);
-  if (op != VX_OPS)
-    job_request_init(&job->asked, op);
-  else if (preset)
-    job->asked = *presets_request(preset);
+  struct model model;
+  bool found = model_find(shelf_look(service->shelf), request->name, &job->asked, &model);
+  if (found && model.preset) job->asked = *model.request;
   shelf_leave(service->shelf);
-  if (op == VX_OPS && !preset) return model_missing(request->name, &request->problem);
+  if (!found) return model_missing(request->name, &request->problem);
   job->asked.max_sampling_work = service->options->max_sampling_work;
-  job->infer = (struct infer){.model = request->name, .preset = op == VX_OPS, .head_bytes = -1};
+  job->infer = (struct infer){.model = request->name, .preset = model.preset, .head_bytes = -1};
   return true;
 }
 
@@ -337,7 +347,8 @@ static bool decide(struct request *request, const char *method, const char *path
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
-         read_codings(request, &heads) && (inference ? read_inference(request, &heads) : read_query(request)) &&
+         read_codings(request, &heads) &&
+         (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
          check_rows(request) && reserve(request);
 }
 

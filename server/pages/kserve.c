@@ -1,11 +1,10 @@
 // The pages of the KServe v2 protocol; see kserve.h.
-//
-// A model is an operation or a preset. If both have the same name, it is the operation. Each has one version, "1".
+// Each model has one version, "1".
 #include "server/pages/kserve.h"
 
 #include <string.h>
 
-#include "api/wire/model.h"
+#include "api/models.h"
 #include "kernels/ops.h"
 #include "server/pages/ready.h"
 #include "server/pages/view.h"
@@ -40,40 +39,29 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 // Writes what a page says of one model.
 typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
 
-static void write_operation(const struct view *view, enum vx_op op, model_writer writer, struct text *out) {
-  struct job_request defaults;
-  job_request_init(&defaults, op);
-  writer(view, &(struct model){.name = vx_operation_of(op)->name, .request = &defaults}, out);
-}
-
-static void write_preset(const struct view *view, const struct preset *preset, model_writer writer, struct text *out) {
-  writer(view, &(struct model){preset_name(preset), presets_request(preset), true}, out);
-}
-
 static bool write_one(const struct view *view, const char *name, model_writer writer, struct text *out,
                       struct problem *problem) {
-  enum vx_op op = vx_op_find(name);
-  const struct preset *preset = presets_find(shelf_look(view->shelf), name);
-  if (op != VX_OPS)
-    write_operation(view, op, writer, out);
-  else if (preset)
-    write_preset(view, preset, writer, out);
+  struct job_request memory;
+  struct model model;
+  bool found = model_find(shelf_look(view->shelf), name, &memory, &model);
+  if (found) writer(view, &model, out);
   shelf_leave(view->shelf);
-  return op != VX_OPS || preset || model_missing(name, problem);
+  return found || model_missing(name, problem);
 }
 
-// Writes all as the elements of a list.
+// Writes all as the elements of a list: operations, then presets.
 static void write_each(const struct view *view, model_writer writer, struct text *out) {
-  for (enum vx_op op = 0; op < VX_OPS; op++) {
-    text_put(out, op ? ",\n " : "");
-    write_operation(view, op, writer, out);
-  }
+  struct job_request memory;
+  struct model model;
+  const char *comma = "";
   const struct presets *presets = shelf_look(view->shelf);
-  for (size_t i = 0; i < presets_count(presets); i++) {
-    const struct preset *preset = presets_at(presets, i);
-    if (vx_op_find(preset_name(preset)) != VX_OPS) continue;
-    text_put(out, ",\n ");
-    write_preset(view, preset, writer, out);
+  for (size_t i = 0; i < VX_OPS + presets_count(presets); i++) {
+    bool preset = i >= VX_OPS;
+    const char *name = preset ? preset_name(presets_at(presets, i - VX_OPS)) : vx_operation_of((enum vx_op)i)->name;
+    if (!model_find(presets, name, &memory, &model) || model.preset != preset) continue;
+    text_put(out, comma);
+    writer(view, &model, out);
+    comma = ",\n ";
   }
   shelf_leave(view->shelf);
 }

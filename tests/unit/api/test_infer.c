@@ -1,5 +1,6 @@
-// Bodies of inference requests: what a body asks for, where its points are, and what is refused. Every body is read from
-// memory of its exact size, so that a sanitizer sees a read past its end. fault.infer and oracle.infer ask a daemon.
+// Bodies of inference requests: what a body asks for, where its points are, and what is refused. Every body is read
+// from memory of its exact size, so that a sanitizer sees a read past its end. fault.infer and oracle.infer ask a
+// daemon.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/wire/model.h"
+#include "api/models.h"
 
 static struct job_request request;
 
@@ -84,13 +84,39 @@ static void an_operation_takes_any_columns_and_any_cap(void **state) {
   json_decref(root);
 }
 
-static void each_operation_can_be_told(void **state) {
+static void each_operation_on_points_can_be_told(void **state) {
   (void)state;
+  int found = 0;
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    job_request_init(&request, op);
-    json_decref(written(&(struct model){vx_operation_of(op)->name, &request, false}, model_write_metadata));
-    json_decref(written(&(struct model){vx_operation_of(op)->name, &request, false}, model_write_config));
+    struct model model;
+    if (!model_find(presets, vx_operation_of(op)->name, &request, &model)) continue;
+    assert_false(model.preset);
+    json_decref(written(&model, model_write_metadata));
+    json_decref(written(&model, model_write_config));
+    found++;
   }
+  assert_int_equal(found, 3);
+  presets_free(presets);
+}
+
+static void models_are_found_by_name(void **state) {
+  (void)state;
+  struct model model;
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
+  assert_true(model_find(presets, "kitti_second", &request, &model) && model.preset);
+  assert_ptr_equal(model.request, presets_request(presets_find(presets, "kitti_second")));
+  assert_true(model_find(presets, "fps", &request, &model) && !model.preset);
+  assert_ptr_equal(model.request, &request);
+  assert_int_equal(request.job.op, VX_FPS);
+  static const char *const missing[] = {"", "kitti", "nms", "kitti_second/"};
+  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+    assert_false(model_find(presets, missing[i], &request, &model));
+  presets_free(presets);
 }
 
 static void the_list_may_be_asked_of_those_that_are_ready(void **state) {
@@ -111,7 +137,8 @@ static void the_list_may_be_asked_of_those_that_are_ready(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_preset_has_its_columns_and_its_cap),
                                      cmocka_unit_test(an_operation_takes_any_columns_and_any_cap),
-                                     cmocka_unit_test(each_operation_can_be_told),
+                                     cmocka_unit_test(each_operation_on_points_can_be_told),
+                                     cmocka_unit_test(models_are_found_by_name),
                                      cmocka_unit_test(the_list_may_be_asked_of_those_that_are_ready)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
