@@ -36,7 +36,7 @@ class Package(unittest.TestCase):
         run(sys.executable, "-m", "mypy", "--cache-dir", str(cache), cwd=PACKAGE)  # strict, as pyproject.toml says
 
     def test_the_oldest_python_can_read_it(self):
-        for path in (PACKAGE / "voxeld").glob("*.py"):
+        for path in (PACKAGE / "voxeld").rglob("*.py"):
             ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 9))
 
     def test_it_has_the_version_of_the_service(self):

@@ -11,6 +11,9 @@ import warnings
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import tensors
 from .connection import Answer, Endpoint, Request
 from .encodings import encoder_of
@@ -139,6 +142,27 @@ class Client:
         given = {"preset": preset, "cut": boxes, **parameters}
         return self._compute("/v1/transform", points, given, metadata_only, request_id, traceparent)
 
+    def file(
+        self,
+        operation: str,
+        points: Points,
+        media_type: str = TENSORS,
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> NDArray[np.uint8]:
+        """The answer of voxelize, fps or transform as the bytes of a file: application/vnd.safetensors,
+        application/x-npz or application/x-mcap. The other arguments are those of the operation; it warns of nothing.
+        """
+
+        def read(answer: Answer) -> NDArray[np.uint8]:
+            _expect(answer, media_type)
+            return answer.body
+
+        path = "/v1/" + urllib.parse.quote(operation, safe="")
+        return self._transport.ask(self._post(path, points, parameters, media_type, request_id, traceparent), read)
+
     # --- asking ---
 
     def presets(self) -> List[Dict[str, Any]]:
@@ -194,22 +218,34 @@ class Client:
         request_id: Optional[str],
         traceparent: Optional[str],
     ) -> Result:
+        accept, read = (JSON, _metadata) if metadata_only else (TENSORS, _tensors)
+        request = self._post(path, points, parameters, accept, request_id, traceparent)
+        result = self._transport.ask(request, read)
+        self._warn(result)
+        return result
+
+    def _post(
+        self,
+        path: str,
+        points: Points,
+        parameters: Mapping[str, Any],
+        accept: str,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+    ) -> Request:
         given = {name: value for name, value in parameters.items() if value is not None}
         body, told = body_of(points, given)
         if self._encode:
             body = self._encode(body)
         headers = {
-            "Accept": JSON if metadata_only else TENSORS,
+            "Accept": accept,
             "Content-Encoding": self._encoding,
             "X-Request-Id": request_id,
             "traceparent": traceparent,
         }
         sent = {name: value for name, value in headers.items() if value is not None}
         query = urllib.parse.urlencode({name: _text(value) for name, value in {**given, **told}.items()}, safe=",")
-        request = Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
-        result = self._transport.ask(request, _metadata if metadata_only else _tensors)
-        self._warn(result)
-        return result
+        return Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:

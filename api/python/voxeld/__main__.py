@@ -1,0 +1,8 @@
+# PYTHON_ARGCOMPLETE_OK
+"""`python -m voxeld` is voxeld-client."""
+
+import sys
+
+from .cli.main import main
+
+sys.exit(main())
