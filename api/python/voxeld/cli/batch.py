@@ -79,9 +79,17 @@ class Report:
         self._on_done, self._on_error = on_done, on_error
         self._began = time.monotonic()
         self._lock = threading.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Threads that are left behind change nothing any more."""
+        with self._lock:
+            self._closed = True
 
     def add(self, scan: Scan, warnings: List[Dict[str, str]]) -> None:
         with self._lock:
+            if self._closed:
+                return
             self.done += 1
             self.errors.pop(scan, None)
             for warning in warnings:
@@ -91,6 +99,8 @@ class Report:
 
     def fail(self, scan: Scan, reason: str) -> None:
         with self._lock:
+            if self._closed:
+                return
             repeated = self.errors.get(scan) == reason
             self.errors[scan] = reason
             if not repeated:
@@ -156,8 +166,7 @@ class Workers:
         for thread in self._threads:
             while thread.is_alive() and not signals.came.is_set():
                 thread.join(TICK)
-        if signals.came.is_set():
-            self.end()
+        self.end()
 
     def end(self) -> None:
         """Takes no more scans, and waits for those in hand, but not for long."""
@@ -165,9 +174,11 @@ class Workers:
         for _ in self._threads:
             self._queue.put(None)
         until = time.monotonic() + PATIENCE
-        for thread in self._threads:
-            thread.join(max(0.0, until - time.monotonic()))
-        if any(thread.is_alive() for thread in self._threads):
+        try:
+            for thread in self._threads:
+                thread.join(max(0.0, until - time.monotonic()))
+        finally:
+            self._report.close()
             self._job.abandon()
 
     def _work(self) -> None:

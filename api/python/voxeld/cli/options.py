@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         group = command.add_argument_group("parameters of the service")
         _add_parameters(group)
         for parameter in parameters_of(operation):
-            text = f"{parameter.doc}: {parameter.allowed}".replace("%", "%%")
+            text = f"{parameter.doc}; allowed: {parameter.allowed}".replace("%", "%%")
             group.add_argument(option_of(parameter.name), dest=f"p_{parameter.name}", metavar="VALUE", help=text)
 
     watch = _add_command(
