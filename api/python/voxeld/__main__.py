@@ -1,4 +1,3 @@
-# PYTHON_ARGCOMPLETE_OK
 """`python -m voxeld` is voxeld-client."""
 
 import sys

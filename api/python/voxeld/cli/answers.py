@@ -11,7 +11,7 @@ import secrets
 import struct
 import threading
 import zipfile
-from typing import Any, Callable, Dict, List, NamedTuple, Set
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,8 @@ class Writer:
         self._parts: Set[pathlib.Path] = set()
         self._lock = threading.Lock()
 
-    def write(self, path: pathlib.Path, body: Any) -> None:
+    def write(self, path: pathlib.Path, body: Any, confirm: Optional[Callable[[], None]] = None) -> None:
+        """`confirm` is called once all is written, and keeps the file from its name by an exception."""
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.parent / f".{secrets.token_hex(8)}{PART}"
         with self._lock:
@@ -104,6 +105,8 @@ class Writer:
         try:
             with open(part, "xb") as file:
                 file.write(body)
+            if confirm:
+                confirm()
             os.replace(part, path)
         except BaseException:
             part.unlink(missing_ok=True)

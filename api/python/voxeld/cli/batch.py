@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from ..client import Client
 from ..errors import Error, Problem
 from .answers import KINDS, Writer, warnings_of
-from .scans import Scan
+from .scans import Scan, stamp
 
 PATIENCE = 5.0  # seconds that requests in hand get to end after a signal
 TICK = 0.1  # seconds after which a wait looks for signals
@@ -39,6 +39,7 @@ class Job:
 
     def run(self, scan: Scan) -> List[Dict[str, str]]:
         """Writes the answer of one scan, and gives its warnings. Stop if the others would fail as well."""
+        before = stamp(scan.path)
         points, told = scan.read(self._parameters)
         try:
             media_type = KINDS[self._kind].media_type
@@ -49,7 +50,8 @@ class Job:
             raise
         warnings = warnings_of(self._kind, body)
         try:
-            self._writer.write(scan.answer, body.data)
+            # The answer is thus older than any later change of its scan, and the next run sees that.
+            self._writer.write(scan.answer, body.data, lambda: scan.expect(before))
         except OSError as reason:
             raise Stop(f"cannot write {scan.answer}: {reason.strerror or reason}") from None
         return warnings

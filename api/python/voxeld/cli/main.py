@@ -20,6 +20,7 @@ from .watch import Watch
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: what was asked, so that a later run does not mix two kinds
+CHANGES_NOTHING = ("timeout_ms",)  # parameters that the answers do not depend on
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -34,8 +35,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     except Problem as problem:
         return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
     except Error as reason:
-        return _end(FAILED, f"no answer from {_url(told)}: {reason}")
-    except BrokenPipeError:  # whoever read the output has seen enough
+        return _end(FAILED, f"no answer from {told.server}: {reason}")
+    except BrokenPipeError:  # the reader of the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -57,16 +58,12 @@ def _end(status: int, reason: str) -> int:
     return status
 
 
-def _url(told: argparse.Namespace) -> str:
-    return f"unix:{told.unix_socket}" if told.unix_socket else str(told.server)
-
-
 def _client(told: argparse.Namespace) -> Client:
     if told.key and not told.cert:
         raise UsageError("--key needs --cert")
     try:
         return Client(
-            _url(told),
+            told.server,
             token=_token(told.token_file) if told.token_file else None,
             ca_file=told.ca,
             certificate=(told.cert, told.key) if told.key else told.cert,
@@ -107,7 +104,7 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
     _record(told, parameters)
 
     bar = _Bar(len(todo))
-    report = Report(lambda _: bar.step(), lambda *_: bar.step())
+    report = Report(lambda _: bar.step(), lambda *_: bar.step(failed=True))
     with Signals() as signals:
         workers = Workers(job, report, min(told.jobs, max(1, len(todo))))
         for scan in todo:
@@ -170,7 +167,10 @@ COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
 
 def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
     """Notes what is asked. UsageError if the answers in the folder are to other questions."""
-    asked = {"operation": told.operation, "parameters": parameters}
+    asked = {
+        "operation": told.operation,
+        "parameters": {name: value for name, value in parameters.items() if name not in CHANGES_NOTHING},
+    }
     path = told.output / RECORD
     try:
         before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
@@ -195,21 +195,23 @@ def _close(report: Report, signals: Signals, skipped: int, total: Optional[int])
 
 
 class _Bar:
-    """Progress on a terminal, if tqdm is installed."""
+    """Progress, rate and remaining time, if standard error is a terminal."""
 
     def __init__(self, total: int) -> None:
         self._bar: Any = None
+        self._failed = 0
         if total and sys.stderr.isatty():
-            try:
-                from tqdm import tqdm  # type: ignore[import-untyped,import-not-found,unused-ignore]
-            except ImportError:
-                say(f'{total} scans; pip install "voxeld[cli]" shows the progress')
-                return
+            from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+
             self._bar = tqdm(total=total, unit=" scans", smoothing=0.05, dynamic_ncols=True)
 
-    def step(self) -> None:
-        if self._bar is not None:
-            self._bar.update()
+    def step(self, failed: bool = False) -> None:
+        if self._bar is None:
+            return
+        if failed:
+            self._failed += 1
+            self._bar.set_postfix(failed=self._failed, refresh=False)
+        self._bar.update()
 
     def close(self) -> None:
         if self._bar is not None:

@@ -47,7 +47,7 @@ examples:
 """,
     "status": """\
 examples:
-  voxeld-client status
+  voxeld-client status --server unix:/run/voxeld/voxeld.sock
   voxeld-client status --server https://voxeld.example:8443 --token-file token --ca ca.pem --json
 """,
     "watch": """\
@@ -146,9 +146,12 @@ def _add_command(commands: Any, name: str, doc: str, description: str) -> argpar
 
 def _add_server(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("the service")
-    where = group.add_mutually_exclusive_group()
-    where.add_argument("--server", default="http://localhost:8080", metavar="URL", help="default: %(default)s")
-    where.add_argument("--unix-socket", metavar="PATH", help="the service's Unix socket")
+    group.add_argument(
+        "--server",
+        default="http://localhost:8080",
+        metavar="URL",
+        help="http://HOST:PORT, https://HOST:PORT or unix:PATH; default: %(default)s",
+    )
     group.add_argument(
         "--token-file", type=FOLDER, metavar="FILE", help="a file with the token that --new-token printed"
     )

@@ -35,16 +35,18 @@ class Scan:
         except OSError:
             return False
 
+    def expect(self, before: Stamp) -> None:
+        """ValueError if the file has changed."""
+        try:
+            same = stamp(self.path) == before
+        except OSError:
+            same = False
+        if not same:
+            raise ValueError("it changed before its answer was written")
+
     def read(self, given: Dict[str, Any]) -> Tuple[Union[bytes, NDArray[Any]], Dict[str, Any]]:
         """The points, and the parameters that say how they are written. OSError or ValueError if they cannot be
         read."""
-        before = stamp(self.path)
-        points, told = self._points(given)
-        if stamp(self.path) != before:
-            raise OSError("it was written to while it was read")
-        return points, told
-
-    def _points(self, given: Dict[str, Any]) -> Tuple[Union[bytes, NDArray[Any]], Dict[str, Any]]:
         kind = self.path.suffix.lower()
         if "format" in given:
             return self.path.read_bytes(), {}
