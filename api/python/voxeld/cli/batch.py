@@ -168,6 +168,9 @@ class Workers:
         for thread in self._threads:
             while thread.is_alive() and not signals.came.is_set():
                 thread.join(TICK)
+        if signals.came.is_set():
+            self._over.set()
+            say(f"waiting for the scans in hand, for {PATIENCE:g} s at most")
         self.end()
 
     def end(self) -> None:
@@ -213,4 +216,5 @@ class Workers:
 
 
 def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    """Prints for the user. A reason may quote a file's bytes, which must not steer the terminal."""
+    print("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text), file=sys.stderr, flush=True)

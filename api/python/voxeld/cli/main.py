@@ -13,9 +13,9 @@ from ..client import Client
 from ..errors import Error, Problem
 from . import options, pages
 from .answers import Writer
-from .batch import TICK, Job, Report, Signals, Workers, say
+from .batch import Job, Report, Signals, Stop, Workers, say
 from .parameters import OPERATIONS
-from .scans import Layout, Path, UsageError, find
+from .scans import Layout, Path, Scan, UsageError, find
 from .watch import Watch
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -125,9 +125,7 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
 
     watch, skipped = Watch(told.folder, told.settle), 0
     answered: Dict[Path, Path] = {}  # by answer: two scans of one name must not replace each other's
-    report = Report(
-        lambda scan: print(scan.answer, flush=True), lambda scan, reason: say(f"failed {scan.path}: {reason}")
-    )
+    report = Report(_print_answer, lambda scan, reason: say(f"failed {scan.path}: {reason}"))
     with Signals() as signals:
         workers = Workers(job, report, told.jobs, persistent=True)
         while not signals.came.is_set() and not workers.is_over():
@@ -145,6 +143,13 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
         workers.end()
     _close(report, signals, skipped, None)
     return FAILED if report.errors or report.stopped else DONE  # a signal is how it is meant to end
+
+
+def _print_answer(scan: Scan) -> None:
+    try:
+        os.write(sys.stdout.fileno(), os.fsencode(scan.answer) + b"\n")
+    except OSError as reason:
+        raise Stop(f"cannot print: {reason.strerror}") from None
 
 
 def _presets(client: Client, told: argparse.Namespace) -> int:

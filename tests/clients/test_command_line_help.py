@@ -1,0 +1,76 @@
+"""What is written about the command line client holds: its help, its table of parameters, docs/command-line.md."""
+
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import unittest
+from contextlib import redirect_stderr
+from io import StringIO
+
+from command_line import ENVIRONMENT, PROGRAM, Running, received, run, simulate
+from daemon import PATIENCE, ROOT, Daemon, wait_until
+from rude_server import url_of
+from tables import describe
+from voxeld.cli import options, parameters
+
+TEXT = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    \$ (.*)$", TEXT, re.MULTILINE)
+
+
+class Tables(unittest.TestCase):
+    def test_operations(self):
+        posts = [entry["path"] for entry in describe()["endpoints"] if entry["method"] == "POST"]
+        self.assertEqual([f"/v1/{name}" for name in parameters.OPERATIONS], [p for p in posts if p.startswith("/v1/")])
+
+    def test_parameters(self):
+        described = describe()
+        for operation in parameters.OPERATIONS:
+            key = "parameters" if operation == "voxelize" else f"{operation}_parameters"
+            rows = [(row["name"], row["doc"], row["allowed"]) for row in described[key]]
+            expected = [row for row in rows if row[0] not in ("preset", "point_counts")]
+            shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
+            self.assertEqual(sorted(shown), sorted(expected), operation)
+
+    def test_examples_in_the_help(self):
+        for name, text in options.EXAMPLES.items():
+            for line in text.splitlines()[1:]:
+                words = shlex.split(line)
+                self.assertEqual(words[0], options.PROGRAM)
+                self.assertIn(name, ("", words[1]))
+                with redirect_stderr(StringIO()) as errors:
+                    try:
+                        options.parser().parse_args(options.arguments(words[1:]))
+                    except SystemExit:
+                        self.fail(f"{line}: {errors.getvalue()}")
+
+    def test_help(self):
+        done = run("voxelize", "--help")
+        self.assertEqual((done.status, done.errors), (0, ""))
+        self.assertIn(options.EXAMPLES["voxelize"], done.output)
+
+    def test_negative_numbers_are_values(self):
+        given = ["transform", "a.bin", "--crop", "-1,-2,-3,1,2,3", "-o", "out", "-p", "start=3", "-j", "4"]
+        told = options.parser().parse_args(options.arguments(given))
+        self.assertEqual(options.parameters(told), {"crop": "-1,-2,-3,1,2,3", "start": "3"})
+        self.assertEqual(told.jobs, 4)
+
+
+class Completion(unittest.TestCase):
+    def test_completion(self):
+        place = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "words")
+        line = "voxeld-client vox"
+        asked = {
+            **{"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(place), "_ARGCOMPLETE_IFS": "\n"},
+            **{"COMP_LINE": line, "COMP_POINT": str(len(line)), "COMP_TYPE": "9"},
+        }
+        code = "import sys; from voxeld.cli.main import main; sys.exit(main())"
+        done = subprocess.run([PROGRAM[0], "-c", code], env={**ENVIRONMENT, **asked}, timeout=PATIENCE)
+        self.assertEqual((done.returncode, place.read_text().strip()), (0, "voxelize"))
+
+
+if __name__ == "__main__":
+    unittest.main()
