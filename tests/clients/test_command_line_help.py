@@ -1,6 +1,5 @@
 """What is written about the command line client holds: its help, its table of parameters, docs/command-line.md."""
 
-import os
 import pathlib
 import re
 import shlex
@@ -13,12 +12,13 @@ from io import StringIO
 
 from command_line import ENVIRONMENT, PROGRAM, Running, received, run, simulate
 from daemon import PATIENCE, ROOT, Daemon, wait_until
-from rude_server import url_of
+from rude_server import token_file, url_of
 from tables import describe
 from voxeld.cli import options, parameters
 
-TEXT = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    \$ (.*)$", TEXT, re.MULTILINE)
+PAGES = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/command-line.md")]
+COMMANDS = [re.findall(r"^    \$ (voxeld-client .*)$", page, re.MULTILINE) for page in PAGES]
+SOCKET = "/run/voxeld/voxeld.sock"
 
 
 class Tables(unittest.TestCase):
@@ -70,6 +70,59 @@ class Completion(unittest.TestCase):
         code = "import sys; from voxeld.cli.main import main; sys.exit(main())"
         done = subprocess.run([PROGRAM[0], "-c", code], env={**ENVIRONMENT, **asked}, timeout=PATIENCE)
         self.assertEqual((done.returncode, place.read_text().strip()), (0, "voxelize"))
+
+
+class Pages(unittest.TestCase):
+    """The commands of README.md and docs/command-line.md run as they are written, but for the service's address."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        for number, name in enumerate(("velodyne", "00/velodyne", "01/velodyne", "recorder")):
+            (cls.folder / name).mkdir(parents=True)
+            simulate(cls.folder / name / "000000.bin", number, 5000)
+        token, tokens = token_file(cls.folder)
+        (cls.folder / "token").write_text(f"{token}\n", encoding="utf-8")
+        given = ("--token-file", str(tokens), "--allow-anonymous", "yes")
+        cls.daemon = Daemon("--listen", f"unix:{cls.folder}/socket,127.0.0.1:0", *given)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.daemon.stop()
+
+    def words(self, command):
+        """The arguments of a command. No file name of the pages has a blank."""
+        text = command.replace(SOCKET, f"{self.folder}/socket").removeprefix("voxeld-client ")
+        words = []
+        for word in shlex.split(text):
+            words += sorted(map(str, pathlib.Path(self.folder).glob(word))) if "*" in word else [word]
+        return words if "--server" in words else [*words, "--server", url_of(self.daemon)]
+
+    def test_readme(self):
+        (command,) = COMMANDS[0]
+        self.assertIn(command, COMMANDS[1])
+
+    def test_commands(self):
+        self.assertEqual(len(COMMANDS[1]), 9)
+        for command in COMMANDS[1]:
+            if "watch" not in command:
+                done = run(*self.words(command), cwd=self.folder)
+                self.assertEqual(done.status, 0, (command, done))
+        for name in ("out/000000.safetensors", "samples/000000.npz", "cropped/000000.mcap"):
+            self.assertTrue((self.folder / name).exists(), name)
+        for name in ("00", "01"):
+            self.assertEqual(received(self.folder / "sequences" / name / "velodyne" / "000000.safetensors"), 5000)
+
+    def test_watch(self):
+        (command,) = [command for command in COMMANDS[1] if "watch" in command]
+        with Running(*self.words(command), cwd=self.folder) as running:
+            wait_until((self.folder / "recorded" / "000000.safetensors").exists, "the answer")
+            self.assertEqual(running.end(signal.SIGTERM).status, 0)
+
+    def test_options_exist(self):
+        shown = "".join(run(name, "--help").output for name in ("voxelize", "watch"))
+        for option in sorted(set(re.findall(r"`(--[a-z-]+)", PAGES[1])) - {"--new-token"}):
+            self.assertIn(f" {option} ", shown.replace(",", " ").replace("]", " ").replace("\n", " "), option)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python")}
 POINTS = 2000  # of a simulated scan
 
 
-def simulate(path, seed):
-    subprocess.run([BIN / "voxel-scan", "--seed", str(seed), "--points", str(POINTS), "--output", path], check=True)
+def simulate(path, seed, points=POINTS):
+    subprocess.run([BIN / "voxel-scan", "--seed", str(seed), "--points", str(points), "--output", path], check=True)
 
 
 def received(answer):
