@@ -70,6 +70,8 @@ class Package(unittest.TestCase):
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             with Daemon() as daemon:
                 self.assertEqual(run(python, "-c", PROGRAM, url_of(daemon), env=environment, cwd=folder), "1\n")
+                client = (str(fresh / "bin" / "voxeld-client"), "presets", "--server", url_of(daemon))
+                self.assertIn("\nkitti_second ", run(*client, env=environment, cwd=folder))
 
 
 if __name__ == "__main__":
