@@ -263,14 +263,13 @@ class Commands(OneDaemonCase):
 
     def test_answers_that_cannot_be_written_end_the_run(self):
         self.add("a.bin", "b.bin")
-        self.assertEqual(self.voxelize(scans=self.scans / "a.bin").status, 0)
-        (self.output / "b.safetensors").mkdir()
-        (self.output / "b.safetensors" / "file").touch()
-        os.utime(self.scans / "b.bin", (2**31, 2**31))
-        done = self.voxelize()
-        self.assertEqual(done.status, 1)
-        self.assertIn("stopped: cannot write ", done.errors)
-        self.assertFalse([name for name in files_below(self.output) if name.endswith(".part")])
+        command = [*PROGRAM, "voxelize", self.scans, *PRESET, "-o", self.output, *self.service]
+        limited = ["sh", "-c", 'ulimit -f 16; exec "$@"', "sh", *command]  # blocks: part of an answer fits
+        done = subprocess.run(limited, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "stopped: cannot write .*: File too large; the same command goes on from here")
+        self.assertEqual(files_below(self.output), ["voxeld.json"])
+        self.assert_counts(self.voxelize(), 0, done=2)
 
     # --- the service ---
 

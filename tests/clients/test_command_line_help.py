@@ -23,8 +23,8 @@ SOCKET = "/run/voxeld/voxeld.sock"
 
 class Tables(unittest.TestCase):
     def test_operations(self):
-        posts = [entry["path"] for entry in describe()["endpoints"] if entry["method"] == "POST"]
-        self.assertEqual([f"/v1/{name}" for name in parameters.OPERATIONS], [p for p in posts if p.startswith("/v1/")])
+        posts = {entry["path"] for entry in describe()["endpoints"] if entry["method"] == "POST"}
+        self.assertLessEqual({f"/v1/{name}" for name in parameters.OPERATIONS}, posts)
 
     def test_parameters(self):
         described = describe()
