@@ -109,6 +109,18 @@ class Watching(OneDaemonCase):
             done = running.end(signal.SIGINT)
         self.assertEqual((done.status, done.counts), (0, {"done": 1, "skipped": 3, "failed": 0}), done)
 
+    def test_a_scan_that_changes_in_the_moment_of_its_answer(self):
+        """The times of files tick every few milliseconds, so both may have the same."""
+        self.appear("a.bin", 1)
+        with self.watch() as running:
+            wait_until(self.answer("a").exists, "the first answer")
+            time = self.answer("a").stat().st_mtime_ns
+            simulate(self.scans / "tmp", 2, 2 * POINTS)
+            os.utime(self.scans / "tmp", ns=(time, time))
+            (self.scans / "tmp").rename(self.scans / "a.bin")
+            wait_until(lambda: received(self.answer("a")) == 2 * POINTS, "the second answer")
+            self.assertEqual(running.end(signal.SIGTERM).counts, {"done": 2, "skipped": 0, "failed": 0})
+
     def test_errors_are_told_at_once(self):
         (self.scans / "a.bin").write_bytes(b"not whole rows")
         simulate(self.scans / "b.bin", 1)

@@ -131,9 +131,10 @@ def _watch(client: Client, told: argparse.Namespace) -> int:
         while not signals.came.is_set() and not workers.is_over():
             for path in watch.complete():
                 scan = layout.scan(path, told.folder)
+                first = scan.answer not in answered
                 if answered.setdefault(scan.answer, path) != path:
                     report.fail(scan, f"{answered[scan.answer]} has the same name")
-                elif scan.is_answered():
+                elif first and scan.is_answered():  # later it comes only if it has changed, or for another attempt
                     skipped += 1
                 else:
                     workers.put(scan)
