@@ -142,6 +142,23 @@ class Client:
         given = {"preset": preset, "cut": boxes, **parameters}
         return self._compute("/v1/transform", points, given, metadata_only, request_id, traceparent)
 
+    def nms(
+        self,
+        boxes: Any,
+        scores: Any,
+        labels: Any = None,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Which boxes no better one covers: the tensor kept_indices. boxes: [N, 7] (x, y, z, dx, dy, dz, heading);
+        scores: [N]; labels: [N] whole numbers, for class_agnostic="no". The other arguments are those of voxelize."""
+        given = {"boxes": (boxes, "F32"), "scores": (scores, "F32"), "labels": (labels, "I32")}
+        body = tensors.pack({name: item for name, item in given.items() if item[0] is not None})
+        return self._ask("/v1/nms", body, parameters, metadata_only, request_id, traceparent, TENSORS)
+
     def file(
         self,
         operation: str,
@@ -161,7 +178,9 @@ class Client:
             return answer.body
 
         path = "/v1/" + urllib.parse.quote(operation, safe="")
-        return self._transport.ask(self._post(path, points, parameters, media_type, request_id, traceparent), read)
+        body, told = body_of(points, _given(parameters))
+        request = self._post(path, body, {**parameters, **told}, media_type, request_id, traceparent)
+        return self._transport.ask(request, read)
 
     # --- asking ---
 
@@ -218,8 +237,21 @@ class Client:
         request_id: Optional[str],
         traceparent: Optional[str],
     ) -> Result:
+        body, told = body_of(points, _given(parameters))
+        return self._ask(path, body, {**parameters, **told}, metadata_only, request_id, traceparent)
+
+    def _ask(
+        self,
+        path: str,
+        body: List[memoryview],
+        parameters: Mapping[str, Any],
+        metadata_only: bool,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+        kind: Optional[str] = None,
+    ) -> Result:
         accept, read = (JSON, _metadata) if metadata_only else (TENSORS, _tensors)
-        request = self._post(path, points, parameters, accept, request_id, traceparent)
+        request = self._post(path, body, parameters, accept, request_id, traceparent, kind)
         result = self._transport.ask(request, read)
         self._warn(result)
         return result
@@ -227,31 +259,31 @@ class Client:
     def _post(
         self,
         path: str,
-        points: Points,
+        body: List[memoryview],
         parameters: Mapping[str, Any],
         accept: str,
         request_id: Optional[str],
         traceparent: Optional[str],
+        kind: Optional[str] = None,
     ) -> Request:
-        given = {name: value for name, value in parameters.items() if value is not None}
-        body, told = body_of(points, given)
         if self._encode:
             body = self._encode(body)
         headers = {
             "Accept": accept,
+            "Content-Type": kind,
             "Content-Encoding": self._encoding,
             "X-Request-Id": request_id,
             "traceparent": traceparent,
         }
-        sent = {name: value for name, value in headers.items() if value is not None}
-        query = urllib.parse.urlencode({name: _text(value) for name, value in {**given, **told}.items()}, safe=",")
-        return Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
+        texts = {name: _text(value) for name, value in _given(parameters).items()}
+        query = urllib.parse.urlencode(texts, safe=",")
+        return Request("POST", f"{path}?{query}", {**self._headers, **_given(headers)}, body)
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:
             if warning["kind"] not in self._warned:
                 self._warned.add(warning["kind"])
-                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=4)
+                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=5)
 
     def _get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
         return self._transport.ask(Request("GET", path, self._headers), read, retries)
@@ -276,6 +308,10 @@ def _sound(token: str) -> str:
     if not re.fullmatch(r"[\x21-\x7e]+", token):  # the message must not show the token
         raise ValueError("the token is empty, or holds something else than printable ASCII without blanks")
     return token
+
+
+def _given(values: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _text(value: Any) -> str:

@@ -29,7 +29,7 @@ PARAMETERS: List[Parameter] = [
         "format",
         ALL,
         "how the body's points are written; without it raw: rows of dtype",
-        "raw or pcd or ply or pointcloud2",
+        "raw or pcd or ply or pointcloud2 or safetensors",
     ),
     Parameter(
         "fields",
