@@ -108,6 +108,11 @@ static bool refuse_format(struct reading *reading, const json_t *value) {
   return refuse(reading, "format and dtype are given by the input points, not by parameters");
 }
 
+static bool refuse_region(struct reading *reading, const json_t *value) {
+  (void)value;
+  return refuse(reading, "regions are given by inputs and outputs (shared_memory_region), not by parameters");
+}
+
 // Parameters of a meaning of their own; all others are those of the operation.
 static const struct {
   const char *name;
@@ -123,6 +128,8 @@ static const struct {
     {"preset", refuse_preset},
     {"format", refuse_format},
     {"dtype", refuse_format},
+    {"points_region", refuse_region},
+    {"output_region", refuse_region},
 };
 
 static bool take_parameter(struct reading *reading, const char *name, const json_t *value) {

@@ -9,7 +9,6 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
-#include "server/net/listener.h"
 
 static void give_output(void *cls) { buffer_give(cls); }
 
@@ -29,11 +28,10 @@ static struct MHD_Response *response_of_output(struct request *request) {
 
 static struct page_asked asked_of(const struct request *request) {
   const struct page_body *body = request->page_body;
-  const struct peer *peer = request->peer;
   return (struct page_asked){.name = request->name,
                              .user = request->user,
                              .address = request->address,
-                             .local = address_is_local(peer->address) && !peer->proxy,
+                             .local = request_is_local(request),
                              .body = body ? body->bytes : "",
                              .body_size = body ? body->size : 0};
 }

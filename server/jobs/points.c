@@ -14,7 +14,7 @@
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
 // More than a body may have is refused as such a body would be: files may be compressed, or widen when they are read.
-static bool take_rows(struct job *job, size_t bytes) {
+bool points_take_rows(struct job *job, size_t bytes) {
   size_t most = job->means->max_body_bytes;
   if (bytes > most)
     return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, NULL,
@@ -23,7 +23,7 @@ static bool take_rows(struct job *job, size_t bytes) {
 }
 
 static bool unpack(struct job *job, struct cloud_file *file) {
-  if (!take_rows(job, file->unpacked_bytes)) return false;
+  if (!points_take_rows(job, file->unpacked_bytes)) return false;
   if (!cloud_unpack(file, job->rows->data, &job->problem)) return false;
   job_keep_rows(job);
   return true;
@@ -33,7 +33,7 @@ static bool unpack(struct job *job, struct cloud_file *file) {
 static bool gather(struct job *job, const struct cloud_file *file, const struct cloud_columns *columns) {
   size_t bytes = (size_t)file->points * job_request_row_bytes(&job->asked);
   bool apart = !cloud_shrinks(file, columns);
-  if (apart && !take_rows(job, bytes)) return false;
+  if (apart && !points_take_rows(job, bytes)) return false;
   if (!cloud_gather(file, columns, apart ? job->rows->data : job->input->data, &job->problem)) return false;
   if (apart) job_keep_rows(job);
   return true;
@@ -76,7 +76,7 @@ static bool make_rows(struct job *job, const struct infer_body *body, char **row
   size_t bytes = (size_t)body->rows * job_request_row_bytes(&job->asked);
   *rows = body->data ? NULL : job_body(job) + (body->points - job_body(job));
   if (*rows && (uintptr_t)*rows % VX_TENSOR_ALIGNMENT == 0) return true;
-  if (!take_rows(job, bytes)) return false;
+  if (!points_take_rows(job, bytes)) return false;
   float *made = (float *)(void *)job->rows->data;
   if (body->data && !infer_write_rows(body, made, &job->problem)) return false;
   if (!body->data) memcpy(made, body->points, bytes);

@@ -10,4 +10,8 @@
 // job->problem set.
 VX_WARN_UNUSED bool points_open(struct job *job);
 
+// Takes memory for so many bytes of points (job_take_rows). False with job->problem set: they may be more than a body
+// may have.
+VX_WARN_UNUSED bool points_take_rows(struct job *job, size_t bytes);
+
 #endif

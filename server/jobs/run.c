@@ -9,6 +9,7 @@
 #include "server/base/phase.h"
 #include "server/jobs/loans.h"
 #include "server/jobs/points.h"
+#include "server/jobs/shared.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -24,6 +25,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   if (layout->bytes > most || job->header_reserve > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
   job->output_length = job->header_reserve + layout->bytes;
+  if (!shared_fits(job, job->output_length)) return VX_REFUSED;
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
@@ -244,6 +246,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
   if (!write_answer(job)) return false;
+  if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
   if (job->answer_coding) {
     job_give_input(job);  // it is needed no more
     if (job->kind == &infer_binary) pack(job);
@@ -256,7 +259,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
 // A body may say that its job goes to other lanes: then the job takes a place there.
 static bool open_body(struct job *job, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
-  if (!is_in_time(job, clock_ns()) || !points_open(job)) return false;
+  if (!is_in_time(job, clock_ns()) || !shared_open(job) || !points_open(job)) return false;
   *elsewhere = job_lane_use(job) != use;
   return !*elsewhere || job_take_place(job, &job->problem);
 }
