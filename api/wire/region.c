@@ -38,6 +38,18 @@ bool region_terms_read(const char *name, const char *json, size_t size, struct r
   return good;
 }
 
+bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct problem *problem) {
+  const json_t *name = json_object_get(parameters, "shared_memory_region");
+  if (!json_is_string(name) || !region_name_set(ref->name, json_string_value(name), json_string_length(name)))
+    return problem_set(problem, PROBLEM_BAD_BODY, "shared_memory_region",
+                       "shared_memory_region is no string of 1 to %d bytes", REGION_NAME_SIZE - 1);
+  if (!json_object_get(parameters, "shared_memory_byte_size"))
+    return problem_set(problem, PROBLEM_BAD_BODY, "shared_memory_byte_size",
+                       "shared_memory_region has no shared_memory_byte_size");
+  return read_number(parameters, "shared_memory_byte_size", 0, &ref->bytes, problem) &&
+         read_number(parameters, "shared_memory_offset", 0, &ref->offset, problem);
+}
+
 void region_terms_write(const struct region_terms *terms, struct text *out) {
   text_put(out, "{\"name\":");
   text_json_string(out, terms->name, strlen(terms->name));

@@ -1,7 +1,9 @@
-// What a client registers as a shared-memory region, as Triton's extension system_shared_memory has it in JSON. Any
-// thread.
+// Regions of shared memory in JSON, as Triton's extension system_shared_memory has them: what a client registers, and
+// the parts that it names. Any thread.
 #ifndef VOXELD_WIRE_REGION_H
 #define VOXELD_WIRE_REGION_H
+
+#include <jansson.h>
 
 #include "api/base/problem.h"
 #include "api/params/region.h"
@@ -17,6 +19,9 @@ struct region_terms {
 // Reads the terms of the region `name` from JSON. False with a problem.
 PARAM_WARN_UNUSED bool region_terms_read(const char *name, const char *json, size_t size, struct region_terms *terms,
                                          struct problem *problem);
+// Reads a part of a region from the parameters of a tensor (shared_memory_region, shared_memory_byte_size and
+// shared_memory_offset). False with a problem.
+PARAM_WARN_UNUSED bool region_ref_read(const json_t *parameters, struct region_ref *ref, struct problem *problem);
 void region_terms_write(const struct region_terms *terms, struct text *out);
 
 #endif

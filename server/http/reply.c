@@ -16,7 +16,7 @@ static struct MHD_Response *response_of_output(struct request *request) {
   struct job *job = &request->job;
   struct byte_range ranges[INFER_RANGES_MAX] = {{0, job->output_length}};
   bool apart = job->kind == &infer_binary && !job->packed;
-  int count = apart ? infer_ranges(&job->layout, job->header_reserve, ranges) : 1;
+  int count = apart ? infer_ranges(&job->infer, &job->layout, job->header_reserve, ranges) : 1;
   struct MHD_Response *response =
       apart ? library_response_of(job->output->data, ranges, count, give_output, job->output)
             : library_response(job->output->data, job->output_length, give_output, job->output);

@@ -7,14 +7,16 @@
 
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_json.h"
 #include "api/wire/look.h"
 #include "server/base/clock.h"
 #include "server/jobs/loans.h"
+#include "server/jobs/shared.h"
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
 // More than a body may have is refused as such a body would be: files may be compressed, or widen when they are read.
-bool points_take_rows(struct job *job, size_t bytes) {
+static bool take_rows(struct job *job, size_t bytes) {
   size_t most = job->means->max_body_bytes;
   if (bytes > most)
     return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, NULL,
@@ -22,8 +24,18 @@ bool points_take_rows(struct job *job, size_t bytes) {
   return loans_take_rows(job, bytes, &job->problem);
 }
 
+// Takes the points from a region of shared memory. They become the input: from then on nobody changes them.
+static bool take_shared(struct job *job, const struct region_ref *ref) {
+  if (!shared_read(job, ref, NULL, &job->problem)) return false;
+  if (ref->bytes == 0) return true;
+  if (!take_rows(job, (size_t)ref->bytes) || !shared_read(job, ref, job->rows->data, &job->problem)) return false;
+  job_keep_rows(job);
+  job->input_bytes = (int64_t)ref->bytes;
+  return true;
+}
+
 static bool unpack(struct job *job, struct cloud_file *file) {
-  if (!points_take_rows(job, file->unpacked_bytes)) return false;
+  if (!take_rows(job, file->unpacked_bytes)) return false;
   if (!cloud_unpack(file, job->rows->data, &job->problem)) return false;
   job_keep_rows(job);
   return true;
@@ -33,7 +45,7 @@ static bool unpack(struct job *job, struct cloud_file *file) {
 static bool gather(struct job *job, const struct cloud_file *file, const struct cloud_columns *columns) {
   size_t bytes = (size_t)file->points * job_request_row_bytes(&job->asked);
   bool apart = !cloud_shrinks(file, columns);
-  if (apart && !points_take_rows(job, bytes)) return false;
+  if (apart && !take_rows(job, bytes)) return false;
   if (!cloud_gather(file, columns, apart ? job->rows->data : job->input->data, &job->problem)) return false;
   if (apart) job_keep_rows(job);
   return true;
@@ -74,9 +86,14 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
 // Points that are JSON, or bytes at an address that is not aligned, need rows of their own. There are points.
 static bool make_rows(struct job *job, const struct infer_body *body, char **rows) {
   size_t bytes = (size_t)body->rows * job_request_row_bytes(&job->asked);
+  if (body->region.name[0]) {
+    if (!take_shared(job, &body->region)) return false;
+    *rows = job->input->data;
+    return true;
+  }
   *rows = body->data ? NULL : job_body(job) + (body->points - job_body(job));
   if (*rows && (uintptr_t)*rows % VX_TENSOR_ALIGNMENT == 0) return true;
-  if (!points_take_rows(job, bytes)) return false;
+  if (!take_rows(job, bytes)) return false;
   float *made = (float *)(void *)job->rows->data;
   if (body->data && !infer_write_rows(body, made, &job->problem)) return false;
   if (!body->data) memcpy(made, body->points, bytes);
@@ -93,10 +110,11 @@ static void shorten_deadline(struct job *job) {
 static bool open_inference(struct job *job, char **rows) {
   struct infer_body body;
   struct infer *infer = &job->infer;
+  const struct infer_memory memory = {shared_read, job};
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
   if (!loans_take_scratch(job, infer_json_cost(infer, bytes, size), &job->problem)) return false;
-  bool good = infer_read(&body, bytes, size, infer, &job->asked, &job->problem) &&
+  bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) &&
               job_request_split(&job->asked, body.rows, &job->problem) &&
               (body.rows ? make_rows(job, &body, rows) : !body.data || infer_write_rows(&body, NULL, &job->problem));
   infer_end(&body);
@@ -109,9 +127,11 @@ static bool open_inference(struct job *job, char **rows) {
 
 bool points_open(struct job *job) {
   const struct job_request *asked = &job->asked;
-  char *rows = job->input && !job->infer.model ? job->input->data : NULL;
   int intensity = -1;
+  if (asked->points_region.name[0] && !take_shared(job, &asked->points_region)) return false;
+  char *rows = job->input && !job->infer.model ? job->input->data : NULL;
   if (job->infer.model && !open_inference(job, &rows)) return false;
+  if (!shared_check_answer(job)) return false;
   if (asked->format != FORMAT_RAW && !open_file(job, &rows, &intensity)) return refuse_file(job);
   if (asked->intensity_scale != 0 && rows)
     cloud_scale(asked, asked->format == FORMAT_RAW ? cloud_intensity(asked) : intensity, rows);

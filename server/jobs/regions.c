@@ -98,9 +98,12 @@ static bool has_prefix(const char *key, const char *prefixes) {
 
 // Whether the client may have the object: it is memory and, if the client is known by its user id, the client's own.
 static bool is_allowed(const struct stat *object, const char *address) {
-  unsigned user;
+  static const char unix_peer[] = "unix:";
+  size_t length = sizeof unix_peer - 1;
   if (!S_ISREG(object->st_mode)) return false;
-  return sscanf(address, "unix:%u", &user) != 1 || user == 0 || user == object->st_uid;
+  if (strncmp(address, unix_peer, length) != 0) return true;
+  unsigned long user = strtoul(address + length, NULL, 10);
+  return user == 0 || user == object->st_uid;
 }
 
 // Says the same of each key that cannot be had, so that nobody learns which keys others have.

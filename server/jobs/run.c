@@ -25,7 +25,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   if (layout->bytes > most || job->header_reserve > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
   job->output_length = job->header_reserve + layout->bytes;
-  if (!shared_fits(job, job->output_length)) return VX_REFUSED;
+  if (!shared_fits(job)) return VX_REFUSED;
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
@@ -195,7 +195,7 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
 // Moves the parts of the answer together.
 static void pack(struct job *job) {
   struct byte_range ranges[INFER_RANGES_MAX];
-  int count = infer_ranges(&job->layout, job->header_reserve, ranges);
+  int count = infer_ranges(&job->infer, &job->layout, job->header_reserve, ranges);
   job->output_length = ranges_join(job->output->data, ranges, count);
   job->packed = true;
 }
@@ -245,6 +245,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
+  if (job->infer.model && !shared_put_tensors(job)) return false;
   if (!write_answer(job)) return false;
   if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
   if (job->answer_coding) {
@@ -259,7 +260,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
 // A body may say that its job goes to other lanes: then the job takes a place there.
 static bool open_body(struct job *job, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
-  if (!is_in_time(job, clock_ns()) || !shared_open(job) || !points_open(job)) return false;
+  if (!is_in_time(job, clock_ns()) || !points_open(job)) return false;
   *elsewhere = job_lane_use(job) != use;
   return !*elsewhere || job_take_place(job, &job->problem);
 }
