@@ -68,6 +68,7 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
 
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   loans_tick(&jobs->loans, now_ns);
+  regions_tick(&jobs->regions, now_ns);
   end_pauses(jobs, now_ns);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];

@@ -10,13 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/base/clock.h"
+
 struct region {
   struct region *next;
   struct client *client;
   struct region_terms terms;
   int fd;
-  int users;  // the registry while it is listed, and copies under way
+  int users;        // the registry while it is listed, and copies under way
+  int64_t used_ns;  // when it was registered, or used last
 };
+
+static const int64_t tick_ns = 60 * NS_PER_S, left_ns = 600 * NS_PER_S;
 
 void regions_init(struct regions *regions, const struct options *options, struct clients *clients) {
   *regions = (struct regions){
@@ -54,34 +59,44 @@ static struct region *find(const struct regions *regions, const struct client *c
   return region;
 }
 
-// With the lock held: removes the regions for which that holds.
-static void remove_if(struct regions *regions, const struct client *client, const char *name,
-                      bool (*leaves)(const struct region *region, const struct client *client, const char *name)) {
-  struct region **link = &regions->first;
-  while (*link) {
-    struct region *region = *link;
-    if (!leaves(region, client, name)) {
-      link = &region->next;
-      continue;
-    }
-    *link = region->next;
-    let_go(regions, region);
-  }
-}
-
-static bool is_any(const struct region *region, const struct client *client, const char *name) {
-  (void)region, (void)client, (void)name;
-  return true;
+// With the lock held: removes the region that `link` points to, if it leaves; else returns what points to the next.
+static struct region **pass(struct regions *regions, struct region **link, bool leaves) {
+  struct region *region = *link;
+  if (!leaves) return &region->next;
+  *link = region->next;
+  let_go(regions, region);
+  return link;
 }
 
 void regions_destroy(struct regions *regions) {
-  remove_if(regions, NULL, NULL, is_any);
+  while (regions->first) (void)pass(regions, &regions->first, true);
   pthread_mutex_destroy(&regions->lock);
 }
 
 void regions_unregister(struct regions *regions, const struct client *client, const char *name) {
   pthread_mutex_lock(&regions->lock);
-  remove_if(regions, client, name, is_of);
+  for (struct region **link = &regions->first; *link;) link = pass(regions, link, is_of(*link, client, name));
+  pthread_mutex_unlock(&regions->lock);
+}
+
+// With the lock held: removes the regions of memory that nobody else can open any more, if no copy is under way and
+// they were not used since then.
+static void remove_left(struct regions *regions, int64_t since_ns) {
+  for (struct region **link = &regions->first; *link;) {
+    const struct region *region = *link;
+    struct stat object;
+    bool left =
+        region->users == 1 && region->used_ns <= since_ns && fstat(region->fd, &object) == 0 && object.st_nlink == 0;
+    link = pass(regions, link, left);
+  }
+}
+
+void regions_tick(struct regions *regions, int64_t now_ns) {
+  pthread_mutex_lock(&regions->lock);
+  if (now_ns >= regions->tick_ns) {
+    regions->tick_ns = now_ns + tick_ns;
+    remove_left(regions, now_ns - left_ns);
+  }
   pthread_mutex_unlock(&regions->lock);
 }
 
@@ -134,18 +149,11 @@ static bool open_object(struct region *region, const char *address, struct probl
   return good;
 }
 
-// Whether nobody else can open the object any more, and no copy is under way: its owner may have left without a word.
-static bool is_left(const struct region *region, const struct client *client, const char *name) {
-  struct stat object;
-  (void)client, (void)name;
-  return region->users == 1 && fstat(region->fd, &object) == 0 && object.st_nlink == 0;
-}
-
 // With the lock held. If there is no room, regions of objects that were unlinked make some.
 static bool take_share(struct regions *regions, struct client *client, struct problem *problem) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant != GRANTED) {
-    remove_if(regions, NULL, NULL, is_left);
+    remove_left(regions, INT64_MAX);
     grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   }
   return grant == GRANTED ||
@@ -162,6 +170,7 @@ static bool list(struct regions *regions, struct region *region, struct problem 
                        region->terms.name);
   if (!take_share(regions, region->client, problem)) return false;
   region->users = 1;
+  region->used_ns = clock_ns();
   region->next = regions->first;
   regions->first = region;
   return true;
@@ -221,7 +230,10 @@ static struct region *take(struct regions *regions, const struct client *client,
   struct region *region = find(regions, client, ref->name);
   uint64_t size = region ? region->terms.bytes : 0;
   bool good = region && region_holds(size, ref->offset, ref->bytes);
-  if (good) region->users++;
+  if (good) {
+    region->users++;
+    region->used_ns = clock_ns();
+  }
   pthread_mutex_unlock(&regions->lock);
   if (good) return region;
   if (!region)

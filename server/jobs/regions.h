@@ -23,11 +23,15 @@ struct regions {
   struct clients *clients;
   bool allowed;
   const char *prefixes;  // see options.h
+  int64_t tick_ns;       // the next one looks at the regions then
 };
 
 // The options must stay.
 void regions_init(struct regions *regions, const struct options *options, struct clients *clients);
 void regions_destroy(struct regions *regions);
+// To be called now and then: removes regions of memory that was unlinked, if they were not used for long. Their owners
+// have left without a word.
+void regions_tick(struct regions *regions, int64_t now_ns);
 
 // Whether a client may use regions: they are on, and it is on this machine (`local`). False with a problem.
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct problem *problem);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/base/clock.h"
 #include "server/jobs/regions.h"
 
 enum { SIZE = 4096 };
@@ -226,6 +227,19 @@ static void owners_shorten_their_memory(void **state) {
   assert_true(get(ours, "a", 0, 100, bytes));
 }
 
+static void owners_leave(void **state) {
+  (void)state;
+  int64_t later_ns = clock_ns() + 601 * NS_PER_S;
+  assert_true(add(ours, "a", 0, SIZE));
+  regions_tick(&regions, later_ns);  // its memory has a name still
+  assert_true(get(ours, "a", 0, 1, NULL));
+  assert_int_equal(shm_unlink(key), 0);
+  regions_tick(&regions, later_ns + NS_PER_S);  // too soon after the last one
+  assert_true(get(ours, "a", 0, 1, NULL));
+  regions_tick(&regions, later_ns + 62 * NS_PER_S);
+  assert_false(get(ours, "a", 0, 1, NULL));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
   const struct CMUnitTest tests[] = {
@@ -237,6 +251,7 @@ int main(void) {
       TEST(clients_of_unix_sockets_own_their_memory),
       TEST(shares),
       TEST(owners_shorten_their_memory),
+      TEST(owners_leave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
