@@ -4,7 +4,7 @@
 #define REGION_ALLOWED "NAME,offset,bytes of a region that this client has registered"
 
 const char *const dtype_words[] = {"float32", "float16", NULL};
-const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", NULL};
+const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", "safetensors", NULL};
 _Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
 _Static_assert(sizeof(enum body_format) == sizeof(int32_t), "an enum is written as an int32_t");
 _Static_assert((int)REQUEST_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "fields is read as a list of names");
@@ -78,7 +78,7 @@ const struct param param_points_region = {
     .type = &value_region,
     .offset = FIELD(points_region),
     .allowed = REGION_ALLOWED,
-    .doc = "the part of a shared-memory region that has the points; the body is empty then",
+    .doc = "the part of a shared-memory region that is read as the body, which is empty then",
 };
 
 const struct param param_output_region = {

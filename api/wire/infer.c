@@ -9,7 +9,6 @@
 
 #include "api/base/json.h"
 #include "api/ops/overlay.h"
-#include "api/wire/infer_json.h"
 #include "api/wire/region.h"
 #include "kernels/ops.h"
 
@@ -304,6 +303,10 @@ static bool take_outputs(struct reading *reading, const json_t *outputs) {
 }
 
 // ---- bodies ---------------------------------------------------------------------------------------------------------
+
+size_t infer_json_bytes(const struct infer *infer, size_t size) {
+  return infer->head_bytes < 0 || (uint64_t)infer->head_bytes > size ? size : (size_t)infer->head_bytes;
+}
 
 static bool take_id(struct reading *reading, const json_t *id) {
   if (!id) return true;

@@ -43,6 +43,9 @@ struct infer_memory {
   void *cls;
 };
 
+// Bytes of JSON in a body of `size` bytes.
+size_t infer_json_bytes(const struct infer *infer, size_t size);
+
 // Reads a body into `request`, which the model has set, and into `infer`. The request is finished then; it is not split
 // yet. False with a problem. Either way infer_end follows.
 VX_WARN_UNUSED bool infer_read(struct infer_body *body, const char *bytes, size_t size,

@@ -3,10 +3,6 @@
 
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
-size_t infer_json_bytes(const struct infer *infer, size_t size) {
-  return infer->head_bytes < 0 || (uint64_t)infer->head_bytes > size ? size : (size_t)infer->head_bytes;
-}
-
 // What jansson 2.14 allocates for the value behind a comma, a member and a list or object, rounded up; and texts. Those
 // bytes inside of texts are counted as well.
 size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size) {

@@ -4,8 +4,6 @@
 
 #include "api/wire/infer.h"
 
-// Bytes of JSON in a body of `size` bytes.
-size_t infer_json_bytes(const struct infer *infer, size_t size);
 // Bytes of memory that reading the JSON of a body takes, at most.
 size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size);
 

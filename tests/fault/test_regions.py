@@ -185,7 +185,8 @@ class Regions(FaultCase):
         path = f"{FPS}&points_region=large,0,{large.size}&output_region={output}"
         thread = threading.Thread(target=lambda: replies.append(self.daemon.post(path)))
         thread.start()
-        wait_until(lambda: self.daemon.status()["sampling_workers"]["running"] == 1, "the job to run")
+        points = 1 << (large.size - 1).bit_length()  # bytes of memory; more is taken once they are read
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] > points, "the job to sample")
         return large, thread, replies
 
     def large(self):
