@@ -16,7 +16,7 @@
 struct reading {
   struct infer_body *body;
   struct infer *infer;
-  const struct infer_memory *memory_of;
+  const struct infer_memory *shared;
   struct problem *problem;
   const char *bytes;  // behind the JSON; what inputs have not taken yet
   size_t size;
@@ -210,7 +210,7 @@ static bool read_input(struct reading *reading, const json_t *object, struct inp
   return !size || take_bytes(reading, size, input);
 }
 
-static bool take_points(struct reading *reading, struct input *input) {
+static bool take_points(struct reading *reading, const struct input *input) {
   struct infer_body *body = reading->body;
   bool half = strcmp(input->datatype, "FP16") == 0;
   if (reading->has_points) return refuse(reading, "there are two inputs points");
@@ -231,22 +231,23 @@ static bool take_points(struct reading *reading, struct input *input) {
          refuse(reading, "points has %zu bytes; its shape has %zu", input->size, bytes);
 }
 
-static bool take_point_counts(struct reading *reading, struct input *input) {
+static bool take_point_counts(struct reading *reading, const struct input *input) {
   struct text *out = &reading->texts;
   int32_t shared[VX_MAX_CLOUDS];
+  const char *bytes = input->bytes;
   size_t begin = out->length, count = (size_t)input->dims[0];
   if (strcmp(input->datatype, "INT32") != 0 || input->rank != 1 || count > VX_MAX_CLOUDS)
     return refuse(reading, "point_counts is not INT32 of shape [B] with B up to %d", VX_MAX_CLOUDS);
   if (input->data ? json_array_size(input->data) != count : input->size != count * sizeof(int32_t))
     return refuse(reading, "point_counts has not as many values as its shape says");
   if (input->region.name[0]) {
-    const struct infer_memory *memory = reading->memory_of;
+    const struct infer_memory *memory = reading->shared;
     if (!memory->read(memory->cls, &input->region, (char *)shared, reading->problem)) return false;
-    input->bytes = (const char *)shared;
+    bytes = (const char *)shared;
   }
   for (size_t i = 0; i < count; i++) {
     int32_t value = 0;
-    if (input->bytes) memcpy(&value, input->bytes + i * sizeof value, sizeof value);
+    if (bytes) memcpy(&value, bytes + i * sizeof value, sizeof value);
     text_printf(out, "%s%lld", i ? "," : "",
                 input->data ? (long long)json_integer_value(json_array_get(input->data, i)) : (long long)value);
   }
@@ -371,7 +372,7 @@ static bool check_halves(struct reading *reading, const struct job_request *requ
 bool infer_read(struct infer_body *body, const char *bytes, size_t size, const struct infer_memory *memory,
                 struct infer *infer, struct job_request *request, struct problem *problem) {
   size_t head = infer_json_bytes(infer, size);
-  struct reading reading = {.body = body, .infer = infer, .memory_of = memory, .problem = problem};
+  struct reading reading = {.body = body, .infer = infer, .shared = memory, .problem = problem};
   *body = (struct infer_body){.root = NULL};
   reading.texts = text_over(reading.memory, sizeof reading.memory);
   if (infer->head_bytes > (int64_t)size)

@@ -287,6 +287,8 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post(grid + "&point_counts=3,4"), (400,), "bad-body"),
         Bad(post(grid + "&format=pcd"), (400,), "bad-body"),
         Bad(post(grid + "&format=ply", b"ply\nformat ascii 1.0\nend_header\n"), (400,), "bad-body"),
+        Bad(post(grid + "&points_region=scan,0,160", b""), (501,), "no-shared-memory"),
+        Bad(post(grid + "&output_region=scan,0"), (400,), "bad-parameter"),
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),
         Bad(
