@@ -49,6 +49,14 @@ static bool value_text(const json_t *value, struct text *out) {
   }
 }
 
+// What one request alone has.
+static bool is_of_a_request(const char *name) {
+  static const char *const names[] = {"preset", "points_region", "output_region"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
 static bool set_parameters(struct preset *preset, json_t *parameters, char *error, size_t error_size) {
   char memory[MAX_VALUE];
   const char *name;
@@ -56,7 +64,7 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
   json_object_foreach(parameters, name, value) {
     struct text text = text_over(memory, sizeof memory);
     struct problem problem;
-    if (strcmp(name, "preset") == 0 || !value_text(value, &text) || !text_complete(&text))
+    if (is_of_a_request(name) || !value_text(value, &text) || !text_complete(&text))
       return error_set(error, error_size, "preset %s: %s is not allowed in a preset, or not in this form", preset->name,
                        name);
     if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))

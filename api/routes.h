@@ -34,7 +34,19 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: points in, tensors out")                             \
   X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")                 \
   X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: is refused")                               \
-  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: is refused")
+  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: is refused")                           \
+  X(REGIONS, "GET", "/v2/systemsharedmemory/status", VX_OPS, "KServe v2: the shared-memory regions of the client")     \
+  X(REGION, "GET", "/v2/systemsharedmemory/region/*/status", VX_OPS, "KServe v2: that one")                            \
+  X(REGION_REGISTER, "POST", "/v2/systemsharedmemory/region/*/register", VX_OPS,                                       \
+    "KServe v2: opens POSIX shared memory as a region of the client")                                                  \
+  X(REGION_UNREGISTER, "POST", "/v2/systemsharedmemory/region/*/unregister", VX_OPS, "KServe v2: closes a region")     \
+  X(REGIONS_UNREGISTER, "POST", "/v2/systemsharedmemory/unregister", VX_OPS,                                           \
+    "KServe v2: closes all regions of the client")                                                                     \
+  X(CUDA_REGIONS, "GET", "/v2/cudasharedmemory/status", VX_OPS, "KServe v2: an empty list: no CUDA memory is shared")  \
+  X(CUDA_REGION, "GET", "/v2/cudasharedmemory/region/*/status", VX_OPS, "KServe v2: likewise")                         \
+  X(CUDA_REGION_REGISTER, "POST", "/v2/cudasharedmemory/region/*/register", VX_OPS, "KServe v2: is refused")           \
+  X(CUDA_REGION_UNREGISTER, "POST", "/v2/cudasharedmemory/region/*/unregister", VX_OPS, "KServe v2: does nothing")     \
+  X(CUDA_REGIONS_UNREGISTER, "POST", "/v2/cudasharedmemory/unregister", VX_OPS, "KServe v2: does nothing")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,

@@ -92,10 +92,12 @@ static int begin(int argc, char **argv) {
   server.started_unix_s = time(NULL);
   if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error))
     return action == ACTION_PROBE ? unwell(error) : fail(error);
-  if (action == ACTION_SERVE)
+  if (action == ACTION_SERVE) {
     signal(SIGPIPE, SIG_IGN);
-  else
+    signal(SIGXFSZ, SIG_IGN);  // a region beyond the limit of file sizes is an error of its request
+  } else {
     signals_unblock();
+  }
   log_configure((enum log_level)server.options.log_level, (enum log_format)server.options.log_format);
   switch (action) {
     case ACTION_HELP: return print(options_help);

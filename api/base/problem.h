@@ -30,6 +30,7 @@
   X(QUERY_TOO_LARGE, 431, "query-too-large", 0, "The query has too many parameters or is too long")                    \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
   X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \
+  X(NO_SHARED_MEMORY, 501, "no-shared-memory", 0, "Shared memory is not open to this client, or not of this kind")     \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
   X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \

@@ -15,8 +15,9 @@ static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_NMS_TENSORS, "kept_indices");
 
-static const struct param *const rows[] = {&param_preset,   &box_counts, &iou_threshold,    &nms_pre_max, &nms_post_max,
-                                           &class_agnostic, &outputs,    &param_timeout_ms, NULL};
+static const struct param *const rows[] = {
+    &param_preset, &box_counts,          &iou_threshold,       &nms_pre_max,      &nms_post_max, &class_agnostic,
+    &outputs,      &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
 static uint32_t tensors(const struct job_request *request) {

@@ -12,6 +12,7 @@
 #include "api/base/problem.h"
 #include "api/base/text.h"
 #include "api/params/params.h"
+#include "api/params/region.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 
@@ -34,6 +35,8 @@ struct job_request {
   int32_t num_matrices;             // as given; 0 = points are not moved
   int32_t timeout_ms;               // 0 = none
   int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
+  struct region_ref points_region;  // the body is there
+  struct region_ref output_region;  // the answer goes there
   char preset[64];                  // "" = none
   char fields[REQUEST_NAMES_SIZE];  // names of the columns, with commas between; "" = not given
   bool given[PARAMS_MAX];           // for each row of the operation's table: whether preset or query set it

@@ -1,6 +1,8 @@
 // See rows.h.
 #include "api/ops/rows.h"
 
+#define REGION_ALLOWED "NAME,offset,bytes of a region that this client has registered"
+
 const char *const dtype_words[] = {"float32", "float16", NULL};
 const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", "safetensors", NULL};
 _Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
@@ -69,6 +71,23 @@ const struct param param_point_counts = {
     .most = VX_MAX_CLOUDS,
     .allowed = "1 to 1024 whole numbers that add up to the rows of the body",
     .doc = "splits the body into a batch of clouds",
+};
+
+const struct param param_points_region = {
+    .name = "points_region",
+    .type = &value_region,
+    .offset = FIELD(points_region),
+    .allowed = REGION_ALLOWED,
+    .doc = "the part of a shared-memory region that is read as the body, which is empty then",
+};
+
+const struct param param_output_region = {
+    .name = "output_region",
+    .type = &value_region,
+    .offset = FIELD(output_region),
+    .allowed = REGION_ALLOWED,
+    .doc = "the part of a shared-memory region that the answer is written to; what is sent is JSON that says how many "
+           "bytes it has",
 };
 
 const struct param param_timeout_ms = {

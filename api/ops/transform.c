@@ -123,6 +123,8 @@ static const struct param *const rows[] = {&param_preset,
                                            &crop,
                                            &cut,
                                            &outputs,
+                                           &param_points_region,
+                                           &param_output_region,
                                            &param_timeout_ms,
                                            NULL};
 PARAM_ROWS_FIT(rows);

@@ -154,6 +154,8 @@ static const struct param *const rows[] = {&param_preset,
                                            &fps,
                                            &start,
                                            &outputs,
+                                           &param_points_region,
+                                           &param_output_region,
                                            &param_timeout_ms,
                                            NULL};
 PARAM_ROWS_FIT(rows);

@@ -24,6 +24,25 @@ static bool write_json(const struct answer *answer, const struct vx_layout *layo
   return true;
 }
 
+static bool write_of_region(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
+                            struct text *out, struct problem *problem) {
+  const struct region_ref *ref = &answer->request->output_region;
+  (void)layout, (void)tensors, (void)problem;
+  text_put(out, "{\"output_region\":{\"name\":");
+  text_json_string(out, ref->name, strlen(ref->name));
+  text_printf(out, ",\"offset\":%llu,\"bytes\":%zu},\"metadata\":", (unsigned long long)ref->offset,
+              answer->region_bytes);
+  answer_metadata(answer, false, out);
+  text_put(out, "}\n");
+  return true;
+}
+
+const struct answer_kind answer_of_region = {
+    .media_type = "application/json",
+    .tensors = as_asked,
+    .write = write_of_region,
+};
+
 static const struct answer_kind kinds[] = {
     {
         .media_type = SAFETENSORS_MEDIA_TYPE,

@@ -24,6 +24,9 @@ struct answer_kind {
                 struct problem *problem);
 };
 
+// What is sent if the file went to a region of shared memory: JSON that says how long it is, and the metadata.
+extern const struct answer_kind answer_of_region;
+
 // The kind that `accept` wants most; the first of several. Without a header (NULL), or if it allows none: the first of
 // all, safetensors.
 const struct answer_kind *answer_kind_of(const char *accept);

@@ -9,12 +9,14 @@
 
 #include "api/base/json.h"
 #include "api/ops/overlay.h"
+#include "api/wire/region.h"
 #include "kernels/ops.h"
 
 // A body that is read, and what the query's values point to.
 struct reading {
   struct infer_body *body;
   struct infer *infer;
+  const struct infer_memory *shared;
   struct problem *problem;
   const char *bytes;  // behind the JSON; what inputs have not taken yet
   size_t size;
@@ -108,6 +110,11 @@ static bool refuse_format(struct reading *reading, const json_t *value) {
   return refuse(reading, "format and dtype are given by the input points, not by parameters");
 }
 
+static bool refuse_region(struct reading *reading, const json_t *value) {
+  (void)value;
+  return refuse(reading, "regions are given by inputs and outputs (shared_memory_region), not by parameters");
+}
+
 // Parameters of a meaning of their own; all others are those of the operation.
 static const struct {
   const char *name;
@@ -123,6 +130,8 @@ static const struct {
     {"preset", refuse_preset},
     {"format", refuse_format},
     {"dtype", refuse_format},
+    {"points_region", refuse_region},
+    {"output_region", refuse_region},
 };
 
 static bool take_parameter(struct reading *reading, const char *name, const json_t *value) {
@@ -147,9 +156,10 @@ struct input {
   const char *name, *datatype;
   int64_t dims[2];
   size_t rank;
-  const json_t *data;  // NULL: `bytes` has it
-  const char *bytes;
+  const json_t *data;  // NULL: it is no JSON
+  const char *bytes;   // NULL: `region` has it
   size_t size;
+  struct region_ref region;
 };
 
 static const char *string_of(const json_t *object, const char *name) {
@@ -192,11 +202,12 @@ static bool read_input(struct reading *reading, const json_t *object, struct inp
   *input = (struct input){.name = string_of(object, "name"),
                           .datatype = string_of(object, "datatype"),
                           .data = json_is_null(data) ? NULL : data};  // KServe's client writes null for no bytes
-  if (json_object_get(parameters, "shared_memory_region"))
-    return refuse(reading, "input %.64s: shared_memory_region is not served", input->name);
+  const json_t *region = json_object_get(parameters, "shared_memory_region");
   if (!read_shape(reading, json_object_get(object, "shape"), input)) return false;
-  if (!input->data == !size)
-    return refuse(reading, "input %.64s: allowed: either data or binary_data_size", input->name);
+  if ((input->data != NULL) + (size != NULL) + (region != NULL) != 1)
+    return refuse(reading, "input %.64s: allowed: one of data, binary_data_size and shared_memory_region", input->name);
+  if (region && !region_ref_read(parameters, &input->region, reading->problem)) return false;
+  if (region) input->size = (size_t)input->region.bytes;
   return !size || take_bytes(reading, size, input);
 }
 
@@ -215,6 +226,7 @@ static bool take_points(struct reading *reading, const struct input *input) {
   body->columns = input->dims[1];
   body->data = input->data;
   body->points = input->bytes;
+  body->region = input->region;
   size_t bytes = (size_t)(body->rows * body->columns) * vx_dtype_size(reading->dtype);
   return input->data || input->size == bytes ||
          refuse(reading, "points has %zu bytes; its shape has %zu", input->size, bytes);
@@ -222,14 +234,21 @@ static bool take_points(struct reading *reading, const struct input *input) {
 
 static bool take_point_counts(struct reading *reading, const struct input *input) {
   struct text *out = &reading->texts;
+  int32_t shared[VX_MAX_CLOUDS];
+  const char *bytes = input->bytes;
   size_t begin = out->length, count = (size_t)input->dims[0];
   if (strcmp(input->datatype, "INT32") != 0 || input->rank != 1 || count > VX_MAX_CLOUDS)
     return refuse(reading, "point_counts is not INT32 of shape [B] with B up to %d", VX_MAX_CLOUDS);
   if (input->data ? json_array_size(input->data) != count : input->size != count * sizeof(int32_t))
     return refuse(reading, "point_counts has not as many values as its shape says");
+  if (input->region.name[0]) {
+    const struct infer_memory *memory = reading->shared;
+    if (!memory->read(memory->cls, &input->region, (char *)shared, reading->problem)) return false;
+    bytes = (const char *)shared;
+  }
   for (size_t i = 0; i < count; i++) {
     int32_t value = 0;
-    if (input->bytes) memcpy(&value, input->bytes + i * sizeof value, sizeof value);
+    if (bytes) memcpy(&value, bytes + i * sizeof value, sizeof value);
     text_printf(out, "%s%lld", i ? "," : "",
                 input->data ? (long long)json_integer_value(json_array_get(input->data, i)) : (long long)value);
   }
@@ -256,13 +275,17 @@ static bool take_output(struct reading *reading, const json_t *object) {
   const char *name = string_of(object, "name");
   const json_t *parameters = json_object_get(object, "parameters"),
                *binary = json_object_get(parameters, "binary_data");
-  if (json_object_get(parameters, "classification") || json_object_get(parameters, "shared_memory_region"))
-    return refuse(reading, "output %.64s: classification and shared_memory_region are not served", name);
+  struct infer *infer = reading->infer;
+  bool shared = json_object_get(parameters, "shared_memory_region");
+  if (json_object_get(parameters, "classification"))
+    return refuse(reading, "output %.64s: classification is not served", name);
   if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is no boolean", name);
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
-    if (strcmp(name, vx_tensor_name((enum vx_tensor)tensor)) == 0 &&
-        (binary ? json_is_true(binary) : reading->binary_output))
-      reading->infer->binary |= VX_TENSOR_BIT(tensor);
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (strcmp(name, vx_tensor_name((enum vx_tensor)tensor)) != 0) continue;
+    if (shared && !region_ref_read(parameters, &infer->regions[tensor], reading->problem)) return false;
+    if (shared) infer->shared |= VX_TENSOR_BIT(tensor);
+    if (shared || (binary ? json_is_true(binary) : reading->binary_output)) infer->binary |= VX_TENSOR_BIT(tensor);
+  }
   text_put(&reading->texts, name);
   return true;
 }
@@ -281,26 +304,11 @@ static bool take_outputs(struct reading *reading, const json_t *outputs) {
   return add_text(reading, "outputs", begin);
 }
 
-// ---- the cost -------------------------------------------------------------------------------------------------------
+// ---- bodies ---------------------------------------------------------------------------------------------------------
 
-static size_t json_bytes(const struct infer *infer, size_t size) {
+size_t infer_json_bytes(const struct infer *infer, size_t size) {
   return infer->head_bytes < 0 || (uint64_t)infer->head_bytes > size ? size : (size_t)infer->head_bytes;
 }
-
-// What jansson 2.14 allocates for the value behind a comma, a member and a list or object, rounded up; and texts. Those
-// bytes inside of texts are counted as well.
-size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size) {
-  enum { FIXED = 4096, VALUE = 64, MEMBER = 192, LIST = 288 };
-  size_t head = json_bytes(infer, size), cost = FIXED + 2 * head;
-  if (head > INFER_JSON_MAX) return 0;  // it is refused without being read
-  for (size_t i = 0; i < head; i++) {
-    char byte = bytes[i];
-    cost += byte == ',' ? VALUE : byte == ':' ? MEMBER : byte == '[' || byte == '{' ? LIST : 0;
-  }
-  return cost;
-}
-
-// ---- bodies ---------------------------------------------------------------------------------------------------------
 
 static bool take_id(struct reading *reading, const json_t *id) {
   if (!id) return true;
@@ -362,10 +370,10 @@ static bool check_halves(struct reading *reading, const struct job_request *requ
          refuse(reading, "float16 outputs are served as binary data alone");
 }
 
-bool infer_read(struct infer_body *body, const char *bytes, size_t size, struct infer *infer,
-                struct job_request *request, struct problem *problem) {
-  size_t head = json_bytes(infer, size);
-  struct reading reading = {.body = body, .infer = infer, .problem = problem};
+bool infer_read(struct infer_body *body, const char *bytes, size_t size, const struct infer_memory *memory,
+                struct infer *infer, struct job_request *request, struct problem *problem) {
+  size_t head = infer_json_bytes(infer, size);
+  struct reading reading = {.body = body, .infer = infer, .shared = memory, .problem = problem};
   *body = (struct infer_body){.root = NULL};
   reading.texts = text_over(reading.memory, sizeof reading.memory);
   if (infer->head_bytes > (int64_t)size)
@@ -383,32 +391,3 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, struct 
 }
 
 void infer_end(struct infer_body *body) { json_decref(body->root); }
-
-// ---- points as JSON -------------------------------------------------------------------------------------------------
-
-enum { NESTED_MOST = 2 };
-
-// Writes the numbers of a list, which may be nested as the shape is. Returns how many, or -1.
-static int64_t write_list(const json_t *list, int depth, float *out, int64_t room) {
-  int64_t written = 0;
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const json_t *value = json_array_get(list, i);
-    int64_t more = 1;
-    if (json_is_array(value) && depth < NESTED_MOST)
-      more = write_list(value, depth + 1, out + written, room - written);
-    else if (json_is_number(value) && written < room)
-      out[written] = (float)json_number_value(value);
-    else
-      return -1;
-    if (more < 0) return -1;
-    written += more;
-  }
-  return written;
-}
-
-bool infer_write_rows(const struct infer_body *body, float *rows, struct problem *problem) {
-  int64_t values = body->rows * body->columns;
-  if (json_is_array(body->data) && write_list(body->data, 1, rows, values) == values) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "the data of points is no list of %lld numbers, as its shape says", (long long)values);
-}

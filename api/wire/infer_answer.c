@@ -13,7 +13,19 @@ const struct answer_kind *infer_answer_kind(const struct infer *infer, const str
   return request->job.tensors & ~infer->binary ? &infer_json : &infer_binary;
 }
 
-static bool is_binary(const struct answer *answer, int tensor) { return answer->infer->binary & VX_TENSOR_BIT(tensor); }
+static bool is_binary(const struct infer *infer, int tensor) {
+  return infer->binary & ~infer->shared & VX_TENSOR_BIT(tensor);
+}
+
+static bool is_json(const struct infer *infer, int tensor) { return !(infer->binary & VX_TENSOR_BIT(tensor)); }
+
+// Bytes of the tensors that are sent as such.
+static size_t binary_bytes(const struct infer *infer, const struct vx_layout *layout) {
+  size_t bytes = 0;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    if (layout->tensors & VX_TENSOR_BIT(tensor) && is_binary(infer, tensor)) bytes += layout->shape[tensor].bytes;
+  return bytes;
+}
 
 // ---- tensors as JSON ------------------------------------------------------------------------------------------------
 
@@ -99,10 +111,8 @@ static void write_output(const struct answer *answer, const struct vx_layout *la
               model_datatype(shape->dtype));
   for (int d = 0; d < shape->rank; d++) text_printf(out, "%s%lld", d ? "," : "", (long long)shape->dims[d]);
   text_put(out, "]");
-  if (is_binary(answer, tensor))
-    text_printf(out, ",\"parameters\":{\"binary_data_size\":%zu}", shape->bytes);
-  else
-    write_data(shape, tensors ? tensors + layout->offset[tensor] : NULL, out);
+  if (is_binary(answer->infer, tensor)) text_printf(out, ",\"parameters\":{\"binary_data_size\":%zu}", shape->bytes);
+  if (is_json(answer->infer, tensor)) write_data(shape, tensors ? tensors + layout->offset[tensor] : NULL, out);
   text_put(out, "}");
 }
 
@@ -139,7 +149,7 @@ static void write_head(const struct answer *answer, const struct vx_layout *layo
   write_json(answer, layout, false, NULL, &head);
   size_t written = head.length < reserve ? head.length : reserve;
   memset(block + written, ' ', reserve - written);
-  answer->infer->answer_head = layout->bytes ? reserve : 0;
+  answer->infer->answer_head = binary_bytes(answer->infer, layout) ? reserve : 0;
 }
 
 const struct answer_kind infer_binary = {
@@ -149,11 +159,13 @@ const struct answer_kind infer_binary = {
     .frame = write_head,
 };
 
-int infer_ranges(const struct vx_layout *layout, size_t reserve, struct byte_range ranges[INFER_RANGES_MAX]) {
+int infer_ranges(const struct infer *infer, const struct vx_layout *layout, size_t reserve,
+                 struct byte_range ranges[INFER_RANGES_MAX]) {
   int last = 0;
   ranges[0] = (struct byte_range){0, reserve};
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !layout->shape[tensor].bytes) continue;
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_binary(infer, tensor) || !layout->shape[tensor].bytes)
+      continue;
     size_t offset = reserve + layout->offset[tensor];
     if (ranges[last].offset + ranges[last].bytes != offset) ranges[++last] = (struct byte_range){offset, 0};
     ranges[last].bytes += layout->shape[tensor].bytes;
@@ -165,16 +177,15 @@ int infer_ranges(const struct vx_layout *layout, size_t reserve, struct byte_ran
 
 static bool write_all(const struct answer *answer, const struct vx_layout *layout, const char *tensors,
                       struct text *out, struct problem *problem) {
-  size_t begin = out->length, bytes = 0;
+  size_t begin = out->length;
   (void)problem;
   write_json(answer, layout, !tensors, tensors, out);
   size_t head = out->length - begin;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_binary(answer, tensor)) continue;
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_binary(answer->infer, tensor)) continue;
     text_append(out, tensors ? tensors + layout->offset[tensor] : NULL, layout->shape[tensor].bytes);
-    bytes += layout->shape[tensor].bytes;
   }
-  answer->infer->answer_head = bytes ? head : 0;
+  answer->infer->answer_head = binary_bytes(answer->infer, layout) ? head : 0;
   return true;
 }
 

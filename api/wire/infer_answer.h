@@ -12,6 +12,7 @@ extern const struct answer_kind infer_binary, infer_json;
 const struct answer_kind *infer_answer_kind(const struct infer *infer, const struct job_request *request);
 // The parts of an infer_binary answer that are sent: all but the padding between tensors. Returns how many there are.
 enum { INFER_RANGES_MAX = VX_TENSOR_COUNT + 1 };
-int infer_ranges(const struct vx_layout *layout, size_t reserve, struct byte_range ranges[INFER_RANGES_MAX]);
+int infer_ranges(const struct infer *infer, const struct vx_layout *layout, size_t reserve,
+                 struct byte_range ranges[INFER_RANGES_MAX]);
 
 #endif

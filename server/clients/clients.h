@@ -29,6 +29,7 @@ enum share {
   SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,  // those of sampling jobs
   SHARE_BYTES,                                        // memory of bodies and answers
   SHARE_SAMPLING_BYTES,                               // of it, the bodies of sampling jobs
+  SHARE_REGIONS,                                      // of shared memory
   SHARES
 };
 

@@ -45,6 +45,10 @@ const struct option options_table[] = {
      "a PEM file of the authorities whose client certificates are accepted"},
     {"tls_priorities", TYPE_TEXT, FIELD(tls_priorities), 0, 0, NULL, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2",
      "TLS versions and ciphers, as a GnuTLS priority string"},
+    {"allow_shared_memory", TYPE_WORD, FIELD(allow_shared_memory), 0, 0, flag_words, "no",
+     "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
+    {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
+     "what the keys of shared memory must begin with: one or more prefixes, separated by commas"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
@@ -295,11 +299,22 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
+// None is empty, which would allow all keys, or has a slash, which no key has.
+static bool prefixes_are_sound(const char *prefixes) {
+  size_t length = strlen(prefixes);
+  return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&
+         !strchr(prefixes, '/');
+}
+
 static bool check_access(const struct options *options, char *error, size_t error_size) {
   unsigned mode;
   if (!mode_read(options->unix_mode, &mode))
     return error_set(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
                      options->unix_mode);
+  if (options->allow_shared_memory && !prefixes_are_sound(options->shared_memory_prefix))
+    return error_set(error, error_size,
+                     "shared_memory_prefix is '%.80s'; allowed: beginnings of keys, separated by commas, without /",
+                     options->shared_memory_prefix);
   struct proxies proxies;
   if (!proxies_read(options->trusted_proxies, &proxies))
     return error_set(error, error_size,

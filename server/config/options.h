@@ -19,7 +19,9 @@ struct options {
   int32_t allow_anonymous;                // bool
   int32_t compress_answers;               // bool
   char token_file[1024];
-  char trusted_proxies[1024];  // see proxies_read
+  int32_t allow_shared_memory;      // bool
+  char shared_memory_prefix[1024];  // see regions_register
+  char trusted_proxies[1024];       // see proxies_read
   char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];
   char config[1024];
   char presets_dir[1024];

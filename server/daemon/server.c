@@ -61,7 +61,7 @@ static bool raise_file_limit(const struct options *options, char *error, size_t 
   enum { OWN_FILES = 64 };
   struct rlimit files;
   rlim_t for_pages = options->pages_listen[0] ? 2 * PAGES_CONNECTIONS + 2 * PAGES_THREADS * LISTENERS_MAX : 0;
-  rlim_t wanted = (rlim_t)options->max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES +
+  rlim_t wanted = (rlim_t)options->max_connections + LINGER_SLOTS + REFUSED_PEERS + OWN_FILES + REGIONS_MAX +
                   2 * (rlim_t)options->io_threads * LISTENERS_MAX + for_pages;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return true;
   if (files.rlim_max != RLIM_INFINITY && files.rlim_max < wanted) {
@@ -82,10 +82,11 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_JOBS] = options->queue_depth,
                                   [SHARE_SAMPLING_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
-                                  [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2};
+                                  [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2,
+                                  [SHARE_REGIONS] = REGIONS_MAX};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
-  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS, limits) &&
+  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX, limits) &&
       clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits))
     return true;
   snprintf(error, error_size, "clients: out of memory");

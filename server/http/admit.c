@@ -256,8 +256,21 @@ static bool check_length(struct request *request, bool declared, bool *early) {
                      (long long)request->body_bytes, (long long)limit);
 }
 
+// Points and answer may be in shared memory, if the client may use that. Which regions it has, the worker finds out.
+static bool check_regions(struct request *request) {
+  struct job *job = &request->job;
+  job->local = request_is_local(request);
+  if (!job->asked.points_region.name[0] && !job->asked.output_region.name[0]) return true;
+  if (!regions_allow(job->means->regions, job->local, &request->problem)) return false;
+  if (!job->asked.points_region.name[0] || request->body_bytes == 0) return true;
+  return problem_set(&request->problem, PROBLEM_BAD_BODY, "points_region",
+                     "the points are in points_region; allowed: an empty body, with Content-Length: 0");
+}
+
 // The rows of a body that is chunked or coded are counted at its end.
 static bool check_rows(struct request *request) {
+  const struct region_ref *points = &request->job.asked.points_region;
+  if (points->name[0]) return body_check(request, (int64_t)points->bytes);
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
@@ -349,7 +362,7 @@ static bool decide(struct request *request, const char *method, const char *path
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
          read_codings(request, &heads) &&
          (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
-         check_rows(request) && reserve(request);
+         check_regions(request) && check_rows(request) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {

@@ -164,8 +164,9 @@ bool body_check(struct request *request, int64_t bytes) {
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
   request->not_rows = true;
   return problem_set(&request->problem, PROBLEM_BAD_BODY, NULL,
-                     "the body has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
-                     (long long)bytes, (long long)row, asked->num_features, request->job.form ? LOOK_OF_A_FORM : "");
+                     "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                     asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
+                     asked->num_features, request->job.form ? LOOK_OF_A_FORM : "");
 }
 
 void body_guess(struct request *request) {

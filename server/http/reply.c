@@ -9,7 +9,6 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
-#include "server/net/listener.h"
 
 static void give_output(void *cls) { buffer_give(cls); }
 
@@ -17,7 +16,7 @@ static struct MHD_Response *response_of_output(struct request *request) {
   struct job *job = &request->job;
   struct byte_range ranges[INFER_RANGES_MAX] = {{0, job->output_length}};
   bool apart = job->kind == &infer_binary && !job->packed;
-  int count = apart ? infer_ranges(&job->layout, job->header_reserve, ranges) : 1;
+  int count = apart ? infer_ranges(&job->infer, &job->layout, job->header_reserve, ranges) : 1;
   struct MHD_Response *response =
       apart ? library_response_of(job->output->data, ranges, count, give_output, job->output)
             : library_response(job->output->data, job->output_length, give_output, job->output);
@@ -29,11 +28,10 @@ static struct MHD_Response *response_of_output(struct request *request) {
 
 static struct page_asked asked_of(const struct request *request) {
   const struct page_body *body = request->page_body;
-  const struct peer *peer = request->peer;
   return (struct page_asked){.name = request->name,
                              .user = request->user,
                              .address = request->address,
-                             .local = address_is_local(peer->address) && !peer->proxy,
+                             .local = request_is_local(request),
                              .body = body ? body->bytes : "",
                              .body_size = body ? body->size : 0};
 }

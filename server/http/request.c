@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "server/base/clock.h"
+#include "server/net/listener.h"
 
 // ---- states ---------------------------------------------------------------------------------------------------------
 
@@ -30,6 +31,10 @@ void request_to(struct request *request, enum request_state state) {
 
 struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
+}
+
+bool request_is_local(const struct request *request) {
+  return address_is_local(request->peer->address) && !request->peer->proxy;
 }
 
 struct client *request_client(const struct request *request) {

@@ -96,6 +96,9 @@ void request_to(struct request *request, enum request_state state);
 // The request whose job it is.
 struct request *request_of_job(struct job *job);
 
+// Whether its client is on this machine, and no proxy is between.
+bool request_is_local(const struct request *request);
+
 // The client whose share the request counts to: its job's or, before it has one, its connection's.
 struct client *request_client(const struct request *request);
 

@@ -12,7 +12,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->means = means;
   job->client = NULL;
   job->coding = job->answer_coding = CODING_NONE;
-  job->form = job->has_place = job->begun = job->answered = job->output_refused = job->packed = false;
+  job->local = job->form = job->has_place = job->begun = job->answered = job->output_refused = job->packed = false;
   job->kind = answer_kind_of(NULL);
   job->id = "";
   job->trace_id = NULL;

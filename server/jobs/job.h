@@ -24,6 +24,7 @@
 #include "server/jobs/devices.h"
 
 struct loans;
+struct regions;
 
 // What all jobs share.
 struct job_means {
@@ -31,6 +32,7 @@ struct job_means {
   struct devices *devices;
   struct buffers *buffers;
   struct coders *coders;
+  struct regions *regions;
   struct clients *clients;
   struct counters *counters;
   size_t max_body_bytes, max_response_bytes;
@@ -65,6 +67,7 @@ struct job {
   const struct answer_kind *kind;     // of the answer
   enum coding coding;                 // of the body; CODINGS: one that is not taken
   enum coding answer_coding;          // that its client prefers, and then that of the answer
+  bool local;                         // its client is on this machine, and no proxy is between
   bool form;                          // the body came as application/x-www-form-urlencoded
   const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
   const atomic_bool *gone;            // true once nobody can read an answer any more

@@ -25,6 +25,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .devices = &jobs->devices,
                                    .buffers = &jobs->buffers,
                                    .coders = &jobs->coders,
+                                   .regions = &jobs->regions,
                                    .clients = clients,
                                    .counters = counters,
                                    .max_body_bytes = (size_t)options->max_body_bytes,
@@ -35,6 +36,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   loans_init(&jobs->loans);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
+  regions_init(&jobs->regions, options, clients);
   // Only the voxelizing queue has a worker wait awake: sampling takes far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
@@ -66,6 +68,7 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
 
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   loans_tick(&jobs->loans, now_ns);
+  regions_tick(&jobs->regions, now_ns);
   end_pauses(jobs, now_ns);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
@@ -95,6 +98,7 @@ void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
+  regions_destroy(&jobs->regions);
   coders_destroy(&jobs->coders);
   buffers_destroy(&jobs->buffers);
   loans_destroy(&jobs->loans);

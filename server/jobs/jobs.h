@@ -8,6 +8,7 @@
 #include "server/jobs/job.h"
 #include "server/jobs/loans.h"
 #include "server/jobs/queue.h"
+#include "server/jobs/regions.h"
 #include "server/jobs/workers.h"
 
 struct jobs {
@@ -15,6 +16,7 @@ struct jobs {
   struct devices devices;
   struct buffers buffers;
   struct coders coders;
+  struct regions regions;
   struct loans loans;
   struct queue queues[VX_LANE_USES];
   struct workers workers;

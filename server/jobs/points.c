@@ -7,10 +7,12 @@
 
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_json.h"
 #include "api/wire/look.h"
 #include "api/wire/tensors.h"
 #include "server/base/clock.h"
 #include "server/jobs/loans.h"
+#include "server/jobs/shared.h"
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
@@ -21,6 +23,16 @@ static bool take_rows(struct job *job, size_t bytes) {
     return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                        "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
   return loans_take_rows(job, bytes, &job->problem);
+}
+
+// Takes the points from a region of shared memory. They become the input: from then on nobody changes them.
+static bool take_shared(struct job *job, const struct region_ref *ref) {
+  if (!shared_read(job, ref, NULL, &job->problem)) return false;
+  if (ref->bytes == 0) return true;
+  if (!take_rows(job, (size_t)ref->bytes) || !shared_read(job, ref, job->rows->data, &job->problem)) return false;
+  job_keep_rows(job);
+  job->input_bytes = (int64_t)ref->bytes;
+  return true;
 }
 
 static bool unpack(struct job *job, struct cloud_file *file) {
@@ -107,6 +119,11 @@ static bool open_tensors(struct job *job, char **rows) {
 // Points that are JSON, or bytes at an address that is not aligned, need rows of their own. There are points.
 static bool make_rows(struct job *job, const struct infer_body *body, char **rows) {
   size_t bytes = (size_t)body->rows * job_request_row_bytes(&job->asked);
+  if (body->region.name[0]) {
+    if (!take_shared(job, &body->region)) return false;
+    *rows = job->input->data;
+    return true;
+  }
   *rows = body->data ? NULL : job_body(job) + (body->points - job_body(job));
   if (*rows && (uintptr_t)*rows % VX_TENSOR_ALIGNMENT == 0) return true;
   if (!take_rows(job, bytes)) return false;
@@ -126,10 +143,11 @@ static void shorten_deadline(struct job *job) {
 static bool open_inference(struct job *job, char **rows) {
   struct infer_body body;
   struct infer *infer = &job->infer;
+  const struct infer_memory memory = {shared_read, job};
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
   if (!loans_take_scratch(job, infer_json_cost(infer, bytes, size), &job->problem)) return false;
-  bool good = infer_read(&body, bytes, size, infer, &job->asked, &job->problem) &&
+  bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) &&
               job_request_split(&job->asked, body.rows, &job->problem) &&
               (body.rows ? make_rows(job, &body, rows) : !body.data || infer_write_rows(&body, NULL, &job->problem));
   infer_end(&body);
@@ -142,9 +160,11 @@ static bool open_inference(struct job *job, char **rows) {
 
 bool points_open(struct job *job) {
   const struct job_request *asked = &job->asked;
-  char *rows = job->input && !job->infer.model ? job->input->data : NULL;
   int intensity = -1;
+  if (asked->points_region.name[0] && !take_shared(job, &asked->points_region)) return false;
+  char *rows = job->input && !job->infer.model ? job->input->data : NULL;
   if (job->infer.model && !open_inference(job, &rows)) return false;
+  if (!shared_check_answer(job)) return false;
   bool tensors = asked->format == FORMAT_SAFETENSORS, named = asked->format == FORMAT_RAW || tensors;
   if (tensors && !open_tensors(job, &rows)) return refuse_file(job);
   if (!named && !open_file(job, &rows, &intensity)) return refuse_file(job);

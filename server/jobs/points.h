@@ -1,4 +1,5 @@
-// Finds the points in a job's input: its raw rows, or rows that are made of a file in another format.
+// Finds the points in a job's input, which may be in shared memory still: its raw rows, or rows that are made of a file
+// in another format.
 //
 // Runs on the worker's thread, which owns the job meanwhile.
 #ifndef VOXELD_POINTS_H

@@ -9,6 +9,7 @@
 #include "server/base/phase.h"
 #include "server/jobs/loans.h"
 #include "server/jobs/points.h"
+#include "server/jobs/shared.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -24,6 +25,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   if (layout->bytes > most || job->header_reserve > most - layout->bytes)
     return vx_refuse(error, too_large, layout->bytes, most);
   job->output_length = job->header_reserve + layout->bytes;
+  if (!shared_fits(job)) return VX_REFUSED;
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
@@ -193,7 +195,7 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
 // Moves the parts of the answer together.
 static void pack(struct job *job) {
   struct byte_range ranges[INFER_RANGES_MAX];
-  int count = infer_ranges(&job->layout, job->header_reserve, ranges);
+  int count = infer_ranges(&job->infer, &job->layout, job->header_reserve, ranges);
   job->output_length = ranges_join(job->output->data, ranges, count);
   job->packed = true;
 }
@@ -243,7 +245,9 @@ static bool run(struct job *job, const struct lanes *lanes) {
   enum vx_status status = run_lanes(job, lanes, &error);
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);
+  if (job->infer.model && !shared_put_tensors(job)) return false;
   if (!write_answer(job)) return false;
+  if (shared_has_answer(job) && !(shared_put(job) && write_file(job))) return false;
   if (job->answer_coding) {
     job_give_input(job);  // it is needed no more
     if (job->kind == &infer_binary) pack(job);

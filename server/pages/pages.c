@@ -14,6 +14,7 @@
 #include "server/pages/lanes.h"
 #include "server/pages/metrics.h"
 #include "server/pages/ready.h"
+#include "server/pages/regions.h"
 #include "server/pages/view.h"
 
 #ifdef __clang__
@@ -194,4 +195,22 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_MODEL_INDEX] = {.media_type = "application/json", .write = kserve_write_index},
     [ENDPOINT_MODEL_LOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
     [ENDPOINT_MODEL_UNLOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
+    [ENDPOINT_REGIONS] = {.media_type = "application/json", .write = regions_write_status},
+    [ENDPOINT_REGION] = {.media_type = "application/json", .write = regions_write_status},
+    [ENDPOINT_REGION_REGISTER] = {.media_type = "application/json",
+                                  .write = regions_write_nothing,
+                                  .act = regions_act_register},
+    [ENDPOINT_REGION_UNREGISTER] = {.media_type = "application/json",
+                                    .write = regions_write_nothing,
+                                    .act = regions_act_unregister},
+    [ENDPOINT_REGIONS_UNREGISTER] = {.media_type = "application/json",
+                                     .write = regions_write_nothing,
+                                     .act = regions_act_unregister},
+    [ENDPOINT_CUDA_REGIONS] = {.media_type = "application/json", .write = regions_write_none},
+    [ENDPOINT_CUDA_REGION] = {.media_type = "application/json", .write = regions_write_none},
+    [ENDPOINT_CUDA_REGION_REGISTER] = {.media_type = "application/json",
+                                       .write = regions_write_nothing,
+                                       .act = regions_act_refuse},
+    [ENDPOINT_CUDA_REGION_UNREGISTER] = {.media_type = "application/json", .write = regions_write_nothing},
+    [ENDPOINT_CUDA_REGIONS_UNREGISTER] = {.media_type = "application/json", .write = regions_write_nothing},
 };

@@ -1,5 +1,6 @@
 """Triton's own Python client, of PyPI, against the service. The Python of docs/wires.md on KServe v2."""
 
+import os
 import re
 import sys
 import textwrap
@@ -13,12 +14,14 @@ from rude_server import url_of
 
 try:
     import tritonclient.http as triton
+    import tritonclient.utils.shared_memory as shm
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
 PAGE = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("\n## KServe v2\n") :].split("\n## ")[1]
+SHARED = PAGE[PAGE.index("\n## Shared memory\n") :].split("\n## ")[1]
 PRESET = "kitti_second"
 
 
@@ -33,7 +36,7 @@ def given(name, values, datatype, **options):
 
 
 class Triton(OneDaemonCase):
-    ARGS = ("--workers", "2")
+    ARGS = ("--workers", "2", "--allow-shared-memory")
 
     def setUp(self):
         self.client = triton.InferenceServerClient(url_of(self.daemon).removeprefix("http://"))
@@ -200,17 +203,65 @@ class Triton(OneDaemonCase):
         for waiting in [client.async_infer(PRESET, [given("points", points, "FP32")]) for _ in range(40)]:
             self.same(waiting.get_result(), expected)
 
-    def test_the_python_of_the_page(self):
-        program = textwrap.dedent(re.search(r"```python\n(.*?)```", SECTION, re.S)[1])
+    def memory(self, name, size):
+        key = f"/voxeld-triton-{os.getpid()}-{name}"
+        handle = shm.create_shared_memory_region(name, key, size)
+        self.addCleanup(shm.destroy_shared_memory_region, handle)
+        self.addCleanup(self.client.unregister_system_shared_memory, name)
+        self.client.register_system_shared_memory(name, key, size)
+        return handle
+
+    def test_shared_memory(self):
+        points = random_points()
+        counts = np.array([1000, 2000], np.int32)
+        expected = self.plain(points, point_counts=[1000, 2000])
+        self.client.unregister_system_shared_memory()
+        self.client.unregister_cuda_shared_memory()
+        given_here, answers = self.memory("in", points.nbytes + counts.nbytes), self.memory("out", 1 << 20)
+        shm.set_shared_memory_region(given_here, [points, counts])
+        listed = self.client.get_system_shared_memory_status()
+        self.assertEqual({region["name"]: region["byte_size"] for region in listed}, {"in": 48008, "out": 1 << 20})
+        inputs = [
+            triton.InferInput("points", list(points.shape), "FP32"),
+            triton.InferInput("point_counts", [2], "INT32"),
+        ]
+        inputs[0].set_shared_memory("in", points.nbytes)
+        inputs[1].set_shared_memory("in", counts.nbytes, offset=points.nbytes)
+        outputs = [triton.InferRequestedOutput(name) for name in expected]
+        for number, output in enumerate(outputs[:-1]):
+            output.set_shared_memory("out", 1 << 17, offset=number << 17)
+        result = self.client.infer(PRESET, inputs, outputs=outputs)
+        for number, (name, tensor) in enumerate(list(expected.items())[:-1]):
+            shape = result.get_output(name)["shape"]
+            answered = shm.get_contents_as_numpy(answers, tensor.dtype, shape, offset=number << 17)
+            self.assertEqual((answered.shape, answered.tobytes()), (tensor.shape, tensor.tobytes()), name)
+            del answered
+        last = list(expected)[-1]
+        self.assertEqual(result.as_numpy(last).tobytes(), expected[last].tobytes())  # by the socket
+
+    def test_shared_memory_that_is_refused(self):
+        self.memory("in", 16)
+        points = triton.InferInput("points", [1, 4], "FP32")
+        for region, size, text in (("in", 32, "32 bytes; its shape has 16"), ("other", 16, "no region 'other'")):
+            points.set_shared_memory(region, size)
+            with self.assertRaises(triton.InferenceServerException) as caught:
+                self.client.infer(PRESET, [points])
+            self.assertIn(text, caught.exception.message())
+        with self.assertRaises(triton.InferenceServerException) as caught:
+            self.client.register_cuda_shared_memory("gpu", b"", 0, 16)
+        self.assertEqual((caught.exception.status(), self.client.get_cuda_shared_memory_status()), ("501", []))
+
+    def run_page(self, section):
+        """What the section's Python makes of some points."""
+        program = textwrap.dedent(re.search(r"```python\n(.*?)```", section, re.S)[1])
         self.assertIn("localhost:8080", program)
         local = {"points": random_points()}
-        exec(
-            program.replace("http://localhost:8080", url_of(self.daemon)).replace(
-                "localhost:8080", url_of(self.daemon).removeprefix("http://")
-            ),
-            local,
-        )
+        exec(program.replace("localhost:8080", url_of(self.daemon).removeprefix("http://")), local)
         self.assertEqual(local["coords"].tobytes(), self.plain(local["points"])["voxel_coords"].tobytes())
+
+    def test_the_python_of_the_page(self):
+        self.run_page(SECTION)
+        self.run_page(SHARED)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import yaml
 
 from client import tensor_file
 from daemon import ROOT, OneDaemonCase, wait_until
+from shared import Memory
 from tables import describe, path_of
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
@@ -20,7 +21,7 @@ BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
 class Answers(OneDaemonCase):
-    ARGS = ("--workers", "1")
+    ARGS = ("--workers", "1", "--allow-shared-memory")
 
     def conforms(self, value, schema, where):
         while "$ref" in schema:
@@ -92,6 +93,9 @@ class Answers(OneDaemonCase):
             self.conforms(reply.json(), SCHEMAS["Problem"], f"Problem of {path}")
 
     def test_every_get_answers_in_a_documented_media_type(self):
+        with Memory(16) as memory:
+            registered = memory.register(self.daemon, "kitti_second")
+        self.assertEqual(registered.status, 200, registered)
         for endpoint in describe()["endpoints"]:
             if endpoint["method"] != "GET":
                 continue
@@ -100,6 +104,9 @@ class Answers(OneDaemonCase):
                 self.assertEqual(reply.status, 200)
                 answer = OPENAPI["paths"][path_of(endpoint)]["get"]["responses"]["200"]
                 self.assertIn(reply.headers.get_content_type(), answer["content"])
+                if endpoint["path"].startswith("/v2/systemsharedmemory"):
+                    self.conforms(reply.json(), SCHEMAS["Regions"], endpoint["path"])
+                    self.assertEqual([region["byte_size"] for region in reply.json()], [16])
 
     def test_every_metric_is_described(self):
         described = {metric["name"]: metric["type"] for metric in describe()["metrics"]}

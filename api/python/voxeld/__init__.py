@@ -8,8 +8,18 @@ Numpy and the standard library only. README.md beside this package is the refere
 """
 
 from .client import Client
-from .errors import BadAnswer, Error, Problem, RequestWarning, TransportError
+from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
 from .result import Result
 from .version import VERSION as __version__
 
-__all__ = ["BadAnswer", "Client", "Error", "Problem", "RequestWarning", "Result", "TransportError", "__version__"]
+__all__ = [
+    "BadAnswer",
+    "Client",
+    "Error",
+    "Problem",
+    "RequestWarning",
+    "Result",
+    "SharedMemoryWarning",
+    "TransportError",
+    "__version__",
+]

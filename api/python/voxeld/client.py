@@ -8,6 +8,7 @@ import socket
 import ssl
 import urllib.parse
 import warnings
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
@@ -17,9 +18,10 @@ from numpy.typing import NDArray
 from . import tensors
 from .connection import Answer, Endpoint, Request
 from .encodings import encoder_of
-from .errors import BadAnswer, Problem, RequestWarning, TransportError
+from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
 from .points import Points, body_of
 from .result import Result
+from .shared import ANSWER_ROOM, PARAMETERS, PREFIX, Slots, Unavailable
 from .transport import Transport
 from .version import VERSION
 
@@ -46,6 +48,9 @@ class Client:
     idle_connections  most connections kept open for later requests
     encoding          gzip or zstd: points are sent so encoded, which pays on slow links; zstd needs Python 3.14 or the
                       package zstandard. Answers come as they are.
+    shared_memory     points and tensors go through shared memory if the service is on this machine and allows it; a
+                      string is what the keys begin with, if that is not "voxeld". If memory is not shared, a
+                      SharedMemoryWarning says why, and they go through the socket.
 
     Result.warnings has what the service warns of. The first warning of each kind is a Python RequestWarning too.
     """
@@ -64,6 +69,7 @@ class Client:
         backoff: float = 0.2,
         idle_connections: int = 8,
         encoding: Optional[str] = None,
+        shared_memory: Union[bool, str] = False,
     ) -> None:
         if ca_file is not None or certificate is not None:
             if tls is not None:
@@ -77,7 +83,15 @@ class Client:
         self._headers = {"User-Agent": f"voxeld-python/{VERSION}"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {_sound(token)}"
-        self._transport = Transport(Endpoint.parse(url, tls), timeout, deadline, retries, backoff, idle_connections)
+        endpoint = Endpoint.parse(url, tls)
+        self._transport = Transport(endpoint, timeout, deadline, retries, backoff, idle_connections)
+        self._slots: Optional[Slots] = None
+        if shared_memory:
+            prefix = shared_memory if isinstance(shared_memory, str) else PREFIX
+            try:
+                self._slots = Slots(self._transport, endpoint, self._headers, prefix)
+            except Unavailable as reason:
+                self._share_no_more(reason, 3)
 
     # --- computing ---
 
@@ -180,7 +194,7 @@ class Client:
         path = "/v1/" + urllib.parse.quote(operation, safe="")
         body, told = body_of(points, _given(parameters))
         request = self._post(path, body, {**parameters, **told}, media_type, request_id, traceparent)
-        return self._transport.ask(request, read)
+        return self._transport.ask(self._encoded(request), read)
 
     # --- asking ---
 
@@ -213,6 +227,8 @@ class Client:
 
     def close(self) -> None:
         """Closes the idle connections at once, and those in use when their requests end."""
+        if self._slots:
+            self._slots.close()
         self._transport.close()
 
     def __enter__(self) -> Client:
@@ -250,9 +266,12 @@ class Client:
         traceparent: Optional[str],
         kind: Optional[str] = None,
     ) -> Result:
-        accept, read = (JSON, _metadata) if metadata_only else (TENSORS, _tensors)
+        accept = JSON if metadata_only else TENSORS
         request = self._post(path, body, parameters, accept, request_id, traceparent, kind)
-        result = self._transport.ask(request, read)
+        until = self._transport.deadline()
+        result = self._compute_shared(request, metadata_only, until)
+        if result is None:
+            result = self._transport.ask(self._encoded(request), _metadata if metadata_only else _tensors, until=until)
         self._warn(result)
         return result
 
@@ -266,18 +285,41 @@ class Client:
         traceparent: Optional[str],
         kind: Optional[str] = None,
     ) -> Request:
-        if self._encode:
-            body = self._encode(body)
-        headers = {
-            "Accept": accept,
-            "Content-Type": kind,
-            "Content-Encoding": self._encoding,
-            "X-Request-Id": request_id,
-            "traceparent": traceparent,
-        }
+        headers = {"Accept": accept, "Content-Type": kind, "X-Request-Id": request_id, "traceparent": traceparent}
         texts = {name: _text(value) for name, value in _given(parameters).items()}
         query = urllib.parse.urlencode(texts, safe=",")
         return Request("POST", f"{path}?{query}", {**self._headers, **_given(headers)}, body)
+
+    def _encoded(self, request: Request) -> Request:
+        if not (self._encode and self._encoding and request.body is not None):
+            return request
+        headers = {**request.headers, "Content-Encoding": self._encoding}
+        return replace(request, headers=headers, body=self._encode(request.body))
+
+    def _compute_shared(self, request: Request, metadata_only: bool, until: float) -> Optional[Result]:
+        """None if the request has to be sent: memory is not shared, or an attempt came to an error that may pass."""
+        size = sum(piece.nbytes for piece in request.body or ())
+        if self._slots is None or size == 0:
+            return None
+        try:
+            with self._slots.slot(size) as slot:
+                slot.write(request.body or ())
+                asked = replace(request, target=slot.target(request.target, size, not metadata_only), body=[])
+                read = _metadata if metadata_only else lambda answer: Result(*tensors.parse(slot.read(_length(answer))))
+                return self._transport.ask(asked, read, retries=0, until=until)
+        except Unavailable as reason:
+            self._share_no_more(reason, 6)
+        except OSError:  # /dev/shm is full
+            pass
+        except Error as failure:
+            ours = isinstance(failure, Problem) and failure.parameter in PARAMETERS
+            if not failure.temporary and not ours:
+                raise
+        return None
+
+    def _share_no_more(self, reason: Unavailable, level: int) -> None:
+        self._slots = None
+        warnings.warn(f"points go through the socket: {reason}", SharedMemoryWarning, stacklevel=level)
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:
@@ -326,6 +368,15 @@ def _text(value: Any) -> str:
 def _tensors(answer: Answer) -> Result:
     _expect(answer, TENSORS)
     return Result(*tensors.parse(answer.body))
+
+
+def _length(answer: Answer) -> int:
+    """Bytes of the file in shared memory."""
+    told = _json(answer).get("output_region")
+    length = told.get("bytes") if isinstance(told, dict) else None
+    if not isinstance(length, int) or not 0 <= length <= ANSWER_ROOM:
+        raise BadAnswer("the answer does not say what is in shared memory")
+    return length
 
 
 def _metadata(answer: Answer) -> Result:

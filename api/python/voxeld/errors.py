@@ -1,4 +1,4 @@
-"""The errors, one class for each kind; all are subclasses of Error. RequestWarning is a warning, not an error.
+"""The errors, one class for each kind; all are subclasses of Error. Those called Warning are warnings, not errors.
 
 Problem         the service, or a balancer before it, refused the request and said why
 TransportError  no whole answer came: refused, broken or too slow
@@ -32,6 +32,10 @@ class BadAnswer(Error):
 
 class RequestWarning(UserWarning):
     """The service has answered, but doubts that the answer is what was meant: Result.warnings."""
+
+
+class SharedMemoryWarning(UserWarning):
+    """Memory is not shared with the service: points and tensors go through the socket."""
 
 
 class TransportError(Error):
@@ -86,7 +90,7 @@ def _may_pass(reason: Exception) -> bool:
 
 
 def _document(headers: Message, body: bytes) -> Dict[str, Any]:
-    if headers.get_content_type() != "application/problem+json":
+    if headers.get_content_type() not in ("application/problem+json", "application/json"):  # the latter under /v2
         return {}
     try:
         document = json.loads(body)

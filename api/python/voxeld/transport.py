@@ -82,11 +82,21 @@ class Transport:
         self._timeout, self._deadline, self._retries, self._backoff = timeout, deadline, retries, backoff
         self._pool = Pool(idle_connections)
 
-    def ask(self, request: Request, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
+    def deadline(self) -> float:
+        """The end of a call that begins now, of time.monotonic."""
+        return time.monotonic() + self._deadline
+
+    def ask(
+        self,
+        request: Request,
+        read: Callable[[Answer], T],
+        retries: Optional[int] = None,
+        until: Optional[float] = None,
+    ) -> T:
         """What `read` makes of the 2xx answer. Otherwise raises the Error of the last attempt, which may come from
-        `read`."""
+        `read`. `until`: the deadline, if it is not that of a call that begins now."""
         most = self._retries if retries is None else retries
-        until = time.monotonic() + self._deadline
+        until = self.deadline() if until is None else until
         for attempt in itertools.count(1):
             failure: Error
             try:

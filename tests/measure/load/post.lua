@@ -1,4 +1,5 @@
 -- A wrk script: POSTs files in turn, over and over, and ends with one line of key=value pairs, times in milliseconds.
+-- What begins with & is no file but more of the query, for an empty body.
 --   wrk -t1 -c8 -d5s --timeout 30s --latency -s post.lua URL -- FILE...
 local requests = {}
 local turn = 0
@@ -7,9 +8,15 @@ function init(args)
   wrk.method = "POST"
   wrk.headers["Content-Type"] = "application/octet-stream"
   for _, path in ipairs(args) do
-    local file = assert(io.open(path, "rb"))
-    requests[#requests + 1] = wrk.format(nil, nil, nil, file:read("*a"))  -- built once: the client must cost little
-    file:close()
+    local target, body = nil, ""
+    if path:sub(1, 1) == "&" then
+      target = wrk.path .. path
+    else
+      local file = assert(io.open(path, "rb"))
+      body = file:read("*a")
+      file:close()
+    end
+    requests[#requests + 1] = wrk.format(nil, target, nil, body)  -- built once: the client must cost little
   end
   assert(#requests > 0, "name a file to post behind --")
 end

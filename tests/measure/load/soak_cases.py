@@ -370,6 +370,8 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post("", path="/v2/models/fps/infer"), (400,), "bad-body"),
         Bad(post("", b'{"inputs":[]}', path="/v2/models/fps/infer"), (400,), "bad-body"),
         Bad(post("", path="/v2/repository/models/fps/load"), (501,), "unsupported"),
+        Bad(post(grid + "&points_region=scan,0,160", b""), (501,), "no-shared-memory"),
+        Bad(post(grid + "&output_region=scan,0"), (400,), "bad-parameter"),
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),
         Bad(

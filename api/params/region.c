@@ -1,0 +1,44 @@
+// See region.h.
+#include "api/params/region.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool region_name_set(char name[REGION_NAME_SIZE], const char *text, size_t length) {
+  if (length == 0 || length >= REGION_NAME_SIZE) return false;
+  for (size_t i = 0; i < length; i++)
+    if ((unsigned char)text[i] < ' ' || text[i] == '\x7f') return false;
+  memcpy(name, text, length);
+  name[length] = '\0';
+  return true;
+}
+
+// Reads the number behind the last comma before `end`, and returns where that comma is. NULL: there is no such number.
+static const char *take_number(const char *value, const char *end, uint64_t *number) {
+  const char *comma = memrchr(value, ',', (size_t)(end - value));
+  char digits[20] = "";
+  size_t length = comma ? (size_t)(end - comma - 1) : 0;
+  if (length == 0 || length > 18) return NULL;
+  memcpy(digits, comma + 1, length);
+  *number = strtoull(digits, NULL, 10);
+  return strspn(digits, "0123456789") == length ? comma : NULL;
+}
+
+// From the end, so that a name may have commas.
+static bool read_region(const struct param *param, const char *value, const char *end, void *record) {
+  struct region_ref *ref = (void *)((char *)record + param->offset);
+  const char *comma = take_number(value, end, &ref->bytes);
+  if (comma) comma = take_number(value, comma, &ref->offset);
+  return comma && region_name_set(ref->name, value, (size_t)(comma - value));
+}
+
+static void write_region(const struct param *param, const void *record, struct text *out) {
+  const struct region_ref *ref = (const void *)((const char *)record + param->offset);
+  char value[REGION_NAME_SIZE + 44];
+  int length = snprintf(value, sizeof value, "%s,%llu,%llu", ref->name, (unsigned long long)ref->offset,
+                        (unsigned long long)ref->bytes);
+  text_json_string(out, value, (size_t)length);
+}
+
+const struct value_type value_region = {"string", false, read_region, write_region, NULL};

@@ -1,0 +1,164 @@
+"""Shared memory: points go to the service, and tensors come back, without a socket. For a service on this machine that
+allows it (--allow-shared-memory).
+
+A slot is memory of which the service has a region. It carries one request at a time: the points from its beginning on,
+the answer behind them. The memory is sparse, so a slot takes no more than its largest request did. It has no name any
+more once the service has it: if this process ends in any way, it is not left behind in /dev/shm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from typing import Iterator, List, Optional, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import tensors
+from .connection import Endpoint, Request
+from .errors import Error, Problem
+from .transport import Transport
+
+FOLDER = "/dev/shm"
+PREFIX = "voxeld"  # of keys; the service's default
+POINTS_ROOM = 1 << 26  # bytes for points; more if a request has more
+ANSWER_ROOM = 1 << 30  # bytes for its answer
+PARAMETERS = ("points_region", "output_region")
+PATIENCE = 1.0  # seconds, in which regions are unregistered
+LOOPBACK = ("localhost", "127.", "::1")
+
+
+class Unavailable(Exception):
+    """Memory is not shared with this service, for the reason that the message says."""
+
+
+class Slot:
+    def __init__(self, prefix: str, room: int) -> None:
+        self.room = room
+        self.name = f"py-{os.getpid()}-{secrets.token_hex(8)}"
+        self.key = f"{prefix}-{self.name}"
+        self.size = room + ANSWER_ROOM
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = open(os.open(self._path(), flags, 0o600), "r+b", buffering=0)
+        os.ftruncate(self._file.fileno(), self.size)
+
+    def _path(self) -> str:
+        return os.path.join(FOLDER, self.key)
+
+    def hide(self) -> None:
+        """Takes its name away."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path())
+
+    def close(self) -> None:
+        self._file.close()
+
+    def target(self, target: str, size: int, with_answer: bool) -> str:
+        """The path and query of a request for `size` bytes of points that are here, and whose answer comes here."""
+        target += f"{'' if target.endswith('?') else '&'}points_region={self.name},0,{size}"
+        return target + (f"&output_region={self.name},{self.room},{ANSWER_ROOM}" if with_answer else "")
+
+    def write(self, pieces: Sequence[memoryview]) -> int:
+        """Writes the pieces one behind the other; returns their bytes."""
+        end = 0
+        for piece in pieces:
+            rest = piece.cast("B")
+            while rest.nbytes:
+                done = os.pwrite(self._file.fileno(), rest, end)
+                end, rest = end + done, rest[done:]
+        return end
+
+    def read(self, size: int) -> NDArray[np.uint8]:
+        """The answer."""
+        answer = tensors.buffer(size)
+        done = 0
+        while done < size:
+            more = os.preadv(self._file.fileno(), [answer[done:].data], self.room + done)
+            if more <= 0:
+                raise OSError("the shared memory has become shorter")
+            done += more
+        return answer
+
+
+class Slots:
+    """The slots of a client; threads may share them. A forked process makes slots of its own."""
+
+    def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str], prefix: str) -> None:
+        host = endpoint.address if isinstance(endpoint.address, str) else endpoint.address[0]
+        if not isinstance(endpoint.address, str) and not host.startswith(LOOPBACK):
+            raise Unavailable(f"{host} is not this machine (localhost, or a Unix socket)")
+        if not os.path.isdir(FOLDER):
+            raise Unavailable(f"this system has no {FOLDER}")
+        self._transport, self._headers, self._prefix = transport, headers, prefix
+        self._idle: List[Slot] = []
+        self._lock, self._process = threading.Lock(), os.getpid()
+
+    def _take(self, size: int) -> Optional[Slot]:
+        if self._process != os.getpid():
+            self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
+        with self._lock:
+            for slot in self._idle:
+                if slot.room >= size:
+                    self._idle.remove(slot)
+                    return slot
+        return None
+
+    @contextlib.contextmanager
+    def slot(self, size: int) -> Iterator[Slot]:
+        """A slot for so many bytes of points. After an error that leaves open whether the service still writes to it,
+        or has it at all, nobody uses it again. Raises Unavailable if the service takes none."""
+        slot = self._take(size) or self._new(size)
+        try:
+            yield slot
+        except Problem as problem:
+            if problem.parameter in PARAMETERS:
+                slot.close()
+            else:
+                self._give(slot)
+            raise
+        except BaseException:
+            slot.close()
+            raise
+        self._give(slot)
+
+    def _give(self, slot: Slot) -> None:
+        with self._lock:
+            self._idle.append(slot)
+
+    def _new(self, size: int) -> Slot:
+        try:
+            slot = Slot(self._prefix, max(size, POINTS_ROOM))
+        except OSError as reason:
+            raise Unavailable(f"shared memory cannot be made: {reason}") from reason
+        terms = json.dumps({"key": "/" + slot.key, "offset": 0, "byte_size": slot.size}).encode()
+        try:
+            self._post(f"region/{slot.name}/register", terms)
+        except Problem as problem:
+            slot.close()
+            raise Unavailable(str(problem)) from problem
+        except BaseException:
+            slot.close()
+            raise
+        finally:
+            slot.hide()
+        return slot
+
+    def _post(self, path: str, body: bytes, until: Optional[float] = None) -> None:
+        request = Request("POST", f"/v2/systemsharedmemory/{path}", self._headers, [memoryview(body)])
+        self._transport.ask(request, lambda answer: None, retries=0, until=until)
+
+    def close(self) -> None:
+        """Takes the idle slots back from the service too, if that answers soon."""
+        with self._lock:
+            slots, self._idle = self._idle, []
+        until = time.monotonic() + PATIENCE
+        for slot in slots:
+            slot.close()
+            if self._process == os.getpid():
+                with contextlib.suppress(Error, ValueError):
+                    self._post(f"region/{slot.name}/unregister", b"", until)

@@ -1,0 +1,311 @@
+// Regions of shared memory; see regions.h.
+#include "server/jobs/regions.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+
+struct region {
+  struct region *next;
+  struct client *client;
+  struct region_terms terms;
+  int fd;
+  int users;        // the registry while it is listed, and copies under way
+  int64_t used_ns;  // when it was registered, or used last
+};
+
+static const int64_t tick_ns = 60 * NS_PER_S, left_ns = 600 * NS_PER_S;
+
+void regions_init(struct regions *regions, const struct options *options, struct clients *clients) {
+  *regions = (struct regions){
+      .clients = clients, .allowed = options->allow_shared_memory, .prefixes = options->shared_memory_prefix};
+  pthread_mutex_init(&regions->lock, NULL);
+}
+
+bool regions_allow(const struct regions *regions, bool local, struct problem *problem) {
+  if (!regions->allowed)
+    return problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
+                       "this server shares no memory; its operator can allow that (--allow-shared-memory yes)");
+  return local || problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
+                              "memory is shared only with clients on loopback or a Unix socket, without a proxy");
+}
+
+// ---- the list -------------------------------------------------------------------------------------------------------
+
+// With the lock held; the region is no longer listed.
+static void let_go(struct regions *regions, struct region *region) {
+  if (--region->users) return;
+  (void)close(region->fd);
+  client_give(regions->clients, region->client, SHARE_REGIONS, 1);
+  free(region);
+}
+
+// With the lock held.
+static bool is_of(const struct region *region, const struct client *client, const char *name) {
+  return region->client == client && (!name || strcmp(region->terms.name, name) == 0);
+}
+
+// With the lock held.
+static struct region *find(const struct regions *regions, const struct client *client, const char *name) {
+  struct region *region = regions->first;
+  while (region && !is_of(region, client, name)) region = region->next;
+  return region;
+}
+
+// With the lock held: removes the region that `link` points to, if it leaves; else returns what points to the next.
+static struct region **pass(struct regions *regions, struct region **link, bool leaves) {
+  struct region *region = *link;
+  if (!leaves) return &region->next;
+  *link = region->next;
+  let_go(regions, region);
+  return link;
+}
+
+void regions_destroy(struct regions *regions) {
+  while (regions->first) (void)pass(regions, &regions->first, true);
+  pthread_mutex_destroy(&regions->lock);
+}
+
+void regions_unregister(struct regions *regions, const struct client *client, const char *name) {
+  pthread_mutex_lock(&regions->lock);
+  for (struct region **link = &regions->first; *link;) link = pass(regions, link, is_of(*link, client, name));
+  pthread_mutex_unlock(&regions->lock);
+}
+
+// With the lock held: removes the regions of memory that nobody else can open any more, if no copy is under way and
+// they were not used since then.
+static void remove_left(struct regions *regions, int64_t since_ns) {
+  for (struct region **link = &regions->first; *link;) {
+    const struct region *region = *link;
+    struct stat object;
+    bool left =
+        region->users == 1 && region->used_ns <= since_ns && fstat(region->fd, &object) == 0 && object.st_nlink == 0;
+    link = pass(regions, link, left);
+  }
+}
+
+void regions_tick(struct regions *regions, int64_t now_ns) {
+  pthread_mutex_lock(&regions->lock);
+  if (now_ns >= regions->tick_ns) {
+    regions->tick_ns = now_ns + tick_ns;
+    remove_left(regions, now_ns - left_ns);
+  }
+  pthread_mutex_unlock(&regions->lock);
+}
+
+// ---- registering ----------------------------------------------------------------------------------------------------
+
+static bool has_prefix(const char *key, const char *prefixes) {
+  while (*prefixes) {
+    size_t length = strcspn(prefixes, ",");
+    if (strncmp(key, prefixes, length) == 0) return true;
+    prefixes += length + (prefixes[length] == ',');
+  }
+  return false;
+}
+
+// Whether the client may have the object: it is memory and, if the client is known by its user id, the client's own.
+static bool is_allowed(const struct stat *object, const char *address) {
+  static const char unix_peer[] = "unix:";
+  size_t length = sizeof unix_peer - 1;
+  if (!S_ISREG(object->st_mode)) return false;
+  if (strncmp(address, unix_peer, length) != 0) return true;
+  unsigned long user = strtoul(address + length, NULL, 10);
+  return user == 0 || user == object->st_uid;
+}
+
+// Says the same of each key that cannot be had, so that nobody learns which keys others have.
+static bool refuse_key(struct problem *problem, const char *key) {
+  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
+                     "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
+                     "server's user, of id %u, may read and write",
+                     key, (unsigned)geteuid());
+}
+
+static bool open_object(struct region *region, const char *address, struct problem *problem) {
+  const struct region_terms *terms = &region->terms;
+  char name[REGION_KEY_SIZE + 1];
+  const char *key = terms->key + strspn(terms->key, "/");
+  struct stat object;
+  snprintf(name, sizeof name, "/%s", key);
+  if (strchr(key, '/')) return refuse_key(problem, terms->key);
+  region->fd = shm_open(name, O_RDWR, 0);
+  if (region->fd < 0) return refuse_key(problem, terms->key);
+  bool good = fstat(region->fd, &object) == 0 && is_allowed(&object, address);
+  if (!good)
+    (void)refuse_key(problem, terms->key);
+  else if (!region_holds((uint64_t)object.st_size, terms->offset, terms->bytes))
+    good = problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
+                       "the region has %llu bytes from byte %llu on; the memory has %lld in all",
+                       (unsigned long long)terms->bytes, (unsigned long long)terms->offset, (long long)object.st_size);
+  if (!good) (void)close(region->fd);
+  return good;
+}
+
+// With the lock held. If there is no room, regions of objects that were unlinked make some.
+static bool take_share(struct regions *regions, struct client *client, struct problem *problem) {
+  enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
+  if (grant != GRANTED) {
+    remove_left(regions, INT64_MAX);
+    grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
+  }
+  return grant == GRANTED ||
+         problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL, NULL,
+                     "there is no room for another region: all clients together have up to %d, one up to half of those "
+                     "that others leave; unregister some",
+                     REGIONS_MAX);
+}
+
+// With the lock held: lists the region, if it may be.
+static bool list(struct regions *regions, struct region *region, struct problem *problem) {
+  if (find(regions, region->client, region->terms.name))
+    return problem_set(problem, PROBLEM_BAD_REQUEST, "name", "the region '%s' is registered already",
+                       region->terms.name);
+  if (!take_share(regions, region->client, problem)) return false;
+  region->users = 1;
+  region->used_ns = clock_ns();
+  region->next = regions->first;
+  regions->first = region;
+  return true;
+}
+
+bool regions_register(struct regions *regions, struct client *client, const char *address,
+                      const struct region_terms *terms, struct problem *problem) {
+  const char *key = terms->key + strspn(terms->key, "/");
+  if (!has_prefix(key, regions->prefixes))
+    return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
+                       "the key is '%.80s'; allowed: keys that begin with one of %.200s (--shared-memory-prefix)",
+                       terms->key, regions->prefixes);
+  struct region *region = malloc(sizeof *region);
+  if (!region) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a region");
+  *region = (struct region){.client = client, .terms = *terms};
+  if (!open_object(region, address, problem)) {
+    free(region);
+    return false;
+  }
+  pthread_mutex_lock(&regions->lock);
+  bool listed = list(regions, region, problem);
+  pthread_mutex_unlock(&regions->lock);
+  if (listed) return true;
+  (void)close(region->fd);
+  free(region);
+  return false;
+}
+
+// ---- showing --------------------------------------------------------------------------------------------------------
+
+static bool refuse_name(struct problem *problem, enum problem_kind kind, const char *parameter, const char *name) {
+  return problem_set(problem, kind, parameter, "this client has no region '%.80s'", name);
+}
+
+bool regions_write(struct regions *regions, const struct client *client, const char *name, struct text *out,
+                   struct problem *problem) {
+  const char *comma = "";
+  text_put(out, "[");
+  pthread_mutex_lock(&regions->lock);
+  for (const struct region *region = regions->first; region; region = region->next) {
+    if (!is_of(region, client, name)) continue;
+    text_put(out, comma);
+    region_terms_write(&region->terms, out);
+    comma = ",\n ";
+  }
+  pthread_mutex_unlock(&regions->lock);
+  text_put(out, "]\n");
+  return !name || comma[0] || refuse_name(problem, PROBLEM_NOT_FOUND, NULL, name);
+}
+
+// ---- copying --------------------------------------------------------------------------------------------------------
+
+// The client's region, with one more user, if it has such a part. NULL with a problem.
+static struct region *take(struct regions *regions, const struct client *client, const struct region_ref *ref,
+                           const char *parameter, struct problem *problem) {
+  pthread_mutex_lock(&regions->lock);
+  struct region *region = find(regions, client, ref->name);
+  uint64_t size = region ? region->terms.bytes : 0;
+  bool good = region && region_holds(size, ref->offset, ref->bytes);
+  if (good) {
+    region->users++;
+    region->used_ns = clock_ns();
+  }
+  pthread_mutex_unlock(&regions->lock);
+  if (good) return region;
+  if (!region)
+    (void)refuse_name(problem, PROBLEM_BAD_PARAMETER, parameter, ref->name);
+  else
+    problem_set(problem, PROBLEM_BAD_PARAMETER, parameter,
+                "%s has %llu bytes from byte %llu on; the region '%s' has %llu in all", parameter,
+                (unsigned long long)ref->bytes, (unsigned long long)ref->offset, ref->name, (unsigned long long)size);
+  return NULL;
+}
+
+static void give(struct regions *regions, struct region *region) {
+  pthread_mutex_lock(&regions->lock);
+  let_go(regions, region);
+  pthread_mutex_unlock(&regions->lock);
+}
+
+static bool has_bytes(const struct region *region, uint64_t end) {
+  struct stat object;
+  return fstat(region->fd, &object) == 0 && (uint64_t)object.st_size >= end;
+}
+
+static bool refuse_copy(const struct region *region, const char *parameter, const char *reason,
+                        struct problem *problem) {
+  return problem_set(problem, PROBLEM_BAD_BODY, parameter, "the region '%s': %s", region->terms.name, reason);
+}
+
+static const char shortened[] = "its owner has shortened the memory since it was registered";
+
+static bool read_all(const struct region *region, uint64_t at, char *out, size_t bytes, const char *parameter,
+                     struct problem *problem) {
+  while (bytes > 0) {
+    ssize_t got = pread(region->fd, out, bytes, (off_t)at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return refuse_copy(region, parameter, got < 0 ? strerror(errno) : shortened, problem);
+    out += got;
+    at += (uint64_t)got;
+    bytes -= (size_t)got;
+  }
+  return true;
+}
+
+// Writing beyond the end would lengthen the memory again.
+static bool write_all(const struct region *region, uint64_t at, const char *data, size_t bytes, const char *parameter,
+                      struct problem *problem) {
+  if (!has_bytes(region, at + bytes)) return refuse_copy(region, parameter, shortened, problem);
+  while (bytes > 0) {
+    ssize_t put = pwrite(region->fd, data, bytes, (off_t)at);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return refuse_copy(region, parameter, put < 0 ? strerror(errno) : "it takes no more", problem);
+    data += put;
+    at += (uint64_t)put;
+    bytes -= (size_t)put;
+  }
+  return true;
+}
+
+bool regions_read(struct regions *regions, const struct client *client, const struct region_ref *ref, char *out,
+                  const char *parameter, struct problem *problem) {
+  struct region *region = take(regions, client, ref, parameter, problem);
+  if (!region) return false;
+  uint64_t at = region->terms.offset + ref->offset;
+  bool good = !out || read_all(region, at, out, (size_t)ref->bytes, parameter, problem);
+  give(regions, region);
+  return good;
+}
+
+bool regions_fill(struct regions *regions, const struct client *client, const struct region_ref *ref, const char *data,
+                  size_t bytes, const char *parameter, struct problem *problem) {
+  struct region *region = take(regions, client, ref, parameter, problem);
+  if (!region) return false;
+  bool good = write_all(region, region->terms.offset + ref->offset, data, bytes, parameter, problem);
+  give(regions, region);
+  return good;
+}

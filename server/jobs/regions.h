@@ -1,0 +1,58 @@
+// Regions: POSIX shared memory that clients have registered, for points and answers.
+//
+// A region belongs to the client that registered it; others neither use nor see it. It is never trusted: its owner may
+// shorten it, write to it or unlink it at any time. So it is not mapped. Its bytes are copied by pread and pwrite,
+// which fail if they are not there. Any thread.
+#ifndef VOXELD_REGIONS_H
+#define VOXELD_REGIONS_H
+
+#include <pthread.h>
+
+#include "api/wire/region.h"
+#include "kernels/kernels.h"
+#include "server/clients/clients.h"
+#include "server/config/options.h"
+
+enum { REGIONS_MAX = 256 };  // of all clients; each has a share of them
+
+struct region;
+
+struct regions {
+  pthread_mutex_t lock;
+  struct region *first;
+  struct clients *clients;
+  bool allowed;
+  const char *prefixes;  // see options.h
+  int64_t tick_ns;       // the next one looks at the regions then
+};
+
+// The options must stay.
+void regions_init(struct regions *regions, const struct options *options, struct clients *clients);
+void regions_destroy(struct regions *regions);
+// To be called now and then: removes regions of memory that was unlinked, if they were not used for long. Their owners
+// have left without a word.
+void regions_tick(struct regions *regions, int64_t now_ns);
+
+// Whether a client may use regions: they are on, and it is on this machine (`local`). False with a problem.
+VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct problem *problem);
+
+// Opens the object of that key as a region of the client at that address. A client known by its user id (unix:UID) must
+// own the object, so that it gets nothing through the daemon that it could not open itself. False with a problem.
+VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const char *address,
+                                     const struct region_terms *terms, struct problem *problem);
+// Removes the client's region of that name, or all (NULL). Copies that are under way are finished.
+void regions_unregister(struct regions *regions, const struct client *client, const char *name);
+// Writes the client's region of that name, or all (NULL), as a JSON array. False with a problem if there is none of
+// that name.
+VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
+                                  struct text *out, struct problem *problem);
+
+// Copies a part of the client's region to `out`; NULL: only checks that the region has this part. False with a problem
+// that names `parameter`, by which the part was given.
+VX_WARN_UNUSED bool regions_read(struct regions *regions, const struct client *client, const struct region_ref *ref,
+                                 char *out, const char *parameter, struct problem *problem);
+// Likewise copies `bytes` of `data` to the beginning of a part, which has that many or more.
+VX_WARN_UNUSED bool regions_fill(struct regions *regions, const struct client *client, const struct region_ref *ref,
+                                 const char *data, size_t bytes, const char *parameter, struct problem *problem);
+
+#endif

@@ -1,0 +1,73 @@
+// See shared.h.
+#include "server/jobs/shared.h"
+
+#include "server/base/clock.h"
+#include "server/jobs/regions.h"
+
+// The parameter by which an inference request names a region.
+static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
+
+bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
+  const struct job *job = cls;
+  const char *parameter = job->infer.model ? of_tensor : of_points;
+  return regions_allow(job->means->regions, job->local, problem) &&
+         regions_read(job->means->regions, job->client, ref, out, parameter, problem);
+}
+
+static bool check(struct job *job, const struct region_ref *ref, const char *parameter) {
+  return regions_allow(job->means->regions, job->local, &job->problem) &&
+         regions_read(job->means->regions, job->client, ref, NULL, parameter, &job->problem);
+}
+
+static bool is_shared(const struct job *job, int tensor) {
+  return job->infer.model && job->infer.shared & VX_TENSOR_BIT(tensor);
+}
+
+bool shared_check_answer(struct job *job) {
+  if (shared_has_answer(job) && !check(job, &job->asked.output_region, of_answer)) return false;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    if (is_shared(job, tensor) && !check(job, &job->infer.regions[tensor], of_tensor)) return false;
+  return true;
+}
+
+static bool fits(struct job *job, const char *what, size_t bytes, const struct region_ref *ref, const char *parameter) {
+  return bytes <= ref->bytes ||
+         problem_set(&job->problem, PROBLEM_IMPOSSIBLE, parameter, "%s has %zu bytes; the region's part has %llu", what,
+                     bytes, (unsigned long long)ref->bytes);
+}
+
+bool shared_fits(struct job *job) {
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    if (is_shared(job, tensor) && !fits(job, vx_tensor_name((enum vx_tensor)tensor), job->layout.shape[tensor].bytes,
+                                        &job->infer.regions[tensor], of_tensor))
+      return false;
+  return !shared_has_answer(job) || fits(job, "the answer", job->output_length, &job->asked.output_region, of_answer);
+}
+
+// A client that is gone may use its memory for something else by now.
+static bool put(struct job *job, const struct region_ref *ref, const char *data, size_t bytes, const char *parameter) {
+  if (atomic_load(job->gone)) return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the client is gone");
+  return regions_fill(job->means->regions, job->client, ref, data, bytes, parameter, &job->problem);
+}
+
+bool shared_put_tensors(struct job *job) {
+  const struct vx_layout *layout = &job->layout;
+  const char *tensors = job->output->data + job->header_reserve;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
+    if (layout->tensors & VX_TENSOR_BIT(tensor) && is_shared(job, tensor) &&
+        !put(job, &job->infer.regions[tensor], tensors + layout->offset[tensor], layout->shape[tensor].bytes,
+             of_tensor))
+      return false;
+  return true;
+}
+
+bool shared_put(struct job *job) {
+  struct answer *answer = &job->answer;
+  if (!shared_fits(job) || !put(job, &job->asked.output_region, job->output->data, job->output_length, of_answer))
+    return false;
+  answer->region_bytes = job->output_length;
+  answer->total_ns = clock_ns() - job->started_ns;
+  job->kind = &answer_of_region;
+  job->answer_coding = CODING_NONE;
+  return true;
+}

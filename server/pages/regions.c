@@ -1,0 +1,63 @@
+// The pages of shared-memory regions; see regions.h.
+#include "server/pages/regions.h"
+
+#include "server/pages/view.h"
+
+// Only while it is joined is the client sure to exist.
+static struct client *join(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  struct client *client = clients_join(view->clients, asked->user, asked->address);
+  if (!client) problem_set(problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  return client;
+}
+
+static const char *name_of(const struct page_asked *asked) { return asked->name[0] ? asked->name : NULL; }
+
+bool regions_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct problem *problem) {
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool good = regions_write(&view->jobs->regions, client, name_of(asked), out, problem);
+  clients_leave(view->clients, client);
+  return good;
+}
+
+bool regions_act_register(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  struct regions *regions = &view->jobs->regions;
+  struct region_terms terms;
+  if (!regions_allow(regions, asked->local, problem) ||
+      !region_terms_read(asked->name, asked->body, asked->body_size, &terms, problem))
+    return false;
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool good = regions_register(regions, client, asked->address, &terms, problem);
+  clients_leave(view->clients, client);
+  return good;
+}
+
+bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  regions_unregister(&view->jobs->regions, client, name_of(asked));
+  clients_leave(view->clients, client);
+  return true;
+}
+
+bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out,
+                        struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
+  text_put(out, "[]\n");
+  return true;
+}
+
+bool regions_act_refuse(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  (void)view, (void)asked;
+  return problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
+                     "CUDA memory is not shared; register system shared memory, or send the points");
+}
+
+bool regions_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
+                           struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
+  text_put(out, "{}\n");
+  return true;
+}

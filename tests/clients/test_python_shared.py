@@ -1,0 +1,170 @@
+"""Client(shared_memory=True): the same results through shared memory, and through the socket if that cannot be had."""
+
+import os
+import pathlib
+import threading
+import unittest
+import warnings
+
+import numpy as np
+
+import voxeld
+from daemon import Daemon, OneDaemonCase, wait_until
+from rude_server import url_of
+from shared import REGIONS
+
+FOLDER = pathlib.Path("/dev/shm")
+
+
+def points_of(count=3000, columns=4, kind="<f4"):
+    return np.random.default_rng(count).uniform(-9, 9, (count, columns)).astype(kind)
+
+
+def left():
+    return sorted(path.name for path in FOLDER.glob("voxeld-py-*"))
+
+
+def regions(daemon):
+    return daemon.get(f"{REGIONS}/status").json()
+
+
+class Shared(OneDaemonCase):
+    ARGS = ("--workers", "2", "--allow-shared-memory")
+
+    def setUp(self):
+        warnings.simplefilter("error", voxeld.SharedMemoryWarning)
+        self.addCleanup(warnings.resetwarnings)
+        self.client = voxeld.Client(url_of(self.daemon), shared_memory=True, retries=0)
+        self.addCleanup(self.client.close)
+        self.plain = voxeld.Client(url_of(self.daemon))
+        self.addCleanup(self.plain.close)
+
+    def same(self, ask):
+        result, expected = ask(self.client), ask(self.plain)
+        self.assertEqual(list(result), list(expected))
+        for name, tensor in expected.items():
+            self.assertEqual((result[name].dtype, result[name].shape), (tensor.dtype, tensor.shape), name)
+            self.assertEqual(result[name].tobytes(), tensor.tobytes(), name)
+        self.assertEqual(result.metadata["points"], expected.metadata["points"])
+        return result
+
+    def test_results_are_the_same(self):
+        for ask in (
+            lambda client: client.voxelize(points_of(), "kitti_second"),
+            lambda client: client.voxelize(points_of(kind="<f2"), "kitti_second"),
+            lambda client: client.voxelize([points_of(5), points_of(0), points_of(70)], "kitti_second"),
+            lambda client: client.voxelize(points_of().tobytes(), "kitti_second"),
+            lambda client: client.voxelize(points_of(0), "kitti_second"),
+            lambda client: client.voxelize(points_of(), "kitti_second", metadata_only=True),
+            lambda client: client.fps(points_of(), 64),
+            lambda client: client.transform(points_of(), crop=(-5, -5, -5, 5, 5, 5)),
+            lambda client: client.transform(points_of().tobytes()),
+        ):
+            result = self.same(ask)
+            given = result.metadata["parameters"]
+            self.assertEqual("points_region" in given, result.metadata["points"]["received"] > 0)
+        self.assertEqual(len(regions(self.daemon)), 1)  # of which each request is the next user
+
+    def test_a_result_outlives_the_next_ones(self):
+        first = self.client.voxelize(points_of(), "kitti_second")
+        before = {name: tensor.tobytes() for name, tensor in first.items()}
+        for count in (1, 5000, 3000):
+            self.client.voxelize(points_of(count), "kitti_second")
+        self.client.close()
+        self.assertEqual({name: tensor.tobytes() for name, tensor in first.items()}, before)
+        self.assertTrue(all(tensor.ctypes.data % 64 == 0 and tensor.flags.writeable for tensor in first.values()))
+
+    def test_large_points(self):
+        self.same(lambda client: client.transform(points_of(1_500_000)))
+        with Daemon("--allow-shared-memory", "--max-body-bytes", str(1 << 27)) as daemon:
+            with voxeld.Client(url_of(daemon), shared_memory=True) as client:
+                result = client.transform(np.zeros((5_000_000, 4), "<f4"), metadata_only=True)
+                self.assertEqual(result.metadata["points"]["received"], 5_000_000)
+
+    def test_threads(self):
+        points = [points_of(1000 + number) for number in range(8)]
+        expected = [self.plain.voxelize(each, "kitti_second")["voxel_coords"].tobytes() for each in points]
+        wrong = []
+
+        def work(number):
+            for _ in range(20):
+                answered = self.client.voxelize(points[number], "kitti_second")["voxel_coords"].tobytes()
+                if answered != expected[number]:
+                    wrong.append(number)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertLessEqual(len(regions(self.daemon)), 8)
+
+    def test_nothing_is_left(self):
+        files = lambda: len(os.listdir(f"/proc/{self.daemon.pid()}/fd"))
+        before, own = files(), len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            with voxeld.Client(url_of(self.daemon), shared_memory=True) as client:
+                client.voxelize(points_of(), "kitti_second")
+                self.assertEqual((len(regions(self.daemon)), left()), (1, []))
+            self.assertEqual(regions(self.daemon), [])
+        wait_until(lambda: files() <= before and len(os.listdir("/proc/self/fd")) <= own, "all files to be closed")
+
+    def test_a_child_has_memory_of_its_own(self):
+        expected = self.same(lambda client: client.voxelize(points_of(), "kitti_second"))["voxel_coords"].tobytes()
+        child = os.fork()
+        if child == 0:
+            result = self.client.voxelize(points_of(), "kitti_second")
+            self.client.close()
+            os._exit(0 if result["voxel_coords"].tobytes() == expected else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.same(lambda client: client.voxelize(points_of(), "kitti_second"))
+
+    def test_refusals_are_raised(self):
+        for _ in range(2):
+            with self.assertRaises(voxeld.Problem) as caught:
+                self.client.voxelize(points_of(), "kitti_second", max_voxels=0)
+            self.assertEqual((caught.exception.status, caught.exception.parameter), (400, "max_voxels"))
+        self.same(lambda client: client.voxelize(points_of(), "kitti_second"))
+        self.assertEqual(len(regions(self.daemon)), 1)
+
+    def test_regions_that_are_lost_are_replaced(self):
+        self.client.voxelize(points_of(), "kitti_second")
+        self.daemon.post(f"{REGIONS}/unregister")
+        result = self.client.voxelize(points_of(), "kitti_second")  # through the socket
+        self.assertNotIn("points_region", result.metadata["parameters"])
+        self.assertIn("points_region", self.client.voxelize(points_of(), "kitti_second").metadata["parameters"])
+
+
+class Otherwise(unittest.TestCase):
+    """The same results by the socket, and a word."""
+
+    def told(self, reason, url, shared_memory=True):
+        with self.assertWarnsRegex(voxeld.SharedMemoryWarning, f"points go through the socket: .*{reason}") as caught:
+            client = voxeld.Client(url, shared_memory=shared_memory)
+            client.voxelize(points_of(), "kitti_second")
+        self.assertEqual(caught.filename, __file__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(client.voxelize(points_of(), "kitti_second").metadata["points"]["received"], 3000)
+        client.close()
+        self.assertEqual(left(), [])
+
+    def test_the_service_allows_none(self):
+        with Daemon("--workers", "1") as daemon:
+            self.told("--allow-shared-memory", url_of(daemon))
+
+    def test_the_key_is_not_allowed(self):
+        with Daemon("--workers", "1", "--allow-shared-memory", "--shared-memory-prefix", "points-") as daemon:
+            self.told("one of points- ", url_of(daemon))
+            with voxeld.Client(url_of(daemon), shared_memory="points-") as client:
+                self.assertIn("points_region", client.voxelize(points_of(), "kitti_second").metadata["parameters"])
+
+    def test_the_service_is_elsewhere(self):
+        for url in ("http://192.0.2.1:8080", "https://voxeld.example"):
+            with self.assertWarnsRegex(voxeld.SharedMemoryWarning, "is not this machine"):
+                voxeld.Client(url, shared_memory=True).close()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,510 @@
+"""Shared memory whose owner does anything with it, and clients that may not have it: one request suffers at most."""
+
+import http.client
+import json
+import os
+import pathlib
+import socket
+import struct
+import tempfile
+import threading
+import unittest
+
+from client import GRID, LONG_POINTS, MB, ROW, VOXELIZE, Daemon, FaultCase, many_rows, rows, wait_until
+from credentials import new_token
+from daemon import Reply
+from shared import REGIONS, Memory
+
+POINTS = rows(5000)
+SIZE = len(POINTS)
+ROOM = 8 * MB
+ONE_WORKER = ("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
+FPS = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
+
+
+def files_of(daemon):
+    return len(os.listdir(f"/proc/{daemon.pid()}/fd"))
+
+
+class Regions(FaultCase):
+    ARGS = (*ONE_WORKER, "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test,voxeld-other")
+
+    def setUp(self):
+        super().setUp()
+        self.memory = self.entered(Memory(SIZE + ROOM))
+        self.memory.write(POINTS)
+        self.addCleanup(self.daemon.post, f"{REGIONS}/unregister")
+        self.done(self.memory.register(self.daemon, "a"))
+
+    def entered(self, memory):
+        self.addCleanup(memory.__exit__)
+        return memory
+
+    def done(self, reply):
+        self.assertEqual((reply.status, reply.body), (200, b"{}\n"), reply)
+
+    def ask(self, points=f"a,0,{SIZE}", output=None, path=VOXELIZE, **options):
+        query = f"&points_region={points}" + (f"&output_region={output}" if output else "")
+        return self.daemon.post(path + query, **options)
+
+    def refused(self, reply, status, detail, parameter=None):
+        self.assertEqual(reply.status, status, reply)
+        told = reply.json()
+        self.assertIn(detail, told["detail"])
+        if parameter:
+            self.assertEqual(told["parameter"], parameter)
+
+    def works(self):
+        """The tensors of a request by regions are those of a plain one."""
+        plain = self.daemon.post(VOXELIZE, POINTS).tensors()
+        self.assertEqual(self.ask().tensors(), plain)
+        reply = self.ask(output=f"a,{SIZE},{ROOM}")
+        self.assertEqual(reply.status, 200, reply)
+        answer = self.memory.read(reply.json()["output_region"]["bytes"], SIZE)
+        self.assertEqual(Reply(200, {}, answer).tensors(), plain)
+
+    # --- what is named ---
+
+    def test_parts_beyond_the_region(self):
+        for part in (f"a,0,{SIZE + ROOM + ROW}", f"a,{SIZE + ROOM},{ROW}", f"a,{10**17},{ROW}"):
+            size = int(part.split(",")[2])
+            self.refused(self.ask(part), 400, f"{size} bytes", "points_region")
+        self.refused(self.ask(output=f"a,{SIZE},{ROOM + 1}"), 400, f"has {SIZE + ROOM} in all", "output_region")
+        self.works()
+
+    def test_a_part_that_is_too_small_for_the_answer(self):
+        before = self.memory.read(ROOM, SIZE)
+        for accept in ("application/vnd.safetensors", "application/x-npz", "application/json"):
+            reply = self.ask(output=f"a,{SIZE},100", headers={"Accept": accept})
+            self.refused(reply, 422, "the region's part has 100", "output_region")
+        self.assertEqual(self.memory.read(ROOM, SIZE), before)
+        self.works()
+
+    def test_every_kind_of_answer_goes_to_the_region(self):
+        for accept in ("application/x-npz", "application/x-mcap", "application/json"):
+            coded = {"Accept": accept, "Accept-Encoding": "gzip"}
+            reply = self.ask(output=f"a,{SIZE},{ROOM}", headers=coded)
+            self.assertEqual(reply.status, 200, reply)
+            self.assertEqual(reply.headers.get_content_type(), "application/json")
+            self.assertIsNone(reply.headers["Content-Encoding"])
+            plain = self.daemon.post(VOXELIZE, POINTS, {"Accept": accept}).body
+            answer = self.memory.read(reply.json()["output_region"]["bytes"], SIZE)
+            self.assertEqual(answer[:8], plain[:8])
+
+    def test_a_body_beside_the_region(self):
+        self.refused(self.ask(body=POINTS), 400, "allowed: an empty body", "points_region")
+        chunked = {"Transfer-Encoding": "chunked"}
+        self.refused(self.ask(body=iter([POINTS]), headers=chunked), 400, "allowed: an empty body")
+        self.refused(self.ask(headers={"Content-Encoding": "gzip"}), 400, "the body is empty, and so no gzip stream")
+        self.refused(self.ask(f"a,0,{SIZE - 1}"), 400, "a multiple of 16")
+        self.works()
+
+    def test_points_of_other_formats(self):
+        text = b"VERSION 0.7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH 5000\nHEIGHT 1\n"
+        file = text + b"POINTS 5000\nDATA binary\n" + POINTS
+        self.memory.write(file)
+        plain = self.daemon.post(VOXELIZE + "&format=pcd", file).tensors()
+        self.assertEqual(self.ask(f"a,0,{len(file)}", path=VOXELIZE + "&format=pcd").tensors(), plain)
+
+    def test_no_points(self):
+        self.assertEqual(self.ask("a,0,0").tensors(), self.daemon.post(VOXELIZE).tensors())
+
+    def test_more_than_a_body_may_have(self):
+        with Memory(128 * MB) as large:
+            self.done(large.register(self.daemon, "large"))
+            self.refused(self.ask(f"large,0,{128 * MB}"), 413, "allowed: up to")
+
+    def test_parameters_of_presets_and_inference_name_no_regions(self):
+        head = {"inputs": [{"name": "points", "shape": [0, 4], "datatype": "FP32", "data": []}]}
+        for name in ("points_region", "output_region"):
+            text = json.dumps({**head, "parameters": {name: f"a,0,{SIZE}"}})
+            reply = self.daemon.post("/v2/models/kitti_second/infer", text)
+            self.refused(reply, 400, "regions are given by inputs and outputs")
+
+    # --- what the owner does ---
+
+    def test_memory_that_was_shortened(self):
+        self.memory.shorten(SIZE - 1)
+        self.refused(self.ask(), 400, "shortened", "points_region")
+        self.refused(self.ask(f"a,0,{ROW}", output=f"a,{SIZE},{ROOM}"), 400, "shortened", "output_region")
+        self.assertEqual(self.ask(f"a,0,{ROW}").status, 200)
+        self.memory.shorten(SIZE + ROOM)
+        self.memory.write(POINTS)
+        self.works()
+
+    def test_memory_that_is_shortened_while_it_is_read_and_written(self):
+        over = threading.Event()
+
+        def shorten():
+            while not over.is_set():
+                self.memory.shorten(0)
+                self.memory.shorten(SIZE + ROOM)
+
+        thread = threading.Thread(target=shorten)
+        thread.start()
+        statuses = [self.ask(output=f"a,{SIZE},{ROOM}").status for _ in range(200)]
+        over.set()
+        thread.join()
+        self.assertLessEqual(set(statuses), {200, 400})
+        self.memory.write(POINTS)
+        self.works()
+
+    def test_points_that_are_written_while_they_are_read(self):
+        """Each answer is that of one reading of the memory: it accounts for all points, whatever they are."""
+        over = threading.Event()
+        blocks = [os.urandom(SIZE) for _ in range(4)]
+
+        def write():
+            while not over.is_set():
+                for block in blocks:
+                    self.memory.write(block)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        for _ in range(100):
+            reply = self.ask(headers={"Accept": "application/json"})
+            self.assertEqual(reply.status, 200, reply)
+            counts = reply.json()["points"]
+            self.assertEqual(counts["received"], SIZE // ROW)
+            self.assertEqual(sum(counts.values()), 2 * counts["received"])
+        over.set()
+        thread.join()
+        self.memory.write(POINTS)
+        self.works()
+
+    def test_memory_that_is_unlinked(self):
+        self.memory.unlink()
+        self.works()
+        reply = self.memory.register(self.daemon, "b")
+        self.refused(reply, 400, "cannot be opened", "key")
+
+    def long_job(self, output):
+        """Starts a job that samples for a second or more; returns its thread and the place for its reply."""
+        replies = []
+        large = self.large()
+        path = f"{FPS}&points_region=large,0,{large.size}&output_region={output}"
+        thread = threading.Thread(target=lambda: replies.append(self.daemon.post(path)))
+        thread.start()
+        points = 1 << (large.size - 1).bit_length()  # bytes of memory; more is taken once they are read
+        wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"] > points, "the job to sample")
+        return large, thread, replies
+
+    def large(self):
+        points = many_rows(LONG_POINTS)
+        large = self.entered(Memory(len(points)))
+        large.write(points)
+        self.done(large.register(self.daemon, "large"))
+        return large
+
+    def test_points_are_the_jobs_own_once_it_runs(self):
+        plain = self.daemon.post(FPS, many_rows(LONG_POINTS)).tensors()
+        large, thread, replies = self.long_job(f"a,0,{SIZE + ROOM}")
+        large.shorten(0)
+        large.unlink()
+        self.daemon.post(f"{REGIONS}/region/large/unregister")
+        thread.join()
+        self.assertEqual(replies[0].status, 200, replies[0])
+        answer = self.memory.read(replies[0].json()["output_region"]["bytes"])
+        self.assertEqual(Reply(200, {}, answer).tensors(), plain)
+
+    def test_the_answers_region_is_unregistered_while_the_job_runs(self):
+        before = self.memory.read(SIZE + ROOM)
+        _, thread, replies = self.long_job(f"a,0,{SIZE + ROOM}")
+        self.done(self.daemon.post(f"{REGIONS}/region/a/unregister"))
+        thread.join()
+        self.refused(replies[0], 400, "no region 'a'", "output_region")
+        self.assertEqual(self.memory.read(SIZE + ROOM), before)
+
+    def test_a_client_that_leaves_gets_nothing_written(self):
+        before = self.memory.read(SIZE + ROOM)
+        self.large()
+        path = f"{FPS}&points_region=large,0,{12 * LONG_POINTS}&output_region=a,0,{SIZE + ROOM}"
+        with self.raw() as connection:
+            connection.send(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+            running = lambda: self.daemon.status()["sampling_workers"]["running"]
+            wait_until(lambda: running() == 1, "the job to run")
+        wait_until(lambda: running() == 0, "the job to end")
+        self.assertEqual(self.memory.read(SIZE + ROOM), before)
+
+    # --- what is kept ---
+
+    def test_no_file_is_left_open(self):
+        self.works()
+        self.daemon.post(f"{REGIONS}/unregister")
+        before = files_of(self.daemon)
+        for turn in range(300):
+            self.done(self.memory.register(self.daemon, f"b{turn % 7}"))
+            self.memory.register(self.daemon, f"b{turn % 7}")  # is registered already
+            self.memory.register(self.daemon, "c", byte_size=SIZE + ROOM + 1)
+            self.memory.register(self.daemon, "c", key="/voxeld-test-none")
+            self.done(self.daemon.post(f"{REGIONS}/region/b{turn % 7}/unregister"))
+        wait_until(lambda: files_of(self.daemon) <= before, lambda: f"{before} files, not {files_of(self.daemon)}")
+
+    def test_regions_are_bounded(self):
+        replies = [self.memory.register(self.daemon, f"b{number}") for number in range(130)]
+        self.assertEqual([reply.status for reply in replies], [200] * 127 + [429] * 3)
+        self.assertIn("unregister some", replies[-1].json()["error"])
+        self.done(self.daemon.post(f"{REGIONS}/region/b7/unregister"))
+        self.done(self.memory.register(self.daemon, "b7"))
+        self.works()
+
+    # --- who ---
+
+    def test_other_clients_see_nothing(self):
+        unknown = self.daemon.get(f"{REGIONS}/region/b/status", source="127.0.0.2").json()["error"]
+        foreign = self.daemon.get(f"{REGIONS}/region/a/status", source="127.0.0.2")
+        self.assertEqual((foreign.status, foreign.json()["error"]), (404, unknown.replace("'b'", "'a'")))
+        self.assertEqual(self.daemon.get(f"{REGIONS}/status", source="127.0.0.2").json(), [])
+        self.done(self.daemon.post(f"{REGIONS}/region/a/unregister", source="127.0.0.2"))
+        self.done(self.daemon.post(f"{REGIONS}/unregister", source="127.0.0.2"))
+        texts = [self.ask(f"{name},0,16", source="127.0.0.2").json()["detail"] for name in ("a", "b")]
+        self.assertEqual(texts[0], texts[1].replace("'b'", "'a'"))
+        with Memory(16) as own:
+            self.done(own.register(self.daemon, "a", source="127.0.0.2"))
+            self.assertEqual(self.daemon.get(f"{REGIONS}/status", source="127.0.0.2").json()[0]["key"], own.key)
+            self.daemon.post(f"{REGIONS}/unregister", source="127.0.0.2")
+        self.works()
+
+    def test_keys(self):
+        with Memory(16, "voxeld-other") as other, Memory(16, "secret") as secret:
+            self.done(other.register(self.daemon, "b", key=other.key.lstrip("/")))
+            reply = secret.register(self.daemon, "c")
+            self.refused(reply, 400, "one of voxeld-test,voxeld-other", "key")
+            absent = secret.register(self.daemon, "c", key="/voxeld-test-none")
+            self.refused(absent, 400, "cannot be opened", "key")
+            self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
+
+    def test_cuda_memory_is_refused(self):
+        text = json.dumps({"raw_handle": {"b64": ""}, "device_id": 0, "byte_size": 1})
+        reply = self.daemon.post("/v2/cudasharedmemory/region/c/register", text)
+        self.refused(reply, 501, "CUDA memory is not shared")
+        self.assertEqual(self.daemon.get("/v2/cudasharedmemory/status").json(), [])
+        self.done(self.daemon.post("/v2/cudasharedmemory/unregister"))
+
+
+class Infer(FaultCase):
+    """Inference requests that name regions."""
+
+    ARGS = (*ONE_WORKER, "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
+    MODEL = "/v2/models/kitti_second/infer"
+
+    def setUp(self):
+        super().setUp()
+        self.memory = Memory(SIZE + ROOM)
+        self.addCleanup(self.memory.__exit__)
+        self.addCleanup(self.daemon.post, f"{REGIONS}/unregister")
+        self.memory.write(POINTS)
+        self.assertEqual(self.memory.register(self.daemon, "a").status, 200)
+
+    def infer(self, inputs=None, outputs=(), **parameters):
+        given = {"name": "points", "shape": [5000, 4], "datatype": "FP32", "parameters": self.part(0, SIZE)}
+        asked = [{"name": name, "parameters": part} for name, part in outputs]
+        request = {"inputs": [{**given, **(inputs or {})}], "outputs": asked, "parameters": parameters}
+        return self.daemon.post(self.MODEL, json.dumps(request))
+
+    def part(self, offset, size, name="a"):
+        return {
+            "shared_memory_region": name,
+            "shared_memory_offset": offset,
+            "shared_memory_byte_size": size,
+        }
+
+    def plain(self):
+        return self.daemon.post(self.MODEL, POINTS, {"Inference-Header-Content-Length": "0"})
+
+    def works(self):
+        reply = self.infer(outputs=[("voxel_coords", self.part(SIZE, ROOM))])
+        self.assertEqual(reply.status, 200, reply)
+        self.assertIsNone(reply.headers["Inference-Header-Content-Length"])
+        (output,) = reply.json()["outputs"]
+        self.assertEqual(set(output), {"name", "datatype", "shape"})
+        plain = self.plain()
+        head = int(plain.headers["Inference-Header-Content-Length"])
+        tensors = {each["name"]: each for each in json.loads(plain.body[:head])["outputs"]}
+        self.assertEqual(next(iter(tensors)), "voxel_coords")
+        size = tensors["voxel_coords"]["parameters"]["binary_data_size"]
+        self.assertEqual(output["shape"], tensors["voxel_coords"]["shape"])
+        self.assertEqual(self.memory.read(size, SIZE), plain.body[head : head + size])
+
+    def refused(self, reply, error, status=400):
+        self.assertEqual(reply.status, status, reply)
+        self.assertIn(error, reply.json()["error"])
+
+    def test_what_is_wrong_is_told(self):
+        part = self.part(0, SIZE)
+        for parameters, error in (
+            ({**part, "shared_memory_region": "b"}, "this client has no region 'b'"),
+            ({**part, "shared_memory_region": 7}, "shared_memory_region is no string"),
+            ({**part, "shared_memory_region": "x" * 64}, "shared_memory_region is no string"),
+            ({**part, "shared_memory_byte_size": SIZE - 16}, f"points has {SIZE - 16} bytes; its shape has {SIZE}"),
+            ({**part, "shared_memory_byte_size": -1}, "shared_memory_byte_size is no number"),
+            ({"shared_memory_region": "a"}, "has no shared_memory_byte_size"),
+            ({**part, "shared_memory_offset": -1}, "shared_memory_offset is no number"),
+            ({**part, "shared_memory_offset": ROOM + 1}, f"the region 'a' has {SIZE + ROOM} in all"),
+            ({**part, "shared_memory_offset": 2**63 - 1}, f"the region 'a' has {SIZE + ROOM} in all"),
+            ({**part, "binary_data_size": 0}, "allowed: one of data"),
+        ):
+            with self.subTest(error=error):
+                self.refused(self.infer({"parameters": parameters}), error)
+        self.refused(self.infer({"data": [0]}), "allowed: one of data")
+        self.works()
+
+    def test_outputs_that_do_not_fit(self):
+        before = self.memory.read(ROOM, SIZE)
+        small = [("voxel_coords", self.part(SIZE, ROOM // 2)), ("voxel_features", self.part(SIZE + ROOM // 2, 100))]
+        self.refused(self.infer(outputs=small), "voxel_features has ")
+        self.refused(self.infer(outputs=[("voxel_coords", self.part(SIZE, ROOM + 1))]), "in all")
+        self.refused(self.infer(outputs=[("voxel_coords", self.part(0, 16, "b"))]), "no region 'b'")
+        self.refused(self.infer(outputs=[("voxel_coords", self.part(-1, 16))]), "shared_memory_offset is no number")
+        self.assertEqual(self.memory.read(ROOM, SIZE), before)
+        self.works()
+
+    def test_outputs_of_all_kinds(self):
+        outputs = [
+            ("voxel_coords", {"binary_data": True}),
+            ("voxel_num_points", self.part(SIZE, ROOM)),
+            ("voxel_features", {"binary_data": False}),
+        ]
+        for some in (outputs, outputs[:2], outputs[1:]):
+            reply = self.infer(outputs=some)
+            self.assertEqual(reply.status, 200, reply)
+            head = int(reply.headers["Inference-Header-Content-Length"] or len(reply.body))
+            kinds = [
+                sorted(set(each) - {"name", "datatype", "shape"}) for each in json.loads(reply.body[:head])["outputs"]
+            ]
+            self.assertEqual(kinds, [{0: ["parameters"], 1: [], 2: ["data"]}[outputs.index(each)] for each in some])
+
+    def test_counts_in_shared_memory(self):
+        self.memory.write(struct.pack("<2i", 2000, 3000), SIZE)
+        counts = {"name": "point_counts", "shape": [2], "datatype": "INT32", "parameters": self.part(SIZE, 8)}
+        points = {"name": "points", "shape": [5000, 4], "datatype": "FP32", "parameters": self.part(0, SIZE)}
+        reply = self.daemon.post(self.MODEL, json.dumps({"inputs": [points, counts]}))
+        self.assertEqual(reply.status, 200, reply)
+        metadata = json.loads(reply.json()["parameters"]["metadata"])
+        self.assertEqual(metadata["batch"]["points"], [2000, 3000])
+        self.memory.write(struct.pack("<2i", 2000, 3001), SIZE)
+        reply = self.daemon.post(self.MODEL, json.dumps({"inputs": [points, counts]}))
+        self.refused(reply, "add up to 5001 points")
+
+    def test_memory_that_was_shortened(self):
+        self.memory.shorten(SIZE)
+        self.assertEqual(self.infer().status, 200)
+        self.refused(self.infer(outputs=[("voxel_coords", self.part(SIZE, ROOM))]), "shortened")
+        self.memory.shorten(SIZE - 1)
+        self.refused(self.infer(), "shortened")
+
+
+class Access(FaultCase):
+    """Who may share memory."""
+
+    def test_it_is_off_by_default(self):
+        with Daemon("--workers", "1") as daemon, Memory(16, "voxeld") as memory:
+            reply = memory.register(daemon, "a")
+            self.assertEqual(reply.status, 501)
+            self.assertIn("--allow-shared-memory", reply.json()["error"])
+            for query in ("points_region=a,0,16", "output_region=a,0,16"):
+                reply = daemon.post(f"{VOXELIZE}&{query}")
+                self.assertEqual((reply.status, reply.json()["type"]), (501, "urn:voxeld:problem:no-shared-memory"))
+            part = {"shared_memory_region": "a", "shared_memory_byte_size": 16}
+            given = {"name": "points", "shape": [1, 4], "datatype": "FP32", "parameters": part}
+            reply = daemon.post("/v2/models/kitti_second/infer", json.dumps({"inputs": [given]}))
+            self.assertEqual(reply.status, 501, reply)
+            # What clients do first works all the same.
+            self.assertEqual(daemon.post(f"{REGIONS}/unregister").status, 200)
+            self.assertEqual(daemon.get(f"{REGIONS}/status").json(), [])
+
+    def test_only_clients_of_this_machine(self):
+        own = own_address()
+        if not own:
+            self.skipTest("this machine has no address beyond loopback")
+        arguments = ("--workers", "1", "--allow-shared-memory", "--allow-anonymous", "--listen", "0.0.0.0:0")
+        with Daemon(*arguments) as daemon, Memory(16, "voxeld") as memory:
+            self.assertEqual(memory.register(daemon, "a").status, 200)
+            connection = http.client.HTTPConnection(own, daemon.address[1])
+            path = f"{REGIONS}/region/a/register"
+            reply = daemon.request(
+                "POST", path, json.dumps({"key": memory.key, "byte_size": 16}), connection=connection
+            )
+            self.assertEqual(reply.status, 501)
+            self.assertIn("loopback", reply.json()["error"])
+            reply = daemon.request("POST", f"{VOXELIZE}&points_region=a,0,16", connection=connection)
+            self.assertEqual(reply.status, 501)
+            connection.close()
+
+    def test_not_through_a_proxy(self):
+        arguments = ("--workers", "1", "--allow-shared-memory", "--trusted-proxies", "127.0.0.3")
+        with Daemon(*arguments) as daemon, Memory(16, "voxeld") as memory:
+            for headers in ({}, {"X-Forwarded-For": "127.0.0.1"}):
+                self.assertEqual(memory.register(daemon, "a", headers, source="127.0.0.3").status, 501)
+            self.assertEqual(memory.register(daemon, "a", {"X-Forwarded-For": "10.0.0.1"}).status, 200)
+
+    def test_regions_belong_to_the_user_of_the_token(self):
+        with tempfile.TemporaryDirectory() as folder, Memory(len(POINTS), "voxeld") as memory:
+            memory.write(POINTS)
+            path = pathlib.Path(folder, "tokens")
+            made = {name: new_token(name) for name in ("ann", "bob")}
+            path.write_text("".join(line for _, line in made.values()), encoding="utf-8")
+            path.chmod(0o600)
+            ann, bob = ({"Authorization": f"Bearer {made[name][0].strip()}"} for name in ("ann", "bob"))
+            with TokenDaemon(ann, "--workers", "1", "--allow-shared-memory", "--token-file", str(path)) as daemon:
+                self.assertEqual(memory.register(daemon, "a").status, 200)
+                self.assertEqual(daemon.get(f"{REGIONS}/status", bob).json(), [])
+                self.assertEqual(daemon.get(f"{REGIONS}/region/a/status", bob).status, 404)
+                query = f"{VOXELIZE}&points_region=a,0,{SIZE}"
+                self.assertEqual(daemon.post(query, headers=bob).status, 400)
+                self.assertEqual(daemon.post(f"{REGIONS}/unregister", headers=bob).status, 200)
+                self.assertEqual(daemon.post(query, source="127.0.0.9").status, 200)  # ann, from another address
+
+    def test_over_a_unix_socket(self):
+        with tempfile.TemporaryDirectory() as folder, Memory(len(POINTS), "voxeld") as memory:
+            memory.write(POINTS)
+            path = os.path.join(folder, "socket")
+            listen = ("--listen", f"unix:{path},127.0.0.1:0")
+            with Daemon("--workers", "1", "--allow-shared-memory", *listen) as daemon:
+                connection = UnixConnection(path)
+                ask = lambda target, body=b"": daemon.request("POST", target, body, connection=connection)
+                terms = json.dumps({"key": memory.key, "byte_size": memory.size})
+                self.assertEqual(ask(f"{REGIONS}/region/a/register", terms).status, 200)
+                answer = ask(f"{VOXELIZE}&points_region=a,0,{SIZE}")
+                self.assertEqual(answer.tensors(), daemon.post(VOXELIZE, POINTS).tensors())
+                self.assertEqual(daemon.get(f"{REGIONS}/status").json(), [])
+                connection.close()
+
+    def test_prefixes(self):
+        for prefix in ("", ",", "a,", ",a", "a,,b", "a/b"):
+            with self.assertRaisesRegex(RuntimeError, "shared_memory_prefix is"):
+                with Daemon("--allow-shared-memory", "--shared-memory-prefix", prefix):
+                    pass
+
+
+class TokenDaemon(Daemon):
+    def __init__(self, headers, *args):
+        self.headers = headers
+        super().__init__(*args)
+
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
+        return super().request(method, path, body, {**self.headers, **(headers or {})}, connection, source)
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost")
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def own_address():
+    """One beyond loopback, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
+        try:
+            plain.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return None
+        return plain.getsockname()[0]
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,44 @@
+"""Shared memory of a test, as shm_open makes it, and a client's regions of it."""
+
+import itertools
+import json
+import os
+import pathlib
+
+REGIONS = "/v2/systemsharedmemory"
+_numbers = itertools.count()
+
+
+class Memory:
+    """Shared memory of `size` bytes, which is unlinked at the end."""
+
+    def __init__(self, size, prefix="voxeld-test"):
+        self.key = f"/{prefix}-{os.getpid()}-{next(_numbers)}"
+        self.path = pathlib.Path("/dev/shm" + self.key)
+        self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.ftruncate(self.file, size)
+        self.size = size
+
+    def write(self, data, offset=0):
+        os.pwrite(self.file, data, offset)
+
+    def read(self, size, offset=0):
+        return os.pread(self.file, size, offset)
+
+    def shorten(self, size):
+        os.ftruncate(self.file, size)
+
+    def unlink(self):
+        self.path.unlink(missing_ok=True)
+
+    def register(self, daemon, name, headers=None, source=None, **terms):
+        """The reply to the request that makes it a region."""
+        terms = {"key": self.key, "byte_size": self.size, **terms}
+        return daemon.post(f"{REGIONS}/region/{name}/register", json.dumps(terms), headers, source=source)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        os.close(self.file)
+        self.unlink()

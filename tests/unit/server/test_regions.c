@@ -1,0 +1,257 @@
+// The registry of shared-memory regions: whose they are, which keys are opened, shares, copies, what owners may do.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/base/clock.h"
+#include "server/jobs/regions.h"
+
+enum { SIZE = 4096 };
+static struct clients clients;
+static struct options options;
+static struct regions regions;
+static struct client *ours, *other;
+static struct problem problem;
+static char key[64];
+static int memory, files;
+
+// How many files are open.
+static int count_files(void) {
+  DIR *directory = opendir("/proc/self/fd");
+  int count = 0;
+  assert_non_null(directory);
+  while (readdir(directory)) count++;
+  closedir(directory);
+  return count;
+}
+
+static int open_all(void **state) {
+  (void)state;
+  const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX};
+  files = count_files();
+  options.allow_shared_memory = true;
+  snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
+  if (!clients_init(&clients, REGIONS_MAX, limits)) return -1;
+  regions_init(&regions, &options, &clients);
+  ours = clients_join(&clients, "", "127.0.0.1");
+  other = clients_join(&clients, "lidar-7", "127.0.0.1");
+  snprintf(key, sizeof key, "/voxeld-unit-%d", (int)getpid());
+  memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+  return memory < 0 ? -1 : ftruncate(memory, SIZE);
+}
+
+static int close_all(void **state) {
+  (void)state;
+  regions_destroy(&regions);
+  clients_leave(&clients, ours);
+  clients_leave(&clients, other);
+  int64_t left = clients_use(&clients).present;
+  clients_destroy(&clients);
+  (void)shm_unlink(key);
+  close(memory);
+  return left == 0 && count_files() == files ? 0 : -1;
+}
+
+static struct region_terms terms_of(const char *name, const char *its_key, uint64_t offset, uint64_t bytes) {
+  struct region_terms terms = {.offset = offset, .bytes = bytes};
+  snprintf(terms.name, sizeof terms.name, "%s", name);
+  snprintf(terms.key, sizeof terms.key, "%s", its_key);
+  return terms;
+}
+
+static bool enter(struct client *client, const char *address, const char *its_key, const char *name, uint64_t offset,
+                  uint64_t bytes) {
+  struct region_terms terms = terms_of(name, its_key, offset, bytes);
+  return regions_register(&regions, client, address, &terms, &problem);
+}
+
+static bool add(struct client *client, const char *name, uint64_t offset, uint64_t bytes) {
+  return enter(client, "127.0.0.1", key, name, offset, bytes);
+}
+
+static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes) {
+  struct region_ref ref = {.offset = offset, .bytes = bytes};
+  snprintf(ref.name, sizeof ref.name, "%s", name);
+  return ref;
+}
+
+static bool get(const struct client *client, const char *name, uint64_t offset, uint64_t bytes, char *out) {
+  struct region_ref ref = part(name, offset, bytes);
+  return regions_read(&regions, client, &ref, out, "points_region", &problem);
+}
+
+static bool put(const struct client *client, const char *name, uint64_t offset, uint64_t room, const char *data) {
+  struct region_ref ref = part(name, offset, room);
+  return regions_fill(&regions, client, &ref, data, strlen(data), "output_region", &problem);
+}
+
+static const char *listed(const struct client *client, const char *name) {
+  static char text[512];
+  struct text out = text_over(text, sizeof text);
+  return regions_write(&regions, client, name, &out, &problem) ? text : problem.detail;
+}
+
+static void who_may_share(void **state) {
+  (void)state;
+  assert_true(regions_allow(&regions, true, &problem));
+  assert_false(regions_allow(&regions, false, &problem));
+  assert_int_equal(problem.kind, PROBLEM_NO_SHARED_MEMORY);
+  regions.allowed = false;
+  assert_false(regions_allow(&regions, true, &problem));
+  assert_non_null(strstr(problem.detail, "--allow-shared-memory"));
+}
+
+static void bytes_are_copied(void **state) {
+  (void)state;
+  char bytes[8] = "";
+  assert_int_equal(pwrite(memory, "0123456789", 10, 100), 10);
+  assert_true(add(ours, "a", 100, 64));
+  assert_true(get(ours, "a", 2, 3, bytes));
+  assert_string_equal(bytes, "234");
+  assert_true(put(ours, "a", 1, 63, "xyz"));
+  assert_int_equal(pread(memory, bytes, 5, 100), 5);
+  assert_string_equal(bytes, "0xyz4");
+  assert_true(get(ours, "a", 0, 64, NULL) && get(ours, "a", 64, 0, bytes));
+  assert_false(get(ours, "a", 0, 65, NULL) || get(ours, "a", 65, 0, NULL) || get(ours, "a", UINT64_MAX, 2, NULL));
+  assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
+  assert_string_equal(problem.parameter, "points_region");
+}
+
+static void regions_are_their_clients(void **state) {
+  (void)state;
+  char unknown[sizeof problem.detail], bytes[8];
+  assert_true(add(ours, "a", 0, 64));
+  assert_false(get(other, "a", 0, 1, bytes));
+  snprintf(unknown, sizeof unknown, "%s", problem.detail);
+  regions_unregister(&regions, other, "a");
+  regions_unregister(&regions, other, NULL);
+  assert_string_equal(listed(other, NULL), "[]\n");
+  assert_string_equal(listed(other, "a"), unknown);
+  assert_true(add(other, "a", 64, 64));  // names are apart
+  assert_false(add(other, "a", 64, 64));
+  char expected[128];
+  snprintf(expected, sizeof expected, "[{\"name\":\"a\",\"key\":\"%s\",\"offset\":0,\"byte_size\":64}]\n", key);
+  assert_string_equal(listed(ours, NULL), expected);
+  regions_unregister(&regions, ours, "a");
+  assert_false(get(ours, "a", 0, 1, bytes));
+  assert_string_equal(problem.detail, unknown);
+  assert_true(get(other, "a", 0, 1, bytes));
+}
+
+static void a_region_lies_in_its_memory(void **state) {
+  (void)state;
+  assert_true(add(ours, "all", 0, SIZE) && add(ours, "end", SIZE - 1, 1));
+  assert_false(add(ours, "a", 0, SIZE + 1) || add(ours, "a", SIZE, 1) || add(ours, "a", INT64_MAX, INT64_MAX) ||
+               add(ours, "a", 1, UINT64_MAX));
+}
+
+static void keys_that_are_refused(void **state) {
+  (void)state;
+  char link[80], with[sizeof problem.detail];
+  static const char *const wrong[] = {"/voxeld-uni", "/", "", "/x", "voxeld_unit", "../voxeld-unit"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_false(enter(ours, "127.0.0.1", wrong[i], "a", 0, 1));
+    assert_non_null(strstr(problem.detail, "points,voxeld-unit"));
+  }
+  static const char *const absent[] = {"/voxeld-unit-none", "/voxeld-unit/../x", "points"};
+  for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
+    assert_false(enter(ours, "127.0.0.1", absent[i], "a", 0, 1));
+    snprintf(with, sizeof with, "the key '%s' cannot be opened", absent[i]);
+    assert_non_null(strstr(problem.detail, with));
+  }
+  assert_true(enter(ours, "127.0.0.1", key + 1, "b", 0, 1));  // without the slash
+  snprintf(link, sizeof link, "//%s", key);
+  assert_true(enter(ours, "127.0.0.1", link, "c", 0, 1));
+  snprintf(link, sizeof link, "/dev/shm%s-link", key);
+  assert_int_equal(symlink("/etc/hostname", link), 0);
+  assert_false(enter(ours, "127.0.0.1", strrchr(link, '/'), "a", 0, 1));
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(mkfifo(link, 0600), 0);
+  assert_false(enter(ours, "127.0.0.1", strrchr(link, '/'), "a", 0, 1));
+  assert_int_equal(unlink(link), 0);
+}
+
+static void clients_of_unix_sockets_own_their_memory(void **state) {
+  (void)state;
+  char own[32], alien[32];
+  snprintf(own, sizeof own, "unix:%u", (unsigned)geteuid());
+  snprintf(alien, sizeof alien, "unix:%u", (unsigned)geteuid() + 1);
+  assert_true(enter(ours, own, key, "a", 0, 1));
+  assert_false(enter(other, alien, key, "a", 0, 1));
+  assert_true(enter(other, "unix:0", key, "a", 0, 1));
+}
+
+static void shares(void **state) {
+  (void)state;
+  char name[16];
+  int taken = 0;
+  for (bool more = true; more; taken += more) {
+    snprintf(name, sizeof name, "%d", taken);
+    more = add(ours, name, 0, 1);
+  }
+  assert_int_equal(taken, REGIONS_MAX / 2);
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_true(add(other, "a", 0, 1));
+  assert_int_equal(shm_unlink(key) + close(memory), 0);  // now they make room for others
+  memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+  assert_int_equal(ftruncate(memory, SIZE), 0);
+  assert_true(add(ours, "new", 0, 1));
+  assert_false(get(ours, "0", 0, 1, NULL) || get(other, "a", 0, 1, NULL));
+  assert_true(get(ours, "new", 0, 1, NULL));
+}
+
+static void owners_shorten_their_memory(void **state) {
+  (void)state;
+  static char bytes[SIZE];
+  assert_true(add(ours, "a", 0, SIZE));
+  assert_int_equal(ftruncate(memory, 100), 0);
+  assert_true(get(ours, "a", 0, 100, bytes));
+  assert_false(get(ours, "a", 0, 101, bytes));
+  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+  assert_non_null(strstr(problem.detail, "shortened"));
+  assert_false(put(ours, "a", 98, 10, "xyz"));
+  assert_non_null(strstr(problem.detail, "shortened"));
+  struct stat object;
+  assert_true(fstat(memory, &object) == 0 && object.st_size == 100);
+  assert_true(put(ours, "a", 97, 10, "xyz"));
+  assert_int_equal(shm_unlink(key), 0);
+  assert_true(get(ours, "a", 0, 100, bytes));
+}
+
+static void owners_leave(void **state) {
+  (void)state;
+  int64_t later_ns = clock_ns() + 601 * NS_PER_S;
+  assert_true(add(ours, "a", 0, SIZE));
+  regions_tick(&regions, later_ns);  // its memory has a name still
+  assert_true(get(ours, "a", 0, 1, NULL));
+  assert_int_equal(shm_unlink(key), 0);
+  regions_tick(&regions, later_ns + NS_PER_S);  // too soon after the last one
+  assert_true(get(ours, "a", 0, 1, NULL));
+  regions_tick(&regions, later_ns + 62 * NS_PER_S);
+  assert_false(get(ours, "a", 0, 1, NULL));
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+  const struct CMUnitTest tests[] = {
+      TEST(who_may_share),
+      TEST(bytes_are_copied),
+      TEST(regions_are_their_clients),
+      TEST(a_region_lies_in_its_memory),
+      TEST(keys_that_are_refused),
+      TEST(clients_of_unix_sockets_own_their_memory),
+      TEST(shares),
+      TEST(owners_shorten_their_memory),
+      TEST(owners_leave),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
