@@ -1,30 +1,13 @@
-// Lays a query over its preset; see query.h.
+// Finds what a query starts from; see query.h.
 #include "api/query.h"
-
-#include <stdio.h>
-#include <string.h>
-
-static bool is_named(const struct query_item *item, const char *name) {
-  return item->name_length == strlen(name) && memcmp(item->name, name, item->name_length) == 0;
-}
-
-static const struct query_item *find_item(const struct query *query, const char *name) {
-  for (size_t i = 0; i < query->count; i++)
-    if (is_named(&query->items[i], name)) return &query->items[i];
-  return NULL;
-}
-
-static bool set_item(struct job_request *request, const struct query_item *item, struct problem *problem) {
-  return job_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
-}
 
 // Sets the request to what the query starts from: its preset, or the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query,
                        const struct presets *presets, struct problem *problem) {
-  const struct query_item *item = find_item(query, "preset");
+  const struct query_item *item = query_find(query, "preset");
   job_request_init(request, op);
   if (!item) return true;
-  if (!set_item(request, item, problem)) return false;
+  if (!query_set(request, item, problem)) return false;
   const struct preset *preset = presets_find(presets, request->preset);
   if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
   const struct job_request *from = presets_request(preset);
@@ -36,37 +19,7 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   return true;
 }
 
-// Whether the query itself has a parameter other than `outputs` that decides which tensors are returned.
-static bool names_tensors(const struct job_request *request, const struct query *query) {
-  param_rows rows = operation_of(request->job.op)->rows;
-  for (int i = 0; rows[i]; i++)
-    if (rows[i]->names_tensors && find_item(query, rows[i]->name)) return true;
-  return false;
-}
-
-static bool is_repeated(const struct query *query, const char *name) {
-  size_t times = 0;
-  for (size_t i = 0; i < query->count; i++) times += is_named(&query->items[i], name);
-  return times > 1;
-}
-
 bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                             const struct presets *presets, struct problem *problem) {
-  if (!start_from(request, op, query, presets, problem)) return false;
-  const struct operation *operation = operation_of(op);
-  uint32_t tensors = operation->tensors(request);
-  for (size_t i = 0; i < query->count; i++) {
-    const struct query_item *item = &query->items[i];
-    if (!set_item(request, item, problem)) return false;
-    char name[64];  // set_item has found the parameter, and no parameter's name is longer
-    snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
-    if (is_repeated(query, name))
-      return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
-  }
-  // The preset's list of outputs does not count if the query asks for other features, or turns sampling on or off: then
-  // the tensors follow from the other parameters.
-  bool other = names_tensors(request, query) || tensors != operation->tensors(request);
-  if (other && !find_item(query, "outputs")) job_request_unset_outputs(request);
-  if (find_item(query, "fields") && !find_item(query, "num_features")) job_request_unset_num_features(request);
-  return job_request_finish(request, problem);
+  return start_from(request, op, query, presets, problem) && job_request_overlay(request, query, problem);
 }

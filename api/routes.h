@@ -6,6 +6,8 @@
 #include "api/base/text.h"
 #include "kernels/kernels.h"
 
+enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path names a model, which knows it
+
 // X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * in a path
 // matches any one name. A model has one version: in a path of KServe's protocol, /versions/1 may follow its name.
 #define ENDPOINTS(X)                                                                                                   \
@@ -24,6 +26,7 @@
   X(WEB, "GET", "/ui/*", VX_OPS, "the files of the pages")                                                             \
   X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \
   X(KSERVE_READY, "GET", "/v2/health/ready", VX_OPS, "KServe v2: readiness; 503 while starting or draining")           \
+  X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: points in, tensors out")                             \
   X(MODEL_READY, "GET", "/v2/models/*/ready", VX_OPS, "KServe v2: whether a model takes requests")                     \
   X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")
 
@@ -37,7 +40,7 @@ enum endpoint {
 
 struct route {
   const char *method, *path;
-  enum vx_op op;  // VX_OPS if it computes nothing
+  int op;  // an enum vx_op, VX_OPS if it computes nothing, or OP_OF_MODEL
   const char *doc;
 };
 

@@ -1,6 +1,8 @@
-// Little-endian integers in a text builder, for binary files.
+// Bytes: little-endian integers in a text builder, for binary files; and parts of a block.
 #ifndef VOXELD_BYTES_H
 #define VOXELD_BYTES_H
+
+#include <string.h>
 
 #include "api/base/text.h"
 
@@ -22,6 +24,21 @@ static inline void bytes_patch(const struct text *out, size_t at, uint64_t value
 
 static inline void bytes_zero(struct text *out, size_t bytes) {
   for (; bytes > 0; bytes--) bytes_put(out, 0, 1);
+}
+
+// A part of a block of memory.
+struct byte_range {
+  size_t offset, bytes;
+};
+
+// Moves the ranges of `data`, which are in order and do not overlap, together to its beginning. Returns their bytes.
+static inline size_t ranges_join(char *data, const struct byte_range *ranges, int count) {
+  size_t length = 0;
+  for (int i = 0; i < count; i++) {
+    memmove(data + length, data + ranges[i].offset, ranges[i].bytes);
+    length += ranges[i].bytes;
+  }
+  return length;
 }
 
 #endif

@@ -1,11 +1,12 @@
 // See json.h.
 #include "api/base/json.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool starved;  // an allocation failed since begin()
+static _Thread_local bool starved;  // an allocation failed since begin()
 
 static void *take(size_t size) {
   void *memory = malloc(size);
@@ -14,8 +15,9 @@ static void *take(size_t size) {
 }
 
 static void begin(void) {
+  static atomic_flag installed = ATOMIC_FLAG_INIT;
+  if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, free);
   starved = false;
-  json_set_alloc_funcs(take, free);
 }
 
 static json_t *end(json_t *root, json_error_t *error) {

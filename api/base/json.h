@@ -1,5 +1,5 @@
-// Reads JSON with jansson, for files of options and presets. If an allocation fails, jansson may leave out a character
-// and go on; here that is an error. One thread at a time.
+// Reads JSON with jansson. If an allocation fails, jansson may leave out a character and go on; here that is an error.
+// Any thread, once the first call has returned: it installs an allocator, and the daemon makes it when it starts.
 #ifndef VOXELD_JSON_H
 #define VOXELD_JSON_H
 

@@ -17,14 +17,23 @@ size_t number_bytes(enum number_type type) {
 
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
-// A recording, not a message: it cannot be sent, but its points can.
-static const char mcap_magic[] = "\x89MCAP0\r\n";
-static const char mcap_hint[] =
-    "the body looks like an MCAP file, which is not read: send one of its PointCloud2 messages, with "
-    "format=pointcloud2";
+// What is no format, but holds points that can be sent.
+static const struct {
+  const char *magic, *hint;
+} others[] = {
+    {"\x89MCAP0\r\n", "the body looks like an MCAP file, which is not read: send one of its PointCloud2 messages, with "
+                      "format=pointcloud2"},
+    {"\x1f\x8b\x08", "the body looks compressed by gzip: add the header Content-Encoding: gzip"},
+    {"\x28\xb5\x2f\xfd", "the body looks compressed by zstd: add the header Content-Encoding: zstd"},
+    {"\x93NUMPY", "the body looks like a numpy .npy file: send the array's bytes (points.astype('<f4').tobytes())"},
+    {"LASF", "the body looks like a LAS or LAZ file, which is not read: send rows of float32, or a PLY file"},
+};
 
 const char *format_hint(enum body_format sent_as, const char *bytes, size_t size) {
-  if (size >= sizeof mcap_magic - 1 && memcmp(bytes, mcap_magic, sizeof mcap_magic - 1) == 0) return mcap_hint;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    size_t length = strlen(others[i].magic);
+    if (size >= length && memcmp(bytes, others[i].magic, length) == 0) return others[i].hint;
+  }
   for (enum body_format format = FORMAT_PCD; format < FORMATS; format++)
     if (format != sent_as && formats[format]->looks(bytes, size)) return formats[format]->hint;
   return NULL;

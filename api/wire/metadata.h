@@ -24,6 +24,8 @@ enum { VOXEL_FATES = 3 };
 extern const struct voxel_fate voxel_fates[VOXEL_FATES];
 int64_t voxel_fate_count(int fate, const struct vx_counts *counts);
 
+struct infer;
+
 // What the metadata is made from. Everything pointed to is the caller's.
 struct answer {
   const char *request_id;
@@ -35,6 +37,7 @@ struct answer {
   int64_t began_ns;       // when the request began, since 1970; known to files only
   const char *trace_id;   // NULL if the client sent none
   struct body_look look;  // of the job's points
+  struct infer *infer;    // of a request by KServe's protocol
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total

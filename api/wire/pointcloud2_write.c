@@ -152,13 +152,28 @@ static void put_field(struct text *out, size_t begin, const char *name, int numb
   put_number(out, begin, 1, 4);
 }
 
-static void put_fields(struct text *out, size_t begin, int columns, const char *number_name) {
-  static const char *const names[] = {"x", "y", "z", "intensity"};
+// The name of a column: x, y or z, which viewers look for; then the one that the request's `fields` gives it, unless it
+// is that of the number behind the columns; else a name by place.
+static void name_column(const struct job_request *request, int column, const char *number_name,
+                        char name[REQUEST_NAMES_SIZE]) {
+  static const char *const usual[] = {"x", "y", "z", "intensity"};
+  const char *given = column > 2 && column < request->num_fields ? request->fields : NULL;
+  for (int c = 0; given && c < column; c++) given = strchr(given, ',') + 1;
+  if (given) snprintf(name, REQUEST_NAMES_SIZE, "%.*s", (int)strcspn(given, ","), given);
+  if (given && strcmp(name, number_name) != 0) return;
+  if (!given && column < (int)(sizeof usual / sizeof *usual))
+    snprintf(name, REQUEST_NAMES_SIZE, "%s", usual[column]);
+  else
+    snprintf(name, REQUEST_NAMES_SIZE, "column_%d", column);
+}
+
+static void put_fields(const struct job_request *request, struct text *out, size_t begin, int columns,
+                       const char *number_name) {
+  char name[REQUEST_NAMES_SIZE];
   put_number(out, begin, (uint64_t)columns + 1, 4);
   for (int c = 0; c < columns; c++) {
-    char name[32];
-    snprintf(name, sizeof name, "column_%d", c);
-    put_field(out, begin, c < (int)(sizeof names / sizeof *names) ? names[c] : name, c, FIELD_FLOAT32);
+    name_column(request, c, number_name, name);
+    put_field(out, begin, name, c, FIELD_FLOAT32);
   }
   put_field(out, begin, number_name, columns, FIELD_INT32);
 }
@@ -176,7 +191,7 @@ bool pointcloud2_write(const struct answer *answer, const struct vx_layout *layo
   put_string(out, begin, frame_id);
   put_number(out, begin, 1, 4);  // height
   put_number(out, begin, count, 4);
-  put_fields(out, begin, rows.columns, topic->number_name);
+  put_fields(answer->request, out, begin, rows.columns, topic->number_name);
   put_number(out, begin, 0, 1);  // is_bigendian
   put_number(out, begin, step, 4);
   put_number(out, begin, count * step, 4);  // of the one row

@@ -47,7 +47,7 @@ void gate_destroy(struct gate *gate);
 void gate_note(struct gate *gate, const struct client *client, int64_t now_ns);
 // True if the request may go on. If it must wait, the gate holds it and lets it go later.
 VX_WARN_UNUSED bool gate_enter(struct gate *gate, struct gate_entry *entry, struct client *client, int64_t now_ns);
-// The request is over. Does nothing if it was never at the gate.
+// The request is over. It must not wait. Does nothing if it was never at the gate.
 void gate_leave(struct gate *gate, struct gate_entry *entry);
 // Lets more requests in. To be called with each tick of the watcher.
 void gate_tick(struct gate *gate);

@@ -87,6 +87,9 @@ const struct option options_table[] = {
      "the largest request body; a larger one is answered 413"},
     {"max_response_bytes", TYPE_INT, FIELD(max_response_bytes), 64 * KB, 64 * GB, NULL, "268435456",
      "the largest answer; a request that needs a larger one is answered 422"},
+    {"compress_answers", TYPE_WORD, FIELD(compress_answers), 0, 0, flag_words, "yes",
+     "compress answers for clients whose Accept-Encoding prefers zstd or gzip, as that of many HTTP libraries does; on "
+     "a fast network no saves time"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
      "memory for all bodies, all answers and the working memory of large jobs; beyond it requests are answered 503"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",

@@ -17,6 +17,7 @@ struct options {
   char listen[1024], pages_listen[1024];  // see listeners_open
   char unix_mode[8];                      // see mode_read
   int32_t allow_anonymous;                // bool
+  int32_t compress_answers;               // bool
   char token_file[1024];
   char trusted_proxies[1024];  // see proxies_read
   char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/query.h"
+#include "kernels/ops.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/http/body.h"
@@ -20,6 +21,7 @@ static const char *header(const struct request *request, const char *name) {
 }
 
 enum { FORWARDED_MAX = 8 };
+#define NO_MODEL "there is no model '%.80s'; POST /v2/repository/index lists them"
 
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
 // that name, and does not check names.
@@ -33,6 +35,8 @@ struct heads {
   const char *accept;  // Accept-Encoding
   int traces;
   const char *traceparent;
+  int inference_heads;
+  const char *inference_head;  // Inference-Header-Content-Length
   int authorizations;
   const char *authorization;
   int forwards;
@@ -73,6 +77,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   } else if (strcasecmp(name, "Accept-Encoding") == 0) {
     heads->accepts++;
     heads->accept = value;
+  } else if (strcasecmp(name, "Inference-Header-Content-Length") == 0) {
+    heads->inference_heads++;
+    heads->inference_head = value;
   } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
     add_forwarded(heads, value);
   } else if (strcasecmp(name, "traceparent") == 0) {
@@ -138,7 +145,8 @@ static bool is_media_type(const char *value, const char *type) {
 
 static bool read_codings(struct request *request, const struct heads *heads) {
   struct job *job = &request->job;
-  if (heads->accepts == 1) job->answer_coding = coding_for_answer(heads->accept);
+  if (heads->accepts == 1 && request->service->options->compress_answers)
+    job->answer_coding = coding_for_answer(heads->accept);
   if (heads->encodings) job->coding = heads->encodings > 1 ? CODINGS : coding_of_body(heads->encoding);
   if (job->coding != CODINGS) return true;
   return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
@@ -176,11 +184,53 @@ static bool read_query(struct request *request) {
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
   const struct presets *presets = shelf_look(service->shelf);
-  bool good = job_request_from_query(asked, route_of(request->endpoint)->op, &query, presets, &request->problem);
+  bool good =
+      job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, presets, &request->problem);
   shelf_leave(service->shelf);
   if (!good) return false;
   asked->max_sampling_work = service->options->max_sampling_work;
   return true;
+}
+
+// ---- inference requests ---------------------------------------------------------------------------------------------
+
+// The request starts from the model, a preset or an operation with its defaults. Its parameters come in the body.
+static bool start_from_model(struct request *request) {
+  struct job *job = &request->job;
+  struct service *service = request->service;
+  enum vx_op op = vx_op_find(request->name);
+  const struct preset *preset = presets_find(shelf_look(service->shelf), request->name);
+  if (op != VX_OPS)
+    job_request_init(&job->asked, op);
+  else if (preset)
+    job->asked = *presets_request(preset);
+  shelf_leave(service->shelf);
+  if (op == VX_OPS && !preset) return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, NO_MODEL, request->name);
+  job->asked.max_sampling_work = service->options->max_sampling_work;
+  job->infer = (struct infer){.model = request->name, .preset = op == VX_OPS, .head_bytes = -1};
+  return true;
+}
+
+// Places the body so that the bytes behind its JSON, mostly those of the points, are aligned.
+static bool read_inference_head(struct request *request, const struct heads *heads) {
+  struct job *job = &request->job;
+  const char *value = heads->inference_head;
+  if (!value) return true;
+  size_t digits = strspn(value, "0123456789");
+  if (heads->inference_heads > 1 || digits == 0 || digits > 18 || value[digits])
+    return problem_set(&request->problem, PROBLEM_BAD_REQUEST, NULL,
+                       "Inference-Header-Content-Length is '%.40s'; allowed: one number of bytes", value);
+  job->infer.head_bytes = strtoll(value, NULL, 10);
+  size_t beyond = (size_t)job->infer.head_bytes % VX_TENSOR_ALIGNMENT;
+  job->lead = beyond ? VX_TENSOR_ALIGNMENT - beyond : 0;
+  return true;
+}
+
+static bool read_inference(struct request *request, const struct heads *heads) {
+  if (!start_from_model(request) || !read_inference_head(request, heads)) return false;
+  if (MHD_get_connection_values_n(request->connection, MHD_GET_ARGUMENT_KIND, NULL, NULL) == 0) return true;
+  return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, NULL,
+                     "there is a query; allowed: parameters in the body's JSON");
 }
 
 // ---- body -----------------------------------------------------------------------------------------------------------
@@ -285,8 +335,10 @@ static bool decide(struct request *request, const char *method, const char *path
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->job.kind = answer_kind_of(header(request, "Accept"));
-  return check_length(request, heads.lengths + heads.codings > 0, early) && check_media(request) &&
-         read_codings(request, &heads) && read_query(request) && check_rows(request) && reserve(request);
+  bool inference = request->endpoint == ENDPOINT_INFER;
+  return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
+         read_codings(request, &heads) && (inference ? read_inference(request, &heads) : read_query(request)) &&
+         check_rows(request) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {

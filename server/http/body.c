@@ -79,7 +79,7 @@ static bool decode_step(struct request *request, struct coding_step *step, int64
   int64_t least = step->in_size > 0 ? (int64_t)step->in_size : 1;
   char beyond, *place = loan_pick_up(job, (size_t)(least < left ? least : left), &request->problem);
   if (!place) return false;
-  size_t room = job->input->capacity - (size_t)job->input_bytes;
+  size_t room = job->input->capacity - job->lead - (size_t)job->input_bytes;
   if ((int64_t)room > left) room = (size_t)left;
   step->out = left ? place : &beyond;
   step->out_size = left ? room : 1;
@@ -159,7 +159,7 @@ bool body_end(struct request *request) {
 
 bool body_check(struct request *request, int64_t bytes) {
   struct job_request *asked = &request->job.asked;
-  if (asked->format != FORMAT_RAW) return true;
+  if (asked->format != FORMAT_RAW || request->job.infer.model) return true;
   int64_t row = (int64_t)job_request_row_bytes(asked);
   if (bytes % row == 0) return job_request_split(asked, bytes / row, &request->problem);
   request->not_rows = true;

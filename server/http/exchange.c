@@ -19,6 +19,15 @@ void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of
 
 void exchange_let_go(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
+// The library's word counts: the gate may have let the request go, but the connection stays suspended until its IO
+// thread resumes it.
+bool exchange_waits(const struct request *request) {
+  if (request->state != REQUEST_WAITING) return false;
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
+  return info && info->suspended;
+}
+
 // The job's last act, on any thread: hands the connection back to its IO thread.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
@@ -107,9 +116,12 @@ static enum MHD_Result submit(struct request *request) {
   return MHD_YES;
 }
 
-// The gate has resumed the connection: the request goes on where it waited.
+// The gate has resumed the connection: the request goes on where it waited. The library may also call before that. It
+// parses on after the chunk that met the gate, and hands over the next one. That chunk is left to it: while the request
+// waits, it belongs to the gate and must not end.
 static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
                              size_t *size) {
+  if (exchange_waits(request)) return MHD_YES;
   if (request->job.queued_ns) {  // it waited with its whole body
     publish(request);
     return MHD_YES;
@@ -126,6 +138,11 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
 
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {
+  if (request->chunk_broken && request->state != REQUEST_WAITING) {
+    connection_fail(request->service->watcher, request->peer, PROBLEM_BAD_REQUEST,
+                    "a line of a chunk does not end in CR LF");
+    return MHD_NO;
+  }
   switch (request->state) {
     case REQUEST_NEW:  // headers -> WAITING, PAGE, BODY, DISCARD, or an early answer
       return begin(request, method, path);
@@ -165,8 +182,8 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   bool aborted = unanswered && !failure;
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
-  if (refused && (request->state == REQUEST_BODY || request->state == REQUEST_DISCARD))
-    connection_linger(service->watcher, request->peer);
+  bool in_body = request->state == REQUEST_BODY || request->state == REQUEST_DISCARD;
+  if (refused && (in_body || request->state == REQUEST_WAITING)) connection_linger(service->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)
     problem_set(&request->problem, failure, NULL,

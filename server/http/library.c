@@ -43,7 +43,18 @@ struct MHD_Response *library_response(const char *data, size_t size, void (*rele
   return MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)(uintptr_t)data, release, cls);
 }
 
-#else  // 0.9.72 has no such call: it reads the body in blocks, which costs a copy
+struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
+                                         void (*release)(void *cls), void *cls) {
+  struct MHD_IoVec parts[RANGES_MAX];
+  if (count > RANGES_MAX) return NULL;
+  for (int i = 0; i < count; i++) {
+    char *begin = data + ranges[i].offset;
+    parts[i] = (struct MHD_IoVec){begin, ranges[i].bytes};
+  }
+  return MHD_create_response_from_iovec(parts, (unsigned)count, release, cls);
+}
+
+#else  // 0.9.72 has no such calls: it reads the body in blocks, which costs a copy
 
 struct body {
   const char *data;
@@ -71,6 +82,11 @@ struct MHD_Response *library_response(const char *data, size_t size, void (*rele
       MHD_create_response_from_callback(size, size < BLOCK ? size + 1 : BLOCK, read_body, body, release_body);
   if (!response) free(body);
   return response;
+}
+
+struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
+                                         void (*release)(void *cls), void *cls) {
+  return library_response(data, ranges_join(data, ranges, count), release, cls);
 }
 
 #endif

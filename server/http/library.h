@@ -13,6 +13,8 @@
 
 #include "kernels/kernels.h"
 
+#include "api/base/bytes.h"
+
 struct library {
   bool strict;     // MHD_OPTION_STRICT_FOR_CLIENT can be used: a bad head is then refused, with one answer
   bool laid_out;   // a request lies in memory as layout.h says
@@ -37,5 +39,10 @@ bool library_tells_of_one_end(const char *text);
 // A response whose body is the `size` bytes at `data`. They must stay until `release` is called with `cls`. NULL: out
 // of memory, and `release` is not called.
 struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);
+
+// Likewise; the body is the ranges of `data`, in their order, up to RANGES_MAX. They may be moved together.
+enum { RANGES_MAX = 32 };
+struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
+                                         void (*release)(void *cls), void *cls);
 
 #endif

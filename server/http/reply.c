@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/wire/infer_answer.h"
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
@@ -14,10 +15,15 @@ static void give_output(void *cls) { buffer_give(cls); }
 
 static struct MHD_Response *response_of_output(struct request *request) {
   struct job *job = &request->job;
-  struct MHD_Response *response = library_response(job->output->data, job->output_length, give_output, job->output);
+  struct byte_range ranges[INFER_RANGES_MAX] = {{0, job->output_length}};
+  bool apart = job->kind == &infer_binary && !job->packed;
+  int count = apart ? infer_ranges(&job->layout, job->header_reserve, ranges) : 1;
+  struct MHD_Response *response =
+      apart ? library_response_of(job->output->data, ranges, count, give_output, job->output)
+            : library_response(job->output->data, job->output_length, give_output, job->output);
   if (!response) return NULL;
   job->output = NULL;
-  request->sent_bytes = (int64_t)job->output_length;
+  for (int i = 0; i < count; i++) request->sent_bytes += (int64_t)ranges[i].bytes;
   return response;
 }
 
@@ -99,6 +105,12 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
       good = good && add_header(response, "Content-Encoding", coding_name(request->job.answer_coding)) &&
              add_header(response, "Vary", "Accept-Encoding");
   }
+  size_t head = request->job.infer.answer_head;
+  if (request->job.answered && request->job.infer.model && head && !request->problem.kind) {
+    char bytes[24];
+    snprintf(bytes, sizeof bytes, "%zu", head);
+    good = good && add_header(response, "Inference-Header-Content-Length", bytes);
+  }
   if (info->retry_after) {
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", info->retry_after);
@@ -122,6 +134,12 @@ static bool add_page_headers(struct MHD_Response *response, const struct page *p
   return good;
 }
 
+// What has tensors as bytes behind its JSON is not JSON.
+static const char *answer_media_type(const struct job *job) {
+  if (!job->infer.model) return job->kind->media_type;
+  return (job->infer.answer_head ? &infer_binary : &infer_json)->media_type;
+}
+
 enum MHD_Result request_reply(struct request *request) {
   const struct page *page = &request->service->pages[request->endpoint];
   const char *media_type = problem_media_type(request->style);
@@ -129,7 +147,7 @@ enum MHD_Result request_reply(struct request *request) {
   int64_t memory = 0;
   if (request->job.answered) {
     memory = (int64_t)request->job.output->capacity;  // before it is the response's
-    media_type = request->job.kind->media_type;
+    media_type = answer_media_type(&request->job);
     response = response_of_output(request);
   } else if (!request->problem.kind && page->write) {
     media_type = media_type_of_page(request, page);

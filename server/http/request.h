@@ -65,6 +65,7 @@ struct request {
   char address[ADDRESS_SIZE];  // the client's; not that of a trusted proxy
   char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
   int64_t body_bytes;          // Content-Length; -1 = chunked
+  bool chunk_broken;           // the line before a chunk does not end in CR LF
   bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
 
   struct job job;

@@ -12,13 +12,15 @@ void job_init(struct job *job, struct job_means *means) {
   job->means = means;
   job->client = NULL;
   job->coding = job->answer_coding = CODING_NONE;
-  job->form = job->has_place = job->begun = job->answered = job->output_refused = false;
+  job->form = job->has_place = job->begun = job->answered = job->output_refused = job->packed = false;
   job->kind = answer_kind_of(NULL);
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;
   job->done = job->outpaced = NULL;
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
+  job->lead = 0;
+  job->infer.model = NULL;
   job->input = job->output = job->rows = NULL;
   job->points = NULL;
   job->decoder = NULL;
@@ -75,6 +77,7 @@ static enum share input_share(const struct job *job) {
 
 bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct shortage shortage;
+  bytes += job->lead;
   if (bytes <= input_capacity(job)) return true;
   if (buffer_may_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage)) return true;
   return refuse_memory(job, &shortage, "a body", bytes, problem);
@@ -82,12 +85,13 @@ bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) 
 
 bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
   struct buffer *input = job->input;
+  bytes += job->lead;
   if (bytes <= input_capacity(job)) return true;
   struct shortage shortage;
   struct buffer *larger =
       buffer_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage);
   if (!larger) return refuse_memory(job, &shortage, "a body", bytes, problem);
-  if (input) memcpy(larger->data, input->data, (size_t)job->input_bytes);
+  if (input) memcpy(larger->data + job->lead, job_body(job), (size_t)job->input_bytes);
   job_give_input(job);
   job->input = larger;
   return true;

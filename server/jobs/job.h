@@ -14,6 +14,7 @@
 #include "api/ops/ops.h"
 #include "api/wire/answers.h"
 #include "api/wire/coding.h"
+#include "api/wire/infer.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
 #include "server/base/pace.h"
@@ -60,6 +61,7 @@ struct job {
   struct job_means *means;
   struct client *client;  // whose share it counts to
   struct job_request asked;
+  struct infer infer;                 // of a request by KServe's protocol
   const struct answer_kind *kind;     // of the answer
   enum coding coding;                 // of the body; CODINGS: one that is not taken
   enum coding answer_coding;          // that its client prefers, and then that of the answer
@@ -70,7 +72,8 @@ struct job {
   void (*outpaced)(struct job *job);  // called once its upload has lost what it held: on any thread, under a lock
   int64_t started_ns;                 // when its request began
   int64_t queued_ns, deadline_ns;
-  int64_t input_bytes;  // bytes of `input` that are filled so far
+  size_t lead;          // bytes of `input` in front of the body, so that what matters of that is aligned
+  int64_t input_bytes;  // bytes of the body that are there so far
 
   // What it holds.
   bool has_place;
@@ -85,11 +88,12 @@ struct job {
   size_t scratch_bytes;
 
   // Its result.
-  const void *points;       // rows in the input
+  const void *points;       // rows in the input; NULL: the body is not opened yet
   bool begun;               // a worker has begun it
   bool answered;            // `output` has the answer; else `problem` says why not
   bool output_refused;      // the answer is too large, or has no memory: another lane could do no better
   size_t output_length;     // bytes of the answer
+  bool packed;              // an answer of several parts has them together
   size_t header_reserve;    // of these, the bytes in front of tensors that stay where they are
   struct vx_layout layout;  // of the tensors
   struct device *device;    // that ran it last
@@ -103,6 +107,9 @@ struct job {
 // are read.
 void job_init(struct job *job, struct job_means *means);
 
+// Where the body begins.
+static inline char *job_body(const struct job *job) { return job->input->data + job->lead; }
+
 // The use of the lanes that the job goes to.
 enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
@@ -112,7 +119,7 @@ bool job_is_stale(const struct job *job, int64_t now_ns);
 //
 // A place in the queue.
 VX_WARN_UNUSED bool job_take_place(struct job *job, struct problem *problem);
-// Memory for `bytes` of input in all. The `input_bytes` that are filled are kept.
+// Memory for `bytes` of body in all. The `input_bytes` that are there are kept.
 VX_WARN_UNUSED bool job_take_input(struct job *job, size_t bytes, struct problem *problem);
 // Whether the client's shares would allow that; nothing is taken.
 VX_WARN_UNUSED bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem);

@@ -176,7 +176,8 @@ static bool has_decoder(const struct job *job) {
 
 // A place, and memory for all that is known of the body.
 static bool has_all(const struct job *job, int64_t come) {
-  return job->has_place && job->input && (int64_t)job->input->capacity >= whole_body(job, come) && has_decoder(job);
+  return job->has_place && job->input && job->input->capacity - job->lead >= (size_t)whole_body(job, come) &&
+         has_decoder(job);
 }
 
 // Bytes of input to take for an upload of which so much has come; no fewer than that.
@@ -246,7 +247,7 @@ char *loan_pick_up(struct job *job, size_t bytes, struct problem *problem) {
   atomic_store(&job->loan.bytes, come);
   // Mostly it has all, and no lock is asked.
   if (!has_all(job, come) && !take_from_others(job, due(job, come), problem)) return NULL;
-  return job->input->data + job->input_bytes;
+  return job_body(job) + job->input_bytes;
 }
 
 void loan_put_down(struct job *job, size_t bytes) {

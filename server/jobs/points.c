@@ -1,11 +1,14 @@
 // See points.h.
 #include "server/jobs/points.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/wire/gather.h"
+#include "api/wire/infer_answer.h"
 #include "api/wire/look.h"
+#include "server/base/clock.h"
 #include "server/jobs/loans.h"
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
@@ -66,10 +69,49 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
   return true;
 }
 
+// ---- inference requests ---------------------------------------------------------------------------------------------
+
+// Points that are JSON, or bytes at an address that is not aligned, need rows of their own. There are points.
+static bool make_rows(struct job *job, const struct infer_body *body, char **rows) {
+  size_t bytes = (size_t)body->rows * job_request_row_bytes(&job->asked);
+  *rows = body->data ? NULL : job_body(job) + (body->points - job_body(job));
+  if (*rows && (uintptr_t)*rows % VX_TENSOR_ALIGNMENT == 0) return true;
+  if (!take_rows(job, bytes)) return false;
+  float *made = (float *)(void *)job->rows->data;
+  if (body->data && !infer_write_rows(body, made, &job->problem)) return false;
+  if (!body->data) memcpy(made, body->points, bytes);
+  job_keep_rows(job);
+  *rows = job->input->data;
+  return true;
+}
+
+static void shorten_deadline(struct job *job) {
+  int64_t asked_ns = job->queued_ns + job->asked.timeout_ms * NS_PER_MS;
+  if (job->asked.timeout_ms && asked_ns < job->deadline_ns) job->deadline_ns = asked_ns;
+}
+
+static bool open_inference(struct job *job, char **rows) {
+  struct infer_body body;
+  struct infer *infer = &job->infer;
+  const char *bytes = job->input ? job_body(job) : no_points;
+  size_t size = (size_t)job->input_bytes;
+  if (!loans_take_scratch(job, infer_json_cost(infer, bytes, size), &job->problem)) return false;
+  bool good = infer_read(&body, bytes, size, infer, &job->asked, &job->problem) &&
+              job_request_split(&job->asked, body.rows, &job->problem) &&
+              (body.rows ? make_rows(job, &body, rows) : !body.data || infer_write_rows(&body, NULL, &job->problem));
+  infer_end(&body);
+  job_give_scratch(job);
+  if (!good) return false;
+  job->kind = infer_answer_kind(infer, &job->asked);
+  shorten_deadline(job);
+  return true;
+}
+
 bool points_open(struct job *job) {
   const struct job_request *asked = &job->asked;
-  char *rows = job->input ? job->input->data : NULL;
+  char *rows = job->input && !job->infer.model ? job->input->data : NULL;
   int intensity = -1;
+  if (job->infer.model && !open_inference(job, &rows)) return false;
   if (asked->format != FORMAT_RAW && !open_file(job, &rows, &intensity)) return refuse_file(job);
   if (asked->intensity_scale != 0 && rows)
     cloud_scale(asked, asked->format == FORMAT_RAW ? cloud_intensity(asked) : intensity, rows);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "api/wire/infer_answer.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
@@ -55,6 +56,7 @@ static void prepare(struct job *job, int64_t now_ns) {
       .receive_ns = job->queued_ns - job->started_ns,
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
+      .infer = job->infer.model ? &job->infer : NULL,
   };
   if (job->asked.format == FORMAT_RAW) job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
   job->begun = true;
@@ -154,8 +156,9 @@ static bool write_file(struct job *job) {
   job->output = NULL;
   if (!loans_take_output(job, size, &job->problem)) return false;
   text = text_over(job->output->data, size);
-  job->output_length = size - 1;
-  return kind->write(&job->answer, &job->layout, job->input ? job->input->data : NULL, &text, &job->problem);
+  bool written = kind->write(&job->answer, &job->layout, job->input ? job->input->data : NULL, &text, &job->problem);
+  job->output_length = text.length;  // what was measured may be more
+  return written;
 }
 
 static bool write_answer(struct job *job) {
@@ -185,6 +188,14 @@ static size_t encode_into(struct job *job, struct buffer *coded) {
   size_t length = encoder_run(encoder, step, is_stopped, job);
   coders_give_encoder(coders, encoder);
   return length;
+}
+
+// Moves the parts of the answer together.
+static void pack(struct job *job) {
+  struct byte_range ranges[INFER_RANGES_MAX];
+  int count = infer_ranges(&job->layout, job->header_reserve, ranges);
+  job->output_length = ranges_join(job->output->data, ranges, count);
+  job->packed = true;
 }
 
 // Encodes the answer, if its client wants that. It goes out as it is if that does not make it smaller, if no memory is
@@ -218,13 +229,16 @@ static void count(struct job *job) {
   counters_job(job->means->counters, &counts, &job->answer);
 }
 
+static bool is_in_time(struct job *job, int64_t now_ns) {
+  return !job_is_stale(job, now_ns) ||
+         problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the deadline passed before the job began, after %lld ms",
+                     (long long)((now_ns - job->queued_ns) / NS_PER_MS));
+}
+
 static bool run(struct job *job, const struct lanes *lanes) {
   struct vx_error error = {""};
   int64_t now_ns = clock_ns();
-  if (job_is_stale(job, now_ns))
-    return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the deadline passed before the job began, after %lld ms",
-                       (long long)((now_ns - job->queued_ns) / NS_PER_MS));
-  if (!points_open(job)) return false;
+  if (!is_in_time(job, now_ns)) return false;
   prepare(job, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
   job_give_scratch(job);
@@ -232,15 +246,33 @@ static bool run(struct job *job, const struct lanes *lanes) {
   if (!write_answer(job)) return false;
   if (job->answer_coding) {
     job_give_input(job);  // it is needed no more
+    if (job->kind == &infer_binary) pack(job);
     encode_answer(job);
   }
   count(job);
   return true;
 }
 
-void job_run(struct job *job, const struct lanes *lanes) {
+// A body may say that its job goes to other lanes: then the job takes a place there.
+static bool open_body(struct job *job, enum vx_lane_use use, bool *elsewhere) {
+  if (job->points) return true;
+  if (!is_in_time(job, clock_ns()) || !points_open(job)) return false;
+  *elsewhere = job_lane_use(job) != use;
+  return !*elsewhere || job_take_place(job, &job->problem);
+}
+
+bool job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
+  bool elsewhere = false;
   job_leave_place(job);
-  job->answered = run(job, lanes);
+  bool opened = open_body(job, use, &elsewhere);
+  if (opened && elsewhere) return false;
+  job->answered = opened && run(job, lanes);
+  job_end(job);
+  return true;
+}
+
+void job_end(struct job *job) {
+  job_leave_place(job);
   // The input goes back now, since the answer may take long to send.
   job_give_input(job);
   job_give_rows(job);

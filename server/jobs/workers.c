@@ -42,6 +42,12 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
 
 // ---- threads --------------------------------------------------------------------------------------------------------
 
+// The queue that the job goes to is closed already.
+static void refuse_late(struct job *job) {
+  (void)problem_set(&job->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  job_end(job);
+}
+
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct workers *workers = worker->workers;
@@ -51,9 +57,11 @@ static void *worker_main(void *argument) {
     // If the worker's GPU was lost or paused while it waited, others do the job.
     if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
-    job_run(job, &worker->lanes);
+    bool elsewhere = !job_run(job, &worker->lanes, worker->use);
     atomic_fetch_sub(&workers->running[worker->use], 1);
     queue_done(queue, &worker->waiter, job->client);
+    if (elsewhere && queue_push(&workers->queues[job_lane_use(job)], job)) continue;
+    if (elsewhere) refuse_late(job);
     job->done(job);  // last: the job is no longer ours
   }
   return NULL;

@@ -35,8 +35,8 @@ static bool has_model(const struct view *view, const char *name) {
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
                               struct problem *problem) {
   if (!has_model(view, asked->name))
-    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no model '%.80s'; POST /v2/repository/index",
-                       asked->name);
+    return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
+                       "there is no model '%.80s'; POST /v2/repository/index lists them", asked->name);
   if (!view_is_ready(view, problem)) return false;
   text_put(out, "{\"name\":");
   text_json_string(out, asked->name, strlen(asked->name));

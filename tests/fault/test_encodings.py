@@ -10,6 +10,7 @@ import codings
 from client import MB, ROW, VOXELIZE, FaultCase, Raw
 from client import counters, head, post, rows, tiled_rows, wait_until
 from codings import CODERS, raw_frame, zstd_bomb
+from daemon import Daemon
 
 LIMIT = 8 * MB
 WINDOW = 8 * MB  # the largest of zstd
@@ -235,6 +236,13 @@ class Encodings(FaultCase):
         noise = random.Random(5).randbytes(200_000 * ROW)  # what does not become smaller
         transform = self.daemon.post("/v1/transform?num_features=4", noise, {"Accept-Encoding": "zstd"})
         self.assertEqual(transform.status, 200)
+
+    def test_an_operator_may_switch_it_off(self):
+        with Daemon("--workers", "1", "--compress-answers", "no") as daemon:
+            reply = daemon.post(VOXELIZE, rows(1000), {"Accept-Encoding": "gzip"})
+            self.assertEqual(reply.status, 200)
+            self.assertNotIn("Content-Encoding", reply.headers)
+            self.assertEqual(reply.tensors(), daemon.post(VOXELIZE, rows(1000)).tensors())
 
     def test_metadata_is_encoded_too(self):
         path = VOXELIZE + "&point_counts=10" + ",0" * 300

@@ -92,6 +92,30 @@ class Gate(FaultCase):
                 for holder in holders:
                     holder.close()
 
+    def behind_the_gate(self, malformed):
+        """Connections that have sent more than the 128 KiB of chunks that are read before the gate, and then this."""
+        good = chunked(self.body[:132_000], 1000).removesuffix(b"\r\n0\r\n\r\n")
+        message = head("POST", VOXELIZE, CHUNKED) + good + malformed + chunked(self.body, 1000)
+        for _ in range(8):
+            self.contend()
+            holders = self.hold(2)
+            yield from [self.raw().send(message) for _ in range(4)]
+            for holder in holders:
+                holder.close()
+
+    # The class's end tests more: the library aborts if it is stopped while a connection is suspended.
+    def test_malformed_chunk_line_right_behind_the_gate(self):
+        if self.daemon.parses_less():
+            self.skipTest("libmicrohttpd 0.9.72 does not tell where a head ends")
+        for connection in self.behind_the_gate(b"\r\n3e8\n"):
+            self.assert_refused(connection.read_final(), 400, mentions=("CR LF",))
+
+    def test_chunk_that_the_library_refuses_right_behind_the_gate(self):
+        for malformed in (b"\r\nzz\r\n", b"xx"):
+            for connection in self.behind_the_gate(malformed):
+                self.assertFalse(connection.await_end().is_reset(0.05))
+                self.assert_unparsed(connection, (400,))
+
     def test_expect_continue_behind_the_gate(self):
         self.contend()
         holders = self.hold(2)

@@ -107,6 +107,10 @@ points='struct.unpack("<8f", data[8 + size :][d["points"]["data_offsets"][0] : d
   move message format=ply
   is_problem 400 bad-body
   detail 'the body looks like a serialized PointCloud2: add format=pointcloud2'
+  gzip -c "$files/text.pcd" >"$files/text.pcd.gz"
+  move text.pcd.gz format=pcd
+  is_problem 400 bad-body
+  detail 'the body looks compressed by gzip: add the header Content-Encoding: gzip'
   move binary.ply num_features=64 -H 'Expect: 100-continue'
   detail '; a PCD or PLY file, or a PointCloud2, needs format=pcd, ply or pointcloud2'
 }

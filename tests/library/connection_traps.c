@@ -151,6 +151,43 @@ static enum outcome called_again(void) {
   return outcome(stage.answers == 1);
 }
 
+// The first chunk suspends; what comes while it is suspended is left to the library.
+static enum MHD_Result suspend_chunk(struct stage *stage, struct MHD_Connection *connection, size_t *size) {
+  if (stage->suspended) return MHD_YES;
+  if (last_call(stage) != 'b' || atomic_load(&stage->suspensions)) return handle_whole(stage, connection, size);
+  *size = 0;
+  return stage_suspend(stage, connection);
+}
+
+#define CHUNK_OF_2 "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nbo\r\n"
+
+static void send_chunks(struct stage *stage) {
+  stage_open(stage);
+  stage_say(stage, CHUNK_OF_2 "2\r\ndy\r\n0\r\n\r\n");
+  stage_run(stage);
+}
+
+static enum outcome called_while_suspended(void) {
+  struct stage stage = {.handle = suspend_chunk};
+  send_chunks(&stage);
+  return outcome(stage.suspended && strstr(stage.calls, "hbb"));
+}
+
+static enum outcome left_is_kept(void) {
+  struct stage stage = {.handle = suspend_chunk};
+  send_chunks(&stage);
+  stage_resume(&stage);
+  return outcome(strstr(stage.calls, "hbbbw") && stage.answers == 1);
+}
+
+static enum outcome completed_while_suspended(void) {
+  struct stage stage = {.handle = suspend_chunk};
+  stage_open(&stage);
+  stage_say(&stage, CHUNK_OF_2 "zz\r\n");
+  stage_run(&stage);
+  return outcome(stage.suspended && stage_called(&stage, 'c'));
+}
+
 static enum outcome suspended_untimed(void) {
   struct stage stage = {.handle = suspend_head, .timeout_s = 10};
   stage_open(&stage);
@@ -343,6 +380,11 @@ const struct trap connection_traps[] = {
     {TRAP(gone_unnoticed), .what = "It does not notice a client that leaves while the connection is suspended"},
     {TRAP(gone_is_told_once), .what = "It tells of that client's end once, after the connection is resumed"},
     {TRAP(suspended_untimed), .what = "A suspended connection has no timeout"},
+    {TRAP(called_while_suspended),
+     .what = "The call for a chunk suspends the connection: the call for the next chunk comes all the same"},
+    {TRAP(left_is_kept), .what = "A part of a body that is left in that call is handed over again after the resume"},
+    {TRAP(completed_while_suspended),
+     .what = "If that next chunk is malformed, the completion call comes while the connection is suspended"},
     {TRAP(silence_timed), .what = "A body that stops coming ends by the timeout, without an answer"},
     {TRAP(drip_untimed), .what = "A body that comes byte by byte never reaches the timeout"},
     {TRAP(head_repeated), .what = "The library repeats the call for the head if that call suspended the connection"},

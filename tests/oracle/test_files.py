@@ -193,6 +193,15 @@ class Files(unittest.TestCase):
             self.assertEqual([cloud.width for _, _, cloud in clouds["/points"]], metadata["batch"]["kept"])
         self.assertEqual(set(clouds), topics)
 
+    def test_mcap_has_the_names_of_fields(self):
+        for fields, expected in (
+            ("x,y,z,ring,time", ["x", "y", "z", "ring", "time", "index"]),
+            ("a,b,c,index,reflectivity", ["x", "y", "z", "column_3", "reflectivity", "index"]),
+        ):
+            file = self.ask("transform", {"fields": fields}, body_of(5, {}), MCAP)
+            ((_, _, cloud),) = self.clouds(file)["/points"]
+            self.assertEqual([field.name for field in cloud.fields], expected)
+
     @of_each_request
     def test_mcap_is_indexed(self, operation, query, body):
         file = self.ask(operation, query, body, MCAP)

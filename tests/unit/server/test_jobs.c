@@ -151,7 +151,7 @@ static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
   if (cpu_run) cpu.run = cpu_run;
   jobs.devices.cpu.backend = &cpu;
   make(job, VX_VOXELIZE, NULL);
-  job_run(job, &lanes);
+  assert_true(job_run(job, &lanes, VX_LANE_QUICK));
   jobs.devices.cpu.backend = &vx_cpu_backend;
   cpu.lane_close(lanes.on_cpu);
   return atomic_load(&gpu->failures);

@@ -1,0 +1,52 @@
+// Lays a query over a request; see overlay.h.
+#include "api/ops/overlay.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_named(const struct query_item *item, const char *name) {
+  return item->name_length == strlen(name) && memcmp(item->name, name, item->name_length) == 0;
+}
+
+const struct query_item *query_find(const struct query *query, const char *name) {
+  for (size_t i = 0; i < query->count; i++)
+    if (is_named(&query->items[i], name)) return &query->items[i];
+  return NULL;
+}
+
+bool query_set(struct job_request *request, const struct query_item *item, struct problem *problem) {
+  return job_request_set(request, item->name, item->name_length, item->value, item->value_length, problem);
+}
+
+// Whether the query itself has a parameter other than `outputs` that decides which tensors are returned.
+static bool names_tensors(const struct job_request *request, const struct query *query) {
+  param_rows rows = operation_of(request->job.op)->rows;
+  for (int i = 0; rows[i]; i++)
+    if (rows[i]->names_tensors && query_find(query, rows[i]->name)) return true;
+  return false;
+}
+
+static bool is_repeated(const struct query *query, const char *name) {
+  size_t times = 0;
+  for (size_t i = 0; i < query->count; i++) times += is_named(&query->items[i], name);
+  return times > 1;
+}
+
+bool job_request_overlay(struct job_request *request, const struct query *query, struct problem *problem) {
+  const struct operation *operation = operation_of(request->job.op);
+  uint32_t tensors = operation->tensors(request);
+  for (size_t i = 0; i < query->count; i++) {
+    const struct query_item *item = &query->items[i];
+    if (!query_set(request, item, problem)) return false;
+    char name[64];  // query_set has found the parameter, and no parameter's name is longer
+    snprintf(name, sizeof name, "%.*s", (int)item->name_length, item->name);
+    if (is_repeated(query, name))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is given more than once", name);
+  }
+  // The preset's list of outputs does not count if the query asks for other features, or turns sampling on or off: then
+  // the tensors follow from the other parameters.
+  bool other = names_tensors(request, query) || tensors != operation->tensors(request);
+  if (other && !query_find(query, "outputs")) job_request_unset_outputs(request);
+  if (query_find(query, "fields") && !query_find(query, "num_features")) job_request_unset_num_features(request);
+  return job_request_finish(request, problem);
+}

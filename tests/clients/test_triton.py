@@ -1,0 +1,146 @@
+"""Triton's own Python client, of PyPI, against the service. The Python of docs/wires.md on KServe v2."""
+
+import re
+import sys
+import textwrap
+import unittest
+
+import numpy as np
+
+import voxeld
+from daemon import ROOT, OneDaemonCase
+from rude_server import url_of
+
+try:
+    import tritonclient.http as triton
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+PAGE = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8")
+SECTION = PAGE[PAGE.index("\n## KServe v2\n") :].split("\n## ")[1]
+PRESET = "kitti_second"
+
+
+def random_points(count=3000, kind="<f4"):
+    return np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (count, 4)).astype(kind)
+
+
+def given(name, values, datatype, **options):
+    sent = triton.InferInput(name, list(values.shape), datatype)
+    sent.set_data_from_numpy(values, **options)
+    return sent
+
+
+class Triton(OneDaemonCase):
+    ARGS = ("--workers", "2")
+
+    def setUp(self):
+        self.client = triton.InferenceServerClient(url_of(self.daemon).removeprefix("http://"))
+        self.addCleanup(self.client.close)
+        plain = voxeld.Client(url_of(self.daemon))
+        self.addCleanup(plain.close)
+        self.plain = lambda points, **query: plain.voxelize(points, preset=PRESET, **query)
+
+    def same(self, result, expected):
+        for name, tensor in expected.tensors.items():
+            answered = result.as_numpy(name)
+            self.assertEqual((answered.dtype, answered.shape), (tensor.dtype, tensor.shape), name)
+            self.assertEqual(answered.tobytes(), tensor.tobytes(), name)
+
+    def test_health(self):
+        self.assertTrue(self.client.is_server_live() and self.client.is_server_ready())
+        self.assertTrue(self.client.is_model_ready(PRESET) and self.client.is_model_ready("fps", "1"))
+        self.assertFalse(self.client.is_model_ready("nothing") or self.client.is_model_ready("fps", "2"))
+
+    def test_the_tensors_of_the_plain_request(self):
+        for count in (3000, 1, 0):
+            points = random_points(count)
+            expected = self.plain(points)
+            for options in (
+                {},
+                {"request_compression_algorithm": "gzip"},
+                {"request_compression_algorithm": "deflate"},
+            ):
+                for answer in (None, "gzip", "deflate"):
+                    result = self.client.infer(
+                        PRESET, [given("points", points, "FP32")], response_compression_algorithm=answer, **options
+                    )
+                    self.same(result, expected)
+
+    def test_what_an_answer_tells(self):
+        points = random_points()
+        result = self.client.infer(PRESET, [given("points", points, "FP32")], request_id="frame 7")
+        answer = result.get_response()
+        self.assertEqual((answer["model_name"], answer["model_version"], answer["id"]), (PRESET, "1", "frame 7"))
+        self.assertEqual(answer["parameters"]["points_received"], len(points))
+        self.assertGreater(answer["parameters"]["total_us"], 0)
+        self.assertNotIn("id", self.client.infer(PRESET, [given("points", points, "FP32")]).get_response())
+
+    def test_outputs_as_json_and_as_bytes(self):
+        points = random_points()
+        expected = self.plain(points)
+        outputs = [
+            triton.InferRequestedOutput("voxel_features", binary_data=False),
+            triton.InferRequestedOutput("voxel_coords", binary_data=True),
+        ]
+        result = self.client.infer(PRESET, [given("points", points, "FP32", binary_data=False)], outputs=outputs)
+        self.assertEqual({o["name"] for o in result.get_response()["outputs"]}, {"voxel_features", "voxel_coords"})
+        for name in ("voxel_features", "voxel_coords"):
+            self.assertEqual(result.as_numpy(name).tobytes(), expected[name].tobytes())
+
+    def test_clouds_half_precision_parameters_and_a_timeout(self):
+        points = random_points(kind="<f2")
+        inputs = [
+            given("point_counts", np.array([1000, 2000], np.int32), "INT32"),
+            given("points", points, "FP16"),
+        ]
+        result = self.client.infer(
+            PRESET, inputs, parameters={"max_voxels": 500, "feature_dtype": "float16"}, timeout=5_000_000
+        )
+        self.same(result, self.plain(points, max_voxels=500, feature_dtype="float16", point_counts=[1000, 2000]))
+
+    def test_bodies_made_by_hand(self):
+        points = random_points()
+        body, length = triton.InferenceServerClient.generate_request_body([given("points", points, "FP32")])
+        reply = self.daemon.post(f"/v2/models/{PRESET}/infer", body, {"Inference-Header-Content-Length": str(length)})
+        result = triton.InferenceServerClient.parse_response_body(
+            reply.body, header_length=int(reply.headers["Inference-Header-Content-Length"])
+        )
+        self.same(result, self.plain(points))
+
+    def test_errors_are_shown(self):
+        points = given("points", random_points(), "FP32")
+        for model, options, status, text in (
+            ("nothing", {}, "404", "there is no model 'nothing'"),
+            (PRESET, {"parameters": {"max_voxels": 0}}, "400", "max_voxels is '0'; allowed: a whole number"),
+            ("fps", {"parameters": {"num_samples": 3001}}, "400", "fewer than the 3001 samples asked of it"),
+        ):
+            with self.assertRaises(triton.InferenceServerException) as caught:
+                self.client.infer(model, [points], **options)
+            self.assertEqual(caught.exception.status(), status)
+            self.assertIn(text, caught.exception.message())
+
+    def test_many_at_once(self):
+        points = random_points()
+        expected = self.plain(points)
+        client = triton.InferenceServerClient(url_of(self.daemon).removeprefix("http://"), concurrency=8)
+        self.addCleanup(client.close)
+        for waiting in [client.async_infer(PRESET, [given("points", points, "FP32")]) for _ in range(40)]:
+            self.same(waiting.get_result(), expected)
+
+    def test_the_python_of_the_page(self):
+        program = textwrap.dedent(re.search(r"```python\n(.*?)```", SECTION, re.S)[1])
+        self.assertIn("localhost:8080", program)
+        local = {"points": random_points()}
+        exec(
+            program.replace("http://localhost:8080", url_of(self.daemon)).replace(
+                "localhost:8080", url_of(self.daemon).removeprefix("http://")
+            ),
+            local,
+        )
+        self.assertEqual(local["coords"].tobytes(), self.plain(local["points"])["voxel_coords"].tobytes())
+
+
+if __name__ == "__main__":
+    unittest.main()
