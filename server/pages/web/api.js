@@ -41,9 +41,10 @@ export function parseSafetensors(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
   const tensors = {};
-  for (const [name, { dtype, shape, data_offsets: [first, last] }] of Object.entries(header)) {
+  for (const [name, { dtype, shape, data_offsets }] of Object.entries(header)) {
     if (name === "__metadata__" || name.startsWith("_padding_")) continue;
     const type = arrays[dtype];
+    const [first, last] = data_offsets;
     tensors[name] = { shape, data: new type(buffer, 8 + length + first, (last - first) / type.BYTES_PER_ELEMENT) };
   }
   return { tensors, metadata: JSON.parse(header.__metadata__.voxeld) };
