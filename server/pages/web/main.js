@@ -98,6 +98,7 @@ async function askOnce(one) {
   } catch (refusal) {
     panel.showError(refusal);
     form.mark(refusal.parameter);
+    if (!("status" in refusal)) console.error(refusal); // the page's own mistake
     byId("state").textContent = "refused";
     if (refusal.status === 401) byId("token").focus();
     stop();

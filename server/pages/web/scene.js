@@ -10,9 +10,8 @@ const COLOUR = `
 const FRAGMENT = `#version 300 es
   precision mediump float;
   in vec3 colour;
-  uniform float opacity;
   out vec4 result;
-  void main() { result = vec4(colour, opacity); }`;
+  void main() { result = vec4(colour, 1); }`;
 
 const POINTS = `#version 300 es
   layout(location = 0) in vec3 place;
@@ -49,11 +48,15 @@ const LINES = `#version 300 es
   layout(location = 0) in vec3 place;
   uniform mat4 view;
   uniform vec3 plain;
+  uniform float size; // of samples, which are points
   out vec3 colour;
   void main() {
     gl_Position = view * vec4(place, 1);
+    gl_PointSize = size;
     colour = plain;
   }`;
+
+const SAMPLE = [0.95, 0.15, 0.55], RANGE = [0.85, 0.35, 0.2];
 
 const corner = (number) => [number & 1, (number >> 1) & 1, (number >> 2) & 1];
 const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
@@ -136,7 +139,7 @@ export class Scene {
     if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
       throw new Error(`WebGL: ${gl.getProgramInfoLog(program)}`);
     const at = {};
-    for (const name of ["view", "size", "low", "range", "plain", "opacity", "picked"])
+    for (const name of ["view", "size", "low", "range", "plain", "picked"])
       at[name] = gl.getUniformLocation(program, name);
     return { program, at };
   }
@@ -198,19 +201,20 @@ export class Scene {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, ramp.length / 4, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, ramp);
   }
 
-  use(name, matrix, opacity = 1) {
+  use(name, matrix) {
     const { program, at } = this.programs[name];
     const gl = this.gl;
     gl.useProgram(program);
     gl.uniformMatrix4fv(at.view, false, matrix);
     gl.uniform2fv(at.range, this.range);
-    gl.uniform1f(at.opacity, opacity);
     return at;
   }
 
   drawLines(name, matrix, plain, mode = this.gl.LINES) {
     const gl = this.gl;
-    gl.uniform3fv(this.use("lines", matrix).plain, plain);
+    const at = this.use("lines", matrix);
+    gl.uniform3fv(at.plain, plain);
+    gl.uniform1f(at.size, this.pointSize + 2);
     gl.bindVertexArray(this.arrays[name]);
     gl.drawArrays(mode, 0, this.counts[name]);
   }
@@ -232,17 +236,6 @@ export class Scene {
     gl.drawArraysInstanced(mode, 0, vertices, this.counts.voxels);
   }
 
-  // Samples are small crosses of their own colour: each is drawn as a point that covers what is behind.
-  drawSamples(matrix) {
-    const gl = this.gl;
-    const at = this.use("points", matrix);
-    gl.uniform1f(at.size, this.pointSize + 4);
-    gl.uniform2fv(at.range, [0, 1]);
-    gl.bindVertexArray(this.arrays.samples);
-    gl.vertexAttrib1f(1, 1);
-    gl.drawArrays(gl.POINTS, 0, this.counts.samples);
-  }
-
   draw(camera) {
     const gl = this.gl;
     const { canvas, show, counts } = this;
@@ -258,11 +251,12 @@ export class Scene {
     const matrix = camera.matrix(width / height);
     const faint = this.background.map((value) => value * 0.7 + 0.5 * 0.3);
     if (show.box) this.drawLines("grid", matrix, faint);
-    if (show.box) this.drawLines("box", matrix, [0.85, 0.35, 0.2]);
+    if (show.box) this.drawLines("box", matrix, RANGE);
     if (show.points && counts.points) this.drawPoints(matrix);
     if (show.faces && counts.voxels) this.drawVoxels("faces", gl.TRIANGLES, 36, matrix);
     if (show.edges && counts.voxels) this.drawVoxels("edges", gl.LINES, 24, matrix);
-    if (show.samples && counts.samples) this.drawSamples(matrix);
+    gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels
+    if (show.samples && counts.samples) this.drawLines("samples", matrix, SAMPLE, gl.POINTS);
     gl.bindVertexArray(null);
   }
 }
