@@ -116,8 +116,8 @@ refused_to_start() {
     bearer wrong "$path"
     is "$code" 200
   done
-  for path in /v1/status /v1/describe /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere /v1/voxelize \
-    '/v1/voxelize?x=1' /healthz/x; do
+  for path in /v1/status /v1/describe /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere \
+    /v1/voxelize '/v1/voxelize?x=1' /healthz/x; do
     ask "$path"
     is_problem 401 unauthorized
     is "$(header WWW-Authenticate)" 'Bearer realm="voxeld"'

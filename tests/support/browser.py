@@ -102,8 +102,8 @@ class Browser:
         )
 
     def drop(self, **files):
-        """Drops files, given as name=bytes with `_` for the last dot, onto the page."""
-        named = [(name[::-1].replace("_", ".", 1)[::-1], base64.b64encode(data).decode()) for name, data in files.items()]
+        """Drops files onto the page, given as name_ending=bytes."""
+        named = [(".".join(name.rsplit("_", 1)), base64.b64encode(data).decode()) for name, data in files.items()]
         self.run(
             "const data = new DataTransfer();"
             "for (const [name, text] of arguments[0])"

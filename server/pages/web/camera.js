@@ -66,9 +66,9 @@ export class Camera {
     const eye = this.eye();
     const { right, up, back } = this.axes();
     const near = this.distance / 500, far = this.distance * 20 + 500;
-    const high = 1 / Math.tan(FIELD / 2), deep = (far + near) / (near - far);
+    const high = 1 / Math.tan(FIELD / 2), deep = (far + near) / (near - far), offset = (2 * far * near) / (near - far);
     const shift = [-dot(right, eye), -dot(up, eye), -dot(back, eye)];
-    const column = (x, y, z, w) => [(high / aspect) * x, high * y, deep * z + w * ((2 * far * near) / (near - far)), -z];
+    const column = (x, y, z, w) => [(high / aspect) * x, high * y, deep * z + offset * w, -z];
     return new Float32Array([0, 1, 2].flatMap((i) => column(right[i], up[i], back[i], 0)).concat(column(...shift, 1)));
   }
 

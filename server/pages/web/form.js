@@ -36,7 +36,7 @@ export class Form {
     this.rows = parameters.filter(({ name }) => !OWN.includes(name));
     const more = element("details", {}, element("summary", { textContent: "More parameters" }));
     form.replaceChildren();
-    for (const name of FIRST) form.append(...this.rows.filter((row) => row.name === name).flatMap((row) => field(row, presets)));
+    for (const name of FIRST) form.append(...field(this.rows.find((row) => row.name === name), presets));
     for (const row of this.rows) if (!FIRST.includes(row.name)) more.append(...field(row, presets));
     form.append(more);
     form.onsubmit = (event) => event.preventDefault();

@@ -194,7 +194,7 @@ function pickAt(x, y) {
 }
 
 function savePicture() {
-  scene.draw(camera); // in the same task, else the buffer may be empty
+  scene.draw(camera); // the canvas keeps a picture only until the task ends
   canvas.toBlob((blob) => {
     const link = element("a", { href: URL.createObjectURL(blob), download: "voxeld.png" });
     link.click();

@@ -14,7 +14,9 @@ function swatch(colour) {
   return made;
 }
 
-const rowOf = (head, value) => element("tr", {}, element("th", { scope: "row" }, ...head), element("td", { textContent: value }));
+function rowOf(head, value) {
+  return element("tr", {}, element("th", { scope: "row" }, ...head), element("td", { textContent: value }));
+}
 
 export function showCounts({ points, voxels, samples, grid_size, warnings, backend }) {
   const rows = [];
