@@ -1,6 +1,7 @@
 // The one C interface to the computation: what a job is, what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h and transform.h say what each operation means; ops.h
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h and boxes.h say what each
+// operation means; ops.h
 // has a row for each. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills one,
 // kernels/cuda another. Nothing in here knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA
 // header.
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/boxes.h"
 #include "kernels/fps.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
@@ -27,11 +29,12 @@ enum {
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_OPS };
+enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_OPS };
 
-// The inputs of a job. The first input of every operation is `points`: [N, C], x, y and z first. The number of each
-// other one is its place in the operation's row.
-enum { VX_POINTS, VX_MATRIX, VX_MAX_INPUTS };
+// The inputs of a job; the number of each is its place in the operation's row. The first has a row for each thing that
+// the operation is about. That of most operations is `points`: [N, C], x, y and z first.
+enum { VX_POINTS, VX_MATRIX };
+enum { VX_MAX_INPUTS = 3 };
 
 // The input `points`, [rows, columns].
 static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, int32_t columns, const void *data) {
@@ -39,11 +42,12 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
   return input;
 }
 
-// Each point has one fate; the counts of the fates add up to `received`. If an operation samples points, `kept` counts
-// the candidates.
+// Each point or box has one fate; the counts of the fates add up to `received`. If an operation samples points, `kept`
+// counts the candidates.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t out_of_crop, cut_out;
+  int64_t invalid, over_pre_max, suppressed, over_post_max;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
 };
@@ -54,6 +58,7 @@ enum vx_stage {
   VX_STAGE_FEATURES,
   VX_STAGE_SAMPLE,
   VX_STAGE_TRANSFORM,
+  VX_STAGE_NMS,
   VX_STAGE_COPY_OUT,
   VX_STAGE_COUNT
 };
@@ -84,11 +89,12 @@ struct vx_job {
     struct vx_voxelize voxelize;
     struct vx_fps fps;
     struct vx_transform transform;
+    struct vx_nms nms;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
-  const int32_t *point_counts;            // [num_clouds]; their sum is N
+  const int32_t *point_counts;            // [num_clouds]: rows of the first input; their sum is N
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *cls;

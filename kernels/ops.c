@@ -17,6 +17,8 @@ static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes
   sizes->matrices = job->inputs[VX_MATRIX].dims[0] == 1 ? 1 : job->num_clouds;
 }
 
+static void add_nms_sizes(const struct vx_job *job, struct vx_sizes *sizes) { sizes->kept = job->counts.kept; }
+
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
 static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
 
@@ -25,13 +27,23 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 #define FLOATS (VX_DTYPE_BIT(VX_FLOAT32) | VX_DTYPE_BIT(VX_FLOAT16))
 #define POINTS                                                                                                         \
   {                                                                                                                    \
-    .name = "points", .dtypes = FLOATS, .extents = { VX_EXTENT_POINTS, VX_EXTENT_COLUMNS }                             \
+    .name = "points", .dtypes = FLOATS, .extents = { VX_EXTENT_ROWS, VX_EXTENT_COLUMNS }                               \
   }
 #define MATRIX                                                                                                         \
   {                                                                                                                    \
     .name = "matrix", .dtypes = VX_DTYPE_BIT(VX_FLOAT32),                                                              \
     .extents = {VX_EXTENT_MATRICES, VX_EXTENT_SIDE, VX_EXTENT_SIDE}, .optional = true                                  \
   }
+#define BOXES                                                                                                          \
+  {                                                                                                                    \
+    .name = "boxes", .dtypes = VX_DTYPE_BIT(VX_FLOAT32), .extents = { VX_EXTENT_ROWS, VX_EXTENT_BOX }                  \
+  }
+#define SCORES                                                                                                         \
+  {                                                                                                                    \
+    .name = "scores", .dtypes = VX_DTYPE_BIT(VX_FLOAT32), .extents = { VX_EXTENT_ROWS }                                \
+  }
+#define LABELS                                                                                                         \
+  { .name = "labels", .dtypes = VX_DTYPE_BIT(VX_INT32), .extents = {VX_EXTENT_ROWS}, .optional = true }
 // Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
@@ -63,11 +75,21 @@ static const struct vx_operation operations[VX_OPS] = {
                       .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_CROP) | VX_FATE_BIT(VX_FATE_CUT_OUT),
                       .rows = "kept",
                       .add_sizes = add_transform_sizes},
+    [VX_NMS] = {.name = "nms",
+                .items = VX_BOX_ITEMS,
+                .inputs = {BOXES, SCORES, LABELS},
+                .tensors = VX_NMS_TENSORS,
+                .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                .fates = VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_INVALID) | VX_FATE_BIT(VX_FATE_OVER_PRE_MAX) |
+                         VX_FATE_BIT(VX_FATE_SUPPRESSED) | VX_FATE_BIT(VX_FATE_OVER_POST_MAX),
+                .rows = "kept",
+                .add_sizes = add_nms_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_NMS] = "nms",
+    [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const struct fate_row {
@@ -82,8 +104,15 @@ static const struct fate_row {
     [VX_FATE_BLOCK_FILTERED] = {"block_filtered", offsetof(struct vx_counts, block_filtered)},
     [VX_FATE_OUT_OF_CROP] = {"out_of_crop", offsetof(struct vx_counts, out_of_crop)},
     [VX_FATE_CUT_OUT] = {"cut_out", offsetof(struct vx_counts, cut_out)},
+    [VX_FATE_INVALID] = {"invalid", offsetof(struct vx_counts, invalid)},
+    [VX_FATE_OVER_PRE_MAX] = {"over_pre_max", offsetof(struct vx_counts, over_pre_max)},
+    [VX_FATE_SUPPRESSED] = {"suppressed", offsetof(struct vx_counts, suppressed)},
+    [VX_FATE_OVER_POST_MAX] = {"over_post_max", offsetof(struct vx_counts, over_post_max)},
 };
 
+static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points", [VX_BOX_ITEMS] = "boxes"};
+
+const char *vx_item_name(enum vx_items items) { return item_names[items]; }
 const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
 const char *vx_fate_name(enum vx_fate fate) { return fate_table[fate].name; }
 
@@ -91,6 +120,14 @@ int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts) {
   int64_t count;
   memcpy(&count, (const char *)counts + fate_table[fate].offset, sizeof count);
   return count;
+}
+
+uint32_t vx_fates_of(enum vx_items items) {
+  uint32_t fates = 0;
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    fates |= operations[op].items == items ? operations[op].fates : 0;
+  }
+  return fates;
 }
 
 const struct vx_operation *vx_operation_of(enum vx_op op) { return &operations[op]; }
@@ -118,8 +155,8 @@ enum vx_lane_use vx_lane_use_of(const struct vx_job *job) {
 struct vx_sizes vx_sizes_of(const struct vx_job *job) {
   const struct vx_sampling *sampling = vx_sampling_of(job);
   struct vx_sizes sizes = {.clouds = job->num_clouds,
-                           .points = job->inputs[VX_POINTS].dims[0],
-                           .columns = job->inputs[VX_POINTS].dims[1],
+                           .rows = job->inputs[0].dims[0],
+                           .columns = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
                            .stacked = sampling != NULL && sampling->stacked};
   if (operations[job->op].add_sizes != NULL) {
@@ -128,7 +165,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
   return sizes;
 }
 
-static bool input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes) {
+bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes) {
   int rank = 0;
   if (row->optional && input->rank == 0) {
     return true;
@@ -141,26 +178,27 @@ static bool input_fits(const struct vx_input *input, const struct vx_input_row *
 }
 
 enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
-  int64_t points = 0;
+  const struct vx_operation *operation = &operations[job->op];
+  int64_t rows = 0;
   memset(&job->counts, 0, sizeof job->counts);
   memset(job->stage_ns, 0, sizeof job->stage_ns);
   memset(job->row_counts, 0, (size_t)job->num_clouds * sizeof *job->row_counts);
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    points += job->point_counts[cloud];
+    rows += job->point_counts[cloud];
   }
-  if (points > VX_MAX_POINTS) {
-    return vx_refuse(error, "%lld points are too many: at most %lld can be numbered", (long long)points,
-                     (long long)VX_MAX_POINTS);
+  if (rows > VX_MAX_POINTS) {
+    return vx_refuse(error, "%lld %s are too many: at most %lld can be numbered", (long long)rows,
+                     vx_item_name(operation->items), (long long)VX_MAX_POINTS);
   }
   struct vx_sizes sizes = vx_sizes_of(job);
-  sizes.points = points;
-  const struct vx_input_row *rows = operations[job->op].inputs;
-  for (int i = 0; i < VX_MAX_INPUTS && rows[i].name != NULL; i++) {
-    if (!input_fits(&job->inputs[i], &rows[i], &sizes)) {
-      return vx_refuse(error, "the input %s has not the shape that it must have", rows[i].name);
+  sizes.rows = rows;
+  const struct vx_input_row *inputs = operation->inputs;
+  for (int i = 0; i < VX_MAX_INPUTS && inputs[i].name != NULL; i++) {
+    if (!vx_input_fits(&job->inputs[i], &inputs[i], &sizes)) {
+      return vx_refuse(error, "the input %s has not the shape that it must have", inputs[i].name);
     }
   }
-  job->counts.received = points;
+  job->counts.received = rows;
   return VX_OK;
 }
 

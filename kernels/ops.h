@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// What becomes of a point.
+// What becomes of a point, or of a box.
 enum vx_fate {
   VX_FATE_KEPT,
   VX_FATE_NOT_FINITE,
@@ -19,13 +19,23 @@ enum vx_fate {
   VX_FATE_BLOCK_FILTERED,
   VX_FATE_OUT_OF_CROP,
   VX_FATE_CUT_OUT,
+  VX_FATE_INVALID,
+  VX_FATE_OVER_PRE_MAX,
+  VX_FATE_SUPPRESSED,
+  VX_FATE_OVER_POST_MAX,
   VX_FATE_COUNT
 };
 #define VX_FATE_BIT(fate) (1u << (fate))
 const char *vx_fate_name(enum vx_fate fate);
 int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
 
-const char *vx_stage_name(enum vx_stage stage);  // copy_in, voxelize, features, sample, transform, copy_out
+const char *vx_stage_name(enum vx_stage stage);
+
+// What the rows of an operation's first input are, each of which has a fate.
+enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ITEMS };
+const char *vx_item_name(enum vx_items items);
+// VX_FATE_BITs of all fates that such items can have.
+uint32_t vx_fates_of(enum vx_items items);
 
 struct vx_input_row {
   const char *name;  // NULL: no more inputs
@@ -36,7 +46,8 @@ struct vx_input_row {
 
 struct vx_operation {
   const char *name;
-  struct vx_input_row inputs[VX_MAX_INPUTS];  // `points` first
+  enum vx_items items;
+  struct vx_input_row inputs[VX_MAX_INPUTS];  // that with the items first
   uint32_t tensors, stages, fates;            // bits of those that the operation can have
   bool makes_voxels;
   const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
@@ -59,8 +70,11 @@ enum vx_lane_use vx_lane_use_of(const struct vx_job *job);
 // job->counts.
 struct vx_sizes vx_sizes_of(const struct vx_job *job);
 
-// Begins a run, on every backend: clears what the run fills and counts the points. VX_REFUSED with a reason if there
-// are too many points, or if an input does not match the operation's row.
+// Whether the input has a type and the shape of its row, or is not given and need not be.
+bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row, const struct vx_sizes *sizes);
+
+// Begins a run, on every backend: clears what the run fills and counts the rows. VX_REFUSED with a reason if there are
+// too many rows, or if an input does not match the operation's row.
 VX_WARN_UNUSED enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error);
 
 // Lays out the job's tensors and asks the caller for their memory, once job->counts are final.

@@ -13,7 +13,7 @@ static const struct tensor_row {
     [VX_VOXELS] = {"voxels", VX_FLOAT32, false, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_COLUMNS}},
     [VX_VOXEL_FEATURES] = {"voxel_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_COLUMNS}},
     [VX_PILLAR_FEATURES] = {"pillar_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_PILLAR}},
-    [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, false, {VX_EXTENT_POINTS}},
+    [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, false, {VX_EXTENT_ROWS}},
     [VX_VOXEL_POINT_MASK] = {"voxel_point_mask", VX_UINT8, false, {VX_EXTENT_VOXELS, VX_EXTENT_CAP}},
     [VX_SAMPLED_INDICES] = {"sampled_indices", VX_INT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
     [VX_SAMPLED_POINTS] = {"sampled_points",
@@ -23,6 +23,7 @@ static const struct tensor_row {
     [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
     [VX_MOVED_POINTS] = {"points", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
     [VX_POINT_INDICES] = {"point_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
+    [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
 };
 
 static const struct dtype_row {
@@ -41,7 +42,7 @@ size_t vx_dtype_size(enum vx_dtype dtype) { return dtype_table[dtype].size; }
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
-    case VX_EXTENT_POINTS: return sizes->points;
+    case VX_EXTENT_ROWS: return sizes->rows;
     case VX_EXTENT_COLUMNS: return sizes->columns;
     case VX_EXTENT_VOXELS: return sizes->voxels;
     case VX_EXTENT_CAP: return sizes->cap;
@@ -52,6 +53,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_KEPT: return sizes->kept;
     case VX_EXTENT_MATRICES: return sizes->matrices;
     case VX_EXTENT_SIDE: return 4;
+    case VX_EXTENT_BOX: return 7;
     case VX_EXTENT_NONE: break;
   }
   return 1;

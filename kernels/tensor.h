@@ -15,9 +15,10 @@ extern "C" {
 #endif
 
 enum { VX_TENSOR_ALIGNMENT = 64 };  // bytes
-enum { VX_MAX_RANK = 3 };
+enum { VX_MAX_RANK = 4 };
 
 enum vx_dtype { VX_FLOAT32, VX_FLOAT16, VX_INT32, VX_UINT8 };
+enum { VX_DTYPES = VX_UINT8 + 1 };
 #define VX_DTYPE_BIT(dtype) (1u << (dtype))
 
 const char *vx_dtype_name(enum vx_dtype dtype);  // as safetensors spells it: F32, F16, I32, U8
@@ -36,6 +37,7 @@ enum vx_tensor {
   VX_SAMPLED_DISTANCES,
   VX_MOVED_POINTS,
   VX_POINT_INDICES,
+  VX_KEPT_INDICES,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
@@ -45,7 +47,7 @@ const char *vx_tensor_name(enum vx_tensor tensor);
 // What the length of a dimension is, of an input or an output.
 enum vx_extent {
   VX_EXTENT_NONE,
-  VX_EXTENT_POINTS,    // of all clouds
+  VX_EXTENT_ROWS,      // of the first input: the points, or whatever it has, of all clouds
   VX_EXTENT_COLUMNS,   // of a point
   VX_EXTENT_VOXELS,    // of all clouds
   VX_EXTENT_CAP,       // points that a voxel keeps
@@ -53,17 +55,18 @@ enum vx_extent {
   VX_EXTENT_PILLAR,    // a point's columns, its offsets from the mean, its offsets from the centre
   VX_EXTENT_BATCH,     // clouds; left out if samples are stacked
   VX_EXTENT_SAMPLES,   // of one cloud, or of all if they are stacked
-  VX_EXTENT_KEPT,      // points of all clouds
+  VX_EXTENT_KEPT,      // rows of all clouds
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
+  VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
 struct vx_sizes {
-  int64_t clouds, points, columns;
+  int64_t clouds, rows, columns;
   int64_t voxels, cap;  // a cap of 0 is none
   int64_t samples;
-  int64_t kept;                 // points
+  int64_t kept;                 // rows
   int64_t matrices;             // 1 or clouds
   bool stacked;                 // the clouds' samples follow on each other
   enum vx_dtype feature_dtype;  // of voxel_features and pillar_features

@@ -11,6 +11,7 @@ static const struct operation *const operations[VX_OPS] = {
     [VX_VOXELIZE] = &operation_voxelize,
     [VX_FPS] = &operation_fps,
     [VX_TRANSFORM] = &operation_transform,
+    [VX_NMS] = &operation_nms,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }
@@ -27,6 +28,7 @@ void job_request_init(struct job_request *request, enum vx_op op) {
   memset(request, 0, sizeof *request);
   request->job.op = op;
   request->max_sampling_work = INT64_MAX;
+  request->format = operations[op]->body;
   params_init(rows_of(request), request);
 }
 
@@ -103,7 +105,7 @@ static bool check_scale(const struct job_request *request, struct problem *probl
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "intensity_scale",
                        "intensity_scale is given with dtype=float16; allowed: with float32");
   bool unknown = request->num_fields ? value_find_name(request->fields, "intensity", strlen("intensity")) < 0
-                                     : request->format == FORMAT_RAW;
+                                     : request->format == FORMAT_RAW || request->format == FORMAT_SAFETENSORS;
   if (!unknown) return true;
   return problem_set(problem, PROBLEM_BAD_PARAMETER, "intensity_scale",
                      "intensity_scale is given, but no column is named intensity; name the columns, for example "
@@ -121,8 +123,10 @@ static bool finish_columns(struct job_request *request, struct problem *problem)
 
 bool job_request_finish(struct job_request *request, struct problem *problem) {
   const struct operation *operation = operations[request->job.op];
-  if (!finish_columns(request, problem)) return false;
-  request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
+  if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) {
+    if (!finish_columns(request, problem)) return false;
+    request->job.inputs[VX_POINTS] = vx_points_of(request->dtype, 0, request->num_features, NULL);
+  }
   request->job.tensors = request->outputs ? request->outputs : operation->tensors(request);
   return operation->finish(request, problem);
 }
@@ -133,10 +137,12 @@ size_t job_request_row_bytes(const struct job_request *request) {
   return (size_t)request->num_features * vx_dtype_size(request->dtype);
 }
 
-static bool split_points(struct job_request *request, int64_t rows, struct problem *problem) {
+static bool split_rows(struct job_request *request, int64_t rows, struct problem *problem) {
+  enum vx_items kind = vx_operation_of(request->job.op)->items;
+  const char *items = vx_item_name(kind), *counts = kind == VX_POINT_ITEMS ? "point_counts" : "box_counts";
   if (rows > VX_MAX_POINTS)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld points; allowed: up to %lld",
-                       (long long)rows, (long long)VX_MAX_POINTS);
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
+                       items, (long long)VX_MAX_POINTS);
   if (request->num_clouds == 0) {
     request->num_clouds = 1;
     request->point_counts[0] = (int32_t)rows;
@@ -145,21 +151,38 @@ static bool split_points(struct job_request *request, int64_t rows, struct probl
   int64_t sum = 0;
   for (int32_t i = 0; i < request->num_clouds; i++) sum += request->point_counts[i];
   if (sum == rows) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, "point_counts",
-                     "point_counts add up to %lld points but the body has %lld", (long long)sum, (long long)rows);
+  return problem_set(problem, PROBLEM_BAD_BODY, counts, "%s add up to %lld %s but the body has %lld", counts,
+                     (long long)sum, items, (long long)rows);
+}
+
+// Inputs that came as tensors have the shapes of their rows.
+static bool check_input(const struct job_request *request, int number, struct problem *problem) {
+  const struct vx_input *input = &request->job.inputs[number];
+  const struct vx_input_row *row = &vx_operation_of(request->job.op)->inputs[number];
+  struct vx_sizes sizes = vx_sizes_of(&request->job);
+  char given[96], expected[96];
+  if (input->rank == 0 || vx_input_fits(input, row, &sizes)) return true;
+  struct text is = text_over(given, sizeof given), should = text_over(expected, sizeof expected);
+  for (int d = 0; d < input->rank; d++) text_printf(&is, "%s%lld", d ? "," : "", (long long)input->dims[d]);
+  for (int d = 0; d < VX_MAX_RANK && row->extents[d] != VX_EXTENT_NONE; d++)
+    text_printf(&should, "%s%lld", d ? "," : "", (long long)vx_extent_of(row->extents[d], &sizes));
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input %s has the shape [%s]; allowed: [%s]", row->name,
+                     given, expected);
 }
 
 bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem) {
   const struct operation *operation = operations[request->job.op];
-  if (!split_points(request, rows, problem)) return false;
+  if (!split_rows(request, rows, problem)) return false;
   request->job.num_clouds = request->num_clouds;
-  request->job.inputs[VX_POINTS].dims[0] = rows;
+  request->job.inputs[0].dims[0] = rows;
+  for (int i = 0; i < VX_MAX_INPUTS; i++)
+    if (!check_input(request, i, problem)) return false;
   return !operation->split || operation->split(request, problem);
 }
 
 struct vx_job job_request_job(const struct job_request *request, const void *points) {
   struct vx_job job = request->job;
-  job.inputs[VX_POINTS].data = points;
+  job.inputs[0].data = points;
   job.point_counts = request->point_counts;
   if (request->num_sample_counts > 0) job.sample_counts = request->sample_counts;
   if (operations[job.op]->bind) operations[job.op]->bind(request, &job);

@@ -18,7 +18,7 @@
 enum { REQUEST_MATRICES = 64, REQUEST_NAMES_SIZE = 256 };
 
 // How the body's points are written; api/wire/formats.h reads them.
-enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMATS };
+enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMAT_SAFETENSORS, FORMATS };
 
 struct job_request {
   struct vx_job job;  // operation, parameters, tensors to return; once split, the number of clouds and shapes of inputs
@@ -45,6 +45,7 @@ struct job_request {
 
 // What differs from operation to operation.
 struct operation {
+  enum body_format body;  // unless the request says another
   param_rows rows;
   // The tensors to return if `outputs` is not given.
   uint32_t (*tensors)(const struct job_request *request);
@@ -60,7 +61,7 @@ struct operation {
 };
 
 // Each is defined in the operation's own file.
-extern const struct operation operation_voxelize, operation_fps, operation_transform;
+extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
 

@@ -2,7 +2,7 @@
 #include "api/ops/rows.h"
 
 const char *const dtype_words[] = {"float32", "float16", NULL};
-const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", NULL};
+const char *const format_words[] = {"raw", "pcd", "ply", "pointcloud2", "safetensors", NULL};
 _Static_assert(sizeof format_words / sizeof *format_words == FORMATS + 1, "each format has a word");
 _Static_assert(sizeof(enum body_format) == sizeof(int32_t), "an enum is written as an int32_t");
 _Static_assert((int)REQUEST_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "fields is read as a list of names");

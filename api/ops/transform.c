@@ -134,9 +134,9 @@ static uint32_t tensors(const struct job_request *request) {
   return VX_TRANSFORM_TENSORS;
 }
 
-static bool check_matrices(const struct job_request *request, struct problem *problem) {
-  for (int32_t i = 0; i < request->num_matrices; i++) {
-    const float *last = request->matrices[i] + 12;
+static bool check_matrices(const float *matrices, int64_t count, struct problem *problem) {
+  for (int64_t i = 0; i < count; i++) {
+    const float *last = matrices + i * VX_MATRIX_VALUES + 12;
     if (last[0] != 0 || last[1] != 0 || last[2] != 0 || last[3] != 1)
       return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix",
                          "the last row of matrix number %d is %g,%g,%g,%g; allowed: 0,0,0,1", (int)i, (double)last[0],
@@ -157,7 +157,8 @@ static bool check_box(const char *name, const struct vx_box *box, struct problem
 
 static bool finish(struct job_request *request, struct problem *problem) {
   const struct vx_transform *params = &request->job.params.transform;
-  bool good = check_matrices(request, problem) && (!params->cropped || check_box("crop", &params->crop, problem));
+  bool good = check_matrices(request->matrices[0], request->num_matrices, problem) &&
+              (!params->cropped || check_box("crop", &params->crop, problem));
   for (int32_t i = 0; good && i < params->num_cuts; i++) good = check_box("cut", &request->cuts[i], problem);
   return good;
 }
@@ -168,7 +169,10 @@ static bool split(struct job_request *request, struct problem *problem) {
         problem, PROBLEM_BAD_PARAMETER, "matrix",
         "matrix has %d matrices, but the batch has %d clouds; allowed: one matrix, or one for each cloud",
         (int)request->num_matrices, (int)request->num_clouds);
-  return true;
+  const struct vx_input *tensor = &request->job.inputs[VX_MATRIX];
+  if (request->num_matrices > 0 && tensor->rank)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "matrix", "matrix is a tensor of the body too; allowed: one");
+  return !tensor->rank || check_matrices(tensor->data, tensor->dims[0], problem);
 }
 
 static void bind(const struct job_request *request, struct vx_job *job) {

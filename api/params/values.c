@@ -102,6 +102,16 @@ static bool read_factor(const struct param *param, const char *value, const char
   return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out != 0;
 }
 
+static bool read_fraction(const struct param *param, const char *value, const char *end, void *record) {
+  float *out = FIELD(record, param->offset);
+  return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out >= 0 && *out <= 1;
+}
+
+static void allow_fraction(const struct param *param, char *out, size_t size) {
+  (void)param;
+  snprintf(out, size, "a number from 0 to 1");
+}
+
 static void write_factor(const struct param *param, const void *record, struct text *out) {
   text_float(out, *(const float *)CONST_FIELD(record, param->offset));
 }
@@ -288,5 +298,6 @@ const struct value_type value_floats = {"floats", false, read_floats, write_floa
 const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL};
 const struct value_type value_text = {"string", false, read_text, write_text, NULL};
 const struct value_type value_factor = {"float", false, read_factor, write_factor, NULL};
+const struct value_type value_fraction = {"float", false, read_fraction, write_factor, allow_fraction};
 const struct value_type value_names = {"list", false, read_names, write_names, NULL};
 const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};

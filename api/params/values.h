@@ -5,13 +5,14 @@
 
 #include "api/params/params.h"
 
-extern const struct value_type value_int;     // int32, from least to most
-extern const struct value_type value_word;    // int32: which of `words`
-extern const struct value_type value_words;   // uint32: a set of `words`, each once
-extern const struct value_type value_floats;  // float[least], exactly that many
-extern const struct value_type value_counts;  // int32[up to most], each 0 or more; second: int32, their number
-extern const struct value_type value_text;    // char[64]
-extern const struct value_type value_factor;  // float, not 0
+extern const struct value_type value_int;       // int32, from least to most
+extern const struct value_type value_word;      // int32: which of `words`
+extern const struct value_type value_words;     // uint32: a set of `words`, each once
+extern const struct value_type value_floats;    // float[least], exactly that many
+extern const struct value_type value_counts;    // int32[up to most], each 0 or more; second: int32, their number
+extern const struct value_type value_text;      // char[64]
+extern const struct value_type value_factor;    // float, not 0
+extern const struct value_type value_fraction;  // float, 0 to 1
 // char[VALUE_NAMES_SIZE]: from least to most names, each once, with commas between; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type

@@ -4,10 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+// tensors.h reads these.
+static bool looks_like_safetensors(const char *bytes, size_t size) {
+  return size > 8 && bytes[8] == '{' && memcmp(bytes + 4, "\0\0\0\0", 4) == 0;
+}
+static const struct format format_safetensors = {
+    .hint = "the body looks like a safetensors file: add format=safetensors", .looks = looks_like_safetensors};
+
 static const struct format *const formats[FORMATS] = {
     [FORMAT_PCD] = &format_pcd,
     [FORMAT_PLY] = &format_ply,
     [FORMAT_POINTCLOUD2] = &format_pointcloud2,
+    [FORMAT_SAFETENSORS] = &format_safetensors,
 };
 
 size_t number_bytes(enum number_type type) {

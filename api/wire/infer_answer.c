@@ -65,10 +65,11 @@ static void write_member(struct text *out, const char *name, const char *value) 
 
 static void write_counts(const struct vx_job *job, struct text *out) {
   const struct vx_operation *operation = vx_operation_of(job->op);
-  text_printf(out, ",\"points_received\":%lld", (long long)job->counts.received);
+  const char *items = vx_item_name(operation->items);
+  text_printf(out, ",\"%s_received\":%lld", items, (long long)job->counts.received);
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (operation->fates & VX_FATE_BIT(fate))
-      text_printf(out, ",\"points_%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, &job->counts));
+      text_printf(out, ",\"%s_%s\":%lld", items, vx_fate_name(fate), (long long)vx_fate_count(fate, &job->counts));
   for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
     text_printf(out, ",\"voxels_%s\":%lld", voxel_fates[i].name, (long long)voxel_fate_count(i, &job->counts));
   if (vx_sampling_of(job)) text_printf(out, ",\"samples_chosen\":%lld", (long long)job->counts.sampled);

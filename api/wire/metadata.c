@@ -64,11 +64,13 @@ int64_t voxel_fate_count(int fate, const struct vx_counts *counts) {
   return count;
 }
 
+static const char *items_of(const struct vx_job *job) { return vx_item_name(vx_operation_of(job->op)->items); }
+
 static void write_batch(const struct vx_job *job, struct text *out) {
   const struct {
     const char *name;  // NULL: there is none
     const int32_t *counts;
-  } parts[] = {{"points", job->point_counts},
+  } parts[] = {{items_of(job), job->point_counts},
                {vx_operation_of(job->op)->rows, job->row_counts},
                {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
   text_printf(out, ",\"batch\":{\"size\":%d", job->num_clouds);
@@ -84,7 +86,7 @@ static void write_batch(const struct vx_job *job, struct text *out) {
 static void write_counts(const struct vx_job *job, struct text *out) {
   const struct vx_operation *operation = vx_operation_of(job->op);
   const struct vx_counts *counts = &job->counts;
-  text_printf(out, ",\"points\":{\"received\":%lld", (long long)counts->received);
+  text_printf(out, ",\"%s\":{\"received\":%lld", items_of(job), (long long)counts->received);
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
     if (operation->fates & VX_FATE_BIT(fate))
       text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, counts));

@@ -10,6 +10,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/boxes/nms.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/transform/transform.h"
 #include "kernels/cpu/voxelize/voxelize.h"
@@ -87,6 +88,7 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
     [VX_VOXELIZE] = cpu_voxelize,
     [VX_FPS] = cpu_sample_points,
     [VX_TRANSFORM] = cpu_transform,
+    [VX_NMS] = cpu_nms,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }

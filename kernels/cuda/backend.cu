@@ -160,6 +160,7 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_VOXELIZE */ cuda_voxelize,
     /* VX_FPS */ cuda_sample_points,
     /* VX_TRANSFORM */ cuda_transform,
+    /* VX_NMS */ NULL,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }

@@ -58,7 +58,9 @@ void counters_rerun(struct counters *counters, enum vx_status status) { add(&cou
 
 void counters_job(struct counters *counters, const struct vx_counts *counts, const struct answer *answer) {
   add(&counters->samples, counts->sampled);
-  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) add(&counters->points[fate], vx_fate_count(fate, counts));
+  enum vx_items items = vx_operation_of(answer->job->op)->items;
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
+    add(&counters->fates[items][fate], vx_fate_count(fate, counts));
   for (int i = 0; i < VOXEL_FATES; i++) add(&counters->voxels[i], voxel_fate_count(i, counts));
   for (enum warning i = 0; i < WARNING_KINDS; i++)
     if (warning_holds(i, answer->job, &answer->look)) add(&counters->warnings[i], 1);

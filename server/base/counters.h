@@ -10,7 +10,7 @@
 #include "api/base/problem.h"
 #include "api/routes.h"
 #include "api/wire/metadata.h"
-#include "kernels/kernels.h"
+#include "kernels/ops.h"
 
 // The stages of an answer, then its sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
@@ -37,7 +37,7 @@ struct counters {
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
   atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
-  atomic_uint_fast64_t points[VX_FATE_COUNT];
+  atomic_uint_fast64_t fates[VX_ITEMS][VX_FATE_COUNT];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;
   atomic_uint_fast64_t warnings[WARNING_KINDS];

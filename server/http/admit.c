@@ -21,6 +21,7 @@ static const char *header(const struct request *request, const char *name) {
 }
 
 enum { FORWARDED_MAX = 8 };
+#define TENSORS "application/vnd.safetensors"
 #define NO_MODEL "there is no model '%.80s'; POST /v2/repository/index lists them"
 
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
@@ -158,9 +159,21 @@ static bool check_media(struct request *request) {
   const char *type = header(request, "Content-Type");
   // curl --data-binary sends this type with any body. So does curl -d, which strips bytes from it.
   request->job.form = type && is_media_type(type, "application/x-www-form-urlencoded");
-  if (type && !request->job.form && !is_media_type(type, "application/octet-stream"))
+  if (type && !request->job.form && !is_media_type(type, "application/octet-stream") && !is_media_type(type, TENSORS))
     return problem_set(&request->problem, PROBLEM_UNSUPPORTED_MEDIA, NULL,
-                       "Content-Type is '%.80s'; allowed: application/octet-stream, or none", type);
+                       "Content-Type is '%.80s'; allowed: application/octet-stream, " TENSORS ", or none", type);
+  return true;
+}
+
+// A media type that says what the body is does as well as the parameter.
+static bool take_media(struct request *request) {
+  struct job_request *asked = &request->job.asked;
+  const char *type = header(request, "Content-Type");
+  if (!type || !is_media_type(type, TENSORS) || asked->format == FORMAT_SAFETENSORS) return true;
+  if (asked->format != FORMAT_RAW)
+    return problem_set(&request->problem, PROBLEM_BAD_PARAMETER, "format",
+                       "format is another than that of Content-Type, which is " TENSORS);
+  asked->format = FORMAT_SAFETENSORS;
   return true;
 }
 
@@ -199,6 +212,7 @@ static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
   enum vx_op op = vx_op_find(request->name);
+  if (op != VX_OPS && vx_operation_of(op)->items != VX_POINT_ITEMS) op = VX_OPS;
   const struct preset *preset = presets_find(shelf_look(service->shelf), request->name);
   if (op != VX_OPS)
     job_request_init(&job->asked, op);
@@ -337,7 +351,8 @@ static bool decide(struct request *request, const char *method, const char *path
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
-         read_codings(request, &heads) && (inference ? read_inference(request, &heads) : read_query(request)) &&
+         read_codings(request, &heads) &&
+         (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
          check_rows(request) && reserve(request);
 }
 

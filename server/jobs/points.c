@@ -8,6 +8,7 @@
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
 #include "api/wire/look.h"
+#include "api/wire/tensors.h"
 #include "server/base/clock.h"
 #include "server/jobs/loans.h"
 
@@ -69,6 +70,38 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
   return true;
 }
 
+// ---- tensors --------------------------------------------------------------------------------------------------------
+
+// The shape of the points tells the number of columns, unless the preset or a parameter does.
+static bool check_points(struct job *job) {
+  struct job_request *asked = &job->asked;
+  const struct vx_input *points = &asked->job.inputs[VX_POINTS];
+  if (points->rank != 2 || points->dims[1] < VX_MIN_FEATURES || points->dims[1] > VX_MAX_FEATURES)
+    return problem_set(&job->problem, PROBLEM_BAD_BODY, NULL,
+                       "the input points has not the shape [N, C] with C from %d to %d", VX_MIN_FEATURES,
+                       VX_MAX_FEATURES);
+  bool given = asked->num_fields || job_request_is_given(asked, "num_features");
+  if (given && points->dims[1] != asked->num_features)
+    return problem_set(&job->problem, PROBLEM_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",
+                       (long long)points->dims[1], (int)asked->num_features);
+  if (points->dtype != VX_FLOAT32 && asked->intensity_scale != 0)
+    return problem_set(&job->problem, PROBLEM_BAD_BODY, "intensity_scale", "points is F16; intensity_scale needs F32");
+  asked->num_features = (int32_t)points->dims[1];
+  asked->dtype = points->dtype;
+  return true;
+}
+
+static bool open_tensors(struct job *job, char **rows) {
+  struct job_request *asked = &job->asked;
+  struct vx_input *first = &asked->job.inputs[0];
+  char *body = job->input ? job_body(job) : NULL;
+  if (!tensors_read(body, (size_t)job->input_bytes, asked, &job->problem)) return false;
+  if (vx_operation_of(asked->job.op)->items == VX_POINT_ITEMS && !check_points(job)) return false;
+  if (!job_request_split(asked, first->dims[0], &job->problem)) return false;
+  *rows = body + ((const char *)first->data - body);
+  return true;
+}
+
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
 // Points that are JSON, or bytes at an address that is not aligned, need rows of their own. There are points.
@@ -112,9 +145,10 @@ bool points_open(struct job *job) {
   char *rows = job->input && !job->infer.model ? job->input->data : NULL;
   int intensity = -1;
   if (job->infer.model && !open_inference(job, &rows)) return false;
-  if (asked->format != FORMAT_RAW && !open_file(job, &rows, &intensity)) return refuse_file(job);
-  if (asked->intensity_scale != 0 && rows)
-    cloud_scale(asked, asked->format == FORMAT_RAW ? cloud_intensity(asked) : intensity, rows);
+  bool tensors = asked->format == FORMAT_SAFETENSORS, named = asked->format == FORMAT_RAW || tensors;
+  if (tensors && !open_tensors(job, &rows)) return refuse_file(job);
+  if (!named && !open_file(job, &rows, &intensity)) return refuse_file(job);
+  if (asked->intensity_scale != 0 && rows) cloud_scale(asked, named ? cloud_intensity(asked) : intensity, rows);
   job->points = rows ? rows : no_points;
   return true;
 }

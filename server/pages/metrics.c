@@ -82,9 +82,18 @@ static void write_ended(const struct view *view, const char *name, struct text *
                    (unsigned long long)atomic_load(&view->watcher->ended[i]));
 }
 
-static void write_points(const struct view *view, const char *name, struct text *out) {
+static void write_fates(const struct view *view, enum vx_items items, const char *name, struct text *out) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
-    write_labelled(out, name, "fate", vx_fate_name(fate), counter_value(&view->counters->points[fate]));
+    if (vx_fates_of(items) & VX_FATE_BIT(fate))
+      write_labelled(out, name, "fate", vx_fate_name(fate), counter_value(&view->counters->fates[items][fate]));
+}
+
+static void write_points(const struct view *view, const char *name, struct text *out) {
+  write_fates(view, VX_POINT_ITEMS, name, out);
+}
+
+static void write_boxes(const struct view *view, const char *name, struct text *out) {
+  write_fates(view, VX_BOX_ITEMS, name, out);
 }
 
 static void write_voxels(const struct view *view, const char *name, struct text *out) {
@@ -238,6 +247,7 @@ static const struct family {
     {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
      NULL},
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
+    {"voxeld_boxes_total", "counter", "Boxes of answered jobs, by what became of them.", write_boxes, NULL},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
     {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
     {"voxeld_warnings_total", "counter", "Warnings in the metadata of answered jobs, by kind.", write_warnings, NULL},

@@ -18,6 +18,7 @@ import zlib
 
 import numpy as np
 
+import boxes
 import check
 import clouds
 import oracle
@@ -128,6 +129,26 @@ class Values(DaemonCase):
             self.assert_tensors(tensors, result)
             self.assertEqual(result.metadata["batch"]["kept"], kept)
         self.assertEqual(self.client.transform(points, cut=[]).metadata["points"]["cut_out"], 0)
+
+    def test_nms_keeps_the_best(self):
+        rng = np.random.default_rng(5)
+        given = {
+            "boxes": np.abs(rng.normal(0, 3, (200, 7))).astype(np.float32),
+            "scores": rng.random(200).astype(np.float32),
+            "labels": rng.integers(0, 3, 200).astype(np.int32),
+        }
+        for parameters in ({}, {"class_agnostic": "no", "iou_threshold": 0.3, "box_counts": [150, 50]}):
+            query = {name: ",".join(map(str, np.ravel(value))) for name, value in parameters.items()}
+            expected, kept, told = boxes.nms(query, given)
+            result = self.client.nms(given["boxes"], given["scores"], given["labels"], **parameters)
+            self.assert_tensors(expected, result)
+            self.assertEqual((result.metadata["batch"]["kept"], result.metadata["boxes"]), (kept, told))
+        lists = self.client.nms([[0, 0, 0, 1, 1, 1, 0], [0.1, 0, 0, 1, 1, 1, 0]], [0.1, 0.2])
+        self.assertEqual(list(lists["kept_indices"]), [1])
+        with self.assertRaisesRegex(TypeError, "scores has the dtype float64; expected float32"):
+            self.client.nms(given["boxes"], given["scores"].astype(float))
+        with self.assertRaisesRegex(voxeld.Problem, "the input labels is missing"):
+            self.client.nms(given["boxes"], given["scores"], class_agnostic="no")
 
     def test_large_numbers_arrive(self):
         box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +

@@ -6,6 +6,7 @@ import unittest
 
 import yaml
 
+from client import tensor_file
 from daemon import ROOT, OneDaemonCase, wait_until
 from tables import describe, path_of
 
@@ -15,6 +16,7 @@ TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, 
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
 FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
+BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
 class Answers(OneDaemonCase):
@@ -64,6 +66,8 @@ class Answers(OneDaemonCase):
             self.assertEqual(reply.status, 200, reply)
             self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of {path}")
             self.assertEqual(reply.json()["warnings"], [])
+        reply = self.daemon.post("/v1/nms", BOX, {"Accept": "application/json"})
+        self.conforms(reply.json(), SCHEMAS["NmsMetadata"], "NmsMetadata")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

@@ -7,7 +7,7 @@ import time
 import unittest
 
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
-from client import counters, head, heavy_rows, many_rows, post, rows, tiled_rows, wait_until
+from client import counters, head, heavy_rows, many_rows, post, rows, tensor_file, tiled_rows, wait_until
 from neighbours import SLOW, Neighbours
 from tables import describe, voxeld
 from test_devices import STAND_IN
@@ -65,6 +65,12 @@ def voxelize_into_too_few(daemon):
 @deed(("voxeld_samples_total",))
 def sample(daemon):
     assert daemon.post("/v1/fps?num_samples=3", rows(100)).status == 200
+    yield daemon
+
+
+@deed(("voxeld_boxes_total", "kept"))
+def suppress(daemon):
+    assert daemon.post("/v1/nms", tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))).status == 200
     yield daemon
 
 

@@ -30,6 +30,16 @@ def rows(count, seed=1, columns=4):
     return struct.pack(f"<{count * columns}f", *(source.uniform(-2, 2) for _ in range(count * columns)))
 
 
+def tensor_file(**tensors):
+    """A safetensors file of float32 tensors, each (shape, bytes)."""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
 def tiled_rows(size):
     """About `size` bytes of rows, cheaply."""
     block = rows(4096)

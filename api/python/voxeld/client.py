@@ -139,6 +139,23 @@ class Client:
         given = {"preset": preset, "cut": boxes, **parameters}
         return self._compute("/v1/transform", points, given, metadata_only, request_id, traceparent)
 
+    def nms(
+        self,
+        boxes: Any,
+        scores: Any,
+        labels: Any = None,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Which boxes no better one covers: the tensor kept_indices. boxes: [N, 7] (x, y, z, dx, dy, dz, heading);
+        scores: [N]; labels: [N] whole numbers, for class_agnostic="no". The other arguments are those of voxelize."""
+        given = {"boxes": (boxes, "F32"), "scores": (scores, "F32"), "labels": (labels, "I32")}
+        body = tensors.pack({name: item for name, item in given.items() if item[0] is not None})
+        return self._ask("/v1/nms", body, parameters, metadata_only, request_id, traceparent, TENSORS)
+
     # --- asking ---
 
     def presets(self) -> List[Dict[str, Any]]:
@@ -196,16 +213,30 @@ class Client:
     ) -> Result:
         given = {name: value for name, value in parameters.items() if value is not None}
         body, told = body_of(points, given)
+        return self._ask(path, body, {**given, **told}, metadata_only, request_id, traceparent)
+
+    def _ask(
+        self,
+        path: str,
+        body: List[memoryview],
+        parameters: Mapping[str, Any],
+        metadata_only: bool,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+        kind: Optional[str] = None,
+    ) -> Result:
         if self._encode:
             body = self._encode(body)
         headers = {
             "Accept": JSON if metadata_only else TENSORS,
+            "Content-Type": kind,
             "Content-Encoding": self._encoding,
             "X-Request-Id": request_id,
             "traceparent": traceparent,
         }
         sent = {name: value for name, value in headers.items() if value is not None}
-        query = urllib.parse.urlencode({name: _text(value) for name, value in {**given, **told}.items()}, safe=",")
+        given = {name: _text(value) for name, value in parameters.items() if value is not None}
+        query = urllib.parse.urlencode(given, safe=",")
         request = Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
         result = self._transport.ask(request, _metadata if metadata_only else _tensors)
         self._warn(result)
@@ -215,7 +246,7 @@ class Client:
         for warning in result.warnings:
             if warning["kind"] not in self._warned:
                 self._warned.add(warning["kind"])
-                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=4)
+                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=5)
 
     def _get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
         return self._transport.ask(Request("GET", path, self._headers), read, retries)

@@ -1,4 +1,4 @@
-"""A safetensors file in memory: one aligned buffer, and the tensors as writable views of it.
+"""Safetensors files in memory. One that is read is one aligned buffer, and the tensors are writable views of it.
 
 The views are writable because numpy exports only writable arrays through DLPack. The buffer is aligned because voxeld
 starts each tensor on a multiple of 64 bytes of the file. Nothing is copied.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ MOST_AXES = 8
 LARGEST_SIZE = 1 << 48
 LONGEST_REASON = 300  # characters; the text may come from the service
 PADDING = "_padding_"  # prefix of the fillers between tensors: the format forbids holes
-DTYPES = {
+DTYPES: Dict[str, np.dtype[Any]] = {
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
     "I32": np.dtype("<i4"),
@@ -35,6 +35,25 @@ def buffer(length: int) -> NDArray[np.uint8]:
     room = np.empty(length + ALIGNMENT, np.uint8)
     start = -room.ctypes.data % ALIGNMENT
     return room[start : start + length]
+
+
+def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
+    """A file of arrays, each of which has the dtype that is named; lists of numbers are converted to it. TypeError for
+    arrays of another dtype."""
+    header: Dict[str, Any] = {}
+    pieces, end = [], 0
+    for name, (values, dtype) in given.items():
+        expected = DTYPES[dtype]
+        array: NDArray[Any] = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, expected)
+        if array.dtype != expected:
+            raise TypeError(f"{name} has the dtype {array.dtype}; expected {expected.name}")
+        piece = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [end, end + piece.nbytes]}
+        pieces.append(piece)
+        end += piece.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    return [memoryview(len(text).to_bytes(8, "little") + text), *pieces]
 
 
 def parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, Any]]:

@@ -40,12 +40,12 @@ static void check_behind(const struct vx_layout *layout, const char *tensors) {
 // The parsed header of an answer to this request, of these sizes; checks the frame around it.
 static json_t *header_of_request(const struct job_request *request, const char *id, const struct vx_sizes *sizes,
                                  int64_t ns) {
-  int32_t points[2] = {(int32_t)sizes->points, 0}, rows[2] = {(int32_t)sizes->voxels, 0};
+  int32_t points[2] = {(int32_t)sizes->rows, 0}, rows[2] = {(int32_t)sizes->voxels, 0};
   struct vx_job job = job_request_job(request, NULL);
   job.num_clouds = (int32_t)sizes->clouds;
   job.point_counts = points;
   job.row_counts = rows;
-  job.counts = (struct vx_counts){.received = sizes->points, .sampled = sizes->samples};
+  job.counts = (struct vx_counts){.received = sizes->rows, .sampled = sizes->samples};
   for (int stage = 0; stage < VX_STAGE_COUNT; stage++) job.stage_ns[stage] = ns;
   struct answer answer = {.request_id = id,
                           .backend = "cpu",
@@ -56,7 +56,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
   struct vx_layout layout;
   struct vx_error error;
   struct vx_sizes all = vx_sizes_of(&job);
-  all.points = sizes->points;
+  all.rows = sizes->rows;
   all.voxels = sizes->voxels;
   assert_int_equal(vx_layout_of(job.tensors, &all, &layout, &error), VX_OK);
 
@@ -79,7 +79,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
 }
 
 static json_t *header_of(const char *preset, const char *id, int64_t voxels, int64_t ns) {
-  struct vx_sizes sizes = {.points = 1000, .voxels = voxels, .clouds = 1};
+  struct vx_sizes sizes = {.rows = 1000, .voxels = voxels, .clouds = 1};
   return header_of_request(presets_request(presets_find(presets, preset)), id, &sizes, ns);
 }
 
@@ -113,7 +113,7 @@ static void samples_are_told(void **state) {
   for (int kind = 0; kind < 4; kind++) {
     bool voxels = kind & 1, stacked = kind & 2;
     struct job_request request = sampling_request(voxels, stacked);
-    struct vx_sizes sizes = {.points = 50, .voxels = voxels ? 20 : 0, .clouds = 2, .samples = stacked ? 6 : 0};
+    struct vx_sizes sizes = {.rows = 50, .voxels = voxels ? 20 : 0, .clouds = 2, .samples = stacked ? 6 : 0};
     json_t *header = header_of_request(&request, "id", &sizes, 1000), *metadata = metadata_in(header);
     const json_t *batch = json_object_get(metadata, "batch"), *samples = json_object_get(batch, "samples");
     assert_int_equal(json_array_size(samples), 2);
@@ -150,7 +150,7 @@ static void effective_range_is_finite(void **state) {
     request.job.params.voxelize.range_max[a] = 3.4e38f;
     request.job.params.voxelize.voxel_size[a] = 0.5e38f;
   }
-  struct vx_sizes sizes = {.points = 9, .voxels = 1, .clouds = 1};
+  struct vx_sizes sizes = {.rows = 9, .voxels = 1, .clouds = 1};
   json_t *header = header_of_request(&request, "id", &sizes, 1000), *metadata = metadata_in(header);
   assert_true(json_real_value(json_array_get(json_object_get(metadata, "effective_range"), 5)) > 3.4e38);
   json_decref(metadata);

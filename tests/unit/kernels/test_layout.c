@@ -9,8 +9,9 @@ static void names(void **state) {
   (void)state;
   const char *const tensors[] = {"voxel_coords",    "voxel_num_points",  "voxels",           "voxel_features",
                                  "pillar_features", "point_voxel_ids",   "voxel_point_mask", "sampled_indices",
-                                 "sampled_points",  "sampled_distances", "points",           "point_indices"};
-  const char *const stages[] = {"copy_in", "voxelize", "features", "sample", "transform", "copy_out"};
+                                 "sampled_points",  "sampled_distances", "points",           "point_indices",
+                                 "kept_indices"};
+  const char *const stages[] = {"copy_in", "voxelize", "features", "sample", "transform", "nms", "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
     assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   }
@@ -44,7 +45,7 @@ static enum vx_status lay_out(const struct vx_job *job, struct vx_sizes sizes, s
                               struct vx_error *reason) {
   struct vx_sizes all = vx_sizes_of(job);
   all.clouds = sizes.clouds;
-  all.points = sizes.points;
+  all.rows = sizes.rows;
   all.voxels = sizes.voxels;
   all.samples = sizes.samples;
   return vx_layout_of(job->tensors, &all, layout, reason);
@@ -65,7 +66,7 @@ static void shapes(void **state) {
   asked.inputs[VX_POINTS].dims[1] = 5;
   asked.params.voxelize.max_points_per_voxel = 7;
   asked.params.voxelize.feature_dtype = VX_FLOAT16;
-  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 1001, .voxels = 33}, &layout, &error), VX_OK);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 1001, .voxels = 33}, &layout, &error), VX_OK);
   assert_int_equal(layout.tensors, ALL_TENSORS);
   assert_shape(&layout.shape[VX_VOXEL_COORDS], VX_INT32, 2, 33, 4, 0);
   assert_shape(&layout.shape[VX_VOXEL_NUM_POINTS], VX_INT32, 1, 33, 0, 0);
@@ -177,7 +178,7 @@ static void alignment(void **state) {
     struct vx_layout layout;
     size_t end = 0;
     asked.tensors = tensors;
-    assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 13, .voxels = 3}, &layout, &error), VX_OK);
+    assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 13, .voxels = 3}, &layout, &error), VX_OK);
     for (int i = 0; i < VX_TENSOR_COUNT; i++) {
       if (tensors & VX_TENSOR_BIT(i)) {
         assert_int_equal(layout.offset[i] % VX_TENSOR_ALIGNMENT, 0);
@@ -193,7 +194,7 @@ static void no_rows(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
   struct vx_layout layout;
-  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 0, .voxels = 0}, &layout, &error), VX_OK);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = 0}, &layout, &error), VX_OK);
   assert_int_equal(layout.bytes, 0);
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
@@ -203,11 +204,11 @@ static void refuses_what_overflows(void **state) {
   struct vx_job asked = plain_params(10);
   struct vx_layout layout;
   asked.params.voxelize.max_points_per_voxel = 1024;
-  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 0, .voxels = INT64_MAX}, &layout, &error), VX_REFUSED);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = INT64_MAX}, &layout, &error), VX_REFUSED);
   assert_non_null(strstr(error.text, "voxel_coords"));
   // Each fits alone, but not all together.
   asked.tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
-  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 0, .voxels = (INT64_C(1) << 60) - 1}, &layout, &error),
                    VX_REFUSED);
   assert_non_null(strstr(error.text, "together"));
 }
@@ -220,12 +221,12 @@ static void refuses_a_shape_without_a_cap(void **state) {
   asked.params.voxelize.max_points_per_voxel = 0;
   for (int i = 0; i < 3; i++) {
     asked.tensors = VX_TENSOR_BIT(need_a_cap[i]);
-    assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_REFUSED);
+    assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 1, .voxels = 1}, &layout, &error), VX_REFUSED);
     assert_non_null(strstr(error.text, vx_tensor_name(need_a_cap[i])));
     assert_non_null(strstr(error.text, "max_points_per_voxel"));
   }
   asked.tensors = UNCAPPED_TENSORS;
-  assert_int_equal(lay_out(&asked, (struct vx_sizes){.points = 1, .voxels = 1}, &layout, &error), VX_OK);
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 1, .voxels = 1}, &layout, &error), VX_OK);
 }
 
 static struct vx_voxelize box(float x, float y, float z, float size) {

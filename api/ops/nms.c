@@ -1,0 +1,43 @@
+// The parameters of POST /v1/nms; kernels/boxes.h says what they mean.
+#include "api/ops/boxes.h"
+
+static const struct param iou_threshold = {
+    .name = "iou_threshold",
+    .type = &value_fraction,
+    .offset = FIELD(job.params.nms.iou_threshold),
+    .initial = "0.01",
+    .doc = "a box goes if it and a kept one that ranks before it overlap by more than this part of the area that both "
+           "cover together, seen from above",
+};
+static const struct param box_counts = PARAM_BOX_COUNTS;
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.nms.pre_max);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_max);
+static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.nms.class_agnostic);
+static const struct param outputs = PARAM_OUTPUTS(VX_NMS_TENSORS, "kept_indices");
+
+static const struct param *const rows[] = {&param_preset,   &box_counts, &iou_threshold,    &nms_pre_max, &nms_post_max,
+                                           &class_agnostic, &outputs,    &param_timeout_ms, NULL};
+PARAM_ROWS_FIT(rows);
+
+static uint32_t tensors(const struct job_request *request) {
+  (void)request;
+  return VX_NMS_TENSORS;
+}
+
+static bool finish(struct job_request *request, struct problem *problem) {
+  (void)request, (void)problem;
+  return true;
+}
+
+static bool split(struct job_request *request, struct problem *problem) {
+  return request->job.params.nms.class_agnostic || request->job.inputs[VX_LABELS].rank ||
+         problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input labels is missing, which class_agnostic=no needs");
+}
+
+const struct operation operation_nms = {
+    .body = FORMAT_SAFETENSORS,
+    .rows = rows,
+    .tensors = tensors,
+    .finish = finish,
+    .split = split,
+};

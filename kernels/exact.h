@@ -1,0 +1,113 @@
+// Elementary functions that give the same bits everywhere, so none of them calls a mathematical library.
+//
+// Each adds, subtracts, multiplies, divides, takes square roots, rounds down and compares, in IEEE binary64 and in the
+// order that is written here: compile with -ffp-contract=off or --fmad=false. The series are Taylor's; the constants
+// split ln 2 and pi / 2 into parts whose multiples are exact. Pure functions for C and CUDA.
+#ifndef VOXELD_EXACT_H
+#define VOXELD_EXACT_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/host_device.h"
+
+#define VX_HALF_PI 0x1.921fb54442d18p+0
+#define VX_PI 0x1.921fb54442d18p+1
+
+// The largest angle that vx_sincos takes, either way.
+#define VX_MOST_RADIANS 65536
+
+// 2^power, for powers of normal numbers.
+VX_SHARED double vx_power_of_two(int power) {
+  uint64_t bits = (uint64_t)(power + 1023) << 52;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// e^x, of x within -128 and 128; of NaN e^128.
+VX_SHARED double vx_exp(double x) {
+  x = x < 128 ? x : 128;
+  x = x > -128 ? x : -128;
+  double k = floor(x * 0x1.71547652b82fep+0 + 0.5);
+  double r = (x - k * 0x1.62e42feep-1) - k * 0x1.a39ef35793c76p-33;
+  double p = 1.0 / 6227020800;  // 13!
+  p = p * r + 1.0 / 479001600;
+  p = p * r + 1.0 / 39916800;
+  p = p * r + 1.0 / 3628800;
+  p = p * r + 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = p * r + 1;
+  p = p * r + 1;
+  return p * vx_power_of_two((int)k);
+}
+
+// Rounded once more, to binary32: as near to e^x as a float can be. +inf if it is too large, of NaN too.
+VX_SHARED float vx_exp_float(float x) { return (float)vx_exp(x); }
+
+// 1 / (1 + e^-x). It never falls as x grows. Of NaN it is 0 or nearly so.
+VX_SHARED float vx_sigmoid(float x) { return (float)(1 / (1 + vx_exp(-(double)x))); }
+
+// The sine and cosine of an angle within VX_MOST_RADIANS either way.
+VX_SHARED void vx_sincos(double angle, double *sine, double *cosine) {
+  double k = floor(angle * 0x1.45f306dc9c883p-1 + 0.5);
+  double r = ((angle - k * 0x1.921fb544p+0) - k * 0x1.0b4611a6p-34) - k * 0x1.3198a2e037073p-69;
+  double z = r * r;
+  double s = 1.0 / 355687428096000;  // 17!
+  s = s * z - 1.0 / 1307674368000;
+  s = s * z + 1.0 / 6227020800;
+  s = s * z - 1.0 / 39916800;
+  s = s * z + 1.0 / 362880;
+  s = s * z - 1.0 / 5040;
+  s = s * z + 1.0 / 120;
+  s = s * z - 1.0 / 6;
+  s = r + (r * z) * s;
+  double c = 1.0 / 20922789888000;  // 16!
+  c = c * z - 1.0 / 87178291200;
+  c = c * z + 1.0 / 479001600;
+  c = c * z - 1.0 / 3628800;
+  c = c * z + 1.0 / 40320;
+  c = c * z - 1.0 / 720;
+  c = c * z + 1.0 / 24;
+  c = c * z - 0.5;
+  c = 1 + z * c;
+  switch ((int)k & 3) {  // the quadrant
+    case 0: *sine = s, *cosine = c; break;
+    case 1: *sine = c, *cosine = -s; break;
+    case 2: *sine = -s, *cosine = -c; break;
+    default: *sine = -c, *cosine = s; break;
+  }
+}
+
+// The angle of (x, y), from -pi to pi; 0 of (0, 0). Three times the tangent is that of half the angle, so that the
+// series is short.
+VX_SHARED double vx_atan2(double y, double x) {
+  double across = fabs(x), up = fabs(y);
+  double least = across < up ? across : up, most = across < up ? up : across;
+  double u = most > 0 ? least / most : 0;
+  for (int i = 0; i < 3; i++) {
+    u = u / (1 + sqrt(1 + u * u));
+  }
+  double z = u * u;
+  double a = 1.0 / 17;
+  a = a * z - 1.0 / 15;
+  a = a * z + 1.0 / 13;
+  a = a * z - 1.0 / 11;
+  a = a * z + 1.0 / 9;
+  a = a * z - 1.0 / 7;
+  a = a * z + 1.0 / 5;
+  a = a * z - 1.0 / 3;
+  a = 8 * (u + (u * z) * a);
+  a = up > across ? VX_HALF_PI - a : a;
+  a = x < 0 ? VX_PI - a : a;
+  return y < 0 ? -a : a;
+}
+
+#endif

@@ -1,0 +1,28 @@
+// The order of scores, and which boxes are valid: what both backends share.
+//
+// Pure functions for C and CUDA.
+#ifndef VOXELD_RANK_H
+#define VOXELD_RANK_H
+
+#include "kernels/boxes.h"
+#include "kernels/exact.h"
+
+// Rises as the score falls; -0 and 0 have the same. The score must be a number.
+VX_SHARED uint32_t vx_rank_key(float score) {
+  uint32_t bits;
+  score = score + 0.0f;  // -0 becomes 0
+  memcpy(&bits, &score, sizeof bits);
+  return (bits >> 31) != 0 ? bits : ~bits & 0x7fffffffu;
+}
+
+VX_SHARED bool vx_is_finite(float value) { return fabsf(value) < INFINITY; }
+
+VX_SHARED bool vx_is_valid_box(const float box[VX_BOX_VALUES], float score) {
+  bool valid = vx_is_finite(score);
+  for (int i = 0; i < VX_BOX_VALUES; i++) {
+    valid = valid & vx_is_finite(box[i]);
+  }
+  return valid & (box[3] >= 0) & (box[4] >= 0) & (box[5] >= 0) & (fabsf(box[6]) <= VX_MOST_RADIANS);
+}
+
+#endif

@@ -1,0 +1,52 @@
+// Fuzzes safetensors files as bodies: any bytes give either inputs that lie in the body, aligned, and have the shapes
+// that the operation wants, or a problem with a reason. One thread.
+//
+// The input: a byte that chooses the operation, then the body.
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire/tensors.h"
+#include "kernels/ops.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_input(const struct vx_input *input, const char *body, size_t size, size_t alignment) {
+  size_t bytes = vx_dtype_size(input->dtype);
+  const char *data = input->data;
+  if (input->rank == 0) return;
+  for (int d = 0; d < input->rank; d++) assert(!__builtin_mul_overflow(bytes, (uint64_t)input->dims[d], &bytes));
+  assert(data >= body && data <= body + size && bytes <= (size_t)(body + size - data));
+  assert((uintptr_t)data % alignment == 0);
+  static volatile unsigned char sum;
+  for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of it can be read
+}
+
+static void read_body(enum vx_op op, char *body, size_t size) {
+  static struct job_request request;
+  struct problem problem = {.kind = PROBLEM_NONE};
+  job_request_init(&request, op);
+  bool good = tensors_read(body, size, &request, &problem);
+  if (good) {
+    bool points = vx_operation_of(op)->items == VX_POINT_ITEMS;
+    for (int i = 0; i < VX_MAX_INPUTS; i++) {
+      const struct vx_input *input = &request.job.inputs[i];
+      check_input(input, body, size, i == 0 && points ? VX_TENSOR_ALIGNMENT : vx_dtype_size(input->dtype));
+    }
+    good = job_request_split(&request, request.job.inputs[0].dims[0], &problem);
+  }
+  if (!good) assert(problem.kind > PROBLEM_NONE && problem.kind < PROBLEM_COUNT && problem.detail[0]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE};
+  if (size == 0) return 0;
+  // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
+  char *block = NULL;
+  if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
+  memcpy(block, data + 1, size - 1);
+  read_body(ops[data[0] % 3], block, size - 1);
+  free(block);
+  return 0;
+}

@@ -1,0 +1,126 @@
+"""The oracle of operations on boxes: Python's floats (binary64) in the order of operations that the service says."""
+
+import math
+
+import numpy as np
+
+FATES = ("kept", "invalid", "over_pre_max", "suppressed", "over_post_max")
+
+SINE = (1 / 355687428096000, -1 / 1307674368000, 1 / 6227020800, -1 / 39916800, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6)
+COSINE = (1 / 20922789888000, -1 / 87178291200, 1 / 479001600, -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24, -1 / 2)
+
+
+def horner(terms, z):
+    value = terms[0]
+    for term in terms[1:]:
+        value = value * z + term
+    return value
+
+
+def sincos(angle):
+    k = math.floor(angle * float.fromhex("0x1.45f306dc9c883p-1") + 0.5)
+    r = (angle - k * float.fromhex("0x1.921fb544p+0")) - k * float.fromhex("0x1.0b4611a6p-34")
+    r = r - k * float.fromhex("0x1.3198a2e037073p-69")
+    z = r * r
+    s, c = r + (r * z) * horner(SINE, z), 1 + z * horner(COSINE, z)
+    return ((s, c), (c, -s), (-s, -c), (-c, s))[k % 4]
+
+
+class Rectangle:
+    def __init__(self, box):
+        self.x, self.y, dx, dy = (float(box[i]) for i in (0, 1, 3, 4))
+        self.hx, self.hy = dx / 2, dy / 2
+        self.s, self.c = sincos(float(box[6]))
+        self.area = dx * dy
+        self.radius = math.sqrt(self.hx * self.hx + self.hy * self.hy)
+
+
+def cut(corners, axis, sign, bound):
+    """What lies within sign * coordinate <= bound, by Sutherland and Hodgman."""
+    out = []
+
+    def distance(corner):
+        return bound - sign * corner[axis]
+
+    for here, following in zip(corners, corners[1:] + corners[:1]):
+        d, e = distance(here), distance(following)
+        if d >= 0:
+            out.append(here)
+        if (d >= 0) != (e >= 0):
+            (inner, di), (outer, do) = ((here, d), (following, e)) if d >= 0 else ((following, e), (here, d))
+            t = di / (di - do)
+            crossing = [0.0, 0.0]
+            crossing[axis] = sign * bound
+            crossing[1 - axis] = inner[1 - axis] + t * (outer[1 - axis] - inner[1 - axis])
+            out.append(tuple(crossing))
+    return out[:8]
+
+
+def overlap(a, b):
+    """The area that both cover; `a` ranks first."""
+    x, y, reach = b.x - a.x, b.y - a.y, a.radius + b.radius
+    if x * x + y * y > reach * reach:
+        return 0.0
+    px, py = a.c * x + a.s * y, a.c * y - a.s * x
+    c, s = a.c * b.c + a.s * b.s, b.s * a.c - b.c * a.s
+    ux, uy, vx, vy = c * b.hx, s * b.hx, -s * b.hy, c * b.hy
+    corners = [((px - ux) - vx, (py - uy) - vy), ((px + ux) - vx, (py + uy) - vy)]
+    corners += [((px + ux) + vx, (py + uy) + vy), ((px - ux) + vx, (py - uy) + vy)]
+    for axis, sign, bound in ((0, 1, a.hx), (0, -1, a.hx), (1, 1, a.hy), (1, -1, a.hy)):
+        corners = cut(corners, axis, sign, bound)
+    total = 0.0
+    for i in range(1, len(corners) - 1):
+        (x0, y0), (x1, y1), (x2, y2) = corners[0], corners[i], corners[i + 1]
+        total = total + ((x1 - x0) * (y2 - y0) - (y1 - y0) * (x2 - x0))
+    area = total / 2
+    return min(area, a.area, b.area) if area > 0 else 0.0
+
+
+def suppresses(a, b, threshold):
+    area = overlap(a, b)
+    return area > 0 and area > float(threshold) * ((a.area + b.area) - area)
+
+
+def is_valid(box, score):
+    finite = bool(np.isfinite(box).all() and np.isfinite(score))
+    return finite and min(box[3:6]) >= 0 and abs(box[6]) <= 65536
+
+
+def keep(candidates, rectangles, labels, threshold, post_max):
+    """(kept, suppressed): the loop as it is defined, one candidate at a time."""
+    kept, suppressed = [], 0
+    for i in candidates:
+        if len(kept) == post_max:
+            break
+        same = [j for j in kept if labels is None or labels[i] == labels[j]]
+        if any(suppresses(rectangles[j], rectangles[i], threshold) for j in same):
+            suppressed += 1
+        else:
+            kept.append(i)
+    return kept, suppressed
+
+
+def nms(query, tensors):
+    """(tensors, batch.kept, boxes)"""
+    boxes, scores = tensors["boxes"], tensors["scores"]
+    labels = None if query.get("class_agnostic", "yes") == "yes" else tensors["labels"]
+    threshold = np.float32(float(query.get("iou_threshold", "0.01")))
+    pre_max, post_max = int(query.get("nms_pre_max", "4096")), int(query.get("nms_post_max", "500"))
+    counts = [int(n) for n in query["box_counts"].split(",")] if "box_counts" in query else [len(boxes)]
+    told = dict.fromkeys(FATES, 0)
+    indices, batch, begin = [], [], 0
+    for count in counts:
+        cloud = range(begin, begin + count)
+        valid = sorted((i for i in cloud if is_valid(boxes[i], scores[i])), key=lambda i: -float(scores[i]))
+        candidates = valid[:pre_max]
+        rectangles = {i: Rectangle(boxes[i]) for i in candidates}
+        kept, suppressed = keep(candidates, rectangles, labels, threshold, post_max)
+        told["invalid"] += count - len(valid)
+        told["over_pre_max"] += len(valid) - len(candidates)
+        told["suppressed"] += suppressed
+        told["over_post_max"] += len(candidates) - len(kept) - suppressed
+        told["kept"] += len(kept)
+        indices += kept
+        batch.append(len(kept))
+        begin += count
+    return {"kept_indices": np.array(indices, np.int32)}, batch, {"received": len(boxes), **told}
