@@ -26,21 +26,23 @@ const POINTS = `#version 300 es
     colour = colour_of(value);
   }`;
 
-// One instance a voxel. Faces are shaded by their direction, so that edges between them show.
+// One instance a voxel. Of a box only the three faces towards the eye are drawn: `corner` has 1 on the eye's side of
+// each axis. Without a GPU, vertices are what takes time. Faces are shaded by their direction, so edges show.
 const BOXES = `#version 300 es
   layout(location = 0) in vec3 corner;
   layout(location = 1) in float value;
   layout(location = 2) in ivec3 cell; // z, y, x
   layout(location = 3) in float shade;
   uniform mat4 view;
-  uniform vec3 low, size;
+  uniform vec3 low, size, eye;
   uniform int picked;
   out vec3 colour;
   ${COLOUR}
   void main() {
     bool chosen = gl_InstanceID == picked;
-    vec3 inset = (corner - 0.5) * (chosen ? 1.15 : 0.96) + 0.5;
-    gl_Position = view * vec4(low + (vec3(cell.zyx) + inset) * size, 1);
+    vec3 centre = low + (vec3(cell.zyx) + 0.5) * size;
+    vec3 facing = 2.0 * step(centre, eye) - 1.0;
+    gl_Position = view * vec4(centre + (corner - 0.5) * facing * (chosen ? 1.15 : 0.96) * size, 1);
     colour = chosen ? vec3(1, 0.2, 0.2) * shade : colour_of(value) * shade;
   }`;
 
@@ -61,17 +63,17 @@ const SAMPLE = [0.95, 0.15, 0.55], RANGE = [0.85, 0.35, 0.2];
 const corner = (number) => [number & 1, (number >> 1) & 1, (number >> 2) & 1];
 const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
 
-// Two triangles for each of the six faces, with a shade for each corner.
-function cube() {
-  const values = [];
-  for (const [axis, shades] of [[0, [0.7, 0.8]], [1, [0.62, 0.74]], [2, [0.5, 1]]])
-    for (const side of [0, 1])
-      for (const [u, v] of [[0, 0], [1, 0], [1, 1], [0, 0], [1, 1], [0, 1]]) {
-        const place = [];
-        [place[axis], place[(axis + 1) % 3], place[(axis + 2) % 3]] = [side, u, v];
-        values.push(...place, shades[side]);
-      }
-  return new Float32Array(values);
+// The four corners of each of three faces, with a shade, and the triangles between them.
+function threeFaces() {
+  const corners = [], triangles = [];
+  for (const [axis, shade] of [[0, 0.8], [1, 0.68], [2, 1]])
+    for (const [u, v] of [[0, 0], [1, 0], [0, 1], [1, 1]]) {
+      const place = [];
+      [place[axis], place[(axis + 1) % 3], place[(axis + 2) % 3]] = [1, u, v];
+      corners.push(...place, shade);
+    }
+  for (const face of [0, 4, 8]) triangles.push(...[0, 1, 2, 2, 1, 3].map((one) => face + one));
+  return { corners: new Float32Array(corners), triangles: new Uint8Array(triangles) };
 }
 
 const boxLines = (low, high) => edges.flatMap((at) => at.map((one, axis) => (one ? high : low)[axis]));
@@ -111,7 +113,8 @@ export class Scene {
     this.buffers = {};
     for (const name of ["place", "value", "cell", "voxelValue", "box", "grid", "sample", "cube", "wire"])
       this.buffers[name] = gl.createBuffer();
-    this.fill("cube", cube());
+    const { corners, triangles } = threeFaces();
+    this.fill("cube", corners);
     this.fill("wire", new Float32Array(edges.flatMap((at) => [...at, 1])));
     this.vertexArray("grid", [[0, "grid", 3, 0]]);
     this.vertexArray("box", [[0, "box", 3, 0]]);
@@ -119,6 +122,11 @@ export class Scene {
     for (const [name, shape] of [["faces", "cube"], ["edges", "wire"]])
       this.vertexArray(name, [[0, shape, 3, 16], [3, shape, 1, 16, 12], [1, "voxelValue", 1, 4, 0, 1],
                               [2, "cell", 3, 16, 4, 1, true]]);
+    gl.bindVertexArray(this.arrays.faces); // which remembers the triangles
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, triangles, gl.STATIC_DRAW);
+    gl.bindVertexArray(null);
+    this.triangles = triangles.length;
     this.counts = { points: 0, voxels: 0, samples: 0, box: 0, grid: 0 };
     this.texture = gl.createTexture();
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
@@ -139,7 +147,7 @@ export class Scene {
     if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
       throw new Error(`WebGL: ${gl.getProgramInfoLog(program)}`);
     const at = {};
-    for (const name of ["view", "size", "low", "range", "plain", "picked"])
+    for (const name of ["view", "size", "low", "eye", "range", "plain", "picked"])
       at[name] = gl.getUniformLocation(program, name);
     return { program, at };
   }
@@ -226,14 +234,16 @@ export class Scene {
     gl.drawArrays(gl.POINTS, 0, this.counts.points);
   }
 
-  drawVoxels(name, mode, vertices, matrix) {
+  drawVoxels(name, matrix, eye) {
     const gl = this.gl;
     const at = this.use("boxes", matrix);
     gl.uniform3fv(at.low, this.low);
     gl.uniform3fv(at.size, this.size);
+    gl.uniform3fv(at.eye, eye);
     gl.uniform1i(at.picked, this.picked);
     gl.bindVertexArray(this.arrays[name]);
-    gl.drawArraysInstanced(mode, 0, vertices, this.counts.voxels);
+    if (name === "edges") gl.drawArraysInstanced(gl.LINES, 0, edges.length, this.counts.voxels);
+    else gl.drawElementsInstanced(gl.TRIANGLES, this.triangles, gl.UNSIGNED_BYTE, 0, this.counts.voxels);
   }
 
   draw(camera) {
@@ -253,8 +263,8 @@ export class Scene {
     if (show.box) this.drawLines("grid", matrix, faint);
     if (show.box) this.drawLines("box", matrix, RANGE);
     if (show.points && counts.points) this.drawPoints(matrix);
-    if (show.faces && counts.voxels) this.drawVoxels("faces", gl.TRIANGLES, 36, matrix);
-    if (show.edges && counts.voxels) this.drawVoxels("edges", gl.LINES, 24, matrix);
+    for (const name of ["faces", "edges"])
+      if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye());
     gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels
     if (show.samples && counts.samples) this.drawLines("samples", matrix, SAMPLE, gl.POINTS);
     gl.bindVertexArray(null);
