@@ -114,6 +114,7 @@ class Browser:
 
     def look(self):
         """What is drawn in the middle of the view: sum, a checksum; drawn, pixels of it; colours, their number."""
+        wait_until(lambda: self.find("#canvas").get_attribute("data-coarse") is None, "the whole picture")
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
         shot = self.find("#canvas").screenshot_as_base64
         return self.driver.execute_async_script(LOOK, shot, [LEFT, RIGHT, TOP, BOTTOM])

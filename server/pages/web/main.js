@@ -13,19 +13,30 @@ const LAYERS = { points: "points", faces: "voxels", edges: "edges", samples: "sa
 const DEFAULT_PRESET = "kitti_second";
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
+const SLOW = 50; // milliseconds of a picture; without a GPU it may take more, and is coarse while it moves
+const REST = 250; // milliseconds without a move until the whole picture is drawn
 
 const byId = (id) => document.getElementById(id);
 const canvas = byId("canvas");
 const camera = new Camera();
 let scene, form, shown; // shown: what voxelize gave
 let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
-let frame = 0, playing = false, picture = 0;
+let frame = 0, playing = false, picture = 0, slow, resting = 0;
 
 // --- drawing ---
 
 function redraw() {
   cancelAnimationFrame(picture);
   picture = requestAnimationFrame(() => scene.draw(camera));
+}
+
+// Draws while the user moves the camera.
+function redrawMoving() {
+  if (!slow) return redraw();
+  cancelAnimationFrame(picture);
+  picture = requestAnimationFrame(() => scene.draw(camera, true));
+  clearTimeout(resting);
+  resting = setTimeout(redraw, REST);
 }
 
 function theme() {
@@ -50,6 +61,8 @@ function hand() {
   scene.setSamples(shown.samples, shown.columns);
   scene.setBox(shown.low, shown.high);
   repaint();
+  if (slow === undefined) scene.measure(camera); // the first picture compiles the shaders
+  slow = scene.measure(camera) > SLOW;
 }
 
 // --- asking ---
@@ -236,7 +249,7 @@ function listen() {
   byId("play").onclick = play;
   byId("png").onclick = savePicture;
   byId("token").onchange = ({ target }) => (setToken(target.value), begin());
-  watchCanvas(canvas, camera, { redraw, pickAt, done: saveState });
+  watchCanvas(canvas, camera, { redraw: redrawMoving, pickAt, done: saveState });
   for (const name of ["dragover", "dragleave", "drop"])
     window.addEventListener(name, (event) => {
       event.preventDefault();
