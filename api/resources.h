@@ -1,4 +1,5 @@
-// Text files of the source tree that are built into the binary: the presets of config/presets and api/openapi.yaml.
+// Text files of the source tree that are built into the binary: the presets of config/presets, the files of the pages
+// in server/pages/web, and api/openapi.yaml.
 //
 // The build writes the definitions (cmake/resources.cmake). Everything here is constant, so any thread may read it.
 #ifndef VOXELD_RESOURCES_H
@@ -14,6 +15,8 @@ struct resource {
 
 extern const struct resource resources_presets[];  // sorted by name
 extern const size_t resources_presets_count;
+extern const struct resource resources_web[];  // named as the files are
+extern const size_t resources_web_count;
 extern const struct resource resource_openapi;
 
 #endif

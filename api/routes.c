@@ -24,6 +24,10 @@ bool route_is_probe(enum endpoint endpoint) {
          endpoint == ENDPOINT_KSERVE_READY;
 }
 
+bool route_is_public(enum endpoint endpoint) {
+  return route_is_probe(endpoint) || endpoint == ENDPOINT_VIEWER || endpoint == ENDPOINT_WEB;
+}
+
 // What follows /versions/1, if that is where `path` begins; else `path`.
 static const char *skip_version(const char *path) {
   static const char version[] = "/versions/1";
@@ -57,7 +61,7 @@ bool route_missing(const char *path, struct problem *problem) {
   if (route_style(path) == PROBLEM_STYLE_KSERVE)
     return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; /openapi.yaml lists the paths",
                        path);
-  char memory[192];
+  char memory[256];
   struct text paths = text_over(memory, sizeof memory);
   for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
     if (route_style(routes[i].path) == PROBLEM_STYLE_HTTP)

@@ -22,6 +22,9 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
   X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
   X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")                                    \
+  X(DESCRIBE, "GET", "/v1/describe", VX_OPS, "the tables of `voxeld --describe`: parameters and the like, as JSON")    \
+  X(VIEWER, "GET", "/", VX_OPS, "a page that shows scans and their voxels, in a browser")                              \
+  X(WEB, "GET", "/ui/*", VX_OPS, "the files of the pages")                                                             \
   X(KSERVE, "GET", "/v2", VX_OPS, "KServe v2: the server's name, version and extensions")                              \
   X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \
   X(KSERVE_READY, "GET", "/v2/health/ready", VX_OPS, "KServe v2: readiness; 503 while starting or draining")           \
@@ -72,8 +75,11 @@ enum endpoint route_find(const char *path, char name[ROUTE_NAME_SIZE]);
 // How clients of that path are told of problems. The path may be one without an endpoint.
 enum problem_style route_style(const char *path);
 
-// Whether the endpoint tells probes of its health, for which they need no credentials.
+// Whether the endpoint tells probes of its health.
 bool route_is_probe(enum endpoint endpoint);
+
+// Whether the endpoint needs no credentials: health, and the pages for browsers, which tell nothing of the service.
+bool route_is_public(enum endpoint endpoint);
 
 // The refusal of a path without an endpoint: names it and the paths that there are, or where they are listed. Returns
 // false.

@@ -96,6 +96,7 @@ endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
 voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
 voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
+voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
 set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # its servers must answer checks within a second

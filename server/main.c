@@ -83,6 +83,17 @@ static void warn_of_variables(void) {
   }
 }
 
+// Names the page at each listener that a browser can reach.
+static void say_page(void) {
+  const char *scheme = server.options.tls_cert[0] ? "https" : "http";
+  for (const char *address = server.http.address; *address;) {
+    int length = (int)strcspn(address, ",");
+    if (strncmp(address, "unix:", 5) != 0) printf("open %s://%.*s/ in a browser\n", scheme, length, address);
+    address += length + (address[length] == ',');
+  }
+  (void)fflush(stdout);
+}
+
 enum { SERVES = -1 };
 
 // Returns the exit status, or SERVES once the service has started.
@@ -92,7 +103,7 @@ static int begin(int argc, char **argv) {
   server.started_unix_s = time(NULL);
   if (!options_read(argc, argv, environ, &server.options, &action, error, sizeof error))
     return action == ACTION_PROBE ? unwell(error) : fail(error);
-  if (action == ACTION_SERVE) {
+  if (action == ACTION_SERVE || action == ACTION_DEMO) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);  // a region beyond the limit of file sizes is an error of its request
   } else {
@@ -107,13 +118,16 @@ static int begin(int argc, char **argv) {
     case ACTION_NEW_TOKEN: return print_new_token();
     case ACTION_PROBE: return probe(&server.options, error, sizeof error) ? EXIT_SUCCESS : unwell(error);
     case ACTION_SERVE:
+    case ACTION_DEMO:
     case ACTION_CHECK_CONFIG: break;
   }
   warn_of_variables();
   if (!server_prepare(&server, error, sizeof error)) return fail(error);
   if (action == ACTION_CHECK_CONFIG)
     return server_check(&server, error, sizeof error) ? print(write_good) : fail(error);
-  return serve_start(&server, error, sizeof error) ? SERVES : fail(error);
+  if (!serve_start(&server, error, sizeof error)) return fail(error);
+  if (action == ACTION_DEMO) say_page();
+  return SERVES;
 }
 
 struct start {

@@ -251,6 +251,7 @@ static bool action_of(const char *argument, enum options_action *action) {
                {"--print-config", ACTION_PRINT_CONFIG},
                {"--check-config", ACTION_CHECK_CONFIG},
                {"--probe", ACTION_PROBE},
+               {"--demo", ACTION_DEMO},
                {"--describe", ACTION_DESCRIBE}};
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     if (strcmp(flags[i].flag, argument) != 0) continue;
@@ -262,8 +263,8 @@ static bool action_of(const char *argument, enum options_action *action) {
 
 // The other actions ignore the options, so that a bad environment or file does not keep them from printing.
 static bool reads_options(enum options_action action) {
-  return action == ACTION_SERVE || action == ACTION_PRINT_CONFIG || action == ACTION_CHECK_CONFIG ||
-         action == ACTION_PROBE;
+  return action == ACTION_SERVE || action == ACTION_DEMO || action == ACTION_PRINT_CONFIG ||
+         action == ACTION_CHECK_CONFIG || action == ACTION_PROBE;
 }
 
 // The value of the option at argv[*i], or NULL if it has none. Moves *i over a value that is an argument of its own.

@@ -48,6 +48,7 @@ enum { ACCESS_LOG_ALL, ACCESS_LOG_ERRORS, ACCESS_LOG_NONE };
 // What the command line asks for instead of serving.
 enum options_action {
   ACTION_SERVE,
+  ACTION_DEMO,  // serves, and says where the page for browsers is
   ACTION_HELP,
   ACTION_VERSION,
   ACTION_PRINT_CONFIG,

@@ -29,6 +29,7 @@ void options_help(struct text *out) {
       "  --print-config\n      print the options in effect as a configuration file\n"
       "  --check-config\n      check options, listeners, presets, tokens, certificates and devices; exit with 0 if all "
       "are good, else 2\n"
+      "  --demo\n      serve, and print where the page is that shows a sample scan and scans of yours\n"
       "  --probe\n      request /healthz from the service that runs with these options, at its first listener of "
       "pages_listen or, without one, of listen; exit with 0 if it answers 200, else 1\n"
       "  --new-token NAME\n      print a new token to stdout, and its line for token_file to stderr\n"

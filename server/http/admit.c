@@ -297,9 +297,9 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// Checks credentials. Health and readiness need none.
+// Checks credentials.
 static bool check_access(struct request *request, const struct heads *heads) {
-  if (route_is_probe(request->endpoint)) return true;
+  if (route_is_public(request->endpoint)) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
   return access_check(request->service->access, &credential, request->user, &request->problem);
 }

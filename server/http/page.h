@@ -23,8 +23,15 @@ struct page_asked {
   size_t body_size;
 };
 
+struct page_header {
+  const char *name, *value;
+};
+
 struct page {
-  const char *media_type;
+  const char *name;        // what `page_asked` has for a name; NULL: the part of the path
+  const char *media_type;  // NULL: `media_type_of` has it
+  const char *(*media_type_of)(const char *name);
+  const struct page_header *headers;  // further ones of an answer without a problem, up to a NULL name; NULL: none
   // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);

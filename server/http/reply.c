@@ -26,9 +26,17 @@ static struct MHD_Response *response_of_output(struct request *request) {
   return response;
 }
 
-static struct page_asked asked_of(const struct request *request) {
+static const char *name_of(const struct request *request, const struct page *page) {
+  return page->name ? page->name : request->name;
+}
+
+static const char *media_type_of_page(const struct request *request, const struct page *page) {
+  return page->media_type ? page->media_type : page->media_type_of(name_of(request, page));
+}
+
+static struct page_asked asked_of(const struct request *request, const struct page *page) {
   const struct page_body *body = request->page_body;
-  return (struct page_asked){.name = request->name,
+  return (struct page_asked){.name = name_of(request, page),
                              .user = request->user,
                              .address = request->address,
                              .local = request_is_local(request),
@@ -41,7 +49,7 @@ static struct page_asked asked_of(const struct request *request) {
 static struct MHD_Response *response_of_page(struct request *request, const struct page *page) {
   enum { GROWTH = 4096 };
   const struct view *view = request->service->view;
-  struct page_asked asked = asked_of(request);
+  struct page_asked asked = asked_of(request, page);
   if (page->act && !page->act(view, &asked, &request->problem)) return NULL;
   struct text text;
   char *memory = NULL;
@@ -117,6 +125,13 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   return good;
 }
 
+static bool add_page_headers(struct MHD_Response *response, const struct page *page) {
+  bool good = true;
+  for (const struct page_header *header = page->headers; good && header && header->name; header++)
+    good = add_header(response, header->name, header->value);
+  return good;
+}
+
 // What has tensors as bytes behind its JSON is not JSON.
 static const char *answer_media_type(const struct job *job) {
   if (!job->infer.model) return job->kind->media_type;
@@ -141,7 +156,7 @@ enum MHD_Result request_reply(struct request *request) {
     media_type = answer_media_type(&request->job);
     response = response_of_output(request);
   } else if (!request->problem.kind && page->write) {
-    media_type = page->media_type;
+    media_type = media_type_of_page(request, page);
     response = response_of_page(request, page);
   }
   if (!response) {
@@ -151,7 +166,8 @@ enum MHD_Result request_reply(struct request *request) {
   if (!response) return MHD_NO;
   count_model(request);
   enum MHD_Result result = MHD_NO;
-  if (add_headers(response, request, media_type)) {
+  bool shown = !request->problem.kind && !request->job.answered;
+  if (add_headers(response, request, media_type) && (!shown || add_page_headers(response, page))) {
     unsigned status = (unsigned)problem_status(request->problem.kind, request->style);
     request_to(request, REQUEST_REPLY);
     request->reply_ns = clock_ns();

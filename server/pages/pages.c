@@ -10,12 +10,14 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
+#include "server/pages/describe.h"
 #include "server/pages/kserve.h"
 #include "server/pages/lanes.h"
 #include "server/pages/metrics.h"
 #include "server/pages/ready.h"
 #include "server/pages/regions.h"
 #include "server/pages/view.h"
+#include "server/pages/web.h"
 
 #ifdef __clang__
 #define BUILD_COMPILER "clang " __clang_version__
@@ -175,6 +177,13 @@ static bool write_openapi(const struct view *view, const struct page_asked *aske
   return true;
 }
 
+static bool write_describe(const struct view *view, const struct page_asked *asked, struct text *out,
+                           struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
+  describe_write(out);
+  return true;
+}
+
 const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_PRESETS] = {.media_type = "application/json", .write = write_presets},
     [ENDPOINT_PRESET] = {.media_type = "application/json", .write = write_preset},
@@ -183,6 +192,9 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_READYZ] = {.media_type = "text/plain; charset=utf-8", .write = write_ready},
     [ENDPOINT_METRICS] = {.media_type = "text/plain; version=0.0.4; charset=utf-8", .write = write_metrics},
     [ENDPOINT_OPENAPI] = {.media_type = "application/yaml", .write = write_openapi},
+    [ENDPOINT_DESCRIBE] = {.media_type = "application/json", .write = write_describe},
+    [ENDPOINT_VIEWER] = WEB_PAGE("index.html"),
+    [ENDPOINT_WEB] = WEB_PAGE(NULL),
     [ENDPOINT_KSERVE_LIVE] = {.media_type = "application/json", .write = kserve_write_live},
     [ENDPOINT_KSERVE_READY] = {.media_type = "application/json", .write = kserve_write_ready},
     [ENDPOINT_KSERVE] = {.media_type = "application/json", .write = kserve_write_server},

@@ -15,7 +15,7 @@ import time
 import unittest
 
 from client import PATIENCE, VOXELIZE, Daemon, FaultCase, head, rows, wait_until
-from credentials import Authority, TlsDaemon, new_token
+from credentials import Authority, TlsDaemon, TokenDaemon, new_token
 from daemon import BACKEND, voxeld_binary
 
 
@@ -33,18 +33,6 @@ def reload(daemon, message):
     before = count()
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: count() > before, f"a line with {message}")
-
-
-class TokenDaemon(Daemon):
-    """Asks with a token unless told otherwise."""
-
-    def __init__(self, token, *args):
-        self.token = token
-        super().__init__(*args)
-
-    def request(self, method, path, body=None, headers=None, connection=None, source=None):
-        own = {"Authorization": f"Bearer {self.token}"}
-        return super().request(method, path, body, {**own, **(headers or {})}, connection, source)
 
 
 @contextlib.contextmanager

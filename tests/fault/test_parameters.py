@@ -362,7 +362,7 @@ class Bodies(FaultCase):
 class Errors(FaultCase):
     def test_unknown_path(self):
         for method, path in (
-            ("GET", "/"),
+            ("GET", "/ui"),
             ("POST", "/v1/voxelise"),
             ("GET", "/v1/presets/nobody"),
             ("GET", "/v1/presets/"),

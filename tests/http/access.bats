@@ -107,17 +107,17 @@ refused_to_start() {
   is "$status" 2
 }
 
-@test "everything but health needs a token" {
+@test "everything but health and the page needs a token" {
   new_token alice
   start_daemon --token-file tokens
-  for path in /healthz /readyz /v2/health/live /v2/health/ready; do
+  for path in /healthz /readyz /v2/health/live /v2/health/ready / /ui/style.css; do
     ask "$path"
     is "$code" 200
     bearer wrong "$path"
     is "$code" 200
   done
-  for path in /v1/status /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere /v1/voxelize \
-    '/v1/voxelize?x=1' /healthz/x; do
+  for path in /v1/status /v1/describe /metrics /openapi.yaml /v1/presets /v1/presets/kitti_second /nowhere \
+    /v1/voxelize '/v1/voxelize?x=1' /healthz/x; do
     ask "$path"
     is_problem 401 unauthorized
     is "$(header WWW-Authenticate)" 'Bearer realm="voxeld"'

@@ -71,8 +71,34 @@ teardown_file() { stop_daemon; }
   cmp "$body" "$root/api/openapi.yaml"
 }
 
+@test "the page for browsers and its files come from the binary, and may load nothing from elsewhere" {
+  local file
+  for file in index.html:text/html style.css:text/css icon.svg:image/svg+xml; do
+    ask "/ui/${file%%:*}"
+    is "$code" 200
+    cmp "$body" "$root/server/pages/web/${file%%:*}"
+    has "$(header content-type)" "${file##*:}"
+    has "$(header content-security-policy)" "default-src 'none'; script-src 'self'"
+    is "$(header x-content-type-options)" nosniff
+    is "$(header referrer-policy)" no-referrer
+    is "$(header cache-control)" no-cache
+  done
+  ask /
+  cmp "$body" "$root/server/pages/web/index.html"
+  ask /ui/nothing.js
+  is_problem 404 not-found
+  is "$(header content-security-policy)" ''
+}
+
+@test "GET /v1/describe is what --describe prints" {
+  ask /v1/describe
+  is "$code" 200
+  cmp "$body" <("$voxeld" --describe)
+}
+
 @test "an unknown path is 404" {
-  for path in / /v1 /v1/voxelize/ /v1/Voxelize /favicon.ico /healthz/x /v1/presets/ '/..%2f..%2fetc/passwd' /%ff%fe; do
+  for path in // /ui /v1 /v1/voxelize/ /v1/Voxelize /favicon.ico /healthz/x /v1/presets/ \
+    '/..%2f..%2fetc/passwd' /%ff%fe; do
     ask "$path"
     is_problem 404 not-found
     has "$(json 'd["detail"]')" '/v1/voxelize, /v1/fps, /v1/transform'
@@ -104,7 +130,7 @@ teardown_file() { stop_daemon; }
 }
 
 @test "HEAD answers the headers of GET without a body" {
-  for path in /healthz /v1/presets /openapi.yaml; do
+  for path in /healthz /v1/presets /openapi.yaml / /ui/style.css; do
     ask "$path"
     size=$(stat -c %s "$body")
     ask -I "$path"

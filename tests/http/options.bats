@@ -213,3 +213,17 @@ rejected() {
   fails grep -w VOXELD_WORKERS <<<"$output"
   is "$(VOXELD_WORKER=3 "$voxeld" --print-config 2>&1 >/dev/null)" ''
 }
+
+@test "--demo serves and prints where the page is" {
+  local said=$BATS_TEST_TMPDIR/said
+  daemon_log=$BATS_TEST_TMPDIR/log
+  "$voxeld" --demo --backend cpu --listen "unix:$BATS_TEST_TMPDIR/socket,127.0.0.1:0" >"$said" 2>"$daemon_log" 3>&- &
+  daemon=$!
+  await test -s "$said"
+  is "$(wc -l <"$said")" 1
+  url=$(sed -n 's#^open \(http://127.0.0.1:[0-9]*\)/ in a browser$#\1#p' "$said")
+  ask /
+  is "$code" 200
+  cmp "$body" "$root/server/pages/web/index.html"
+  stop_daemon
+}

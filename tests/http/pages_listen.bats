@@ -29,7 +29,8 @@ rejected() {
   post "$BATS_TEST_TMPDIR/one" "$small"
   is "$code" 200
   url=http://$pages
-  for page in /healthz /readyz /metrics /v1/status /v1/presets /v1/presets/kitti_second /openapi.yaml; do
+  for page in /healthz /readyz /metrics /v1/status /v1/presets /v1/presets/kitti_second /openapi.yaml \
+    / /ui/style.css; do
     ask "$page"
     is "$code" 200
   done

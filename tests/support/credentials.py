@@ -41,6 +41,18 @@ class Authority:
         self._run("x509", "-req", "-in", self.path("request"), *own, *extensions, "-out", self.path(f"{name}.pem"))
 
 
+class TokenDaemon(Daemon):
+    """Asks with a token unless told otherwise."""
+
+    def __init__(self, token, *args):
+        self.token = token
+        super().__init__(*args)
+
+    def request(self, method, path, body=None, headers=None, connection=None, source=None):
+        own = {"Authorization": f"Bearer {self.token}"}
+        return super().request(method, path, body, {**own, **(headers or {})}, connection, source)
+
+
 class TlsDaemon(Daemon):
     def __init__(self, folder, *args, client=None):
         self.context = ssl.create_default_context(cafile=str(folder / "ca.pem"))

@@ -92,7 +92,7 @@ class Request:
     def head(self, endpoint: Endpoint) -> bytes:
         headers = {"Host": endpoint.host, **self.headers}
         if self.body is not None:
-            headers["Content-Type"] = "application/octet-stream"
+            headers.setdefault("Content-Type", "application/octet-stream")
             headers["Content-Length"] = str(sum(piece.nbytes for piece in self.body))
         for name, value in headers.items():  # the message does not show the value, which may be a token
             if not re.fullmatch(r"[\x20-\x7e]*", value):

@@ -25,7 +25,11 @@ static void paths_match_exactly(void **state) {
                {"/v1/presets/a", ENDPOINT_PRESET, "a"},
                {"/v1/presets/a/b", ENDPOINT_UNKNOWN, NULL},
                {"/V1/voxelize", ENDPOINT_UNKNOWN, NULL},
-               {"/", ENDPOINT_UNKNOWN, NULL},
+               {"/", ENDPOINT_VIEWER, ""},
+               {"//", ENDPOINT_UNKNOWN, NULL},
+               {"/ui/", ENDPOINT_UNKNOWN, NULL},
+               {"/ui/style.css", ENDPOINT_WEB, "style.css"},
+               {"/ui/../api", ENDPOINT_UNKNOWN, NULL},
                {"", ENDPOINT_UNKNOWN, NULL},
                {"/healthz", ENDPOINT_HEALTHZ, ""},
                {"/v2/health/ready", ENDPOINT_KSERVE_READY, ""},
@@ -82,11 +86,18 @@ static void the_path_tells_the_protocol(void **state) {
   assert_non_null(strstr(problem.detail, "/openapi.yaml"));
 }
 
-static void probes_need_no_credentials(void **state) {
+static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
   (void)state;
-  int probes = 0;
-  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) probes += route_is_probe((enum endpoint)endpoint);
+  int probes = 0, others = 0;
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
+    bool probe = route_is_probe((enum endpoint)endpoint), open = route_is_public((enum endpoint)endpoint);
+    assert_true(open || !probe);
+    probes += probe;
+    others += open && !probe;
+  }
   assert_int_equal(probes, 4);
+  assert_int_equal(others, 2);
+  assert_true(route_is_public(ENDPOINT_VIEWER) && route_is_public(ENDPOINT_WEB));
   assert_true(route_is_probe(ENDPOINT_HEALTHZ) && route_is_probe(ENDPOINT_READYZ));
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
@@ -144,7 +155,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
                                      cmocka_unit_test(a_name_is_bounded),
                                      cmocka_unit_test(the_path_tells_the_protocol),
-                                     cmocka_unit_test(probes_need_no_credentials),
+                                     cmocka_unit_test(probes_and_pages_for_browsers_need_no_credentials),
                                      cmocka_unit_test(each_operation_has_its_endpoint),
                                      cmocka_unit_test(a_missing_path_is_refused_with_those_there_are),
                                      cmocka_unit_test(methods_are_checked)};

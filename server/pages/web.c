@@ -1,0 +1,42 @@
+// Files for browsers; see web.h.
+#include "server/pages/web.h"
+
+#include <string.h>
+
+#include "api/resources.h"
+
+// no-cache: a browser asks again after an upgrade of the service. Scripts and styles are files of their own, so
+// whatever a scan's name or an answer could smuggle into a page is not run.
+const struct page_header web_headers[] = {
+    {"Content-Security-Policy",
+     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"Referrer-Policy", "no-referrer"},
+    {"Cache-Control", "no-cache"},
+    {NULL, NULL}};
+
+static const struct {
+  const char *ending, *media_type;
+} media_types[] = {{".html", "text/html; charset=utf-8"},
+                   {".css", "text/css; charset=utf-8"},
+                   {".js", "text/javascript; charset=utf-8"},
+                   {".svg", "image/svg+xml"}};
+
+const char *web_media_type(const char *file) {
+  const char *ending = strrchr(file, '.');
+  for (size_t i = 0; ending && i < sizeof media_types / sizeof *media_types; i++)
+    if (strcmp(ending, media_types[i].ending) == 0) return media_types[i].media_type;
+  return "text/plain; charset=utf-8";
+}
+
+bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem) {
+  (void)view;
+  for (size_t i = 0; i < resources_web_count; i++) {
+    const struct resource *file = &resources_web[i];
+    if (strcmp(file->name, asked->name) != 0) continue;
+    text_append(out, file->text, file->size);
+    return true;
+  }
+  return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "the pages have no file '%.80s'", asked->name);
+}

@@ -1,0 +1,62 @@
+// Asks the service, with the user's token, and reads its answers.
+
+let token = "";
+
+export function setToken(value) {
+  token = value.trim();
+}
+
+// A refusal: `parameter` is the name of the one that was refused, if the service said which.
+export class Refusal extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `status ${status}`);
+    this.status = status;
+    this.title = problem.title || `Status ${status}`;
+    this.parameter = problem.parameter;
+  }
+}
+
+async function ask(path, options = {}) {
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers, cache: "no-store" });
+  } catch {
+    throw new Refusal(0, { title: "No answer", detail: "the service cannot be reached" });
+  }
+  if (response.ok) return response;
+  const problem = await response.json().catch(() => ({}));
+  throw new Refusal(response.status, problem);
+}
+
+export async function getJson(path) {
+  return (await ask(path)).json();
+}
+
+const arrays = { F32: Float32Array, I32: Int32Array, U8: Uint8Array };
+
+// A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data are views of the buffer, which has
+// each tensor on a multiple of 64 bytes.
+export function parseSafetensors(buffer) {
+  const length = Number(new DataView(buffer).getBigUint64(0, true));
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
+  const tensors = {};
+  for (const [name, { dtype, shape, data_offsets }] of Object.entries(header)) {
+    if (name === "__metadata__" || name.startsWith("_padding_")) continue;
+    const type = arrays[dtype];
+    const [first, last] = data_offsets;
+    tensors[name] = { shape, data: new type(buffer, 8 + length + first, (last - first) / type.BYTES_PER_ELEMENT) };
+  }
+  return { tensors, metadata: JSON.parse(header.__metadata__.voxeld) };
+}
+
+// The path and query of a request; `parameters` is an object of texts. Commas stay readable.
+export function pathOf(operation, parameters) {
+  const query = new URLSearchParams(parameters).toString().replaceAll("%2C", ",");
+  return `/v1/${operation}${query && "?"}${query}`;
+}
+
+export async function post(operation, parameters, body) {
+  const response = await ask(pathOf(operation, parameters), { method: "POST", body });
+  return parseSafetensors(await response.arrayBuffer());
+}

@@ -1,0 +1,290 @@
+// The page: hands what the user chooses to the service, and what it answers to the scene and the panels.
+import { getJson, setToken } from "./api.js";
+import { Camera } from "./camera.js";
+import { COLOURS, paint, rampOf } from "./colours.js";
+import { element, Form } from "./form.js";
+import { watchCanvas } from "./gestures.js";
+import * as panel from "./panel.js";
+import { sampleScan } from "./sample.js";
+import { formatOf, pick, pointsOfVoxel, voxelize } from "./scan.js";
+import { Scene } from "./scene.js";
+
+const LAYERS = { points: "points", faces: "voxels", edges: "edges", samples: "samples", box: "range" };
+const DEFAULT_PRESET = "kitti_second";
+const PLAY_PAUSE = 100; // milliseconds between frames
+const POINTS_OF_VOXEL = 10;
+const SLOW = 50; // milliseconds of a picture; without a GPU it may take more, and is coarse while it moves
+const REST = 250; // milliseconds without a move until the whole picture is drawn
+
+const byId = (id) => document.getElementById(id);
+const canvas = byId("canvas");
+const camera = new Camera();
+let scene, form, shown; // shown: what voxelize gave
+let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
+let frame = 0, playing = false, picture = 0, slow, resting = 0;
+
+// --- drawing ---
+
+function redraw() {
+  cancelAnimationFrame(picture);
+  picture = requestAnimationFrame(() => scene.draw(camera));
+}
+
+// Draws while the user moves the camera.
+function redrawMoving() {
+  if (!slow) return redraw();
+  cancelAnimationFrame(picture);
+  picture = requestAnimationFrame(() => scene.draw(camera, true));
+  clearTimeout(resting);
+  resting = setTimeout(redraw, REST);
+}
+
+function theme() {
+  const colour = getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g).slice(0, 3);
+  scene.background = colour.map((part) => part / 255);
+  redraw();
+}
+
+function repaint() {
+  if (!shown) return;
+  const colour = byId("colour").value;
+  const painted = paint(colour, shown);
+  scene.setValues(painted, rampOf(colour));
+  panel.showLegend(colour, byId("colour").selectedOptions[0].text, painted.range);
+  redraw();
+}
+
+function hand() {
+  if (!shown) return;
+  scene.setPoints(shown.points, shown.columns);
+  scene.setVoxels(shown.voxels.cells, shown.low, shown.size);
+  scene.setSamples(shown.samples, shown.columns);
+  scene.setBox(shown.low, shown.high);
+  repaint();
+  if (slow === undefined) scene.measure(camera); // the first picture compiles the shaders
+  slow = scene.measure(camera) > SLOW;
+}
+
+// --- asking ---
+
+// The parameters of the request for a frame: the form's, and the format of the file.
+function parametersFor({ name }) {
+  const values = form.values();
+  const format = formatOf(name);
+  return format && !values.format ? { ...values, format } : values;
+}
+
+let asking = false, again = false;
+
+// Shows the current frame. Only one request is under way; changes meanwhile make one more.
+async function refresh() {
+  saveState();
+  if (!frames.length || !form) return;
+  if (asking) {
+    again = true;
+    return;
+  }
+  asking = true;
+  do {
+    again = false;
+    await askOnce(frames[frame]);
+  } while (again);
+  asking = false;
+}
+
+async function askOnce(one) {
+  byId("state").textContent = `asking for ${one.name}`;
+  try {
+    const parameters = parametersFor(one);
+    panel.showCommands(one.name, parameters, form.columns(), byId("token").value);
+    shown = await voxelize(await one.read(), parameters);
+    panel.showError(null);
+    form.mark(null);
+    const { metadata } = shown;
+    camera.frame(shown.low, shown.high);
+    hand();
+    panel.showVoxel(null);
+    panel.showCounts(metadata);
+    panel.showTiming(metadata.timing_us);
+    byId("state").textContent = `${one.name}: ${metadata.points.received.toLocaleString("en")} points, `
+      + `${metadata.voxels.kept.toLocaleString("en")} voxels in ${(metadata.timing_us.total / 1000).toFixed(1)} ms`;
+  } catch (refusal) {
+    panel.showError(refusal);
+    form.mark(refusal.parameter);
+    if (!("status" in refusal)) console.error(refusal); // the page's own mistake
+    byId("state").textContent = "refused";
+    if (refusal.status === 401) byId("token").focus();
+    stop();
+  }
+}
+
+// --- scans ---
+
+function open(files) {
+  if (!files.length) return;
+  const named = [...files].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
+  show(named.map((file) => ({ name: file.name, read: () => file.arrayBuffer() })));
+}
+
+function openSample() {
+  show([{ name: "sample.bin", sample: true, read: () => sampleScan(form.columns()).buffer }]);
+}
+
+function show(chosen) {
+  stop();
+  frames = chosen;
+  byId("frames").hidden = frames.length < 2;
+  byId("frame").max = frames.length - 1;
+  camera.moved &&= !!frames[0].sample;
+  return turnTo(0);
+}
+
+function turnTo(number) {
+  frame = number;
+  byId("frame").value = number;
+  byId("frame-name").textContent = frames[number].name;
+  return refresh();
+}
+
+function stop() {
+  playing = false;
+  byId("play").setAttribute("aria-pressed", "false");
+}
+
+async function play() {
+  playing = !playing;
+  byId("play").setAttribute("aria-pressed", String(playing));
+  while (playing) {
+    await turnTo((frame + 1) % frames.length);
+    await new Promise((resolve) => setTimeout(resolve, PLAY_PAUSE));
+  }
+}
+
+// --- the state in the URL ---
+
+const ofView = (name) => `view.${name}`;
+
+function saveState() {
+  if (!form) return;
+  const state = new URLSearchParams(form.values());
+  const view = { colour: byId("colour").value, size: byId("point-size").value };
+  view.layers = Object.keys(LAYERS).filter((name) => scene.show[name]).join(",");
+  if (camera.moved) view.camera = camera.toString();
+  for (const [name, value] of Object.entries(view)) state.set(ofView(name), value);
+  history.replaceState(null, "", `#${state.toString().replaceAll("%2C", ",")}`);
+}
+
+function restoreState() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  const view = (name) => state.get(ofView(name));
+  form.set({ preset: DEFAULT_PRESET, ...(state.size ? { preset: "" } : {}), ...Object.fromEntries(state) });
+  if (COLOURS.some(([name]) => name === view("colour"))) byId("colour").value = view("colour");
+  if (view("size")) byId("point-size").value = view("size");
+  scene.pointSize = Number(byId("point-size").value);
+  if (view("layers") !== null)
+    for (const name of Object.keys(LAYERS)) layer(name, view("layers").split(",").includes(name));
+  if (view("camera")) camera.restore(view("camera"));
+}
+
+// --- what the user does ---
+
+function layer(name, visible) {
+  scene.show[name] = visible;
+  byId(`layer-${name}`).checked = visible;
+  redraw();
+}
+
+function pickAt(x, y) {
+  if (!shown || !(scene.show.faces || scene.show.edges)) return;
+  const number = pick(shown, camera.ray(x, y, canvas.clientWidth / canvas.clientHeight));
+  scene.picked = number;
+  const { voxels: { cells, counts } } = shown;
+  panel.showVoxel(number < 0 ? null : {
+    number, count: counts[number], cell: [...cells.subarray(4 * number + 1, 4 * number + 4)].reverse(),
+    points: pointsOfVoxel(shown, number, POINTS_OF_VOXEL),
+  });
+  redraw();
+}
+
+function savePicture() {
+  scene.draw(camera); // the canvas keeps a picture only until the task ends
+  canvas.toBlob((blob) => {
+    const link = element("a", { href: URL.createObjectURL(blob), download: "voxeld.png" });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+}
+
+async function copy(button) {
+  const text = byId(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    button.textContent = "Copied";
+  } catch { // a page without https may not write there: select the text instead
+    getSelection().selectAllChildren(text);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+}
+
+function listen() {
+  for (const [name, label] of COLOURS) byId("colour").append(new Option(label, name));
+  for (const [name, label] of Object.entries(LAYERS)) {
+    const box = element("input", { type: "checkbox", id: `layer-${name}`, checked: scene.show[name] });
+    box.onchange = () => (layer(name, box.checked), saveState());
+    byId("layers").append(element("label", {}, box, ` ${label}`));
+  }
+  byId("colour").onchange = () => (repaint(), saveState());
+  byId("point-size").oninput = ({ target }) => {
+    scene.pointSize = Number(target.value);
+    redraw();
+  };
+  byId("point-size").onchange = saveState;
+  for (const button of document.querySelectorAll("[data-look]"))
+    button.onclick = () => (camera.look(button.dataset.look), redraw(), saveState());
+  for (const button of document.querySelectorAll("[data-copy]")) button.onclick = () => copy(button);
+  byId("files").onchange = ({ target }) => (open(target.files), (target.value = ""));
+  byId("sample").onclick = openSample;
+  byId("frame").oninput = ({ target }) => (stop(), turnTo(Number(target.value)));
+  byId("play").onclick = play;
+  byId("png").onclick = savePicture;
+  byId("token").onchange = ({ target }) => (setToken(target.value), begin());
+  watchCanvas(canvas, camera, { redraw: redrawMoving, pickAt, done: saveState });
+  for (const name of ["dragover", "dragleave", "drop"])
+    window.addEventListener(name, (event) => {
+      event.preventDefault();
+      document.body.classList.toggle("drop", name === "dragover");
+      if (name === "drop") open(event.dataTransfer.files);
+    });
+  new ResizeObserver(redraw).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
+  scene.restored = hand;
+}
+
+// Makes the form, once the service tells its parameters, and shows the sample scan.
+async function begin() {
+  try {
+    const [{ parameters }, { presets }] = await Promise.all([getJson("/v1/describe"), getJson("/v1/presets")]);
+    if (form) return refresh();
+    form = new Form(byId("form"), parameters, presets, refresh);
+    panel.showError(null);
+    restoreState();
+  } catch (refusal) {
+    panel.showError(refusal);
+    byId("state").textContent = refusal.status === 401 ? "the service wants a token" : "no answer";
+    if (refusal.status === 401) byId("token").focus();
+    return;
+  }
+  if (frames.length) return refresh();
+  openSample();
+}
+
+try {
+  scene = new Scene(canvas);
+  listen();
+  theme();
+  begin();
+} catch (error) {
+  panel.showError(error);
+  byId("state").textContent = "cannot draw";
+}

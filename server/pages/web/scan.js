@@ -1,0 +1,79 @@
+// A scan as the page knows it: its bytes, its points, and what the service made of them.
+import { post } from "./api.js";
+
+const FORMATS = { pcd: "pcd", ply: "ply" };
+
+export function formatOf(name) {
+  // nuScenes' files are called .pcd.bin: rows, not PCD
+  return FORMATS[name.split(".").pop().toLowerCase()] ?? null;
+}
+
+// Rows of float32. The service reads other formats: an identity transform gives their points, without those that are
+// not finite, which keep their rows here as NaN. `used` are the parameters that the service says it has used.
+async function pointsOf(bytes, used) {
+  const columns = used.num_features;
+  if ((used.format ?? "raw") === "raw" && used.dtype === "float32" && !used.intensity_scale)
+    return { points: new Float32Array(bytes, 0, Math.floor(bytes.byteLength / (4 * columns)) * columns), columns };
+  const given = { dtype: used.dtype };
+  for (const name of ["format", "intensity_scale"]) if (used[name]) given[name] = used[name];
+  if (used.fields) given.fields = used.fields.join(",");
+  else given.num_features = columns;
+  const { tensors, metadata } = await post("transform", given, bytes);
+  const { data, shape: [kept, width] } = tensors.points;
+  const points = new Float32Array(metadata.points.received * width).fill(NaN);
+  const rows = tensors.point_indices.data;
+  for (let i = 0; i < kept; i++) points.set(data.subarray(i * width, (i + 1) * width), rows[i] * width);
+  return { points, columns: width };
+}
+
+// The number in FATES of each point. The order of the points decides which of a voxel's points are over its cap.
+function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, high, voxels) {
+  const fates = new Uint8Array(ids.length);
+  const seen = new Uint32Array(voxels);
+  for (let i = 0; i < ids.length; i++) {
+    if (ids[i] >= 0) fates[i] = cap && seen[ids[i]]++ >= cap ? 1 : 0;
+    else fates[i] = [0, 1, 2].every((axis) => points[i * columns + axis] >= low[axis] &&
+                                              points[i * columns + axis] < high[axis]) ? 2 : 3;
+  }
+  return fates;
+}
+
+// Asks for the voxels of a scan.
+export async function voxelize(bytes, parameters) {
+  const outputs = ["voxel_coords", "voxel_num_points", "point_voxel_ids"];
+  if (parameters.fps && parameters.fps !== "off") outputs.push("sampled_points");
+  const { tensors, metadata } = await post("voxelize", { ...parameters, outputs: outputs.join(",") }, bytes);
+  const used = metadata.parameters;
+  const scene = await pointsOf(bytes, used);
+  scene.ids = tensors.point_voxel_ids.data;
+  scene.voxels = { cells: tensors.voxel_coords.data, counts: tensors.voxel_num_points.data };
+  const range = metadata.effective_range;
+  Object.assign(scene, { low: range.slice(0, 3), high: range.slice(3), size: used.voxel_size, metadata });
+  scene.fates = fatesOf(scene, used, scene.low, scene.high, scene.voxels.counts.length);
+  scene.samples = tensors.sampled_points?.data ?? new Float32Array();
+  return scene;
+}
+
+// The nearest voxel that a ray meets, or -1.
+export function pick({ voxels: { cells }, low, size }, { from, along }) {
+  let nearest = Infinity, picked = -1;
+  for (let row = 0; row < cells.length; row += 4) {
+    let near = 0, far = Infinity;
+    for (let axis = 0; axis < 3; axis++) {
+      const begin = low[axis] + cells[row + 3 - axis] * size[axis] - from[axis];
+      const one = begin / along[axis], other = (begin + size[axis]) / along[axis];
+      near = Math.max(near, Math.min(one, other));
+      far = Math.min(far, Math.max(one, other));
+    }
+    if (near < far && near < nearest) [nearest, picked] = [near, row / 4];
+  }
+  return picked;
+}
+
+// The rows of a voxel's first points, at most `most` of them.
+export function pointsOfVoxel({ points, columns, ids }, voxel, most) {
+  const rows = [];
+  for (let i = 0; i < ids.length && rows.length < most; i++)
+    if (ids[i] === voxel) rows.push({ row: i, values: [...points.subarray(i * columns, (i + 1) * columns)] });
+  return rows;
+}

@@ -1,0 +1,299 @@
+// Draws points, voxels and lines with WebGL 2.
+
+const COLOUR = `
+  uniform sampler2D ramp;
+  uniform vec2 range;
+  vec3 colour_of(float value) {
+    return texture(ramp, vec2(clamp((value - range.x) / (range.y - range.x), 0.002, 0.998), 0.5)).rgb;
+  }`;
+
+const FRAGMENT = `#version 300 es
+  precision mediump float;
+  in vec3 colour;
+  out vec4 result;
+  void main() { result = vec4(colour, 1); }`;
+
+const POINTS = `#version 300 es
+  layout(location = 0) in vec3 place;
+  layout(location = 1) in float value;
+  uniform mat4 view;
+  uniform float size;
+  out vec3 colour;
+  ${COLOUR}
+  void main() {
+    gl_Position = view * vec4(place, 1);
+    gl_PointSize = size;
+    colour = colour_of(value);
+  }`;
+
+// Voxels come from textures, by the number of the vertex: instances would be far slower without a GPU. Of a box only
+// the three faces towards the eye are drawn: a corner has 1 on the eye's side of each axis. The direction of a face
+// sets its shade.
+const WIDTH = 2048; // of the textures
+const BOXES = (corners, number) => `#version 300 es
+  const vec4 corners[${number}] = vec4[](${corners}); // x, y, z, shade
+  uniform highp isampler2D cells; // batch, z, y, x
+  uniform highp sampler2D values;
+  uniform mat4 view;
+  uniform vec3 low, size, eye;
+  uniform int picked, stride;
+  out vec3 colour;
+  ${COLOUR}
+  void main() {
+    int voxel = gl_VertexID / ${number} * stride;
+    vec4 corner = corners[gl_VertexID % ${number}];
+    ivec2 texel = ivec2(voxel % ${WIDTH}, voxel / ${WIDTH});
+    bool chosen = voxel == picked;
+    vec3 centre = low + (vec3(texelFetch(cells, texel, 0).wzy) + 0.5) * size;
+    vec3 facing = 2.0 * step(centre, eye) - 1.0;
+    gl_Position = view * vec4(centre + (corner.xyz - 0.5) * facing * (chosen ? 1.15 : 0.96) * size, 1);
+    colour = corner.w * (chosen ? vec3(1, 0.2, 0.2) : colour_of(texelFetch(values, texel, 0).r));
+  }`;
+
+const LINES = `#version 300 es
+  layout(location = 0) in vec3 place;
+  uniform mat4 view;
+  uniform vec3 plain;
+  uniform float size; // of samples, which are points
+  out vec3 colour;
+  void main() {
+    gl_Position = view * vec4(place, 1);
+    gl_PointSize = size;
+    colour = plain;
+  }`;
+
+const FEW = 10; // a coarse picture has one of ten points and voxels; strides have at most 255 bytes
+const SAMPLE = [0.95, 0.15, 0.55], RANGE = [0.85, 0.35, 0.2];
+
+const corner = (number) => [number & 1, (number >> 1) & 1, (number >> 2) & 1];
+const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
+
+// Two triangles for each of three faces: x, y, z and shade of each corner.
+const faces = [[0, 0.8], [1, 0.68], [2, 1]].flatMap(([axis, shade]) =>
+  [[0, 0], [1, 0], [0, 1], [0, 1], [1, 0], [1, 1]].map(([u, v]) => {
+    const place = [];
+    [place[axis], place[(axis + 1) % 3], place[(axis + 2) % 3]] = [1, u, v];
+    return [...place, shade];
+  }));
+const boxes = { faces, edges: edges.map((at) => [...at, 1]) };
+const vectors = (corners) => corners.map((one) => `vec4(${one})`).join(", ");
+
+const boxLines = (low, high) => edges.flatMap((at) => at.map((one, axis) => (one ? high : low)[axis]));
+
+// Squares of ten metres on the floor of a box, and the axes x and y through the sensor.
+function gridLines([x0, y0, z], [x1, y1]) {
+  const lines = [];
+  const step = Math.max(10, 10 ** Math.ceil(Math.log10((x1 - x0) / 100)));
+  for (let x = Math.ceil(x0 / step) * step; x <= x1; x += step) lines.push(x, y0, z, x, y1, z);
+  for (let y = Math.ceil(y0 / step) * step; y <= y1; y += step) lines.push(x0, y, z, x1, y, z);
+  return lines;
+}
+
+export class Scene {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.gl = canvas.getContext("webgl2", { antialias: false, alpha: false, preserveDrawingBuffer: false });
+    if (!this.gl) throw new Error("this browser has no WebGL 2");
+    this.show = { points: true, faces: true, edges: false, samples: true, box: true };
+    this.pointSize = 2;
+    this.picked = -1;
+    this.range = [0, 1];
+    this.background = [1, 1, 1];
+    this.begin();
+    // A driver that was reset takes all buffers with it: the owner hands the data over again.
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
+    canvas.addEventListener("webglcontextrestored", () => {
+      this.begin();
+      this.restored?.();
+    });
+  }
+
+  begin() {
+    const gl = this.gl;
+    this.programs = { points: this.program(POINTS), lines: this.program(LINES) };
+    for (const [name, corners] of Object.entries(boxes))
+      this.programs[name] = this.program(BOXES(vectors(corners), corners.length));
+    this.arrays = {};
+    this.buffers = {};
+    for (const name of ["place", "value", "box", "grid", "sample"])
+      this.buffers[name] = gl.createBuffer();
+    this.vertexArray("grid", [[0, "grid", 3, 0]]);
+    this.vertexArray("box", [[0, "box", 3, 0]]);
+    this.vertexArray("samples", [[0, "sample", 3, 0]]);
+    for (const step of [1, FEW])
+      this.vertexArray(`points${step}`, [[0, "place", 3, 12 * step], [1, "value", 1, 4 * step]]);
+    this.arrays.none = gl.createVertexArray();
+    this.counts = { points: 0, voxels: 0, samples: 0, box: 0, grid: 0 };
+    this.textures = ["ramp", "cells", "values"].map(() => gl.createTexture());
+    this.textures.forEach((texture, unit) => {
+      gl.activeTexture(gl.TEXTURE0 + unit);
+      gl.bindTexture(gl.TEXTURE_2D, texture);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
+    });
+  }
+
+  program(vertex) {
+    const gl = this.gl;
+    const program = gl.createProgram();
+    for (const [type, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, FRAGMENT]]) {
+      const shader = gl.createShader(type);
+      gl.shaderSource(shader, source);
+      gl.compileShader(shader);
+      gl.attachShader(program, shader);
+    }
+    gl.linkProgram(program);
+    if (!gl.getProgramParameter(program, gl.LINK_STATUS) && !gl.isContextLost())
+      throw new Error(`WebGL: ${gl.getProgramInfoLog(program)}`);
+    const at = {};
+    for (const name of ["view", "size", "low", "eye", "range", "plain", "picked", "stride"])
+      at[name] = gl.getUniformLocation(program, name);
+    gl.useProgram(program);
+    for (const [unit, name] of ["ramp", "cells", "values"].entries())
+      gl.uniform1i(gl.getUniformLocation(program, name), unit);
+    return { program, at };
+  }
+
+  // Rows: location, buffer, components, stride.
+  vertexArray(name, rows) {
+    const gl = this.gl;
+    this.arrays[name] = gl.createVertexArray();
+    gl.bindVertexArray(this.arrays[name]);
+    for (const [location, buffer, components, stride] of rows) {
+      gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[buffer]);
+      gl.enableVertexAttribArray(location);
+      gl.vertexAttribPointer(location, components, gl.FLOAT, false, stride, 0);
+    }
+    gl.bindVertexArray(null);
+  }
+
+  // Fills a texture of WIDTH texels a row, the last row as far as there are texels.
+  fillTexture(unit, data, parts, internal, format, type) {
+    const gl = this.gl;
+    const texels = data.length / parts, rows = Math.floor(texels / WIDTH), rest = texels % WIDTH;
+    gl.activeTexture(gl.TEXTURE0 + unit);
+    gl.texImage2D(gl.TEXTURE_2D, 0, internal, WIDTH, rows + 1, 0, format, type, null);
+    if (rows) gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, WIDTH, rows, format, type, data);
+    if (rest) gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, rows, rest, 1, format, type, data, rows * WIDTH * parts);
+  }
+
+  fill(buffer, data) {
+    const gl = this.gl;
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers[buffer]);
+    gl.bufferData(gl.ARRAY_BUFFER, data, gl.STATIC_DRAW);
+  }
+
+  setPoints(points, columns) {
+    this.counts.points = this.fillPlaces("place", points, columns);
+  }
+
+  // Fills a buffer with x, y, z of rows, and returns their number.
+  fillPlaces(buffer, rows, columns) {
+    const number = rows.length / columns;
+    const places = new Float32Array(3 * number);
+    for (let i = 0; i < number; i++)
+      for (let axis = 0; axis < 3; axis++) places[3 * i + axis] = rows[i * columns + axis];
+    this.fill(buffer, places);
+    return number;
+  }
+
+  // `cells` are the rows of voxel_coords: batch, z, y, x.
+  setVoxels(cells, low, size) {
+    const gl = this.gl;
+    this.fillTexture(1, cells, 4, gl.RGBA32I, gl.RGBA_INTEGER, gl.INT);
+    Object.assign(this, { low, size, picked: -1 });
+    this.counts.voxels = cells.length / 4;
+  }
+
+  setSamples(points, columns) {
+    this.counts.samples = this.fillPlaces("sample", points, columns);
+  }
+
+  setBox(low, high) {
+    for (const [name, lines] of [["box", boxLines(low, high)], ["grid", gridLines(low, high)]]) {
+      this.fill(name, new Float32Array(lines));
+      this.counts[name] = lines.length / 3;
+    }
+  }
+
+  setValues({ ofPoints, ofVoxels, range }, ramp) {
+    const gl = this.gl;
+    this.fill("value", ofPoints);
+    this.fillTexture(2, ofVoxels, 1, gl.R32F, gl.RED, gl.FLOAT);
+    this.range = range;
+    gl.activeTexture(gl.TEXTURE0);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, ramp.length / 4, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, ramp);
+  }
+
+  use(name, matrix) {
+    const { program, at } = this.programs[name];
+    const gl = this.gl;
+    gl.useProgram(program);
+    gl.uniformMatrix4fv(at.view, false, matrix);
+    gl.uniform2fv(at.range, this.range);
+    return at;
+  }
+
+  drawLines(name, matrix, plain, mode = this.gl.LINES) {
+    const gl = this.gl;
+    const at = this.use("lines", matrix);
+    gl.uniform3fv(at.plain, plain);
+    gl.uniform1f(at.size, this.pointSize + 2);
+    gl.bindVertexArray(this.arrays[name]);
+    gl.drawArrays(mode, 0, this.counts[name]);
+  }
+
+  drawPoints(matrix, step) {
+    const gl = this.gl;
+    gl.uniform1f(this.use("points", matrix).size, this.pointSize);
+    gl.bindVertexArray(this.arrays[`points${step}`]);
+    gl.drawArrays(gl.POINTS, 0, Math.floor(this.counts.points / step));
+  }
+
+  drawVoxels(name, matrix, eye, step) {
+    const gl = this.gl;
+    const number = Math.floor(this.counts.voxels / step);
+    const at = this.use(name, matrix);
+    gl.uniform3fv(at.low, this.low);
+    gl.uniform3fv(at.size, this.size);
+    gl.uniform3fv(at.eye, eye);
+    gl.uniform1i(at.picked, this.picked);
+    gl.uniform1i(at.stride, step);
+    gl.bindVertexArray(this.arrays.none);
+    gl.drawArrays(name === "faces" ? gl.TRIANGLES : gl.LINES, 0, number * boxes[name].length);
+  }
+
+  // Milliseconds that a picture takes. Reading a pixel waits for it.
+  measure(camera) {
+    const gl = this.gl;
+    const begin = performance.now();
+    this.draw(camera);
+    gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+    return performance.now() - begin;
+  }
+
+  draw(camera, coarse = false) {
+    const gl = this.gl;
+    const step = coarse ? FEW : 1;
+    this.canvas.toggleAttribute("data-coarse", coarse);
+    const { canvas, show, counts } = this;
+    const scale = window.devicePixelRatio || 1;
+    const width = Math.max(1, Math.round(canvas.clientWidth * scale));
+    const height = Math.max(1, Math.round(canvas.clientHeight * scale));
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    gl.viewport(0, 0, width, height);
+    gl.clearColor(...this.background, 1);
+    gl.enable(gl.DEPTH_TEST);
+    gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT);
+    const matrix = camera.matrix(width / height);
+    const faint = this.background.map((value) => value * 0.7 + 0.5 * 0.3);
+    if (show.box) this.drawLines("grid", matrix, faint);
+    if (show.box) this.drawLines("box", matrix, RANGE);
+    if (show.points && counts.points) this.drawPoints(matrix, step);
+    for (const name of ["faces", "edges"])
+      if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye(), step);
+    gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels
+    if (show.samples && counts.samples) this.drawLines("samples", matrix, SAMPLE, gl.POINTS);
+    gl.bindVertexArray(null);
+  }
+}

@@ -1,0 +1,124 @@
+"""Debian's Chromium without a screen, driven by Selenium. It draws in software, so any machine has the same WebGL."""
+
+import base64
+import os
+import shutil
+import tempfile
+
+from daemon import PATIENCE, wait_until
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+except ImportError:  # Python before 3.10
+    webdriver = None
+
+# A part of the view without buttons or texts, in parts of its width and height.
+LEFT, RIGHT, TOP, BOTTOM = 0.3, 0.95, 0.2, 0.75
+
+# The colours of that part of a screenshot: a checksum, and how many pixels are not of the most frequent colour.
+LOOK = """
+const [text, box, done] = arguments;
+const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+createImageBitmap(new Blob([bytes], {type: "image/png"})).then((image) => {
+  const [left, right, top, bottom] = box;
+  const [width, height] = [(right - left) * image.width, (bottom - top) * image.height].map(Math.floor);
+  const canvas = Object.assign(document.createElement("canvas"), {width, height});
+  const context = canvas.getContext("2d");
+  context.drawImage(image, -Math.floor(left * image.width), -Math.floor(top * image.height));
+  const pixels = new Uint32Array(context.getImageData(0, 0, width, height).data.buffer);
+  const colours = new Map();
+  let sum = 0;
+  for (const pixel of pixels) {
+    sum = (Math.imul(sum, 31) + pixel) | 0;
+    colours.set(pixel, (colours.get(pixel) ?? 0) + 1);
+  }
+  done({sum, drawn: pixels.length - Math.max(...colours.values()), colours: colours.size});
+});
+"""
+
+
+def why_not():
+    """Why there is no browser here, or None."""
+    if not webdriver:
+        return "there is no selenium here"
+    missing = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
+    return f"there is no {missing[0]} here" if missing else None
+
+
+class Browser:
+    def __init__(self, width=1280, height=800, dark=False):
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        arguments = ["--headless=new", "--disable-dev-shm-usage", "--use-angle=swiftshader"]
+        arguments += ["--enable-unsafe-swiftshader", "--force-device-scale-factor=1", "--hide-scrollbars"]
+        arguments += [f"--window-size={width},{height}", f"--user-data-dir={self.folder.name}/profile"]
+        if os.geteuid() == 0:
+            arguments.append("--no-sandbox")  # it refuses to make one for root
+        if dark:
+            arguments.append("--force-dark-mode")
+        for argument in arguments:
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        options.add_experimental_option("prefs", {"download.default_directory": self.folder.name})
+        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.set_script_timeout(PATIENCE)
+
+    def quit(self):
+        self.driver.quit()
+        self.folder.cleanup()
+
+    def open(self, daemon, state=""):
+        host, port = daemon.address
+        self.driver.get("about:blank")  # else another fragment alone would not load the page anew
+        self.driver.get(f"http://{host}:{port}/{state}")
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector):
+        return self.find(selector).text
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def await_text(self, selector, part):
+        """Waits until the element has a text with that part, and returns its text."""
+        return wait_until(
+            lambda: part in (text := self.text(selector)) and text,
+            lambda: f"{part!r} in {selector}: {self.text(selector)!r}; {self.text('#error')!r}; {self.messages()}",
+        )
+
+    def set(self, selector, value):
+        """Gives an input its value, as typing and leaving it would."""
+        self.run(
+            "arguments[0].value = arguments[1];"
+            "for (const type of ['input', 'change'])"
+            "  arguments[0].dispatchEvent(new Event(type, {bubbles: true}))",
+            self.find(selector),
+            value,
+        )
+
+    def drop(self, **files):
+        """Drops files onto the page, given as name_ending=bytes."""
+        named = [(".".join(name.rsplit("_", 1)), base64.b64encode(data).decode()) for name, data in files.items()]
+        self.run(
+            "const data = new DataTransfer();"
+            "for (const [name, text] of arguments[0])"
+            "  data.items.add(new File([Uint8Array.from(atob(text), (one) => one.charCodeAt(0))], name));"
+            "document.body.dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true}))",
+            named,
+        )
+
+    def look(self):
+        """What is drawn in the middle of the view: sum, a checksum; drawn, pixels of it; colours, their number."""
+        wait_until(lambda: self.find("#canvas").get_attribute("data-coarse") is None, "the whole picture")
+        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+        shot = self.find("#canvas").screenshot_as_base64
+        return self.driver.execute_async_script(LOOK, shot, [LEFT, RIGHT, TOP, BOTTOM])
+
+    def messages(self):
+        """The console's warnings and errors since the last call, such as what the security policy has stopped."""
+        return [line["message"] for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
