@@ -266,6 +266,15 @@ static void a_lingering_close_reads_so_much_and_no_more(void **state) {
   leave(&end, client);
 }
 
+static void a_lingering_close_shows_its_client_the_end(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = linger(&end, PROBLEM_NONE);
+  char byte;
+  assert_int_equal(recv(end.fd, &byte, 1, MSG_DONTWAIT), 0);
+  leave(&end, client);
+}
+
 // There is no descriptor left for the lingering close: the share is given back.
 static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
@@ -501,6 +510,7 @@ int main(void) {
       WATCHED(a_close_that_was_shut_from_here_lingers_too),
       WATCHED(a_lingering_close_ends_with_its_client),
       WATCHED(a_lingering_close_reads_so_much_and_no_more),
+      WATCHED(a_lingering_close_shows_its_client_the_end),
       WATCHED(a_close_that_cannot_linger_holds_nothing),
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
