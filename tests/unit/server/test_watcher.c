@@ -480,6 +480,19 @@ static void memory_for_two_comes_from_two_answers(void **state) {
   close_both(&spared);
 }
 
+static void a_connection_comes_from_a_slow_answer(void **state) {
+  (void)state;
+  struct end slow = answer_slowly("192.0.2.1");
+  pass_ms(3000);
+  pthread_mutex_lock(&watcher.lock);
+  struct peer *ended = laggards_end_one(&watcher, slow.peer->places, NULL, clock_ns());
+  pthread_mutex_unlock(&watcher.lock);
+  assert_ptr_equal(ended, slow.peer);
+  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  assert_null(seen(&slow));
+  close_both(&slow);
+}
+
 static void a_client_that_has_half_closed_is_probed(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -522,6 +535,7 @@ int main(void) {
       WATCHED(an_idle_connection_ends_after_its_time),
       WATCHED(an_answer_that_is_not_taken_ends),
       WATCHED(memory_for_two_comes_from_two_answers),
+      WATCHED(a_connection_comes_from_a_slow_answer),
       WATCHED(a_client_that_has_half_closed_is_probed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
