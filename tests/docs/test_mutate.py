@@ -143,6 +143,9 @@ class Mutate(unittest.TestCase):
     def test_the_whole_path_of_a_file_serves_too(self):
         self.assertRegex(self.run_tool(self.root / FILE, "--sample", "1"), rf"^1 of \d+ mutants, files: {FILE};")
 
+    def test_a_folder_stands_for_its_files(self):
+        self.assertRegex(self.run_tool("server", "--sample", "1"), rf"^1 of \d+ mutants, files: {FILE};")
+
     def test_the_sources_stay(self):
         self.assertEqual((self.root / FILE).read_text(encoding="utf-8"), PROJECT[FILE])
         self.assertEqual((self.root / "build/mutate/0/tree" / FILE).read_text(encoding="utf-8"), PROJECT[FILE])

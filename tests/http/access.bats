@@ -302,6 +302,15 @@ refused_to_start() {
   is "$(cat sock)" mine
 }
 
+@test "a Unix socket's file that a killed process left is replaced" {
+  start_daemon --listen "unix:$PWD/sock"
+  kill -KILL "$daemon"
+  wait "$daemon" || true
+  [[ -S sock ]]
+  start_daemon --listen "unix:$PWD/sock"
+  stop_daemon
+}
+
 @test "localhost is an address to listen on" {
   start_daemon --listen localhost:0
   ask /healthz

@@ -260,7 +260,9 @@ warnings_of() {
   [[ -n $first && -n $second && $first != "$second" ]]
 }
 
-@test "an X-Request-Id that is too long or not plain is replaced" {
+@test "an X-Request-Id that is empty, too long or not plain is replaced" {
+  ask -H 'X-Request-Id;' /healthz
+  [[ -n $(header x-request-id) ]]
   long=$(printf 'a%.0s' {1..129})
   for id in "$long" 'has space' 'quote"' '<script>' 'ü'; do
     ask -H "X-Request-Id: $id" /healthz

@@ -120,7 +120,7 @@ static void samples_are_told(void **state) {
     assert_int_equal(json_integer_value(json_array_get(samples, 0)), sizes.samples);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(metadata, "samples"), "chosen")),
                      sizes.samples);
-    assert_int_equal(json_object_get(metadata, "voxels") != NULL, voxels);
+    assert_int_equal(json_object_size(json_object_get(metadata, "voxels")), voxels ? 3 : 0);
     assert_int_equal(json_object_get(metadata, "grid_size") != NULL, voxels);
     assert_int_equal(json_object_get(batch, "voxels") != NULL, voxels);
     assert_int_equal(json_object_size(json_object_get(metadata, "points")), voxels ? 7 : 3);

@@ -17,12 +17,20 @@
 static char folder[32], path[64];
 static struct file file;
 static char error[256];
+static int next_fd;  // what open() returns while nothing is leaked
+
+static int unused_fd(void) {
+  int fd = dup(STDERR_FILENO);
+  if (fd >= 0) close(fd);
+  return fd;
+}
 
 static int enter(void **state) {
   (void)state;
   strcpy(folder, "/tmp/voxeld-file-XXXXXX");
   if (!mkdtemp(folder)) return -1;
   snprintf(path, sizeof path, "%s/it", folder);
+  next_fd = unused_fd();
   return 0;
 }
 
@@ -31,7 +39,7 @@ static int leave(void **state) {
   file_free(&file);
   if (unlink(path) != 0) (void)rmdir(path);
   (void)rmdir(folder);
-  return 0;
+  return unused_fd() == next_fd ? 0 : -1;
 }
 
 static void write_file(const char *text) {

@@ -91,6 +91,20 @@ static void every_value_is_read(void **state) {
   assert_int_equal(request.timeout_ms, 12);
 }
 
+static void the_first_word_replaces_that_of_a_preset(void **state) {
+  (void)state;
+  struct job_request request;
+  struct problem problem;
+  assert_true(parse("preset=nuscenes_dynamic_pillar", &request, &problem));
+  assert_int_equal(request.job.params.voxelize.order, VX_ORDER_KEY);
+  assert_true(parse("preset=nuscenes_dynamic_pillar&order=first", &request, &problem));
+  assert_int_equal(request.job.params.voxelize.order, VX_ORDER_FIRST);
+  assert_true(parse("preset=voxelize_cuda", &request, &problem));
+  assert_int_equal(request.job.params.voxelize.feature_dtype, VX_FLOAT16);
+  assert_true(parse("preset=voxelize_cuda&feature_dtype=float32", &request, &problem));
+  assert_int_equal(request.job.params.voxelize.feature_dtype, VX_FLOAT32);
+}
+
 struct refusal {
   const char *query, *parameter;
   enum problem_kind kind;
@@ -439,6 +453,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(defaults_hold),
       cmocka_unit_test(every_value_is_read),
+      cmocka_unit_test(the_first_word_replaces_that_of_a_preset),
       cmocka_unit_test(refusals_name_the_parameter),
       cmocka_unit_test(refusals_of_columns),
       cmocka_unit_test(columns_are_named),

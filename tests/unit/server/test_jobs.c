@@ -138,6 +138,14 @@ static enum vx_status find_no_memory(struct vx_lane *lane, struct vx_job *work, 
   return VX_OUT_OF_MEMORY;
 }
 
+static int64_t running;
+
+static enum vx_status see_running(struct vx_lane *lane, struct vx_job *work, struct vx_error *error) {
+  (void)lane, (void)work, (void)error;
+  running = atomic_load(&jobs.devices.cpu.running);
+  return VX_STOPPED;
+}
+
 typedef enum vx_status run_function(struct vx_lane *lane, struct vx_job *work, struct vx_error *error);
 
 // The failures that the GPU is blamed for after one job, on this thread.
@@ -333,6 +341,13 @@ static void gpu_is_blamed_for_what_the_cpu_can_do_alone(void **state) {
   assert_int_equal(blamed_if_cpu(find_no_memory, &job), 0);
 }
 
+static void a_device_counts_what_it_runs(void **state) {
+  (void)state;
+  (void)blamed_if_cpu(see_running, &job);
+  assert_int_equal(running, 1);
+  assert_int_equal(atomic_load(&jobs.devices.cpu.running), 0);
+}
+
 static void closed_room_takes_nothing(void **state) {
   (void)state;
   make(&job, VX_VOXELIZE, NULL);
@@ -370,6 +385,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_room),
       cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_room),
       cmocka_unit_test_setup_teardown(gpu_is_blamed_for_what_the_cpu_can_do_alone, open_room, close_room),
+      cmocka_unit_test_setup_teardown(a_device_counts_what_it_runs, open_room, close_room),
       cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),
       cmocka_unit_test_setup_teardown(many_at_once, open_room, close_room),
   };

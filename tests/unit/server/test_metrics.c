@@ -116,6 +116,38 @@ static void bytes_are_counted_each_way(void **state) {
   has("voxeld_sent_bytes_total 2424");
 }
 
+static void a_job_is_counted_by_what_became_of_it(void **state) {
+  (void)state;
+  const struct vx_counts counts = {.received = 28,
+                                   .kept = 1,
+                                   .not_finite = 2,
+                                   .out_of_range = 3,
+                                   .over_voxel_cap = 4,
+                                   .over_max_voxels = 5,
+                                   .block_filtered = 13,
+                                   .voxels_kept = 7,
+                                   .voxels_dropped = 8,
+                                   .voxels_block_filtered = 9,
+                                   .sampled = 10};
+  const struct vx_job job = {.op = VX_VOXELIZE, .counts = counts, .stage_ns = {[VX_STAGE_VOXELIZE] = 2500000}};
+  const struct answer answer = {.job = &job, .queue_ns = 1500000};
+  counters_job(&counters, &counts, &answer);
+  write_page();
+  has("voxeld_points_total{fate=\"kept\"} 1");
+  has("voxeld_points_total{fate=\"not_finite\"} 2");
+  has("voxeld_points_total{fate=\"out_of_range\"} 3");
+  has("voxeld_points_total{fate=\"over_max_points_per_voxel\"} 4");
+  has("voxeld_points_total{fate=\"over_max_voxels\"} 5");
+  has("voxeld_points_total{fate=\"block_filtered\"} 13");
+  has("voxeld_voxels_total{fate=\"kept\"} 7");
+  has("voxeld_voxels_total{fate=\"dropped\"} 8");
+  has("voxeld_voxels_total{fate=\"block_filtered\"} 9");
+  has("voxeld_samples_total 10");
+  has("voxeld_stage_duration_seconds_sum{stage=\"queue\"} 0.0015");
+  has("voxeld_stage_duration_seconds_sum{stage=\"voxelize\"} 0.0025");
+  has("voxeld_stage_duration_seconds_count{stage=\"total\"} 1");
+}
+
 static void codes_of_the_library_or_other(void **state) {
   (void)state;
   static const int statuses[] = {400, 413, 414, 431, 505, 501, 599, 200};
@@ -185,6 +217,7 @@ int main(void) {
       cmocka_unit_test_setup(a_histogram_has_buckets_sum_and_count, reset),
       cmocka_unit_test_setup(the_time_to_send_is_a_stage, reset),
       cmocka_unit_test_setup(bytes_are_counted_each_way, reset),
+      cmocka_unit_test_setup(a_job_is_counted_by_what_became_of_it, reset),
       cmocka_unit_test_setup(codes_of_the_library_or_other, reset),
       cmocka_unit_test_setup(answers_of_one_status_are_one_sample, reset),
       cmocka_unit_test_setup(aborts_by_stage, reset),

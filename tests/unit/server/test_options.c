@@ -141,6 +141,43 @@ static void refusals_say_what_is_allowed(void **state) {
   }
 }
 
+static void numbers_have_their_ranges(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *range;
+  } rows[] = {{"streams", "1 to 64"},
+              {"sampling_streams", "1 to 64"},
+              {"busy_poll_us", "0 to 1000000"},
+              {"workers", "0 to 1024"},
+              {"sampling_workers", "0 to 1024"},
+              {"io_threads", "0 to 64"},
+              {"queue_depth", "1 to 65536"},
+              {"client_requests", "0 to 65536"},
+              {"max_sampling_work", "1 to 1000000000000000"},
+              {"max_body_bytes", "65536 to 17179869184"},
+              {"max_response_bytes", "65536 to 68719476736"},
+              {"memory_budget_bytes", "1048576 to 1099511627776"},
+              {"max_connections", "8 to 1000000"},
+              {"idle_timeout_s", "1 to 86400"},
+              {"upload_timeout_s", "1 to 86400"},
+              {"send_timeout_s", "1 to 86400"},
+              {"upload_min_rate", "0 to 1073741824"},
+              {"drain_delay_s", "0 to 86400"},
+              {"drain_timeout_s", "0 to 86400"},
+              {"max_timeout_ms", "1 to 3600000"}};
+  size_t at = 0;
+  for (size_t i = 0; i < options_count; i++) {
+    if (options_table[i].type != TYPE_INT) continue;
+    char allowed[128], expected[128];
+    assert_in_range(at, 0, sizeof rows / sizeof *rows - 1);
+    option_allowed(&options_table[i], allowed, sizeof allowed);
+    snprintf(expected, sizeof expected, "a whole number from %s", rows[at].range);
+    assert_string_equal(options_table[i].name, rows[at++].name);
+    assert_string_equal(allowed, expected);
+  }
+  assert_int_equal(at, sizeof rows / sizeof *rows);
+}
+
 static void bad_files_say_where(void **state) {
   (void)state;
   static const struct {
@@ -254,6 +291,7 @@ int main(void) {
       cmocka_unit_test(options_of_sampling),
       cmocka_unit_test(print_config_reads_back),
       cmocka_unit_test(refusals_say_what_is_allowed),
+      cmocka_unit_test(numbers_have_their_ranges),
       cmocka_unit_test(bad_files_say_where),
       cmocka_unit_test(bad_environment_names_its_variable),
       cmocka_unit_test(device_lists),

@@ -266,6 +266,15 @@ static void a_lingering_close_reads_so_much_and_no_more(void **state) {
   leave(&end, client);
 }
 
+static void a_lingering_close_shows_its_client_the_end(void **state) {
+  (void)state;
+  struct end end;
+  struct client *client = linger(&end, PROBLEM_NONE);
+  char byte;
+  assert_int_equal(recv(end.fd, &byte, 1, MSG_DONTWAIT), 0);
+  leave(&end, client);
+}
+
 // There is no descriptor left for the lingering close: the share is given back.
 static void a_close_that_cannot_linger_holds_nothing(void **state) {
   (void)state;
@@ -471,6 +480,19 @@ static void memory_for_two_comes_from_two_answers(void **state) {
   close_both(&spared);
 }
 
+static void a_connection_comes_from_a_slow_answer(void **state) {
+  (void)state;
+  struct end slow = answer_slowly("192.0.2.1");
+  pass_ms(3000);
+  pthread_mutex_lock(&watcher.lock);
+  struct peer *ended = laggards_end_one(&watcher, slow.peer->places, NULL, clock_ns());
+  pthread_mutex_unlock(&watcher.lock);
+  assert_ptr_equal(ended, slow.peer);
+  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  assert_null(seen(&slow));
+  close_both(&slow);
+}
+
 static void a_client_that_has_half_closed_is_probed(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -501,6 +523,7 @@ int main(void) {
       WATCHED(a_close_that_was_shut_from_here_lingers_too),
       WATCHED(a_lingering_close_ends_with_its_client),
       WATCHED(a_lingering_close_reads_so_much_and_no_more),
+      WATCHED(a_lingering_close_shows_its_client_the_end),
       WATCHED(a_close_that_cannot_linger_holds_nothing),
       WATCHED(connections_for_pages_have_places_of_their_own),
       WATCHED(the_longest_idle_makes_room),
@@ -512,6 +535,7 @@ int main(void) {
       WATCHED(an_idle_connection_ends_after_its_time),
       WATCHED(an_answer_that_is_not_taken_ends),
       WATCHED(memory_for_two_comes_from_two_answers),
+      WATCHED(a_connection_comes_from_a_slow_answer),
       WATCHED(a_client_that_has_half_closed_is_probed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
