@@ -11,6 +11,7 @@
 
 #include "api/wire/infer.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_json.h"
 #include "api/wire/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -65,11 +66,12 @@ static void check_points(const struct infer_body *body, const struct job_request
                          size_t size) {
   struct problem problem;
   int64_t values = body->rows * body->columns;
-  assert(body->rows >= 0 && body->columns == request->num_features && !body->data + !body->points == 1);
+  assert(body->rows >= 0 && body->columns == request->num_features &&
+         !body->data + !body->points + !body->region.name[0] == 2);
   if (body->points) {
     size_t needed = (size_t)body->rows * job_request_row_bytes(request);
     assert(body->points >= bytes && needed <= size - (size_t)(body->points - bytes));
-  } else if (values <= MOST_VALUES) {
+  } else if (body->data && values <= MOST_VALUES) {
     float *rows = malloc((size_t)values * sizeof *rows + 1);
     assert(rows);
     if (!infer_write_rows(body, rows, &problem)) check_problem(&problem);
@@ -77,15 +79,24 @@ static void check_points(const struct infer_body *body, const struct job_request
   }
 }
 
+// Shared memory that is full of one byte, or is not there.
+static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
+  (void)cls;
+  if (ref->offset % 2) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no such region");
+  memset(out, 1, ref->bytes);
+  return true;
+}
+
 static void read_body(uint8_t choice, const char *bytes, size_t size) {
   static struct job_request request;
+  static const struct infer_memory memory = {read_shared, NULL};
   struct infer infer;
   struct infer_body body;
   struct problem problem = {.kind = PROBLEM_NONE};
   choose_model(choice, &infer, &request);
   infer.head_bytes = head_bytes(choice, bytes, size);
   size_t before = most_in_use = in_use, cost = infer_json_cost(&infer, bytes, size);
-  bool good = infer_read(&body, bytes, size, &infer, &request, &problem);
+  bool good = infer_read(&body, bytes, size, &memory, &infer, &request, &problem);
   assert(counted && most_in_use - before <= cost);
   if (good) {
     check_points(&body, &request, bytes, size);

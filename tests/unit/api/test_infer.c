@@ -10,14 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/wire/infer.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_json.h"
 
 static struct infer infer;
 static struct infer_body body;
 static struct job_request request;
 static struct problem problem;
 static char *bytes;  // of the body
+
+// Shared memory that is full of one byte.
+static bool read_shared(void *cls, const struct region_ref *ref, char *out, struct problem *reason) {
+  (void)cls, (void)reason;
+  memset(out, 1, ref->bytes);
+  return true;
+}
+static const struct infer_memory shared = {read_shared, NULL};
 
 // The body is `json` and, behind it, `size` bytes of tensors. Without tensors all of it is JSON.
 static bool read_by(const struct infer *by, const char *json, const void *tensors, size_t size) {
@@ -30,7 +38,7 @@ static bool read_by(const struct infer *by, const char *json, const void *tensor
   infer = *by;
   if (tensors) infer.head_bytes = (int64_t)head;
   problem = (struct problem){.kind = PROBLEM_NONE};
-  bool good = infer_read(&body, bytes, head + size, &infer, &request, &problem);
+  bool good = infer_read(&body, bytes, head + size, &shared, &infer, &request, &problem);
   assert_int_equal(good, problem.kind == PROBLEM_NONE);
   return good;
 }
@@ -234,7 +242,7 @@ static void the_cost_grows_with_the_json_alone(void **state) {
   assert_int_equal(infer_json_cost(&all, large, size), 0);
   infer = all;
   job_request_init(&request, VX_TRANSFORM);
-  assert_false(infer_read(&body, large, size, &infer, &request, &problem));
+  assert_false(infer_read(&body, large, size, &shared, &infer, &request, &problem));
   assert_int_equal(problem.kind, PROBLEM_BODY_TOO_LARGE);
   infer_end(&body);
   free(large);
