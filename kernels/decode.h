@@ -5,13 +5,13 @@
 // of a cell are its sizes, each with every rotation. A cloud's flat index of an anchor is (row * W + column) * A + a.
 //
 // An anchor's best logit is the largest; NaN is ignored, and of equal ones the first class wins. Its anchor box has, in
-// binary64 but for the results,
-//   x = float(((max - min) * column) / (W - 1) + min), or min if W is 1; with align_center (column + 0.5) and W; y likewise
-//   z = float(bottom + dz / 2), and d = sqrt(float(dx * dx) + float(dy * dy)), the rest in binary32
-// and its box, of the seven values t and in binary32,
+// binary64 and rounded once, with n columns,
+//   x = ((max - min) * column) / (n - 1) + min, or min if n is 1; with align_center column + 0.5 and n; y likewise
+//   z = bottom + dz / 2
+// and in binary32 d = sqrt(dx * dx + dy * dy). Of the seven values t its box is, in binary32,
 //   t0 * d + x, t1 * d + y, t2 * dz + z, exp(t3) * dx, exp(t4) * dy, exp(t5) * dz, t6 + rotation
-// With `dir_cls_preds`, the heading r becomes, in binary64 and rounded once, with period = 2 pi / dir_bins and `bin` the
-// first largest of the anchor's bins,
+// With `dir_cls_preds`, the heading r becomes, in binary64 and rounded once, with period = 2 pi / dir_bins and `bin`
+// the first largest of the anchor's bins,
 //   v = r - dir_offset; ((v - floor(v / period + dir_limit_offset) * period) + dir_offset) + period * bin
 //
 // Each anchor has one fate, the first of these that applies; ranks are by falling best logit, then by rising index:

@@ -1,4 +1,4 @@
-"""POST /v1/decode, byte for byte the oracle's: random heads of every kind, ties, values that are not finite, corners."""
+"""POST /v1/decode, byte for byte the oracle's: random heads, ties, values that are not finite, corners."""
 
 import os
 import unittest

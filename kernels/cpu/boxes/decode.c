@@ -1,5 +1,5 @@
-// Decoding of a head's maps on the CPU, cloud by cloud: decode.h says what it computes. A first pass over the logits finds
-// the candidates; only these become boxes.
+// Decoding of a head's maps on the CPU, cloud by cloud: decode.h says what it computes. A first pass over the logits
+// finds the candidates; only these become boxes.
 #include "kernels/cpu/boxes/decode.h"
 
 #include <string.h>
