@@ -23,11 +23,19 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
   X(METRICS, "GET", "/metrics", VX_OPS, "Prometheus text format")                                                      \
   X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")                                    \
+  X(KSERVE, "GET", "/v2", VX_OPS, "KServe v2: the server's name, version and extensions")                              \
   X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \
   X(KSERVE_READY, "GET", "/v2/health/ready", VX_OPS, "KServe v2: readiness; 503 while starting or draining")           \
-  X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: points in, tensors out")                             \
+  X(MODELS, "GET", "/v2/models", VX_OPS, "KServe v2: the names of the models")                                         \
+  X(MODELS_STATS, "GET", "/v2/models/stats", VX_OPS, "KServe v2: the statistics of all models")                        \
+  X(MODEL, "GET", "/v2/models/*", VX_OPS, "KServe v2: a model's inputs and default outputs")                           \
+  X(MODEL_CONFIG, "GET", "/v2/models/*/config", VX_OPS, "KServe v2: a model's config, as Triton has it")               \
+  X(MODEL_STATS, "GET", "/v2/models/*/stats", VX_OPS, "KServe v2: a model's requests so far, and their times")         \
   X(MODEL_READY, "GET", "/v2/models/*/ready", VX_OPS, "KServe v2: whether a model takes requests")                     \
-  X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")
+  X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: points in, tensors out")                             \
+  X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")                 \
+  X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: is refused")                               \
+  X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: is refused")
 
 enum endpoint {
 #define X(endpoint, method, path, op, doc) ENDPOINT_##endpoint,

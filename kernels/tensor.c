@@ -45,6 +45,12 @@ const char *vx_tensor_name(enum vx_tensor tensor) { return tensor_table[tensor].
 const char *vx_dtype_name(enum vx_dtype dtype) { return dtype_table[dtype].name; }
 size_t vx_dtype_size(enum vx_dtype dtype) { return dtype_table[dtype].size; }
 
+const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor) { return tensor_table[tensor].extents; }
+
+enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, enum vx_dtype feature_dtype) {
+  return tensor_table[tensor].feature_dtype ? feature_dtype : tensor_table[tensor].dtype;
+}
+
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
     case VX_EXTENT_ROWS: return sizes->rows;
@@ -72,7 +78,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
 static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *sizes, struct vx_shape *shape,
                                struct vx_error *error) {
   const struct tensor_row *row = &tensor_table[tensor];
-  *shape = (struct vx_shape){.dtype = row->feature_dtype ? sizes->feature_dtype : row->dtype};
+  *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes->feature_dtype)};
   shape->bytes = vx_dtype_size(shape->dtype);
   for (int i = 0; i < VX_MAX_RANK && row->extents[i] != VX_EXTENT_NONE; i++) {
     enum vx_extent extent = row->extents[i];

@@ -86,6 +86,10 @@ struct vx_sizes {
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);
 
+// The extents of the tensor's dimensions, outermost first: up to VX_MAX_RANK, or to VX_EXTENT_NONE.
+const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor);
+enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, enum vx_dtype feature_dtype);
+
 struct vx_shape {
   enum vx_dtype dtype;
   int rank;                   // 1..VX_MAX_RANK

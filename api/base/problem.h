@@ -29,6 +29,7 @@
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(QUERY_TOO_LARGE, 431, "query-too-large", 0, "The query has too many parameters or is too long")                    \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
+  X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
   X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \

@@ -188,9 +188,10 @@ static bool take_bytes(struct reading *reading, const json_t *size, struct input
 static bool read_input(struct reading *reading, const json_t *object, struct input *input) {
   const json_t *parameters = json_object_get(object, "parameters");
   const json_t *size = json_object_get(parameters, "binary_data_size");
+  const json_t *data = json_object_get(object, "data");
   *input = (struct input){.name = string_of(object, "name"),
                           .datatype = string_of(object, "datatype"),
-                          .data = json_object_get(object, "data")};
+                          .data = json_is_null(data) ? NULL : data};  // KServe's client writes null for no bytes
   if (json_object_get(parameters, "shared_memory_region"))
     return refuse(reading, "input %.64s: shared_memory_region is not served", input->name);
   if (!read_shape(reading, json_object_get(object, "shape"), input)) return false;

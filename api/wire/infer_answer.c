@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/wire/model.h"
 #include "kernels/ops.h"
 
 static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }
@@ -18,7 +19,7 @@ static bool is_binary(const struct answer *answer, int tensor) { return answer->
 
 enum { NUMBER_WIDTH = 16 };  // of a float32 or an integer and a comma, at most
 
-// JSON has no number that is not finite; null stands for it.
+// JSON has no number that is not finite; null stands for it. Readers take -0 for a whole number, which has no sign.
 static void write_number(enum vx_dtype dtype, const char *at, struct text *out) {
   float real;
   int32_t integer;
@@ -31,10 +32,12 @@ static void write_number(enum vx_dtype dtype, const char *at, struct text *out) 
     case VX_FLOAT16:  // is never asked for as JSON
     case VX_FLOAT32:
       memcpy(&real, at, sizeof real);
-      if (isfinite(real))
-        text_float(out, real);
-      else
+      if (!isfinite(real))
         text_put(out, "null");
+      else if (real == 0 && signbit(real))
+        text_put(out, "-0.0");
+      else
+        text_float(out, real);
   }
 }
 
@@ -50,13 +53,6 @@ static void write_data(const struct vx_shape *shape, const char *data, struct te
 }
 
 // ---- the JSON -------------------------------------------------------------------------------------------------------
-
-// As KServe's protocol spells them.
-static const char *datatype_name(enum vx_dtype dtype) {
-  static const char *const names[] = {
-      [VX_FLOAT32] = "FP32", [VX_FLOAT16] = "FP16", [VX_INT32] = "INT32", [VX_UINT8] = "UINT8"};
-  return names[dtype];
-}
 
 static void write_member(struct text *out, const char *name, const char *value) {
   text_printf(out, ",\"%s\":", name);
@@ -100,7 +96,7 @@ static void write_output(const struct answer *answer, const struct vx_layout *la
                          struct text *out) {
   const struct vx_shape *shape = &layout->shape[tensor];
   text_printf(out, "{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":[", vx_tensor_name((enum vx_tensor)tensor),
-              datatype_name(shape->dtype));
+              model_datatype(shape->dtype));
   for (int d = 0; d < shape->rank; d++) text_printf(out, "%s%lld", d ? "," : "", (long long)shape->dims[d]);
   text_put(out, "]");
   if (is_binary(answer, tensor))

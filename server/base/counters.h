@@ -11,6 +11,7 @@
 #include "api/routes.h"
 #include "api/wire/metadata.h"
 #include "kernels/ops.h"
+#include "server/base/models.h"
 
 // The stages of an answer, then its sending.
 enum { STAGE_SEND = TIMING_COUNT, STAGE_COUNT };
@@ -42,6 +43,7 @@ struct counters {
   atomic_uint_fast64_t samples;
   atomic_uint_fast64_t warnings[WARNING_KINDS];
   struct histogram stages[STAGE_COUNT];
+  struct models models;
 };
 
 // Counts a request that was answered; `ns` is the time from its headers to the end of its answer.

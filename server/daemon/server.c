@@ -173,4 +173,5 @@ void server_stop(struct server *server) {
   clients_destroy(&server->clients);
   access_close(&server->access);
   shelf_close(&server->shelf);
+  models_free(&server->counters.models);
 }

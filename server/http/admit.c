@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "api/models.h"
 #include "api/query.h"
 #include "kernels/ops.h"
 #include "server/base/log.h"
@@ -22,7 +23,6 @@ static const char *header(const struct request *request, const char *name) {
 
 enum { FORWARDED_MAX = 8 };
 #define TENSORS "application/vnd.safetensors"
-#define NO_MODEL "there is no model '%.80s'; POST /v2/repository/index lists them"
 
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
 // that name, and does not check names.
@@ -211,17 +211,13 @@ static bool read_query(struct request *request) {
 static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
-  enum vx_op op = vx_op_find(request->name);
-  if (op != VX_OPS && vx_operation_of(op)->items != VX_POINT_ITEMS) op = VX_OPS;
-  const struct preset *preset = presets_find(shelf_look(service->shelf), request->name);
-  if (op != VX_OPS)
-    job_request_init(&job->asked, op);
-  else if (preset)
-    job->asked = *presets_request(preset);
+  struct model model;
+  bool found = model_find(shelf_look(service->shelf), request->name, &job->asked, &model);
+  if (found && model.preset) job->asked = *model.request;
   shelf_leave(service->shelf);
-  if (op == VX_OPS && !preset) return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL, NO_MODEL, request->name);
+  if (!found) return model_missing(request->name, &request->problem);
   job->asked.max_sampling_work = service->options->max_sampling_work;
-  job->infer = (struct infer){.model = request->name, .preset = op == VX_OPS, .head_bytes = -1};
+  job->infer = (struct infer){.model = request->name, .preset = model.preset, .head_bytes = -1};
   return true;
 }
 

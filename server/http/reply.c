@@ -125,6 +125,14 @@ static const char *answer_media_type(const struct job *job) {
   return (job->infer.answer_head ? &infer_binary : &infer_json)->media_type;
 }
 
+// Counted before the answer is sent: its client's next request sees the count.
+static void count_model(const struct request *request) {
+  const struct job *job = &request->job;
+  if (job->infer.model)
+    models_count(&request->service->counters->models, job->infer.model, request->problem.kind ? NULL : &job->answer,
+                 clock_ns() - request->started_ns);
+}
+
 enum MHD_Result request_reply(struct request *request) {
   const struct page *page = &request->service->pages[request->endpoint];
   const char *media_type = problem_media_type(request->style);
@@ -143,6 +151,7 @@ enum MHD_Result request_reply(struct request *request) {
     response = response_of_problem(request);
   }
   if (!response) return MHD_NO;
+  count_model(request);
   enum MHD_Result result = MHD_NO;
   if (add_headers(response, request, media_type)) {
     unsigned status = (unsigned)problem_status(request->problem.kind, request->style);

@@ -1,13 +1,15 @@
 // The pages of the KServe v2 protocol; see kserve.h.
-//
-// A model is an operation or a preset. If both have the same name, it is the operation. Each has one version, "1".
+// Each model has one version, "1".
 #include "server/pages/kserve.h"
 
 #include <string.h>
 
+#include "api/models.h"
 #include "kernels/ops.h"
 #include "server/pages/ready.h"
 #include "server/pages/view.h"
+
+// ---- the server -----------------------------------------------------------------------------------------------------
 
 bool kserve_write_live(const struct view *view, const struct page_asked *asked, struct text *out,
                        struct problem *problem) {
@@ -24,39 +26,160 @@ bool kserve_write_ready(const struct view *view, const struct page_asked *asked,
   return true;
 }
 
-static bool has_model(const struct view *view, const char *name) {
-  for (int op = 0; op < VX_OPS; op++)
-    if (strcmp(vx_operation_of((enum vx_op)op)->name, name) == 0) return true;
-  bool preset = presets_find(shelf_look(view->shelf), name);
+bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
+  text_put(out, "{\"name\":\"voxeld\",\"version\":\"" VOXELD_VERSION "\",\"extensions\":[\"binary_tensor_data\","
+                "\"parameters\",\"model_configuration\",\"model_repository\",\"statistics\"]}\n");
+  return true;
+}
+
+// ---- models ---------------------------------------------------------------------------------------------------------
+
+// Writes what a page says of one model.
+typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
+
+static bool write_one(const struct view *view, const char *name, model_writer writer, struct text *out,
+                      struct problem *problem) {
+  struct job_request memory;
+  struct model model;
+  bool found = model_find(shelf_look(view->shelf), name, &memory, &model);
+  if (found) writer(view, &model, out);
   shelf_leave(view->shelf);
-  return preset;
+  return found || model_missing(name, problem);
+}
+
+// Writes all as the elements of a list: operations, then presets.
+static void write_each(const struct view *view, model_writer writer, struct text *out) {
+  struct job_request memory;
+  struct model model;
+  const char *comma = "";
+  const struct presets *presets = shelf_look(view->shelf);
+  for (size_t i = 0; i < VX_OPS + presets_count(presets); i++) {
+    bool preset = i >= VX_OPS;
+    const char *name = preset ? preset_name(presets_at(presets, i - VX_OPS)) : vx_operation_of((enum vx_op)i)->name;
+    if (!model_find(presets, name, &memory, &model) || model.preset != preset) continue;
+    text_put(out, comma);
+    writer(view, &model, out);
+    comma = ",\n ";
+  }
+  shelf_leave(view->shelf);
+}
+
+static void write_name(const struct view *view, const struct model *model, struct text *out) {
+  (void)view;
+  text_json_string(out, model->name, strlen(model->name));
+}
+
+static void write_metadata(const struct view *view, const struct model *model, struct text *out) {
+  (void)view;
+  model_write_metadata(model, out);
+}
+
+static void write_config(const struct view *view, const struct model *model, struct text *out) {
+  (void)view;
+  model_write_config(model, out);
+}
+
+bool kserve_write_models(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct problem *problem) {
+  (void)asked, (void)problem;
+  text_put(out, "{\"models\":[");
+  write_each(view, write_name, out);
+  text_put(out, "]}\n");
+  return true;
+}
+
+bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out,
+                        struct problem *problem) {
+  return write_one(view, asked->name, write_metadata, out, problem);
+}
+
+bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
+                         struct problem *problem) {
+  return write_one(view, asked->name, write_config, out, problem);
 }
 
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
                               struct problem *problem) {
-  if (!has_model(view, asked->name))
-    return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
-                       "there is no model '%.80s'; POST /v2/repository/index lists them", asked->name);
-  if (!view_is_ready(view, problem)) return false;
   text_put(out, "{\"name\":");
-  text_json_string(out, asked->name, strlen(asked->name));
+  if (!write_one(view, asked->name, write_name, out, problem) || !view_is_ready(view, problem)) return false;
   text_put(out, ",\"ready\":true}\n");
   return true;
 }
 
-static void write_entry(const char *name, bool first, struct text *out) {
-  text_put(out, first ? "[{\"name\":" : ",\n {\"name\":");
-  text_json_string(out, name, strlen(name));
-  text_put(out, ",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"}");
+// ---- the repository -------------------------------------------------------------------------------------------------
+
+static void write_entry(const struct view *view, const struct model *model, struct text *out) {
+  struct problem problem = {.detail = ""};
+  bool ready = view_is_ready(view, &problem);
+  text_put(out, "{\"name\":");
+  write_name(view, model, out);
+  text_printf(out, ",\"version\":\"1\",\"state\":\"%s\",\"reason\":\"%s\"}", ready ? "READY" : "UNAVAILABLE",
+              problem.detail);
 }
 
 bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
-  (void)asked, (void)problem;
-  for (int op = 0; op < VX_OPS; op++) write_entry(vx_operation_of((enum vx_op)op)->name, op == 0, out);
-  const struct presets *presets = shelf_look(view->shelf);
-  for (size_t i = 0; i < presets_count(presets); i++) write_entry(preset_name(presets_at(presets, i)), false, out);
-  shelf_leave(view->shelf);
+  bool only_ready;
+  struct problem why;
+  if (!model_read_index(asked->body, asked->body_size, &only_ready, problem)) return false;
+  text_put(out, "[");
+  if (!only_ready || view_is_ready(view, &why)) write_each(view, write_entry, out);
   text_put(out, "]\n");
+  return true;
+}
+
+bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out,
+                        struct problem *problem) {
+  (void)view, (void)out;
+  return problem_set(
+      problem, PROBLEM_UNSUPPORTED, NULL,
+      "'%.80s' cannot be loaded or unloaded by request: models are the operations and the presets, which "
+      "are read at the start and on SIGHUP",
+      asked->name);
+}
+
+// ---- statistics -----------------------------------------------------------------------------------------------------
+
+static void write_duration(const char *name, unsigned long long count, unsigned long long ns, struct text *out) {
+  text_printf(out, ",\"%s\":{\"count\":%llu,\"ns\":%llu}", name, count, ns);
+}
+
+// An answered request is one inference and one execution, of however many clouds. Nothing is cached.
+static void write_model_stats(const struct view *view, const struct model *model, struct text *out) {
+  static const char *const parts[] = {"queue", "compute_input", "compute_infer", "compute_output"};
+  static const struct model_counts none;
+  const struct model_counts *counts = models_find(&view->counters->models, model->name);
+  if (!counts) counts = &none;
+  unsigned long long good = counter_value(&counts->succeeded);
+  text_put(out, "{\"name\":");
+  write_name(view, model, out);
+  text_printf(out, ",\"version\":\"1\",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu",
+              counter_value(&counts->last_unix_ms), good, good);
+  text_printf(out, ",\"inference_stats\":{\"success\":{\"count\":%llu,\"ns\":%llu}", good,
+              counter_value(&counts->succeeded_ns));
+  write_duration("fail", counter_value(&counts->failed), counter_value(&counts->failed_ns), out);
+  for (int part = 0; part < MODEL_PARTS; part++)
+    write_duration(parts[part], good, counter_value(&counts->part_ns[part]), out);
+  write_duration("cache_hit", 0, 0, out);
+  write_duration("cache_miss", 0, 0, out);
+  text_put(out, "},\"batch_stats\":[]}");
+}
+
+bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
+                        struct problem *problem) {
+  text_put(out, "{\"model_stats\":[");
+  if (!write_one(view, asked->name, write_model_stats, out, problem)) return false;
+  text_put(out, "]}\n");
+  return true;
+}
+
+bool kserve_write_all_stats(const struct view *view, const struct page_asked *asked, struct text *out,
+                            struct problem *problem) {
+  (void)asked, (void)problem;
+  text_put(out, "{\"model_stats\":[");
+  write_each(view, write_model_stats, out);
+  text_put(out, "]}\n");
   return true;
 }

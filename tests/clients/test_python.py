@@ -2,6 +2,7 @@
 
 import array
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -33,6 +34,10 @@ from rude_server import GRID, RudeServer, status_document, token_file, url_of
 
 def random_points(number, seed=1, columns=4):
     return np.random.default_rng(seed).uniform(-9, 9, (number, columns)).astype(np.float32)
+
+
+def numpy_file(body):
+    return np.load(io.BytesIO(body.tobytes()))
 
 
 class DaemonCase(unittest.TestCase):
@@ -340,6 +345,18 @@ class Asking(DaemonCase):
         self.assertIn("kitti_second", [preset["name"] for preset in self.client.presets()])
         self.assertIn("voxeld_requests_total", self.client.metrics())
         self.assertTrue(self.client.healthy() and self.client.ready())
+
+    def test_answers_as_files(self):
+        points = random_points(500)
+        expected = self.client.voxelize(points, **GRID)
+        with numpy_file(self.client.file("voxelize", points, "application/x-npz", **GRID)) as arrays:
+            for name, tensor in expected.items():
+                np.testing.assert_array_equal(arrays[name], tensor)
+        tensors, _ = check.parse_by_hand(self.client.file("voxelize", points, **GRID).tobytes())
+        self.assertEqual(set(tensors), set(expected))
+        with self.assertRaises(voxeld.BadAnswer):
+            self.client.file("voxelize", points, "image/png", **GRID)
+        self.assertEqual(self.problem(lambda: self.client.file("a/b", points, **GRID)).status, 404)
 
     def test_a_problem_has_all_fields(self):
         problem = self.problem(lambda: self.client.voxelize(b"", "kitti_second", max_voxels=0, request_id="bad-1"))

@@ -36,7 +36,7 @@ class Package(unittest.TestCase):
         run(sys.executable, "-m", "mypy", "--cache-dir", str(cache), cwd=PACKAGE)  # strict, as pyproject.toml says
 
     def test_the_oldest_python_can_read_it(self):
-        for path in (PACKAGE / "voxeld").glob("*.py"):
+        for path in (PACKAGE / "voxeld").rglob("*.py"):
             ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 9))
 
     def test_it_has_the_version_of_the_service(self):
@@ -63,13 +63,16 @@ class Package(unittest.TestCase):
             (wheel,) = pathlib.Path(folder).glob("voxeld-*.whl")
             run(sys.executable, "-m", "venv", str(fresh))
             python = str(fresh / "bin" / "python")
-            run(python, *pip, "install", "--no-deps", "--no-index", str(wheel))
+            # With PYTHONPATH, pip takes what `pip install ./api/python` left in the tree for an installed package.
+            environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+            run(python, *pip, "install", "--no-deps", "--no-index", str(wheel), env=environment)
             (packages,) = fresh.glob("lib/python*/site-packages")
             (packages / "numpy.pth").write_text(f"{pathlib.Path(np.__file__).parents[1]}\n", encoding="utf-8")
             self.assertTrue((packages / "voxeld" / "py.typed").exists())
-            environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             with Daemon() as daemon:
                 self.assertEqual(run(python, "-c", PROGRAM, url_of(daemon), env=environment, cwd=folder), "1\n")
+                client = (str(fresh / "bin" / "voxeld-client"), "presets", "--server", url_of(daemon))
+                self.assertIn("\nkitti_second ", run(*client, env=environment, cwd=folder))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,77 @@ class Triton(OneDaemonCase):
         self.assertTrue(self.client.is_model_ready(PRESET) and self.client.is_model_ready("fps", "1"))
         self.assertFalse(self.client.is_model_ready("nothing") or self.client.is_model_ready("fps", "2"))
 
+    def test_what_the_server_tells_of_itself(self):
+        server = self.client.get_server_metadata()
+        self.assertEqual(server["name"], "voxeld")
+        self.assertIn("binary_tensor_data", server["extensions"])
+        index = self.client.get_model_repository_index()
+        self.assertEqual({(model["version"], model["state"]) for model in index}, {("1", "READY")})
+        self.assertLessEqual({"voxelize", "fps", "transform", PRESET}, {model["name"] for model in index})
+
+    def test_every_answer_is_as_the_metadata_says(self):
+        def fits(output, described):
+            lengths = zip(output["shape"], described["shape"])
+            return len(output["shape"]) == len(described["shape"]) and all(d in (-1, s) for s, d in lengths)
+
+        asked = {
+            "voxelize": {"point_cloud_range": "0,-40,-3,70,40,1", "voxel_size": "1,1,1"},
+            "fps": {"num_samples": 7},
+        }
+        for model in (entry["name"] for entry in self.client.get_model_repository_index()):
+            with self.subTest(model):
+                metadata = self.client.get_model_metadata(model)
+                config = self.client.get_model_config(model, "1")
+                self.assertEqual((metadata["name"], config["name"], config["max_batch_size"]), (model, model, 0))
+                for described, configured in (("inputs", "input"), ("outputs", "output")):
+                    self.assertEqual(
+                        [(t["name"], "TYPE_" + t["datatype"], t["shape"]) for t in metadata[described]],
+                        [(t["name"], t["data_type"], t["dims"]) for t in config[configured]],
+                    )
+                columns = metadata["inputs"][0]["shape"][1]
+                points = np.ones((20, 4 if columns < 0 else columns), "<f4")
+                answer = self.client.infer(
+                    model, [given("points", points, "FP32")], parameters=asked.get(model)
+                ).get_response()
+                self.assertEqual([o["name"] for o in answer["outputs"]], [o["name"] for o in metadata["outputs"]])
+                for output, described in zip(answer["outputs"], metadata["outputs"]):
+                    self.assertEqual(output["datatype"], described["datatype"])
+                    self.assertTrue(fits(output, described), (output, described))
+
+    def statistics(self, model):
+        (told,) = self.client.get_inference_statistics(model)["model_stats"]
+        return told["inference_stats"]
+
+    def test_statistics(self):
+        model = "nuscenes_pointpillar"
+        points = np.ones((50, 5), "<f4")
+        before = self.statistics(model)
+        for _ in range(3):
+            self.client.infer(model, [given("points", points, "FP32")])
+        with self.assertRaises(triton.InferenceServerException):
+            self.client.infer(model, [given("points", points[:, :4], "FP32")])
+        after = self.statistics(model)
+        grown = {name: after[name]["count"] - before[name]["count"] for name in after}
+        parts = ("success", "queue", "compute_input", "compute_infer", "compute_output")
+        self.assertEqual(grown, {**dict.fromkeys(parts, 3), "fail": 1, "cache_hit": 0, "cache_miss": 0})
+        spent = {name: after[name]["ns"] - before[name]["ns"] for name in after}
+        self.assertGreater(spent["compute_infer"], 0)
+        self.assertGreaterEqual(spent["success"], sum(spent[part] for part in parts[1:]))
+        everything = self.client.get_inference_statistics()["model_stats"]
+        self.assertEqual([told["inference_stats"] for told in everything if told["name"] == model], [after])
+
+    def test_models_are_not_loaded(self):
+        for change in (self.client.load_model, self.client.unload_model):
+            with self.assertRaises(triton.InferenceServerException) as caught:
+                change(PRESET)
+            self.assertEqual(caught.exception.status(), "501")
+            self.assertIn("SIGHUP", caught.exception.message())
+        for ask in (self.client.get_model_metadata, self.client.get_model_config, self.client.get_inference_statistics):
+            with self.assertRaises(triton.InferenceServerException) as caught:
+                ask("nothing")
+            self.assertEqual(caught.exception.status(), "404")
+            self.assertIn("there is no model 'nothing'", caught.exception.message())
+
     def test_the_tensors_of_the_plain_request(self):
         for count in (3000, 1, 0):
             points = random_points(count)

@@ -69,7 +69,7 @@ class Kubernetes(unittest.TestCase):
         )
 
     def test_every_file_is_used(self):
-        for folder in (".", "base", "gpu"):
+        for folder in (".", "base", "gpu", "kserve"):
             kustomization = document(f"{folder}/kustomization.yaml")
             used = kustomization["resources"] + [patch["path"] for patch in kustomization.get("patches", [])]
             for name in used:

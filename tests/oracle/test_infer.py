@@ -174,6 +174,12 @@ class Infer(OneDaemonCase):
         (data,) = [output["data"] for output in answer["outputs"] if output["name"] == "points"]
         self.assertEqual([data[3], data[7]], [None, None])
 
+    def test_zero_keeps_its_sign(self):
+        points = np.array([[1.0, 2.0, 0.0, -0.0]], "<f4")
+        head = json.dumps({"inputs": [binary_points(points)]}).encode()
+        tensors, _ = self.ask("transform", head + points.tobytes(), len(head))
+        self.assertEqual(tensors["points"].tobytes(), points.tobytes())
+
     def test_an_answer_that_is_compressed(self):
         points = points_of(4)
         expected = self.plain("/v1/voxelize?preset=kitti_second", points.tobytes())

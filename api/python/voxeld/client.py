@@ -11,6 +11,9 @@ import warnings
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Type, TypeVar, Union
 
+import numpy as np
+from numpy.typing import NDArray
+
 from . import tensors
 from .connection import Answer, Endpoint, Request
 from .encodings import encoder_of
@@ -156,6 +159,29 @@ class Client:
         body = tensors.pack({name: item for name, item in given.items() if item[0] is not None})
         return self._ask("/v1/nms", body, parameters, metadata_only, request_id, traceparent, TENSORS)
 
+    def file(
+        self,
+        operation: str,
+        points: Points,
+        media_type: str = TENSORS,
+        *,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> NDArray[np.uint8]:
+        """The answer of voxelize, fps or transform as the bytes of a file: application/vnd.safetensors,
+        application/x-npz or application/x-mcap. The other arguments are those of the operation; it warns of nothing.
+        """
+
+        def read(answer: Answer) -> NDArray[np.uint8]:
+            _expect(answer, media_type)
+            return answer.body
+
+        path = "/v1/" + urllib.parse.quote(operation, safe="")
+        body, told = body_of(points, _given(parameters))
+        request = self._post(path, body, {**parameters, **told}, media_type, request_id, traceparent)
+        return self._transport.ask(request, read)
+
     # --- asking ---
 
     def presets(self) -> List[Dict[str, Any]]:
@@ -211,9 +237,8 @@ class Client:
         request_id: Optional[str],
         traceparent: Optional[str],
     ) -> Result:
-        given = {name: value for name, value in parameters.items() if value is not None}
-        body, told = body_of(points, given)
-        return self._ask(path, body, {**given, **told}, metadata_only, request_id, traceparent)
+        body, told = body_of(points, _given(parameters))
+        return self._ask(path, body, {**parameters, **told}, metadata_only, request_id, traceparent)
 
     def _ask(
         self,
@@ -225,22 +250,34 @@ class Client:
         traceparent: Optional[str],
         kind: Optional[str] = None,
     ) -> Result:
+        accept, read = (JSON, _metadata) if metadata_only else (TENSORS, _tensors)
+        request = self._post(path, body, parameters, accept, request_id, traceparent, kind)
+        result = self._transport.ask(request, read)
+        self._warn(result)
+        return result
+
+    def _post(
+        self,
+        path: str,
+        body: List[memoryview],
+        parameters: Mapping[str, Any],
+        accept: str,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+        kind: Optional[str] = None,
+    ) -> Request:
         if self._encode:
             body = self._encode(body)
         headers = {
-            "Accept": JSON if metadata_only else TENSORS,
+            "Accept": accept,
             "Content-Type": kind,
             "Content-Encoding": self._encoding,
             "X-Request-Id": request_id,
             "traceparent": traceparent,
         }
-        sent = {name: value for name, value in headers.items() if value is not None}
-        given = {name: _text(value) for name, value in parameters.items() if value is not None}
-        query = urllib.parse.urlencode(given, safe=",")
-        request = Request("POST", f"{path}?{query}", {**self._headers, **sent}, body)
-        result = self._transport.ask(request, _metadata if metadata_only else _tensors)
-        self._warn(result)
-        return result
+        texts = {name: _text(value) for name, value in _given(parameters).items()}
+        query = urllib.parse.urlencode(texts, safe=",")
+        return Request("POST", f"{path}?{query}", {**self._headers, **_given(headers)}, body)
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:
@@ -271,6 +308,10 @@ def _sound(token: str) -> str:
     if not re.fullmatch(r"[\x21-\x7e]+", token):  # the message must not show the token
         raise ValueError("the token is empty, or holds something else than printable ASCII without blanks")
     return token
+
+
+def _given(values: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import struct
 import subprocess
 import urllib.parse
@@ -39,6 +40,7 @@ class Good:
     columns: int
     params: Optional[oracle.Params] = None
     rows: Optional[bytes] = None  # what a body in another format has
+    lines: tuple = ()  # of the head
     tensors: dict = dataclasses.field(default_factory=dict)  # hash of those in each kind of answer
     counts: dict = dataclasses.field(default_factory=dict)
 
@@ -81,6 +83,52 @@ class Good:
 
 
 @dataclasses.dataclass
+class Infer(Good):
+    """By KServe's protocol, to the preset of the query. The tensors are those of the plain request, whose body is
+    `rows`."""
+
+    @property
+    def path(self):
+        return f"/v2/models/{self.query['preset']}/infer"
+
+    @property
+    def endpoint(self):
+        return "/v2/models/*/infer"
+
+    def verify(self, reply, kind):
+        if reply.status != 200:
+            raise Wrong(f"{reply.status} instead of 200")
+        if inferred(reply) != self.tensors:
+            raise Wrong("other tensors than those of the plain request, by KServe's protocol")
+
+    def learn(self, daemon):
+        tensors, _ = check.parse_by_hand(daemon.post(check.path_of(self.query), self.rows).body)
+        self.tensors = {name: hash_of(tensor) for name, tensor in tensors.items()}
+        self.verify(daemon.post(self.path, self.body, dict(line.split(": ") for line in self.lines)), TENSORS)
+        return False
+
+
+def hash_of(array):
+    return hashlib.blake2b(f"{array.dtype} {array.shape}".encode() + array.tobytes()).digest()
+
+
+def inferred(reply):
+    """Hash of each tensor of an answer by KServe's protocol."""
+    kinds = {"FP32": "<f4", "FP16": "<f2", "INT32": "<i4", "UINT8": "u1"}
+    length = int(reply.headers.get("Inference-Header-Content-Length", len(reply.body)))
+    binary, tensors = reply.body[length:], {}
+    for output in json.loads(reply.body[:length])["outputs"]:
+        kind = np.dtype(kinds[output["datatype"]])
+        size = output.get("parameters", {}).get("binary_data_size", 0)
+        values = np.array(output["data"], kind) if "data" in output else np.frombuffer(binary[:size], kind)
+        tensors[output["name"]] = hash_of(values.reshape(output["shape"]))
+        binary = binary[size:]
+    if binary:
+        raise Wrong(f"{len(binary)} bytes behind those of the outputs")
+    return tensors
+
+
+@dataclasses.dataclass
 class Bad:
     """`data` is the whole request. No problem: the library answers by itself, or closes; `keeps`: the connection
     goes on."""
@@ -93,7 +141,9 @@ class Bad:
     @property
     def endpoint(self):
         """The endpoint as the daemon counts it: it looks for one only if request and URI are well-formed."""
-        return "unknown" if self.problem in (None, "bad-request") else self.data.split(b" ")[1].split(b"?")[0].decode()
+        if self.problem in (None, "bad-request"):
+            return "unknown"
+        return re.sub("/models/[^/]+", "/models/*", self.data.split(b" ")[1].split(b"?")[0].decode())
 
     def verify(self, reply):
         if reply.status not in self.statuses:
@@ -118,6 +168,9 @@ PAGES = {
     "/healthz": lambda body: body == b"ok\n",
     "/readyz": lambda body: body in (b"ready\n", b"degraded\n"),
     "/openapi.yaml": lambda body: b"\npaths:" in body,
+    "/v2": lambda body: json.loads(body)["extensions"],
+    "/v2/models/kitti_second": lambda body: json.loads(body)["outputs"],
+    "/v2/models/stats": lambda body: json.loads(body)["model_stats"],
 }
 
 
@@ -244,12 +297,38 @@ def other_requests(cloud, largest):
     yield Good({"num_features": "4"} | lists, np.concatenate((few, few[::-1])).tobytes(), 4)
 
 
+def infer_requests(cloud, largest):
+    """Points as bytes and as JSON, and tensors as either."""
+    for points, outputs in ((largest, None), (1000, ["voxel_coords", "voxel_features"]), (0, None)):
+        rows = thin(cloud, points)
+        given = {"name": "points", "shape": rows.shape, "datatype": "FP32"}
+        sent = {**given, "parameters": {"binary_data_size": rows.nbytes}}
+        query = {"preset": "kitti_second"} | ({"outputs": ",".join(outputs)} if outputs else {})
+        asked = {"parameters": {"binary_data_output": True}}
+        if outputs:
+            asked["outputs"] = [{"name": name} for name in outputs[:1]]
+            asked["outputs"] += [{"name": name, "parameters": {"binary_data": False}} for name in outputs[1:]]
+        head_ = json.dumps({"inputs": [sent], **asked}).encode()
+        line = f"Inference-Header-Content-Length: {len(head_)}"
+        yield Infer(query, head_ + rows.tobytes(), 4, rows=rows.tobytes(), lines=(line,))
+        if not outputs:
+            yield Infer(query, rows.tobytes(), 4, rows=rows.tobytes(), lines=("Inference-Header-Content-Length: 0",))
+        if points < largest:
+            body = json.dumps({"inputs": [{**given, "data": rows.tolist()}], **asked}).encode()
+            yield Infer(query, body, 4, rows=rows.tobytes())
+
+
 def good_requests(daemon, work, largest):
     clouds = {
         4: read_clouds(work, ("kitti_raw_00", "kitti_fov_0", "kitti_raw_09"), 4, "hdl64"),
         5: read_clouds(work, ("nuscenes_10sweeps", "nuscenes_sweep"), 5, "hdl64"),
     }
-    return [*preset_requests(daemon, clouds, largest), *other_requests(clouds[4][0], largest)]
+    cloud = clouds[4][0]
+    return [
+        *preset_requests(daemon, clouds, largest),
+        *other_requests(cloud, largest),
+        *infer_requests(cloud, largest),
+    ]
 
 
 def bad_requests(daemon, max_body_bytes):
@@ -287,6 +366,10 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post(grid + "&point_counts=3,4"), (400,), "bad-body"),
         Bad(post(grid + "&format=pcd"), (400,), "bad-body"),
         Bad(post(grid + "&format=ply", b"ply\nformat ascii 1.0\nend_header\n"), (400,), "bad-body"),
+        Bad(post("", path="/v2/models/nobody/infer"), (404,), "not-found"),
+        Bad(post("", path="/v2/models/fps/infer"), (400,), "bad-body"),
+        Bad(post("", b'{"inputs":[]}', path="/v2/models/fps/infer"), (400,), "bad-body"),
+        Bad(post("", path="/v2/repository/models/fps/load"), (501,), "unsupported"),
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),
         Bad(

@@ -106,7 +106,7 @@ class Client:
 
     def framed(self, request, *lines):
         """The pieces of a good request: with its length, or in chunks; now and then encoded."""
-        body = request.body
+        body, lines = request.body, (*request.lines, *lines)
         if self.random.random() < 0.2:
             coding = self.random.choice(list(CODERS))
             body, lines = CODERS[coding](body), (*lines, f"Content-Encoding: {coding}")
@@ -229,7 +229,7 @@ class Client:
             return
         connection = self.open()
         try:
-            lines = (f"Content-Length: {len(request.body)}", "Expect: 100-continue")
+            lines = (f"Content-Length: {len(request.body)}", "Expect: 100-continue", *request.lines)
             connection.send(head("POST", request.path, *lines))
             reply = self.read(connection, request.endpoint, interim=True)
             if reply.status == 100:

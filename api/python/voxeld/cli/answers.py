@@ -1,0 +1,123 @@
+"""Answers as files: their kinds, what their metadata warns of, and how they come to lie in a folder whole or not at
+all."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pathlib
+import secrets
+import struct
+import threading
+import zipfile
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import tensors
+from ..errors import BadAnswer
+
+Body = NDArray[np.uint8]
+PART = ".part"
+MCAP_MAGIC = b"\x89MCAP0\r\n"
+MCAP_METADATA = 0x0C
+
+
+class Kind(NamedTuple):
+    media_type: str
+    metadata: Callable[[Body], Dict[str, Any]]
+
+
+def warnings_of(kind: str, body: Body) -> List[Dict[str, str]]:
+    """What the service warns of. BadAnswer if this is no file of this kind."""
+    try:
+        told = KINDS[kind].metadata(body).get("warnings", [])
+        return [{"kind": str(warning["kind"]), "detail": str(warning["detail"])} for warning in told]
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as reason:
+        raise BadAnswer(f"the answer is no sound {kind} file: {reason}") from None
+
+
+def _safetensors(body: Body) -> Dict[str, Any]:
+    return tensors.parse(body)[1]
+
+
+def _npz(body: Body) -> Dict[str, Any]:
+    with zipfile.ZipFile(io.BytesIO(body.data)) as file:
+        told: Dict[str, Any] = json.loads(file.read("metadata.json"))
+        return told
+
+
+def _mcap(body: Body) -> Dict[str, Any]:
+    """The entry `metadata` of the metadata record, the last record of the data section."""
+    view = body.data
+    if bytes(view[:8]) != MCAP_MAGIC or bytes(view[-8:]) != MCAP_MAGIC:
+        raise ValueError("it does not begin and end as one")
+    place = len(MCAP_MAGIC)
+    while place < len(view):
+        code, length = struct.unpack_from("<BQ", view, place)
+        place += 9
+        if code == MCAP_METADATA:
+            return _entry(view[place : place + length], b"metadata")
+        place += length
+    raise ValueError("it has no metadata")
+
+
+def _entry(record: memoryview, wanted: bytes) -> Dict[str, Any]:
+    """Of a record that is a name and a map of strings."""
+
+    def text(place: int) -> bytes:
+        (length,) = struct.unpack_from("<I", record, place)
+        return bytes(record[place + 4 : place + 4 + length])
+
+    place = 4 + len(text(0)) + 4  # behind the bytes of the map
+    while place < len(record):
+        name = text(place)
+        value = text(place + 4 + len(name))
+        if name == wanted:
+            told: Dict[str, Any] = json.loads(value)
+            return told
+        place += 8 + len(name) + len(value)
+    raise ValueError("its metadata has no entry of voxeld")
+
+
+KINDS: Dict[str, Kind] = {
+    "safetensors": Kind("application/vnd.safetensors", _safetensors),
+    "npz": Kind("application/x-npz", _npz),
+    "mcap": Kind("application/x-mcap", _mcap),
+}
+
+
+class Writer:
+    """Writes files that appear under their names only once they are whole. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._parts: Set[pathlib.Path] = set()
+        self._lock = threading.Lock()
+
+    def write(self, path: pathlib.Path, body: Any, confirm: Optional[Callable[[], None]] = None) -> None:
+        """`confirm` is called once all is written, and keeps the file from its name by an exception."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.parent / f".{secrets.token_hex(8)}{PART}"
+        with self._lock:
+            self._parts.add(part)
+        try:
+            with open(part, "xb") as file:
+                file.write(body)
+            if confirm:
+                confirm()
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        finally:
+            with self._lock:
+                self._parts.discard(part)
+
+    def abandon(self) -> None:
+        """Removes what threads that are left behind have begun to write."""
+        with self._lock:
+            parts = list(self._parts)
+        for part in parts:
+            part.unlink(missing_ok=True)

@@ -1,0 +1,220 @@
+"""Asks the service for the answers of many scans, with a bounded number in hand: each thread reads a scan, posts it and
+writes its answer before it takes the next. So the memory is that of `jobs` scans and answers, however many there are.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from ..client import Client
+from ..errors import Error, Problem
+from .answers import KINDS, Writer, warnings_of
+from .scans import Scan, stamp
+
+PATIENCE = 5.0  # seconds that requests in hand get to end after a signal
+TICK = 0.1  # seconds after which a wait looks for signals
+DENIED = (401, 403, 404)  # refusals that every other scan would meet too
+
+
+class Job:
+    """What is asked of each scan."""
+
+    def __init__(self, client: Client, operation: str, kind: str, parameters: Dict[str, Any]) -> None:
+        self._client, self._operation, self._kind, self._parameters = client, operation, kind, parameters
+        self._writer = Writer()
+
+    def check(self) -> None:
+        """Asks for the answer of a scan without points. Problem if the service would refuse every scan, an Error if
+        there is no service. What else it refuses is about points."""
+        try:
+            self._client.file(self._operation, b"", KINDS[self._kind].media_type, **self._parameters)
+        except Problem as problem:
+            if problem.status in DENIED or problem.kind == "bad-parameter" or problem.temporary:
+                raise
+
+    def run(self, scan: Scan) -> List[Dict[str, str]]:
+        """Writes the answer of one scan, and gives its warnings. Stop if the others would fail as well."""
+        before = stamp(scan.path)
+        points, told = scan.read(self._parameters)
+        try:
+            media_type = KINDS[self._kind].media_type
+            body = self._client.file(self._operation, points, media_type, **self._parameters, **told)
+        except Problem as problem:
+            if problem.status in DENIED:
+                raise Stop(str(problem)) from None
+            raise
+        warnings = warnings_of(self._kind, body)
+        try:
+            # The answer is thus older than any later change of its scan, and the next run sees that.
+            self._writer.write(scan.answer, body.data, lambda: scan.expect(before))
+        except OSError as reason:
+            raise Stop(f"cannot write {scan.answer}: {reason.strerror or reason}") from None
+        return warnings
+
+    def is_served(self) -> bool:
+        try:
+            return self._client.ready()
+        except (Error, OSError):
+            return False
+
+    def abandon(self) -> None:
+        self._writer.abandon()
+
+
+class Stop(Exception):
+    """No further scan can be answered."""
+
+
+class Report:
+    """How far it came. Threads may share it."""
+
+    def __init__(self, on_done: Callable[[Scan], None], on_error: Callable[[Scan, str], None]) -> None:
+        self.done = 0
+        self.errors: Dict[Scan, str] = {}
+        self.warnings: Dict[str, Tuple[int, str]] = {}  # by kind: in how many answers, and the first detail
+        self.stopped: Optional[str] = None
+        self._on_done, self._on_error = on_done, on_error
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Threads that are left behind change nothing any more."""
+        with self._lock:
+            self._closed = True
+
+    def add(self, scan: Scan, warnings: List[Dict[str, str]]) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self.done += 1
+            self.errors.pop(scan, None)
+            for warning in warnings:
+                times, detail = self.warnings.get(warning["kind"], (0, warning["detail"]))
+                self.warnings[warning["kind"]] = times + 1, detail
+            self._on_done(scan)
+
+    def fail(self, scan: Scan, reason: str) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            repeated = self.errors.get(scan) == reason
+            self.errors[scan] = reason
+            if not repeated:
+                self._on_error(scan, reason)
+
+    def stop(self, reason: str) -> None:
+        with self._lock:
+            self.stopped = self.stopped or reason
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+class Signals:
+    """SIGINT and SIGTERM set `came` while the `with` block runs; a second one ends the program at once."""
+
+    def __init__(self) -> None:
+        self.came = threading.Event()
+        self.number = 0
+
+    def __enter__(self) -> Signals:
+        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _: Any) -> None:
+        self.number = number
+        self.came.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Workers:
+    """`persistent`: a service that does not answer is waited for; unanswered() has the scans to put again."""
+
+    def __init__(self, job: Job, report: Report, jobs: int, persistent: bool = False) -> None:
+        self._job, self._report, self._persistent = job, report, persistent
+        self._queue: queue.SimpleQueue[Optional[Scan]] = queue.SimpleQueue()
+        self._again: queue.SimpleQueue[Scan] = queue.SimpleQueue()
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(jobs)]
+        for thread in self._threads:
+            thread.start()
+
+    def put(self, scan: Scan) -> None:
+        self._queue.put(scan)
+
+    def unanswered(self) -> Iterator[Scan]:
+        """The scans since the last call that failed for now."""
+        while not self._again.empty():
+            yield self._again.get()
+
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def finish(self, signals: Signals) -> None:
+        """Waits until all scans are done, or until a signal comes."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            while thread.is_alive() and not signals.came.is_set():
+                thread.join(TICK)
+        if signals.came.is_set():
+            self._over.set()
+            say(f"waiting for the scans in hand, for {PATIENCE:g} s at most")
+        self.end()
+
+    def end(self) -> None:
+        """Takes no more scans, and waits for those in hand, but not for long."""
+        self._over.set()
+        for _ in self._threads:
+            self._queue.put(None)
+        until = time.monotonic() + PATIENCE
+        try:
+            for thread in self._threads:
+                thread.join(max(0.0, until - time.monotonic()))
+        finally:
+            self._report.close()
+            self._job.abandon()
+
+    def _work(self) -> None:
+        while True:
+            scan = self._queue.get()
+            if scan is None or self._over.is_set():
+                return
+            try:
+                self._report.add(scan, self._job.run(scan))
+            except Stop as reason:
+                self._stop(str(reason))
+            except Error as reason:
+                self._fail(scan, reason)
+            except (OSError, ValueError, TypeError, MemoryError) as reason:
+                self._report.fail(scan, str(getattr(reason, "strerror", None) or reason or type(reason).__name__))
+            except Exception as reason:  # a mistake of this program; the others must not wait for this thread
+                self._stop(f"{scan.path}: {type(reason).__name__}: {reason}")
+
+    def _fail(self, scan: Scan, error: Error) -> None:
+        if error.temporary and not self._persistent and not self._over.is_set() and not self._job.is_served():
+            self._stop(f"the service does not answer any more: {error}")
+        else:
+            self._report.fail(scan, str(error))
+            if error.temporary:
+                self._again.put(scan)
+
+    def _stop(self, reason: str) -> None:
+        self._report.stop(reason)
+        self._over.set()
+
+
+def say(text: str) -> None:
+    """Prints for the user. A reason may quote a file's bytes, which must not steer the terminal."""
+    print("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text), file=sys.stderr, flush=True)

@@ -1,0 +1,224 @@
+"""Runs a command of the command line, and gives its exit status."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from typing import Any, Callable, Dict, Optional, Sequence
+
+from ..client import Client
+from ..errors import Error, Problem
+from . import options, pages
+from .answers import Writer
+from .batch import Job, Report, Signals, Stop, Workers, say
+from .parameters import OPERATIONS
+from .scans import Layout, Path, Scan, UsageError, find
+from .watch import Watch
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+RECORD = "voxeld.json"  # in the folder of answers: what was asked, so that a later run does not mix two kinds
+CHANGES_NOTHING = ("timeout_ms",)  # parameters that the answers do not depend on
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    parser = options.parser()
+    _complete(parser)
+    told = parser.parse_args(options.arguments(sys.argv[1:] if argv is None else argv))
+    try:
+        with _client(told) as client:
+            return COMMANDS[told.command](client, told)
+    except UsageError as reason:
+        return _end(USAGE, str(reason))
+    except Problem as problem:
+        return _end(USAGE if problem.kind == "bad-parameter" else FAILED, str(problem))
+    except Error as reason:
+        return _end(FAILED, f"no answer from {told.server}: {reason}")
+    except BrokenPipeError:  # the reader of the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _complete(parser: argparse.ArgumentParser) -> None:
+    """Completes the word that a shell asks for, if the package is there."""
+    if "_ARGCOMPLETE" in os.environ:
+        try:
+            import argcomplete  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            return
+        argcomplete.autocomplete(parser)
+
+
+def _end(status: int, reason: str) -> int:
+    say(f"{options.PROGRAM}: {reason}")
+    return status
+
+
+def _client(told: argparse.Namespace) -> Client:
+    if told.key and not told.cert:
+        raise UsageError("--key needs --cert")
+    try:
+        return Client(
+            told.server,
+            token=_token(told.token_file) if told.token_file else None,
+            ca_file=told.ca,
+            certificate=(told.cert, told.key) if told.key else told.cert,
+            timeout=told.timeout,
+            deadline=told.deadline,
+            retries=told.retries,
+            idle_connections=getattr(told, "jobs", 1),
+        )
+    except (OSError, ValueError) as reason:
+        raise UsageError(str(reason)) from None
+
+
+def _token(path: Path) -> str:
+    text = path.read_text(encoding="utf-8").strip()
+    if re.search(r"\ssha256:", text):
+        raise ValueError(f"{path} has hashes of tokens, for the service; expected the token that --new-token printed")
+    return text
+
+
+def _parameters(told: argparse.Namespace) -> Dict[str, str]:
+    try:
+        return options.parameters(told)
+    except ValueError as reason:
+        raise UsageError(str(reason)) from None
+
+
+# --- commands ---
+
+
+def _compute(client: Client, told: argparse.Namespace) -> int:
+    parameters = _parameters(told)
+    layout = Layout(told.output, f".{told.to}", told.root)
+    scans = find(told.scans, layout, "format" in parameters)
+    todo = [scan for scan in scans if told.force or not scan.is_answered()]
+    job = Job(client, told.operation, told.to, parameters)
+    if todo:
+        job.check()
+    _record(told, parameters)
+
+    bar = _Bar(len(todo))
+    report = Report(lambda _: bar.step(), lambda *_: bar.step(failed=True))
+    with Signals() as signals:
+        workers = Workers(job, report, min(told.jobs, max(1, len(todo))))
+        for scan in todo:
+            workers.put(scan)
+        workers.finish(signals)
+    bar.close()
+    return _close(report, signals, len(scans) - len(todo), len(scans))
+
+
+def _watch(client: Client, told: argparse.Namespace) -> int:
+    if not told.folder.is_dir():
+        raise UsageError(f"{told.folder} is no folder")
+    parameters = _parameters(told)
+    layout = Layout(told.output, f".{told.to}", told.folder)
+    job = Job(client, told.operation, told.to, parameters)
+    job.check()
+    _record(told, parameters)
+
+    watch, skipped = Watch(told.folder, told.settle), 0
+    answered: Dict[Path, Path] = {}  # by answer: two scans of one name must not replace each other's
+    report = Report(_print_answer, lambda scan, reason: say(f"failed {scan.path}: {reason}"))
+    with Signals() as signals:
+        workers = Workers(job, report, told.jobs, persistent=True)
+        while not signals.came.is_set() and not workers.is_over():
+            for path in watch.complete():
+                scan = layout.scan(path, told.folder)
+                first = scan.answer not in answered
+                if answered.setdefault(scan.answer, path) != path:
+                    report.fail(scan, f"{answered[scan.answer]} has the same name")
+                elif first and scan.is_answered():  # later it comes only if it has changed, or for another attempt
+                    skipped += 1
+                else:
+                    workers.put(scan)
+            for scan in workers.unanswered():
+                watch.again(scan.path)
+            signals.came.wait(told.interval)
+        workers.end()
+    _close(report, signals, skipped, None)
+    return FAILED if report.errors or report.stopped else DONE  # a signal is how it is meant to end
+
+
+def _print_answer(scan: Scan) -> None:
+    try:
+        os.write(sys.stdout.fileno(), os.fsencode(scan.answer) + b"\n")
+    except OSError as reason:
+        raise Stop(f"cannot print: {reason.strerror}") from None
+
+
+def _presets(client: Client, told: argparse.Namespace) -> int:
+    pages.presets(client, told.name, told.json)
+    return DONE
+
+
+def _status(client: Client, told: argparse.Namespace) -> int:
+    pages.status(client, told.json)
+    return DONE
+
+
+COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
+    **dict.fromkeys(OPERATIONS, _compute),
+    "watch": _watch,
+    "presets": _presets,
+    "status": _status,
+}
+
+
+def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
+    """Notes what is asked. UsageError if the answers in the folder are to other questions."""
+    asked = {
+        "operation": told.operation,
+        "parameters": {name: value for name, value in parameters.items() if name not in CHANGES_NOTHING},
+    }
+    path = told.output / RECORD
+    try:
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        if before == asked:
+            return
+        if before is not None and not told.force:
+            raise UsageError(
+                f"{told.output} has answers of other parameters, which {path} shows; choose another folder"
+            )
+        Writer().write(path, (json.dumps(asked, indent=2) + "\n").encode())
+    except (OSError, ValueError) as reason:
+        raise UsageError(f"cannot use {path}: {getattr(reason, 'strerror', None) or reason}") from None
+
+
+def _close(report: Report, signals: Signals, skipped: int, total: Optional[int]) -> int:
+    pages.summary(report, skipped, total)
+    if report.stopped:
+        return _end(FAILED, f"stopped: {report.stopped}; the same command goes on from here")
+    if signals.number:
+        return _end(128 + signals.number, "stopped by a signal; the same command goes on from here") if total else DONE
+    return FAILED if report.errors else DONE
+
+
+class _Bar:
+    """Progress, rate and remaining time, if standard error is a terminal."""
+
+    def __init__(self, total: int) -> None:
+        self._bar: Any = None
+        self._failed = 0
+        if total and sys.stderr.isatty():
+            from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
+
+            self._bar = tqdm(total=total, unit=" scans", smoothing=0.05, dynamic_ncols=True)
+
+    def step(self, failed: bool = False) -> None:
+        if self._bar is None:
+            return
+        if failed:
+            self._failed += 1
+            self._bar.set_postfix(failed=self._failed, refresh=False)
+        self._bar.update()
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

@@ -1,0 +1,219 @@
+"""What the command line takes: the commands, their options, and their help."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import re
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ..version import VERSION
+from .answers import KINDS
+from .parameters import OPERATIONS, parameters_of
+
+PROGRAM = "voxeld-client"
+MOST_JOBS = 256
+FOLDER = pathlib.Path
+# No abbreviations: a script must not break if an option is added.
+STYLE: Dict[str, Any] = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter}
+
+EXAMPLES = {
+    "": """\
+examples:
+  voxeld-client presets
+  voxeld-client voxelize velodyne/ --preset kitti_second --output out/
+  voxeld-client watch /data/recorder --preset kitti_second --output out/
+""",
+    "voxelize": """\
+examples:
+  voxeld-client voxelize *.bin --preset kitti_second --output out/ --jobs 8
+  voxeld-client voxelize sequences/*/velodyne --root sequences --preset kitti_second --output out/ --to npz
+  voxeld-client voxelize scan.pcd --voxel-size 0.2,0.2,0.2 --point-cloud-range -50,-50,-5,50,50,3 --output out/
+""",
+    "fps": """\
+examples:
+  voxeld-client fps *.bin --num-samples 4096 --output samples/
+  voxeld-client fps scan.ply --num-features 3 --num-samples 1024 --output samples/ --to npz
+""",
+    "transform": """\
+examples:
+  voxeld-client transform *.bin --crop 0,-40,-3,70,40,1 --output cropped/
+  voxeld-client transform *.bin --cut -1,-1,-2,3,1,1 --output clean/ --to mcap
+""",
+    "presets": """\
+examples:
+  voxeld-client presets
+  voxeld-client presets kitti_second
+""",
+    "status": """\
+examples:
+  voxeld-client status --server unix:/run/voxeld/voxeld.sock
+  voxeld-client status --server https://voxeld.example:8443 --token-file token --ca ca.pem --json
+""",
+    "watch": """\
+examples:
+  voxeld-client watch /data/recorder --preset kitti_second --output out/
+  voxeld-client watch /data/recorder --operation fps --param num_samples=4096 --output samples/
+""",
+}
+SCANS = """\
+A scan is a file: rows of float32 (.bin), an array [N, C] of float32 or float16 (.npy), PCD (.pcd), PLY (.ply) or a
+serialized PointCloud2 (.cdr). A folder means all of these in it and in its folders; hidden ones are passed over.
+
+An answer has the name of its scan. It appears whole or not at all, and is skipped by the next run unless the scan is
+newer. The exit status is 0 if every scan has its answer, 1 if not, 2 for wrong usage, and 130 or 143 after a signal.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        PROGRAM, description="Client of voxeld, a service for point clouds.", epilog=EXAMPLES[""], **STYLE
+    )
+    root.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    for operation, doc in OPERATIONS.items():
+        command = _add_command(commands, operation, doc, f"{doc.capitalize()}.\n\n{SCANS}")
+        command.set_defaults(operation=operation)
+        command.add_argument("scans", nargs="+", metavar="SCAN", help="a file or a folder")
+        _add_answers(command)
+        command.add_argument("--root", type=FOLDER, metavar="DIR", help="keep the folders of the scans below DIR")
+        command.add_argument("--force", action="store_true", help="replace the answers that there are")
+        group = command.add_argument_group("parameters of the service")
+        _add_parameters(group)
+        for parameter in parameters_of(operation):
+            text = f"{parameter.doc}; allowed: {parameter.allowed}".replace("%", "%%")
+            group.add_argument(option_of(parameter.name), dest=f"p_{parameter.name}", metavar="VALUE", help=text)
+
+    watch = _add_command(
+        commands,
+        "watch",
+        "answer scans as they appear in a folder",
+        "Answer the scans in a folder, and those that appear in it, until Ctrl-C or SIGTERM.\n\n"
+        "The folder is looked through again and again, so it may be on any file system. A scan is taken once its size\n"
+        "and time have not changed for --settle seconds; if it grows later, it is answered again. The path of each\n"
+        "answer is printed. The exit status is 0 if no scan failed, else 1.",
+    )
+    watch.add_argument("folder", metavar="DIR", type=FOLDER)
+    watch.add_argument("--operation", choices=list(OPERATIONS), default="voxelize", help="default: voxelize")
+    _add_answers(watch)
+    _add_parameters(watch)
+    watch.add_argument("--settle", type=_seconds, default=1.0, metavar="S", help="default: 1")
+    watch.add_argument("--interval", type=_seconds, default=0.5, metavar="S", help="pause between looks; default: 0.5")
+    watch.set_defaults(root=None, force=False)
+
+    presets = _add_command(commands, "presets", "list the presets, or show one", "List the presets, or show one.")
+    presets.add_argument("name", nargs="?", help="show the parameters of this one")
+    status = _add_command(commands, "status", "show what the service is doing", "Show what the service is doing.")
+    for command in (presets, status):
+        command.add_argument("--json", action="store_true", help="as JSON")
+    for command in commands.choices.values():
+        _add_server(command)
+    return root
+
+
+def arguments(given: Sequence[str]) -> List[str]:
+    """argparse takes -50,-50,5 for an option, so it is joined to the one before it."""
+    joined: List[str] = []
+    for word in given:
+        if re.match(r"-\.?\d", word) and joined and re.fullmatch(r"--[a-z-]+", joined[-1]):
+            joined[-1] += "=" + word
+        else:
+            joined.append(word)
+    return joined
+
+
+def parameters(told: argparse.Namespace) -> Dict[str, str]:
+    """The parameters of the request. A ValueError if one is given twice."""
+    values = {name[2:]: value for name, value in vars(told).items() if name.startswith("p_") and value is not None}
+    for name, value in told.more:
+        if name in values:
+            raise ValueError(f"{name} is given twice")
+        values[name] = value
+    return values
+
+
+def option_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _add_command(commands: Any, name: str, doc: str, description: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name, help=doc, description=description, epilog=EXAMPLES[name], **STYLE
+    )
+    return command
+
+
+def _add_server(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("the service")
+    group.add_argument(
+        "--server",
+        default="http://localhost:8080",
+        metavar="URL",
+        help="http://HOST:PORT, https://HOST:PORT or unix:PATH; default: %(default)s",
+    )
+    group.add_argument(
+        "--token-file", type=FOLDER, metavar="FILE", help="a file with the token that --new-token printed"
+    )
+    group.add_argument("--ca", metavar="FILE", help="PEM file of the authorities to trust for https")
+    group.add_argument(
+        "--cert", metavar="FILE", help="PEM file of the client's certificate, and its key if --key is not given"
+    )
+    group.add_argument("--key", metavar="FILE", help="PEM file of the client's key")
+    group.add_argument(
+        "--timeout", type=_seconds, default=60.0, metavar="S", help="most seconds without progress; default: 60"
+    )
+    group.add_argument(
+        "--deadline",
+        type=_seconds,
+        default=120.0,
+        metavar="S",
+        help="most seconds for a scan with all attempts; default: 120",
+    )
+    group.add_argument(
+        "--retries", type=int, default=5, metavar="N", help="most further attempts after temporary errors; default: 5"
+    )
+
+
+def _add_answers(command: argparse.ArgumentParser) -> None:
+    option = command.add_argument
+    option("--output", "-o", type=FOLDER, required=True, metavar="DIR", help="the folder for the answers")
+    option("--to", choices=list(KINDS), default="safetensors", help="kind of the answers; default: %(default)s")
+    option("--jobs", "-j", type=_jobs, default=8, metavar="N", help="scans in hand at a time; default: 8")
+
+
+def _add_parameters(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--preset", dest="p_preset", metavar="NAME", help="a model's parameters; see `presets`")
+    group.add_argument(
+        "--param",
+        "-p",
+        dest="more",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="any parameter by its name, such as those of a newer service",
+    )
+
+
+def _pair(text: str) -> Tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _jobs(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {MOST_JOBS}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value

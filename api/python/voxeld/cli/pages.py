@@ -1,0 +1,66 @@
+"""What is printed: the presets and the status of the service, and how a run came out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Iterator, List, Optional, Tuple
+
+from ..client import Client
+from .batch import Report, say
+from .options import PROGRAM
+
+MOST_ERRORS = 20  # lines; the others are counted
+
+
+def presets(client: Client, name: Optional[str], as_json: bool) -> None:
+    if name is not None:
+        preset = client.preset(name)
+        print(json.dumps(preset) if as_json else _lines(preset.items()))
+        return
+    found = client.presets()
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print(_lines((preset.get("name"), preset.get("description")) for preset in found))
+
+
+def status(client: Client, as_json: bool) -> None:
+    document = client.status()
+    print(json.dumps(document) if as_json else _lines(document.items()))
+
+
+def summary(report: Report, skipped: int, total: Optional[int]) -> None:
+    """`total` is None if there is no end."""
+    for kind, (times, detail) in sorted(report.warnings.items()):
+        say(f"warning {kind} for {times} of {report.done} scans, such as: {detail}")
+    if total is not None:  # otherwise each was told when it came
+        errors = sorted((str(scan.path), reason) for scan, reason in report.errors.items())
+        for path, reason in errors[:MOST_ERRORS]:
+            say(f"failed {path}: {reason}")
+        if len(errors) > MOST_ERRORS:
+            say(f"failed: {len(errors) - MOST_ERRORS} more")
+    seconds = report.seconds()
+    counts = f"{report.done} done, {skipped} skipped, {len(report.errors)} failed"
+    if total is not None and (left := total - report.done - skipped - len(report.errors)):
+        counts += f", {left} not begun"
+    say(f"{PROGRAM}: {counts}; {seconds:.1f} s, {report.done / max(seconds, 1e-9):.1f} scans/s")
+
+
+def _lines(items: Any) -> str:
+    """Names and values, below each other; the members of an object are NAME.MEMBER."""
+    rows: List[Tuple[str, str]] = [row for name, value in items for row in _rows(str(name), value)]
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def _rows(name: str, value: Any) -> Iterator[Tuple[str, str]]:
+    if isinstance(value, dict):
+        for member, inner in value.items():
+            yield from _rows(f"{name}.{member}", inner)
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for number, item in enumerate(value):
+            yield from _rows(f"{name}.{number}", item)
+    elif isinstance(value, list):
+        yield name, ",".join(str(item) for item in value)
+    else:
+        yield name, value if isinstance(value, str) else json.dumps(value)

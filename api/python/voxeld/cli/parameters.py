@@ -1,0 +1,157 @@
+"""The parameters of the operations as options of the command line: one row each, as `voxeld --describe` has them.
+
+A scan is one cloud, so point_counts is no option. --preset has a row of its own in options.py.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, NamedTuple, Tuple
+
+OPERATIONS: Dict[str, str] = {
+    "voxelize": "make voxels of each scan",
+    "fps": "choose farthest point samples of each scan",
+    "transform": "move, crop and cut the points of each scan",
+}
+
+
+class Parameter(NamedTuple):
+    name: str
+    operations: Tuple[str, ...]
+    doc: str
+    allowed: str
+
+
+ALL = tuple(OPERATIONS)
+PARAMETERS: List[Parameter] = [
+    Parameter("num_features", ALL, "columns of a row (C): x, y, z first", "a whole number from 3 to 64"),
+    Parameter("dtype", ALL, "type of the body's values", "float32 or float16"),
+    Parameter(
+        "format",
+        ALL,
+        "how the body's points are written; without it raw: rows of dtype",
+        "raw or pcd or ply or pointcloud2 or safetensors",
+    ),
+    Parameter(
+        "fields",
+        ALL,
+        "names of the columns of a row, which sets num_features; of a file, the fields to take",
+        "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
+    ),
+    Parameter("intensity_scale", ALL, "multiplies the column named intensity", "a finite number other than 0"),
+    Parameter(
+        "point_cloud_range",
+        ("voxelize",),
+        "metres; a point is in range if its cell index is inside the grid",
+        "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+    ),
+    Parameter("voxel_size", ("voxelize",), "metres", "x,y,z, finite, each above 0"),
+    Parameter(
+        "max_points_per_voxel",
+        ("voxelize",),
+        "P: a voxel keeps its first P points; 0 = no cap (dynamic voxelization)",
+        "a whole number from 0 to 1024",
+    ),
+    Parameter(
+        "max_voxels",
+        ("voxelize",),
+        "voxels to keep of each cloud: the first that appear",
+        "a whole number from 1 to 16777216",
+    ),
+    Parameter("feature", ("voxelize",), "which tensors are computed", "a list of points, mean, pillar"),
+    Parameter("feature_dtype", ("voxelize",), "type of voxel_features and pillar_features", "float32 or float16"),
+    Parameter(
+        "order",
+        ("voxelize",),
+        ("voxels by first appearance (spconv), or by ascending batch, x, y, z (torch.unique of dynamic " "VFEs)"),
+        "first or key",
+    ),
+    Parameter("fill", ("voxelize",), "what pads voxels: zeros or the voxel's mean (spconv full_mean)", "zero or mean"),
+    Parameter(
+        "block_filter",
+        ("voxelize",),
+        (
+            "keeps a voxel only if the heights around it span more than the first threshold and less than "
+            "the second (spconv)"
+        ),
+        ("off, or block_factor,block_size,height_threshold,height_high_threshold (factor 1 or more, size " "1 to 32)"),
+    ),
+    Parameter(
+        "fps",
+        ("voxelize",),
+        "voxels to choose of each cloud by farthest point sampling of their means",
+        "off, or whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+    ),
+    Parameter(
+        "start",
+        ("voxelize", "fps"),
+        "the first sample of each cloud is the first finite point (with fps, voxel) from this number on",
+        "a whole number from 0 to 2147483647",
+    ),
+    Parameter(
+        "outputs",
+        ("voxelize",),
+        (
+            "which tensors to return; without it voxel_coords, voxel_num_points and those that feature "
+            "computes; with fps also sampled_indices and sampled_points"
+        ),
+        (
+            "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, "
+            "point_voxel_ids, voxel_point_mask, sampled_indices, sampled_points, sampled_distances"
+        ),
+    ),
+    Parameter(
+        "timeout_ms",
+        ALL,
+        (
+            "milliseconds; a job that has not begun by then, or is still sampling, is answered 504; 0 = the "
+            "server's own limit"
+        ),
+        "a whole number from 0 to 3600000",
+    ),
+    Parameter(
+        "num_samples",
+        ("fps",),
+        (
+            "points to choose of each cloud (M); one number gives tensors [B, M], a list gives one cloud's "
+            "samples after the other's"
+        ),
+        "whole numbers from 0 to 2147483647: one for all clouds, or one for each",
+    ),
+    Parameter(
+        "outputs",
+        ("fps",),
+        "which tensors to return; without it sampled_indices and sampled_points",
+        "a list of sampled_indices, sampled_points, sampled_distances",
+    ),
+    Parameter(
+        "matrix",
+        ("transform",),
+        (
+            "moves the points: x' = ((m0*x + m1*y) + m2*z) + m3, and so on; without it they stay, except "
+            "that -0 becomes 0"
+        ),
+        ("16 numbers, row by row, or 16 for each of up to 64 clouds; the last row of each matrix is " "0,0,0,1"),
+    ),
+    Parameter(
+        "crop",
+        ("transform",),
+        "metres; removes moved points outside of this box",
+        "off, or x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+    ),
+    Parameter(
+        "cut",
+        ("transform",),
+        "metres; removes moved points inside any of these boxes, such as points on the vehicle itself",
+        "off, or up to 64 boxes like that of crop, separated by semicolons",
+    ),
+    Parameter(
+        "outputs",
+        ("transform",),
+        "which tensors to return; without it points and point_indices",
+        "a list of points, point_indices",
+    ),
+]
+
+
+def parameters_of(operation: str) -> List[Parameter]:
+    return [parameter for parameter in PARAMETERS if operation in parameter.operations]

@@ -1,0 +1,117 @@
+"""Which scans there are, how their points are written, and where the answer of each belongs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+NPY = ".npy"
+# The parameter `format` of each extension; None: rows, which need none.
+FORMATS: Dict[str, Optional[str]] = {".bin": None, NPY: None, ".pcd": "pcd", ".ply": "ply", ".cdr": "pointcloud2"}
+Path = pathlib.Path
+Stamp = Tuple[int, int]
+
+
+class UsageError(Exception):
+    """The command cannot be carried out as it was given."""
+
+
+@dataclass(frozen=True)
+class Scan:
+    path: Path
+    answer: Path
+
+    def is_answered(self) -> bool:
+        """Whether there is an answer that is not older than the scan. An empty file is none: a crash of the system may
+        leave one."""
+        try:
+            answer = self.answer.stat()
+            return answer.st_size > 0 and answer.st_mtime_ns >= self.path.stat().st_mtime_ns
+        except OSError:
+            return False
+
+    def expect(self, before: Stamp) -> None:
+        """ValueError if the file has changed."""
+        try:
+            same = stamp(self.path) == before
+        except OSError:
+            same = False
+        if not same:
+            raise ValueError("it changed before its answer was written")
+
+    def read(self, given: Dict[str, Any]) -> Tuple[Union[bytes, NDArray[Any]], Dict[str, Any]]:
+        """The points, and the parameters that say how they are written. OSError or ValueError if they cannot be
+        read."""
+        kind = self.path.suffix.lower()
+        if "format" in given:
+            return self.path.read_bytes(), {}
+        if kind == NPY:
+            try:
+                return np.load(self.path, allow_pickle=False), {}
+            except EOFError:
+                raise ValueError("it is no whole .npy file") from None
+        form = FORMATS[kind]
+        return self.path.read_bytes(), {} if form is None else {"format": form}
+
+
+def stamp(path: Path) -> Stamp:
+    """Changes whenever the file is written to."""
+    told = path.stat()
+    return told.st_size, told.st_mtime_ns
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where answers belong: below `output`, in the folders that the scan has below `root`."""
+
+    output: Path
+    extension: str
+    root: Optional[Path] = None
+
+    def scan(self, path: Path, base: Path) -> Scan:
+        """`base` is the root if none was given."""
+        root = self.root or base
+        try:
+            below = Path(os.path.abspath(path)).relative_to(os.path.abspath(root))
+        except ValueError:
+            raise UsageError(f"{path} is not below --root {root}") from None
+        return Scan(path, self.output / below.with_suffix(self.extension))
+
+
+def find(names: Sequence[str], layout: Layout, any_kind: bool) -> List[Scan]:
+    """The scans of files and folders. UsageError if one does not exist, or if two would have the same answer.
+    `any_kind`: --format says how points are written, so files that are named may have any extension."""
+    scans: Dict[Path, Scan] = {}
+    for name in names:
+        for scan in _scans_of(Path(name), layout, any_kind):
+            other = scans.setdefault(scan.answer, scan)
+            if os.path.abspath(other.path) != os.path.abspath(scan.path):
+                raise UsageError(
+                    f"{other.path} and {scan.path} would both be answered in {scan.answer}; "
+                    "--root DIR keeps the folders below DIR"
+                )
+    return list(scans.values())
+
+
+def _scans_of(path: Path, layout: Layout, any_kind: bool) -> Iterable[Scan]:
+    if path.is_dir():
+        return (layout.scan(file, path) for file in walk(path))
+    if not os.path.lexists(path):
+        raise UsageError(f"there is no {path}")
+    if not any_kind and path.suffix.lower() not in FORMATS:
+        raise UsageError(f"{path} is not {', '.join(FORMATS)}; --format says how its points are written")
+    return [layout.scan(path, path.parent)]
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """The scans in a folder and its folders, by name. Hidden ones are passed over."""
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() in FORMATS:
+                yield Path(place, name)

@@ -1,0 +1,44 @@
+"""Which scans of a folder are complete: those whose size and time have not changed for a while.
+
+It looks again and again instead of waiting for inotify, which does not see what other machines write, and needs a
+package.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Dict, List, Tuple
+
+from .scans import Path, Stamp, stamp, walk
+
+
+class Watch:
+    def __init__(self, folder: Path, settle: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._settle, self._clock = folder, settle, clock
+        self._seen: Dict[Path, Tuple[Stamp, float]] = {}  # with the time since when the file is so
+        self._taken: Dict[Path, Stamp] = {}
+
+    def complete(self) -> List[Path]:
+        """The scans that became complete since the last call, also again."""
+        now, found = self._clock(), []
+        seen: Dict[Path, Tuple[Stamp, float]] = {}
+        taken: Dict[Path, Stamp] = {}
+        for path in walk(self._folder):
+            try:
+                is_now = stamp(path)
+            except OSError:
+                continue  # it has gone
+            before = self._seen.get(path)
+            seen[path] = before if before and before[0] == is_now else (is_now, now)
+            if self._taken.get(path) == is_now:
+                taken[path] = is_now
+            elif now - seen[path][1] >= self._settle:
+                taken[path] = is_now
+                found.append(path)
+        self._seen, self._taken = seen, taken
+        return found
+
+    def again(self, path: Path) -> None:
+        """It was taken in vain: complete() gives it once more."""
+        self._taken.pop(path, None)
+        self._seen.pop(path, None)

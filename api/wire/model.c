@@ -1,0 +1,119 @@
+// Describes models; see model.h.
+#include "api/wire/model.h"
+
+#include <string.h>
+
+#include "api/base/json.h"
+
+const char *model_datatype(enum vx_dtype dtype) {
+  static const char *const names[] = {
+      [VX_FLOAT32] = "FP32", [VX_FLOAT16] = "FP16", [VX_INT32] = "INT32", [VX_UINT8] = "UINT8"};
+  return names[dtype];
+}
+
+bool model_missing(const char *name, struct problem *problem) {
+  return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
+                     "there is no model '%.80s'; POST /v2/repository/index lists them", name);
+}
+
+// ---- tensors --------------------------------------------------------------------------------------------------------
+
+// How a document writes a tensor's type and shape.
+struct spelling {
+  const char *type, *shape;
+};
+
+// -1 is any length. A request may give an operation rows of any number of columns, and any cap.
+static int64_t length_of(const struct model *model, enum vx_extent extent, const struct vx_sizes *sizes) {
+  switch (extent) {
+    case VX_EXTENT_COORDS: return vx_extent_of(extent, sizes);
+    case VX_EXTENT_COLUMNS:
+    case VX_EXTENT_CAP:
+    case VX_EXTENT_PILLAR: return model->preset ? vx_extent_of(extent, sizes) : -1;
+    default: return -1;
+  }
+}
+
+static void write_tensor(const struct model *model, const struct spelling *spelling, const char *name,
+                         enum vx_dtype dtype, const enum vx_extent *extents, struct text *out) {
+  struct vx_sizes sizes = vx_sizes_of(&model->request->job);
+  sizes.columns = model->request->num_features;
+  text_printf(out, "{\"name\":\"%s\",%s%s\",%s[", name, spelling->type, model_datatype(dtype), spelling->shape);
+  for (int d = 0; d < VX_MAX_RANK && extents[d] != VX_EXTENT_NONE; d++)
+    text_printf(out, "%s%lld", d ? "," : "", (long long)length_of(model, extents[d], &sizes));
+  text_put(out, "]");
+}
+
+static void write_inputs(const struct model *model, const struct spelling *spelling, const char *optional,
+                         struct text *out) {
+  static const enum vx_extent counts[] = {VX_EXTENT_BATCH, VX_EXTENT_NONE};
+  const struct vx_input_row *points = &vx_operation_of(model->request->job.op)->inputs[VX_POINTS];
+  write_tensor(model, spelling, points->name, model->request->dtype, points->extents, out);
+  text_put(out, "},");
+  write_tensor(model, spelling, "point_counts", VX_INT32, counts, out);
+  text_printf(out, "%s}", optional);
+}
+
+static void write_outputs(const struct model *model, const struct spelling *spelling, struct text *out) {
+  const struct job_request *request = model->request;
+  uint32_t tensors = request->outputs ? request->outputs : operation_of(request->job.op)->tensors(request);
+  enum vx_dtype features = vx_sizes_of(&request->job).feature_dtype;
+  const char *comma = "";
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(tensors & VX_TENSOR_BIT(tensor))) continue;
+    text_put(out, comma);
+    write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, features), vx_tensor_extents(tensor),
+                 out);
+    text_put(out, "}");
+    comma = ",";
+  }
+}
+
+// ---- documents ------------------------------------------------------------------------------------------------------
+
+void model_write_metadata(const struct model *model, struct text *out) {
+  static const struct spelling spelling = {"\"datatype\":\"", "\"shape\":"};
+  text_put(out, "{\"name\":");
+  text_json_string(out, model->name, strlen(model->name));
+  text_put(out, ",\"versions\":[\"1\"],\"platform\":\"voxeld\",\n \"inputs\":[");
+  write_inputs(model, &spelling, "", out);
+  text_put(out, "],\n \"outputs\":[");
+  write_outputs(model, &spelling, out);
+  text_put(out, "]}\n");
+}
+
+// A max_batch_size of 0 says that no dimension in front of those here is a batch.
+void model_write_config(const struct model *model, struct text *out) {
+  static const struct spelling spelling = {"\"data_type\":\"TYPE_", "\"dims\":"};
+  text_put(out, "{\"name\":");
+  text_json_string(out, model->name, strlen(model->name));
+  text_put(out, ",\"platform\":\"voxeld\",\"backend\":\"voxeld\",\"version_policy\":{\"specific\":{\"versions\":[1]}},"
+                "\"max_batch_size\":0,\n \"input\":[");
+  write_inputs(model, &spelling, ",\"optional\":true", out);
+  text_put(out, "],\n \"output\":[");
+  write_outputs(model, &spelling, out);
+  text_put(out, "]}\n");
+}
+
+// ---- the list -------------------------------------------------------------------------------------------------------
+
+static bool take_ready(const json_t *root, bool *ready, struct problem *problem) {
+  const json_t *value = json_object_get(root, "ready");
+  *ready = json_is_true(value);
+  if (!json_is_object(root))
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body is no JSON object; allowed: {\"ready\": true}");
+  return !value || json_is_boolean(value) || problem_set(problem, PROBLEM_BAD_BODY, NULL, "ready is no boolean");
+}
+
+bool model_read_index(const char *body, size_t size, bool *ready, struct problem *problem) {
+  json_error_t error;
+  *ready = false;
+  if (size == 0) return true;
+  json_t *root = json_read(body, size, &error);
+  if (!root)
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body's JSON, line %d, column %d: %.200s", error.line,
+                       error.column, error.text);
+  bool good = take_ready(root, ready, problem);
+  json_decref(root);
+  return good;
+}

@@ -1,0 +1,32 @@
+// What clients of the KServe v2 protocol are told of a model: its metadata, and its config as Triton has it.
+//
+// A model is an operation with its defaults, or a preset. It takes `points` and, optionally, `point_counts`; its
+// outputs are the tensors of an answer to a request that names none. Any thread; nothing here allocates, except what
+// reads JSON.
+#ifndef VOXELD_WIRE_MODEL_H
+#define VOXELD_WIRE_MODEL_H
+
+#include "api/base/problem.h"
+#include "api/base/text.h"
+#include "api/ops/ops.h"
+
+struct model {
+  const char *name;
+  const struct job_request *request;  // without parameters
+  bool preset;                        // else the model is the operation of that name
+};
+
+void model_write_metadata(const struct model *model, struct text *out);
+void model_write_config(const struct model *model, struct text *out);
+
+// The refusal of a model that does not exist. Returns false.
+bool model_missing(const char *name, struct problem *problem);
+
+// The type as KServe's protocol spells it.
+const char *model_datatype(enum vx_dtype dtype);
+
+// Reads the body of a request for the list of models, which may be empty: whether only models that are ready are
+// wanted. False with a problem.
+VX_WARN_UNUSED bool model_read_index(const char *body, size_t size, bool *ready, struct problem *problem);
+
+#endif

@@ -1,0 +1,368 @@
+"""The command line client: answers as files, resumed runs, errors, signals, ways to the service."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import unittest
+import zipfile
+from io import BytesIO
+
+import numpy as np
+from mcap.reader import make_reader
+
+import files
+from check import parse_by_hand
+from command_line import ENVIRONMENT, POINTS, PROGRAM, Running, received, run, simulate
+from credentials import Authority, TlsDaemon
+from daemon import PATIENCE, Daemon, OneDaemonCase, wait_until
+from rude_server import RudeServer, problem, token_file, url_of
+
+PRESET = ("--preset", "kitti_second")
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")}
+
+
+class Commands(OneDaemonCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.scans = self.folder / "scans"
+        self.scans.mkdir()
+        self.output = self.folder / "out"
+        self.service = ("--server", url_of(self.daemon))
+
+    def add(self, *names):
+        for name in names:
+            simulate(self.scans / name, len(os.listdir(self.scans)) + 1)
+
+    def voxelize(self, *arguments, scans=None, preset=PRESET):
+        return run("voxelize", scans or self.scans, *preset, "-o", self.output, *self.service, *arguments)
+
+    def assert_counts(self, done, status, /, **counts):
+        self.assertEqual((done.status, done.counts), (status, {"skipped": 0, "failed": 0, **counts}), done)
+
+    # --- answers ---
+
+    def test_many_scans(self):
+        """The answers are those of the requests one by one."""
+        self.add(*(f"{number:03}.bin" for number in range(40)))
+        self.assert_counts(self.voxelize("--jobs", 8), 0, done=40)
+        names = [f"{number:03}.safetensors" for number in range(40)]
+        self.assertEqual(files_below(self.output), [*names, "voxeld.json"])
+        for scan in self.scans.iterdir():
+            plain = self.daemon.post("/v1/voxelize?preset=kitti_second", scan.read_bytes())
+            expected, _ = parse_by_hand(plain.body)
+            tensors, _ = parse_by_hand((self.output / scan.with_suffix(".safetensors").name).read_bytes())
+            self.assertEqual(list(tensors), list(expected))
+            for name in expected:
+                self.assertEqual(tensors[name].tobytes(), expected[name].tobytes(), (scan, name))
+
+    def test_operations_and_kinds(self):
+        self.add("a.bin")
+        read = {
+            "safetensors": lambda path: set(parse_by_hand(path.read_bytes())[0]),
+            "npz": lambda path: {name[:-4] for name in zipfile.ZipFile(path).namelist() if name.endswith(".npy")},
+            "mcap": lambda path: {m[1].topic for m in make_reader(BytesIO(path.read_bytes())).iter_messages()}
+            and {"points"},
+        }
+        asked = {
+            "voxelize": (PRESET, {"voxel_coords", "voxel_num_points", "voxel_features"}),
+            "fps": (("--num-samples", 64), {"sampled_indices", "sampled_points"}),
+            "transform": (("--cut", "-1,-1,-2,3,1,1", "--outputs", "points"), {"points"}),
+        }
+        for operation, (given, tensors) in asked.items():
+            for kind, names in read.items():
+                output = self.folder / f"{operation}-{kind}"
+                done = run(operation, self.scans, *given, "-o", output, "--to", kind, *self.service)
+                self.assert_counts(done, 0, done=1)
+                self.assertEqual(names(output / f"a.{kind}"), {"points"} if kind == "mcap" else tensors)
+
+    def test_formats_by_the_end_of_the_name(self):
+        points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (POINTS, 4)).astype("<f4")
+        cloud = files.structured({name: points[:, place] for place, name in enumerate(("x", "y", "z", "intensity"))})
+        points.tofile(self.scans / "raw.bin")
+        np.save(self.scans / "array.npy", points)
+        np.save(self.scans / "half.npy", points.astype(np.float16))
+        (self.scans / "one.PCD").write_bytes(files.pcd(cloud))
+        (self.scans / "two.ply").write_bytes(files.ply(cloud))
+        (self.scans / "three.cdr").write_bytes(files.pointcloud2(cloud))
+        (self.scans / "notes.txt").write_text("not a scan")
+        (self.scans / ".hidden.bin").write_text("not a scan")
+        self.assert_counts(self.voxelize(), 0, done=6)
+        for answer in self.output.glob("*.safetensors"):
+            self.assertEqual(received(answer), POINTS, answer)
+
+        odd = self.scans / "four.dat"
+        odd.write_bytes(files.pcd(cloud))
+        done = self.voxelize(scans=odd)
+        self.assertEqual(done.status, 2)
+        self.assertIn("four.dat is not .bin, .npy, .pcd, .ply, .cdr; --format says", done.errors)
+        self.output = self.folder / "told"
+        self.assert_counts(self.voxelize("--format", "pcd", scans=odd), 0, done=1)
+
+    def test_folders(self):
+        for name in ("00", "01"):
+            (self.scans / name).mkdir()
+            simulate(self.scans / name / "a.bin", 1)
+        both = (self.scans / "00", self.scans / "01")
+        done = run("voxelize", *both, *PRESET, "-o", self.output, *self.service)
+        self.assertEqual(done.status, 2)
+        self.assertIn("--root DIR keeps the folders", done.errors)
+        done = run("voxelize", *both, *PRESET, "-o", self.output, "--root", self.scans, *self.service)
+        self.assert_counts(done, 0, done=2)
+        self.assertEqual(files_below(self.output), ["00/a.safetensors", "01/a.safetensors", "voxeld.json"])
+
+    def test_warnings_are_summed_up(self):
+        self.add("a.bin", "b.bin")
+        done = self.voxelize("--max-voxels", 3)
+        self.assert_counts(done, 0, done=2)
+        self.assertIn("warning max_voxels for 2 of 2 scans, such as: max_voxels=3 was reached", done.errors)
+
+    # --- again ---
+
+    def test_what_is_there_is_skipped(self):
+        self.add("a.bin", "b.bin", "c.bin")
+        self.assert_counts(self.voxelize(), 0, done=3)
+        before = times(self.output)
+        self.assert_counts(self.voxelize(), 0, done=0, skipped=3)
+        self.assertEqual(times(self.output), before)
+
+        answer = self.output / "b.safetensors"
+        os.utime(self.scans / "b.bin", ns=(0, answer.stat().st_mtime_ns + 10**9))  # the scan is newer
+        (self.output / "c.safetensors").write_bytes(b"")  # as a crash of the system leaves it
+        self.assert_counts(self.voxelize(), 0, done=2, skipped=1)
+        self.assertEqual(received(answer), POINTS)
+        os.utime(self.scans / "b.bin")
+        self.assert_counts(self.voxelize("--force"), 0, done=3)
+
+    def test_other_parameters_need_another_folder(self):
+        self.add("a.bin")
+        self.assert_counts(self.voxelize(), 0, done=1)
+        self.assert_counts(self.voxelize("--timeout-ms", 5000), 0, done=0, skipped=1)
+        done = self.voxelize("--max-voxels", 100)
+        self.assertEqual(done.status, 2)
+        self.assertIn("has answers of other parameters", done.errors)
+        self.assert_counts(self.voxelize("--max-voxels", 100, "--force"), 0, done=1)
+
+    def interrupt(self, number):
+        """A run of one job that gets a signal while it reads the second of three scans, which is a pipe."""
+        self.add("a.bin", "c.bin")
+        pipe = self.scans / "b.bin"
+        os.mkfifo(pipe)
+        with Running("voxelize", self.scans, *PRESET, "-o", self.output, "-j", 1, *self.service) as running:
+            wait_until((self.output / "a.safetensors").exists, "the first answer")
+            running.signal(number)
+            if number != signal.SIGKILL:
+                self.assertIn("waiting for the scans in hand", running.process.stderr.readline())
+                pipe.open("wb").close()  # the scan in hand is an empty one, which is answered
+            done = running.end()
+        pipe.unlink()
+        simulate(pipe, 9)
+        return done
+
+    def test_resume_after_a_signal(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                done = self.interrupt(number)
+                self.assertEqual(done.status, 128 + number, done)
+                self.assertEqual(done.counts, {"done": 2, "skipped": 0, "failed": 0, "not begun": 1})
+                self.assertEqual(files_below(self.output), ["a.safetensors", "b.safetensors", "voxeld.json"])
+                self.assert_counts(self.voxelize(), 0, done=2, skipped=1)  # b.bin has become newer
+                for answer in self.output.glob("*.safetensors"):
+                    self.assertEqual(received(answer), POINTS)
+                shutil.rmtree(self.scans)
+                shutil.rmtree(self.output)
+                self.scans.mkdir()
+
+    def test_resume_after_a_kill(self):
+        done = self.interrupt(signal.SIGKILL)
+        self.assertEqual(done.status, -signal.SIGKILL)
+        self.assertEqual(files_below(self.output), ["a.safetensors", "voxeld.json"])
+        self.assert_counts(self.voxelize(), 0, done=2, skipped=1)
+
+    def test_a_scan_that_hangs_does_not_outlast_a_signal(self):
+        os.mkfifo(self.scans / "a.bin")
+        with Running("voxelize", self.scans, *PRESET, "-o", self.output, *self.service) as running:
+            wait_until((self.output / "voxeld.json").exists, "the beginning")
+            self.assertEqual(running.end(signal.SIGINT).status, 130)
+        self.assertEqual(files_below(self.output), ["voxeld.json"])
+
+    def test_a_scan_that_changes_meanwhile_is_asked_again(self):
+        pipe = self.scans / "a.bin"
+        os.mkfifo(pipe)
+        with Running("voxelize", self.scans, *PRESET, "-o", self.output, *self.service) as running:
+            with pipe.open("wb") as file:
+                file.write(b"")
+                os.utime(pipe, (1, 1))
+            done = running.end()
+        self.assert_counts(done, 1, done=0, failed=1)
+        self.assertIn("a.bin: it changed before its answer was written", done.errors)
+        self.assertEqual(files_below(self.output), ["voxeld.json"])
+
+    # --- errors ---
+
+    def test_errors_are_told_at_the_end(self):
+        self.add("a.bin", "z.bin")
+        (self.scans / "b.bin").write_bytes(b"\x1b[31m not whole rows")
+        (self.scans / "c.pcd").write_bytes(b"\x1b[31m no PCD file")
+        (self.scans / "d.npy").write_bytes(b"\x93NUMPY")
+        np.save(self.scans / "e.npy", np.zeros((3, 4)))
+        (self.scans / "f.bin").symlink_to("nowhere")
+        done = self.voxelize()
+        self.assert_counts(done, 1, done=2, failed=5)
+        failed = [line for line in done.errors.splitlines() if line.startswith("failed ")]
+        for name, reason, line in zip(
+            ("b.bin", "c.pcd", "d.npy", "e.npy", "f.bin"),
+            ("400 bad-body", "400 bad-body", "", "float64", "No such file or directory"),
+            failed,
+        ):
+            self.assertTrue(line.startswith(f"failed {self.scans / name}: "), line)
+            self.assertIn(reason, line)
+        self.assertNotIn("\x1b", done.errors)
+        self.assertEqual(files_below(self.output), ["a.safetensors", "voxeld.json", "z.safetensors"])
+
+    def test_many_errors_are_counted(self):
+        for number in range(25):
+            (self.scans / f"{number}.bin").write_bytes(b"no")
+        done = self.voxelize()
+        self.assert_counts(done, 1, done=0, failed=25)
+        self.assertEqual(sum(line.startswith("failed ") for line in done.errors.splitlines()), 20)
+        self.assertIn("\nfailed: 5 more\n", done.errors)
+
+    def test_wrong_usage_ends_before_the_first_scan(self):
+        self.add("a.bin")
+        for given, reason in (
+            (("--preset", "nobody"), "400 bad-parameter: preset is 'nobody'"),
+            ((*PRESET, "--max-voxels", "0"), "max_voxels is '0'; allowed: a whole number from 1 to 16777216"),
+            ((*PRESET, "-p", "voxel=1"), "400 bad-parameter"),
+            ((*PRESET, "--max-voxels", "1", "-p", "max_voxels=2"), "max_voxels is given twice"),
+            ((*PRESET, "--jobs", "0"), "'0' is not a whole number from 1 to 256"),
+            ((*PRESET, "--root", "/nowhere"), "is not below --root /nowhere"),
+            ((*PRESET, "--key", "key.pem"), "--key needs --cert"),
+            ((*PRESET, "--token-file", "/nowhere"), "No such file"),
+            ((*PRESET, "--server", "localhost"), "localhost"),
+        ):
+            done = self.voxelize(*given, preset=())
+            self.assertEqual(done.status, 2, (given, done))
+            self.assertIn(reason, done.errors)
+            self.assertFalse(self.output.exists(), given)
+        self.assertEqual(self.voxelize(scans=self.scans / "b.bin").status, 2)
+
+    def test_answers_that_cannot_be_written_end_the_run(self):
+        self.add("a.bin", "b.bin")
+        command = [*PROGRAM, "voxelize", self.scans, *PRESET, "-o", self.output, *self.service]
+        limited = ["sh", "-c", 'ulimit -f 16; exec "$@"', "sh", *command]  # blocks: part of an answer fits
+        done = subprocess.run(limited, env=ENVIRONMENT, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "stopped: cannot write .*: File too large; the same command goes on from here")
+        self.assertEqual(files_below(self.output), ["voxeld.json"])
+        self.assert_counts(self.voxelize(), 0, done=2)
+
+    # --- the service ---
+
+    def test_no_service(self):
+        self.add("a.bin")
+        done = self.voxelize("--server", f"unix:{self.folder}/none", "--retries", 0)
+        self.assertEqual(done.status, 1)
+        self.assertIn(f"no answer from unix:{self.folder}/none: ", done.errors)
+        self.assertFalse(self.output.exists())
+
+    def test_a_service_that_goes_ends_the_run(self):
+        self.add("a.bin", "c.bin")
+        os.mkfifo(self.scans / "b.bin")
+        with Daemon() as other:
+            given = ("--server", url_of(other), "--retries", 0, "-j", 1)
+            with Running("voxelize", self.scans, *PRESET, "-o", self.output, *given) as running:
+                wait_until((self.output / "a.safetensors").exists, "the first answer")
+                other.stop()
+                (self.scans / "b.bin").open("wb").close()
+                done = running.end()
+        self.assertEqual(done.status, 1)
+        self.assertIn("the service does not answer any more", done.errors)
+        self.assertIn("the same command goes on from here", done.errors)
+
+    def test_temporary_errors_are_retried(self):
+        self.add("a.bin")
+        busy = problem(503, {"Retry-After": "0"})
+        with RudeServer(busy) as rude:
+            done = self.voxelize("--server", url_of(rude), "--retries", 2)
+        self.assertEqual((done.status, len(rude.heads)), (1, 3), done)
+
+    def test_unix_socket_and_token(self):
+        self.add("a.bin", "b.bin")
+        path = self.folder / "socket"
+        token, tokens = token_file(self.folder)
+        (self.folder / "token").write_text(f"{token}\n")
+        (self.folder / "wrong").write_text("wrong\n")
+        given = ("--token-file", str(tokens), "--allow-anonymous", "yes")
+        with Daemon("--listen", f"unix:{path},127.0.0.1:0", *given) as daemon:
+            for server in (url_of(daemon), f"unix:{path}"):
+                self.output = self.folder / server.replace("/", "-")
+                done = self.voxelize("--server", server, "--token-file", self.folder / "wrong")
+                self.assertEqual(done.status, 1)
+                self.assertIn("401 invalid-token", done.errors)
+                done = self.voxelize("--server", server, "--token-file", tokens)
+                self.assertEqual(done.status, 2)
+                self.assertIn("has hashes of tokens", done.errors)
+                self.assertFalse(self.output.exists())
+                self.assert_counts(self.voxelize("--server", server, "--token-file", self.folder / "token"), 0, done=2)
+
+    def test_tls(self):
+        authority = Authority(self.folder, "ca")
+        authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+        authority.sign("robot", "extendedKeyUsage=clientAuth", "robot")
+        ca, cert, key = (authority.path(name) for name in ("ca.pem", "robot.pem", "robot.key"))
+        with TlsDaemon(self.folder, "--tls-client-ca", ca, client="robot") as daemon:
+            given = ("--server", "https://{}:{}".format(*daemon.address), "--cert", cert, "--key", key)
+            self.assertEqual(run("status", *given, "--ca", ca).status, 0)
+            done = run("status", *given)
+            self.assertEqual(done.status, 1)
+            self.assertIn("CERTIFICATE_VERIFY_FAILED", done.errors)
+
+    def test_presets_and_status(self):
+        shown = run("presets", *self.service)
+        names = {preset["name"] for preset in json.loads(run("presets", "--json", *self.service).output)}
+        self.assertEqual({line.split()[0] for line in shown.output.splitlines()}, names)
+        self.assertIn("kitti_second", names)
+        shown = run("presets", "kitti_second", *self.service).output
+        self.assertRegex(shown, r"(?m)^parameters\.voxel_size +0\.05,0\.05,0\.1$")
+        self.assertEqual(run("presets", "nobody", *self.service).status, 1)
+        self.assertEqual(json.loads(run("status", "--json", *self.service).output)["state"], "ready")
+        self.assertRegex(run("status", *self.service).output, r"(?m)^state +ready$")
+
+    # --- the terminal ---
+
+    def test_progress(self):
+        self.add(*(f"{number}.bin" for number in range(9)))
+        (self.scans / "bad.bin").write_bytes(b"no")
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("4H", 24, 120, 0, 0))
+        command = [*PROGRAM, "voxelize", self.scans, *PRESET, "-o", self.output, *self.service]
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdin=side, stdout=side, stderr=side)
+        os.close(side)
+        shown = b""
+        try:
+            while piece := os.read(main, 1 << 16):
+                shown += piece
+        except OSError:  # EIO: the other side is closed
+            pass
+        os.close(main)
+        self.assertEqual(process.wait(PATIENCE), 1, shown)
+        self.assertRegex(shown.decode(), r"100%.*10/10 .*scans/s, failed=1")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,71 @@
+"""Runs the command line client as a process of its own, on simulated scans."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from check import parse_by_hand
+from daemon import BIN, PATIENCE, ROOT
+
+PROGRAM = (sys.executable, "-m", "voxeld")
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "api" / "python")}
+POINTS = 2000  # of a simulated scan
+
+
+def simulate(path, seed, points=POINTS):
+    subprocess.run([BIN / "voxel-scan", "--seed", str(seed), "--points", str(points), "--output", path], check=True)
+
+
+def received(answer):
+    """The points that the service took, by an answer of voxelize that is whole."""
+    tensors, metadata = parse_by_hand(answer.read_bytes())
+    assert len(tensors["voxel_coords"]) == metadata["batch"]["voxels"][0]
+    return metadata["points"]["received"]
+
+
+class Run:
+    """A run that has ended. `counts` are those of the last line, such as {"done": 3, "skipped": 0, "failed": 0}."""
+
+    def __init__(self, status, output, errors):
+        self.status, self.output, self.errors = status, output, errors
+
+    @property
+    def counts(self):
+        (line,) = re.findall(r"^voxeld-client: (\d+ done, .*?);", self.errors, re.MULTILINE)
+        return {name: int(number) for number, name in re.findall(r"(\d+) ([a-z ]+)", line)}
+
+    def __repr__(self):
+        return f"<status {self.status}\n{self.output}{self.errors}>"
+
+
+class Running:
+    """A run that goes on. Used with `with`, it is killed at the end of the block if need be."""
+
+    def __init__(self, *arguments, cwd=None):
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        command = [*PROGRAM, *map(str, arguments)]
+        self.process = subprocess.Popen(command, env=ENVIRONMENT, cwd=cwd, text=True, **pipes)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def end(self, number=None):
+        """Its Run, after a signal if one is given."""
+        if number is not None:
+            self.signal(number)
+        output, errors = self.process.communicate(timeout=PATIENCE)
+        return Run(self.process.returncode, output, errors)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.end(signal.SIGKILL)
+
+
+def run(*arguments, cwd=None):
+    with Running(*arguments, cwd=cwd) as running:
+        return running.end()

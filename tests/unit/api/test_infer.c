@@ -1,0 +1,258 @@
+// Bodies of inference requests: what a body asks for, where its points are, and what is refused. Every body is read
+// from memory of its exact size, so that a sanitizer sees a read past its end. fault.infer and oracle.infer ask a
+// daemon.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/wire/infer.h"
+#include "api/wire/infer_answer.h"
+
+static struct infer infer;
+static struct infer_body body;
+static struct job_request request;
+static struct problem problem;
+static char *bytes;  // of the body
+
+// The body is `json` and, behind it, `size` bytes of tensors. Without tensors all of it is JSON.
+static bool read_by(const struct infer *by, const char *json, const void *tensors, size_t size) {
+  size_t head = strlen(json);
+  free(bytes);
+  bytes = malloc(head + size + !(head + size));
+  assert_non_null(bytes);
+  memcpy(bytes, json, head);
+  if (size) memcpy(bytes + head, tensors, size);
+  infer = *by;
+  if (tensors) infer.head_bytes = (int64_t)head;
+  problem = (struct problem){.kind = PROBLEM_NONE};
+  bool good = infer_read(&body, bytes, head + size, &infer, &request, &problem);
+  assert_int_equal(good, problem.kind == PROBLEM_NONE);
+  return good;
+}
+
+// A request to the model that is the operation.
+static bool read_to(enum vx_op op, const char *json, const void *tensors, size_t size) {
+  job_request_init(&request, op);
+  return read_by(&(struct infer){.model = vx_operation_of(op)->name, .head_bytes = -1}, json, tensors, size);
+}
+
+static void reads(enum vx_op op, const char *json, const void *tensors, size_t size) {
+  if (!read_to(op, json, tensors, size)) fail_msg("%s: %s", json, problem.detail);
+}
+
+static void refuses(const char *json, const void *tensors, size_t size, const char *reason) {
+  if (read_to(VX_TRANSFORM, json, tensors, size)) fail_msg("taken: %s", json);
+  if (!strstr(problem.detail, reason)) fail_msg("%s: %s", json, problem.detail);
+  infer_end(&body);
+}
+
+static int forget(void **state) {
+  (void)state;
+  free(bytes);
+  bytes = NULL;
+  return 0;
+}
+
+#define POINTS "{\"name\":\"points\",\"shape\":[2,4],\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":32}}"
+#define COUNTS                                                                                                         \
+  "{\"name\":\"point_counts\",\"shape\":[2],\"datatype\":\"INT32\",\"parameters\":{\"binary_data_size\":8}}"
+#define NUMBERS(shape, data)                                                                                           \
+  "{\"inputs\":[{\"name\":\"points\",\"shape\":" shape ",\"datatype\":\"FP32\",\"data\":" data "}]}"
+
+static const float two_points[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+// ---- what is read ---------------------------------------------------------------------------------------------------
+
+static void bytes_stay_where_they_are(void **state) {
+  (void)state;
+  static const char json[] = "{\"inputs\":[" POINTS "]}";
+  reads(VX_TRANSFORM, json, two_points, sizeof two_points);
+  assert_ptr_equal(body.points, bytes + strlen(json));
+  assert_null(body.data);
+  assert_int_equal(body.rows, 2);
+  assert_int_equal(body.columns, 4);
+  assert_int_equal(request.num_features, 4);
+  assert_int_equal(request.dtype, VX_FLOAT32);
+  assert_int_equal(request.job.tensors, VX_TRANSFORM_TENSORS);
+  assert_int_equal(infer.binary, 0);
+  assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_json);
+  assert_string_equal(infer.id, "");
+  infer_end(&body);
+}
+
+static void bytes_are_taken_in_the_order_of_the_inputs(void **state) {
+  (void)state;
+  static const char json[] = "{\"inputs\":[" COUNTS "," POINTS "],\"parameters\":{\"binary_data_output\":true}}";
+  static const int32_t counts[2] = {2, 0};
+  char tensors[sizeof counts + sizeof two_points];
+  memcpy(tensors, counts, sizeof counts);
+  memcpy(tensors + sizeof counts, two_points, sizeof two_points);
+  reads(VX_TRANSFORM, json, tensors, sizeof tensors);
+  assert_ptr_equal(body.points, bytes + strlen(json) + sizeof counts);
+  assert_int_equal(request.num_clouds, 2);
+  assert_int_equal(request.point_counts[0], 2);
+  assert_int_equal(request.point_counts[1], 0);
+  assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
+  infer_end(&body);
+}
+
+static void parameters_are_those_of_a_query(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"id\":\"a\",\"inputs\":[" POINTS "],\"parameters\":{\"num_samples\":2,\"start\":\"1\",\"timeout\":1500,"
+      "\"priority\":3,\"headers\":{},\"sequence_start\":true},"
+      "\"outputs\":[{\"name\":\"sampled_points\",\"parameters\":{\"binary_data\":true}},{\"name\":\"sampled_indices\"}]"
+      "}";
+  reads(VX_FPS, json, two_points, sizeof two_points);
+  assert_string_equal(infer.id, "a");
+  assert_int_equal(request.sample_counts[0], 2);
+  assert_int_equal(request.timeout_ms, 2);
+  assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_SAMPLED_POINTS) | VX_TENSOR_BIT(VX_SAMPLED_INDICES));
+  assert_int_equal(infer.binary, VX_TENSOR_BIT(VX_SAMPLED_POINTS));
+  infer_end(&body);
+  reads(VX_VOXELIZE,
+        "{\"inputs\":[" POINTS "],\"parameters\":{\"point_cloud_range\":[0,0,0,1e1,10,10.0],\"voxel_size\":\"1,1,1\"}}",
+        two_points, sizeof two_points);
+  assert_true(request.job.params.voxelize.range_max[0] == 10 && request.job.params.voxelize.range_max[2] == 10);
+  infer_end(&body);
+}
+
+static void a_body_without_json_is_rows_of_the_model(void **state) {
+  (void)state;
+  job_request_init(&request, VX_TRANSFORM);
+  assert_true(job_request_set(&request, "num_features", 12, "5", 1, &problem));
+  const struct infer raw = {.model = "m", .preset = true};
+  assert_true(read_by(&raw, "", (float[10]){0}, 10 * sizeof(float)));
+  assert_int_equal(body.rows, 2);
+  assert_int_equal(body.columns, 5);
+  assert_null(body.root);
+  assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
+  infer_end(&body);
+  assert_false(read_by(&raw, "", (float[8]){0}, 8 * sizeof(float)));
+  assert_non_null(strstr(problem.detail, "a multiple of 20"));
+  infer_end(&body);
+}
+
+static void points_may_be_json(void **state) {
+  (void)state;
+  static const char *const lists[] = {NUMBERS("[2,4]", "[1,2,3,4,5,6,7.0,8e0]"),
+                                      NUMBERS("[2,4]", "[[1,2,3,4],[5,6,7,8]]"),
+                                      NUMBERS("[2,4]", "[[1,2,3],[4,5],[],6,7,8]")};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    float rows[8];
+    reads(VX_TRANSFORM, lists[i], NULL, 0);
+    assert_null(body.points);
+    assert_true(infer_write_rows(&body, rows, &problem));
+    assert_memory_equal(rows, two_points, sizeof rows);
+    infer_end(&body);
+  }
+}
+
+static void points_as_json_must_be_as_many_as_the_shape_says(void **state) {
+  (void)state;
+  static const char *const lists[] = {NUMBERS("[2,4]", "[1,2,3,4,5,6,7]"),   NUMBERS("[2,4]", "[1,2,3,4,5,6,7,8,9]"),
+                                      NUMBERS("[2,4]", "[[[1,2,3,4]]]"),     NUMBERS("[1,4]", "[1,2,3,\"4\"]"),
+                                      NUMBERS("[1,4]", "[1,2,3,null]"),      NUMBERS("[1,4]", "{}"),
+                                      NUMBERS("[2,4]", "[[1,2,3,4],[5,6]]"), NUMBERS("[0,4]", "[1]")};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    float *rows = malloc(8 * sizeof *rows);
+    reads(VX_TRANSFORM, lists[i], NULL, 0);
+    if (infer_write_rows(&body, rows, &problem)) fail_msg("taken: %s", lists[i]);
+    assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+    infer_end(&body);
+    free(rows);
+  }
+}
+
+// As KServe's client sends it.
+static void a_null_beside_no_bytes_is_no_data(void **state) {
+  (void)state;
+  reads(VX_TRANSFORM,
+        "{\"inputs\":[{\"name\":\"points\",\"shape\":[0,4],\"datatype\":\"FP32\",\"data\":null,"
+        "\"parameters\":{\"binary_data_size\":0}}]}",
+        NULL, 0);
+  assert_null(body.data);
+  assert_int_equal(body.rows, 0);
+  infer_end(&body);
+}
+
+// ---- what is refused ------------------------------------------------------------------------------------------------
+
+static void every_cut_body_is_refused(void **state) {
+  (void)state;
+  static const char json[] = "{\"id\":\"b\",\"inputs\":[" POINTS "],\"parameters\":{\"binary_data_output\":true}}";
+  char cut[sizeof json];
+  for (size_t length = 0; length < sizeof json - 1; length++) {
+    snprintf(cut, sizeof cut, "%.*s", (int)length, json);
+    if (length) refuses(cut, two_points, sizeof two_points, "the body's JSON, line 1");
+    refuses(cut, NULL, 0, "the body's JSON, line 1");
+  }
+  for (size_t size = 0; size < sizeof two_points; size++) refuses(json, two_points, size, "bytes are left");
+}
+
+static void json_of_another_form_is_refused(void **state) {
+  (void)state;
+  static const char *const bodies[][2] = {{"[]", "is no object"},
+                                          {"{\"inputs\":[],\"inputs\":[]}", "duplicate"},
+                                          {"{\"id\":1}", "id is no string"},
+                                          {"{}", "no list of inputs"},
+                                          {"{\"inputs\":[[]]}", "has no shape"},
+                                          {NUMBERS("[1,-4]", "[]"), "no number from 0"},
+                                          {NUMBERS("[9223372036854775807,4]", "[]"), "no number from 0"},
+                                          {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
+                                          {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
+                                          {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
+                                          {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);
+}
+
+static void a_head_longer_than_its_body_is_refused(void **state) {
+  (void)state;
+  job_request_init(&request, VX_TRANSFORM);
+  assert_false(read_by(&(struct infer){.model = "transform", .head_bytes = 3}, "{}", NULL, 0));
+  assert_non_null(strstr(problem.detail, "is 3; the body has 2 bytes"));
+  infer_end(&body);
+}
+
+// The cost is a bound of what jansson takes, and nothing is read of a head that is too long.
+static void the_cost_grows_with_the_json_alone(void **state) {
+  (void)state;
+  const struct infer all = {.model = "m", .head_bytes = -1}, none = {.model = "m", .head_bytes = 0};
+  static const char text[] = "{\"a\":[1,2,3]}";
+  size_t cost = infer_json_cost(&all, text, sizeof text - 1);
+  assert_true(cost > sizeof text && infer_json_cost(&all, "", 0) < cost);
+  assert_int_equal(infer_json_cost(&none, text, sizeof text - 1), infer_json_cost(&all, "", 0));
+  size_t size = (size_t)INFER_JSON_MAX + 1;
+  char *large = malloc(size);
+  assert_non_null(large);
+  memset(large, '[', size);
+  assert_int_equal(infer_json_cost(&all, large, size), 0);
+  infer = all;
+  job_request_init(&request, VX_TRANSFORM);
+  assert_false(infer_read(&body, large, size, &infer, &request, &problem));
+  assert_int_equal(problem.kind, PROBLEM_BODY_TOO_LARGE);
+  infer_end(&body);
+  free(large);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_stay_where_they_are),
+      cmocka_unit_test(bytes_are_taken_in_the_order_of_the_inputs),
+      cmocka_unit_test(parameters_are_those_of_a_query),
+      cmocka_unit_test(a_body_without_json_is_rows_of_the_model),
+      cmocka_unit_test(points_may_be_json),
+      cmocka_unit_test(points_as_json_must_be_as_many_as_the_shape_says),
+      cmocka_unit_test(a_null_beside_no_bytes_is_no_data),
+      cmocka_unit_test(every_cut_body_is_refused),
+      cmocka_unit_test(json_of_another_form_is_refused),
+      cmocka_unit_test(a_head_longer_than_its_body_is_refused),
+      cmocka_unit_test(the_cost_grows_with_the_json_alone),
+  };
+  return cmocka_run_group_tests(tests, NULL, forget);
+}

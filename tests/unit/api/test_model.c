@@ -1,0 +1,144 @@
+// What is told of models: shapes by preset and by operation, and the body of a request for their list.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/models.h"
+
+static struct job_request request;
+
+static void ask(enum vx_op op, const char *name, const char *value) {
+  struct problem problem;
+  if (!job_request_set(&request, name, strlen(name), value, strlen(value), &problem)) fail_msg("%s", problem.detail);
+  assert_int_equal(request.job.op, op);
+}
+
+// Measured first, then written into exactly that room, and read back.
+static json_t *written(const struct model *model, void (*write)(const struct model *model, struct text *out)) {
+  struct text text = text_over(NULL, 0);
+  write(model, &text);
+  size_t size = text.length + 1;
+  char *memory = malloc(size);
+  assert_non_null(memory);
+  text = text_over(memory, size);
+  write(model, &text);
+  assert_true(text_complete(&text));
+  json_t *root = json_loads(memory, JSON_REJECT_DUPLICATES, NULL);
+  if (!root) fail_msg("no JSON: %s", memory);
+  free(memory);
+  return root;
+}
+
+static void assert_tensor(const json_t *list, size_t place, const char *name, const char *shape, const char *expected) {
+  const json_t *tensor = json_array_get(list, place);
+  assert_string_equal(json_string_value(json_object_get(tensor, "name")), name);
+  char *shown = json_dumps(json_object_get(tensor, shape), JSON_COMPACT);
+  assert_string_equal(shown, expected);
+  free(shown);
+}
+
+static void a_preset_has_its_columns_and_its_cap(void **state) {
+  (void)state;
+  job_request_init(&request, VX_VOXELIZE);
+  ask(VX_VOXELIZE, "num_features", "5");
+  ask(VX_VOXELIZE, "dtype", "float16");
+  ask(VX_VOXELIZE, "max_points_per_voxel", "7");
+  ask(VX_VOXELIZE, "feature", "points,pillar");
+  ask(VX_VOXELIZE, "feature_dtype", "float16");
+  json_t *root = written(&(struct model){"a \"model\"", &request, true}, model_write_metadata);
+  const json_t *inputs = json_object_get(root, "inputs"), *outputs = json_object_get(root, "outputs");
+  assert_string_equal(json_string_value(json_object_get(root, "name")), "a \"model\"");
+  assert_int_equal(json_array_size(inputs), 2);
+  assert_tensor(inputs, 0, "points", "shape", "[-1,5]");
+  assert_tensor(inputs, 1, "point_counts", "shape", "[-1]");
+  assert_string_equal(json_string_value(json_object_get(json_array_get(inputs, 0), "datatype")), "FP16");
+  assert_int_equal(json_array_size(outputs), 4);
+  assert_tensor(outputs, 0, "voxel_coords", "shape", "[-1,4]");
+  assert_tensor(outputs, 1, "voxel_num_points", "shape", "[-1]");
+  assert_tensor(outputs, 2, "voxels", "shape", "[-1,7,5]");
+  assert_tensor(outputs, 3, "pillar_features", "shape", "[-1,7,11]");
+  assert_string_equal(json_string_value(json_object_get(json_array_get(outputs, 2), "datatype")), "FP32");
+  assert_string_equal(json_string_value(json_object_get(json_array_get(outputs, 3), "datatype")), "FP16");
+  json_decref(root);
+}
+
+static void an_operation_takes_any_columns_and_any_cap(void **state) {
+  (void)state;
+  job_request_init(&request, VX_VOXELIZE);
+  ask(VX_VOXELIZE, "outputs", "voxel_coords,pillar_features");
+  json_t *root = written(&(struct model){"voxelize", &request, false}, model_write_config);
+  const json_t *inputs = json_object_get(root, "input"), *outputs = json_object_get(root, "output");
+  assert_tensor(inputs, 0, "points", "dims", "[-1,-1]");
+  assert_null(json_object_get(json_array_get(inputs, 0), "optional"));
+  assert_true(json_is_true(json_object_get(json_array_get(inputs, 1), "optional")));
+  assert_int_equal(json_array_size(outputs), 2);
+  assert_tensor(outputs, 0, "voxel_coords", "dims", "[-1,4]");
+  assert_tensor(outputs, 1, "pillar_features", "dims", "[-1,-1,-1]");
+  assert_string_equal(json_string_value(json_object_get(json_array_get(outputs, 0), "data_type")), "TYPE_INT32");
+  assert_int_equal(json_integer_value(json_object_get(root, "max_batch_size")), 0);
+  json_decref(root);
+}
+
+static void each_operation_on_points_can_be_told(void **state) {
+  (void)state;
+  int found = 0;
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    struct model model;
+    if (!model_find(presets, vx_operation_of(op)->name, &request, &model)) continue;
+    assert_false(model.preset);
+    json_decref(written(&model, model_write_metadata));
+    json_decref(written(&model, model_write_config));
+    found++;
+  }
+  assert_int_equal(found, 3);
+  presets_free(presets);
+}
+
+static void models_are_found_by_name(void **state) {
+  (void)state;
+  struct model model;
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
+  assert_true(model_find(presets, "kitti_second", &request, &model) && model.preset);
+  assert_ptr_equal(model.request, presets_request(presets_find(presets, "kitti_second")));
+  assert_true(model_find(presets, "fps", &request, &model) && !model.preset);
+  assert_ptr_equal(model.request, &request);
+  assert_int_equal(request.job.op, VX_FPS);
+  static const char *const missing[] = {"", "kitti", "nms", "kitti_second/"};
+  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+    assert_false(model_find(presets, missing[i], &request, &model));
+  presets_free(presets);
+}
+
+static void the_list_may_be_asked_of_those_that_are_ready(void **state) {
+  (void)state;
+  struct problem problem;
+  bool ready = true;
+  assert_true(model_read_index("", 0, &ready, &problem) && !ready);
+  assert_true(model_read_index("{\"ready\":true}", 14, &ready, &problem) && ready);
+  assert_true(model_read_index(" {\"ready\":false} ", 17, &ready, &problem) && !ready);
+  assert_true(model_read_index("{}", 2, &ready, &problem) && !ready);
+  static const char *const wrong[] = {"[]", "true", "{\"ready\":1}", "{\"ready\":null}", "{", "{}x"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_false(model_read_index(wrong[i], strlen(wrong[i]), &ready, &problem));
+    assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_preset_has_its_columns_and_its_cap),
+                                     cmocka_unit_test(an_operation_takes_any_columns_and_any_cap),
+                                     cmocka_unit_test(each_operation_on_points_can_be_told),
+                                     cmocka_unit_test(models_are_found_by_name),
+                                     cmocka_unit_test(the_list_may_be_asked_of_those_that_are_ready)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
