@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/boxes.h"
+#include "kernels/decode.h"
 #include "kernels/fps.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
@@ -29,7 +29,7 @@ enum {
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_OPS };
+enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_OPS };
 
 // The inputs of a job; the number of each is its place in the operation's row. The first has a row for each thing that
 // the operation is about. That of most operations is `points`: [N, C], x, y and z first.
@@ -47,7 +47,7 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t out_of_crop, cut_out;
-  int64_t invalid, over_pre_max, suppressed, over_post_max;
+  int64_t below_threshold, invalid, over_pre_max, suppressed, over_post_max;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
 };
@@ -58,6 +58,7 @@ enum vx_stage {
   VX_STAGE_FEATURES,
   VX_STAGE_SAMPLE,
   VX_STAGE_TRANSFORM,
+  VX_STAGE_DECODE,
   VX_STAGE_NMS,
   VX_STAGE_COPY_OUT,
   VX_STAGE_COUNT
@@ -90,6 +91,7 @@ struct vx_job {
     struct vx_fps fps;
     struct vx_transform transform;
     struct vx_nms nms;
+    struct vx_decode decode;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts

@@ -19,6 +19,21 @@ static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes
 
 static void add_nms_sizes(const struct vx_job *job, struct vx_sizes *sizes) { sizes->kept = job->counts.kept; }
 
+// All maps have the height and the width of `cls_preds`, whose channels say how many classes there are.
+static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  const struct vx_decode *params = &job->params.decode;
+  int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
+  const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
+  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may be of any size then
+  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * anchors;
+  sizes->kept = job->counts.kept;
+  sizes->height = dims[1];
+  sizes->width = dims[2];
+  sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
+  sizes->offsets = anchors * VX_BOX_VALUES;
+  sizes->bins = anchors * params->dir_bins;
+}
+
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
 static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
 
@@ -44,10 +59,18 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   }
 #define LABELS                                                                                                         \
   { .name = "labels", .dtypes = VX_DTYPE_BIT(VX_INT32), .extents = {VX_EXTENT_ROWS}, .optional = true }
+#define MAP(title, channels, given)                                                                                    \
+  {                                                                                                                    \
+    .name = (title), .dtypes = FLOATS, .extents = {VX_EXTENT_BATCH, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH, channels},      \
+    .optional = !(given)                                                                                               \
+  }
 // Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
    VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
+#define SUPPRESSION                                                                                                    \
+  (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_INVALID) | VX_FATE_BIT(VX_FATE_OVER_PRE_MAX) |                      \
+   VX_FATE_BIT(VX_FATE_SUPPRESSED) | VX_FATE_BIT(VX_FATE_OVER_POST_MAX))
 #define FINITE (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_NOT_FINITE))
 
 static const struct vx_operation operations[VX_OPS] = {
@@ -80,16 +103,25 @@ static const struct vx_operation operations[VX_OPS] = {
                 .inputs = {BOXES, SCORES, LABELS},
                 .tensors = VX_NMS_TENSORS,
                 .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
-                .fates = VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_INVALID) | VX_FATE_BIT(VX_FATE_OVER_PRE_MAX) |
-                         VX_FATE_BIT(VX_FATE_SUPPRESSED) | VX_FATE_BIT(VX_FATE_OVER_POST_MAX),
+                .fates = SUPPRESSION,
                 .rows = "kept",
                 .add_sizes = add_nms_sizes},
+    [VX_DECODE] = {.name = "decode",
+                   .items = VX_ANCHOR_ITEMS,
+                   .inputs = {MAP("cls_preds", VX_EXTENT_LOGITS, true), MAP("box_preds", VX_EXTENT_OFFSETS, true),
+                              MAP("dir_cls_preds", VX_EXTENT_BINS, false)},
+                   .tensors = VX_DECODE_TENSORS,
+                   .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_DECODE) |
+                             VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                   .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD),
+                   .rows = "kept",
+                   .add_sizes = add_decode_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_NMS] = "nms",
-    [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
+    [VX_STAGE_NMS] = "nms",         [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const struct fate_row {
@@ -104,13 +136,15 @@ static const struct fate_row {
     [VX_FATE_BLOCK_FILTERED] = {"block_filtered", offsetof(struct vx_counts, block_filtered)},
     [VX_FATE_OUT_OF_CROP] = {"out_of_crop", offsetof(struct vx_counts, out_of_crop)},
     [VX_FATE_CUT_OUT] = {"cut_out", offsetof(struct vx_counts, cut_out)},
+    [VX_FATE_BELOW_THRESHOLD] = {"below_threshold", offsetof(struct vx_counts, below_threshold)},
     [VX_FATE_INVALID] = {"invalid", offsetof(struct vx_counts, invalid)},
     [VX_FATE_OVER_PRE_MAX] = {"over_pre_max", offsetof(struct vx_counts, over_pre_max)},
     [VX_FATE_SUPPRESSED] = {"suppressed", offsetof(struct vx_counts, suppressed)},
     [VX_FATE_OVER_POST_MAX] = {"over_post_max", offsetof(struct vx_counts, over_post_max)},
 };
 
-static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points", [VX_BOX_ITEMS] = "boxes"};
+static const char *const item_names[VX_ITEMS] = {
+    [VX_POINT_ITEMS] = "points", [VX_BOX_ITEMS] = "boxes", [VX_ANCHOR_ITEMS] = "anchors"};
 
 const char *vx_item_name(enum vx_items items) { return item_names[items]; }
 const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
@@ -191,10 +225,9 @@ enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
                      vx_item_name(operation->items), (long long)VX_MAX_POINTS);
   }
   struct vx_sizes sizes = vx_sizes_of(job);
-  sizes.rows = rows;
   const struct vx_input_row *inputs = operation->inputs;
   for (int i = 0; i < VX_MAX_INPUTS && inputs[i].name != NULL; i++) {
-    if (!vx_input_fits(&job->inputs[i], &inputs[i], &sizes)) {
+    if (sizes.rows != rows || !vx_input_fits(&job->inputs[i], &inputs[i], &sizes)) {
       return vx_refuse(error, "the input %s has not the shape that it must have", inputs[i].name);
     }
   }

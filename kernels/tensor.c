@@ -24,6 +24,11 @@ static const struct tensor_row {
     [VX_MOVED_POINTS] = {"points", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
     [VX_POINT_INDICES] = {"point_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
+    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_BOX}},
+    [VX_DECODED_SCORES] = {"scores", VX_FLOAT32, false, {VX_EXTENT_KEPT}},
+    [VX_DECODED_LABELS] = {"labels", VX_INT32, false, {VX_EXTENT_KEPT}},
+    [VX_BOX_INDICES] = {"box_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
+    [VX_BOX_COUNTS] = {"box_counts", VX_INT32, false, {VX_EXTENT_BATCH}},
 };
 
 static const struct dtype_row {
@@ -60,6 +65,11 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_MATRICES: return sizes->matrices;
     case VX_EXTENT_SIDE: return 4;
     case VX_EXTENT_BOX: return 7;
+    case VX_EXTENT_HEIGHT: return sizes->height;
+    case VX_EXTENT_WIDTH: return sizes->width;
+    case VX_EXTENT_LOGITS: return sizes->logits;
+    case VX_EXTENT_OFFSETS: return sizes->offsets;
+    case VX_EXTENT_BINS: return sizes->bins;
     case VX_EXTENT_NONE: break;
   }
   return 1;

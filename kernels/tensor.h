@@ -38,6 +38,11 @@ enum vx_tensor {
   VX_MOVED_POINTS,
   VX_POINT_INDICES,
   VX_KEPT_INDICES,
+  VX_DECODED_BOXES,
+  VX_DECODED_SCORES,
+  VX_DECODED_LABELS,
+  VX_BOX_INDICES,
+  VX_BOX_COUNTS,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
@@ -59,6 +64,11 @@ enum vx_extent {
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
   VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
+  VX_EXTENT_HEIGHT,    // of a head's maps
+  VX_EXTENT_WIDTH,     // likewise
+  VX_EXTENT_LOGITS,    // of a cell: classes of all anchors
+  VX_EXTENT_OFFSETS,   // of a cell: a box for each anchor
+  VX_EXTENT_BINS,      // of a cell: directions of all anchors
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
@@ -66,10 +76,12 @@ struct vx_sizes {
   int64_t clouds, rows, columns;
   int64_t voxels, cap;  // a cap of 0 is none
   int64_t samples;
-  int64_t kept;                 // rows
-  int64_t matrices;             // 1 or clouds
-  bool stacked;                 // the clouds' samples follow on each other
-  enum vx_dtype feature_dtype;  // of voxel_features and pillar_features
+  int64_t kept;                   // rows
+  int64_t matrices;               // 1 or clouds
+  int64_t height, width;          // of a head's maps
+  int64_t logits, offsets, bins;  // channels of a head's maps
+  bool stacked;                   // the clouds' samples follow on each other
+  enum vx_dtype feature_dtype;    // of voxel_features and pillar_features
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);

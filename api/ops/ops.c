@@ -8,10 +8,8 @@
 #include "api/params/values.h"
 
 static const struct operation *const operations[VX_OPS] = {
-    [VX_VOXELIZE] = &operation_voxelize,
-    [VX_FPS] = &operation_fps,
-    [VX_TRANSFORM] = &operation_transform,
-    [VX_NMS] = &operation_nms,
+    [VX_VOXELIZE] = &operation_voxelize, [VX_FPS] = &operation_fps,       [VX_TRANSFORM] = &operation_transform,
+    [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }
@@ -172,9 +170,10 @@ static bool check_input(const struct job_request *request, int number, struct pr
 
 bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem) {
   const struct operation *operation = operations[request->job.op];
+  if (operation->count && !operation->count(request, problem)) return false;
   if (!split_rows(request, rows, problem)) return false;
   request->job.num_clouds = request->num_clouds;
-  request->job.inputs[0].dims[0] = rows;
+  if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!check_input(request, i, problem)) return false;
   return !operation->split || operation->split(request, problem);

@@ -23,23 +23,26 @@ enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMA
 
 struct job_request {
   struct vx_job job;  // operation, parameters, tensors to return; once split, the number of clouds and shapes of inputs
-  int32_t num_features;             // C
-  enum vx_dtype dtype;              // of the body
-  enum body_format format;          // of the body
-  int32_t num_fields;               // names in `fields`; 0 = not given
-  float intensity_scale;            // 0 = not given
-  uint32_t features;                // bits of the words of `feature`: what is computed of voxels
-  uint32_t outputs;                 // VX_TENSOR_BITs named by `outputs`; 0 = the operation's default
-  int32_t num_clouds;               // entries of point_counts; 0 = not given, so the body is one cloud
-  int32_t num_sample_counts;        // as given; 0 = nothing is sampled
-  int32_t num_matrices;             // as given; 0 = points are not moved
-  int32_t timeout_ms;               // 0 = none
-  int64_t max_sampling_work;        // the server's limit, copied to vx_sampling.max_work
-  struct region_ref points_region;  // the body is there
-  struct region_ref output_region;  // the answer goes there
-  char preset[64];                  // "" = none
-  char fields[REQUEST_NAMES_SIZE];  // names of the columns, with commas between; "" = not given
-  bool given[PARAMS_MAX];           // for each row of the operation's table: whether preset or query set it
+  int32_t num_features;                  // C
+  enum vx_dtype dtype;                   // of the body
+  enum body_format format;               // of the body
+  int32_t num_fields;                    // names in `fields`; 0 = not given
+  float intensity_scale;                 // 0 = not given
+  uint32_t features;                     // bits of the words of `feature`: what is computed of voxels
+  uint32_t outputs;                      // VX_TENSOR_BITs named by `outputs`; 0 = the operation's default
+  int32_t num_clouds;                    // entries of point_counts; 0 = not given, so the body is one cloud
+  int32_t num_sample_counts;             // as given; 0 = nothing is sampled
+  int32_t num_matrices;                  // as given; 0 = points are not moved
+  int32_t num_bottoms;                   // of anchors, as given
+  int32_t num_class_names;               // as given; 0 = not given
+  int32_t timeout_ms;                    // 0 = none
+  int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
+  struct region_ref points_region;       // the body is there
+  struct region_ref output_region;       // the answer goes there
+  char preset[64];                       // "" = none
+  char fields[REQUEST_NAMES_SIZE];       // names of the columns, with commas between; "" = not given
+  char class_names[REQUEST_NAMES_SIZE];  // with commas between; "" = not given
+  bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset or query set it
   int32_t point_counts[VX_MAX_CLOUDS];
   int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split; if anything is sampled
   float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
@@ -54,6 +57,8 @@ struct operation {
   uint32_t (*tensors)(const struct job_request *request);
   // Checks the parameters against each other. False with a problem.
   bool (*finish)(struct job_request *request, struct problem *problem);
+  // Counts each cloud's rows by the inputs: fills num_clouds and point_counts. NULL: the query says what they are.
+  bool (*count)(struct job_request *request, struct problem *problem);
   // Fills what each cloud has one of, once the clouds' points are counted. False with a problem. May be NULL.
   bool (*split)(struct job_request *request, struct problem *problem);
   // Points the job to the request's arrays. May be NULL.
@@ -64,7 +69,7 @@ struct operation {
 };
 
 // Each is defined in the operation's own file.
-extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms;
+extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
 

@@ -102,6 +102,19 @@ static bool read_factor(const struct param *param, const char *value, const char
   return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out != 0;
 }
 
+static bool read_rows(const struct param *param, const char *value, const char *end, void *record) {
+  int32_t *count = FIELD(record, param->second);
+  float *out = FIELD(record, param->offset);
+  for (*count = 0; *count < param->most && !value_ended(value, end); ++*count)
+    if (!value_take_floats(&value, end, out + *count * param->least, param->least)) return false;
+  return value_ended(value, end);
+}
+
+static void write_rows(const struct param *param, const void *record, struct text *out) {
+  const int32_t *count = CONST_FIELD(record, param->second);
+  value_write_floats(CONST_FIELD(record, param->offset), *count * param->least, out);
+}
+
 static bool read_fraction(const struct param *param, const char *value, const char *end, void *record) {
   float *out = FIELD(record, param->offset);
   return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out >= 0 && *out <= 1;
@@ -297,6 +310,7 @@ const struct value_type value_words = {"list", false, read_words, write_words, a
 const struct value_type value_floats = {"floats", false, read_floats, write_floats, NULL};
 const struct value_type value_counts = {"ints", false, read_counts, write_counts, NULL};
 const struct value_type value_text = {"string", false, read_text, write_text, NULL};
+const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL};
 const struct value_type value_factor = {"float", false, read_factor, write_factor, NULL};
 const struct value_type value_fraction = {"float", false, read_fraction, write_factor, allow_fraction};
 const struct value_type value_names = {"list", false, read_names, write_names, NULL};

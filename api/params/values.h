@@ -9,6 +9,7 @@ extern const struct value_type value_int;       // int32, from least to most
 extern const struct value_type value_word;      // int32: which of `words`
 extern const struct value_type value_words;     // uint32: a set of `words`, each once
 extern const struct value_type value_floats;    // float[least], exactly that many
+extern const struct value_type value_rows;      // float[up to most][least]; second: int32, the number of rows
 extern const struct value_type value_counts;    // int32[up to most], each 0 or more; second: int32, their number
 extern const struct value_type value_text;      // char[64]
 extern const struct value_type value_factor;    // float, not 0

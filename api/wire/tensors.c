@@ -115,6 +115,16 @@ static bool refuse_name(const struct vx_operation *operation, const char *name, 
   return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no input '%.64s'; allowed: %s", name, names);
 }
 
+// One cloud's tensor may lack the dimension of clouds.
+static void add_batch(const struct vx_input_row *row, struct vx_input *input) {
+  int rank = 0;
+  while (rank < VX_MAX_RANK && row->extents[rank] != VX_EXTENT_NONE) rank++;
+  if (row->extents[0] != VX_EXTENT_BATCH || input->rank != rank - 1) return;
+  memmove(input->dims + 1, input->dims, (size_t)input->rank * sizeof *input->dims);
+  input->dims[0] = 1;
+  input->rank = rank;
+}
+
 static bool take_tensor(const char *name, const json_t *entry, const struct tensor_file *file,
                         struct job_request *request, struct problem *problem) {
   const struct vx_operation *operation = vx_operation_of(request->job.op);
@@ -122,9 +132,12 @@ static bool take_tensor(const char *name, const json_t *entry, const struct tens
   if (number < 0) return refuse_name(operation, name, problem);
   struct vx_input *input = &request->job.inputs[number];
   size_t bytes;
-  return read_dtype(name, json_object_get(entry, "dtype"), operation->inputs[number].dtypes, &input->dtype, problem) &&
-         read_shape(name, json_object_get(entry, "shape"), input, &bytes, problem) &&
-         read_place(name, json_object_get(entry, "data_offsets"), file, bytes, input, problem);
+  bool good =
+      read_dtype(name, json_object_get(entry, "dtype"), operation->inputs[number].dtypes, &input->dtype, problem) &&
+      read_shape(name, json_object_get(entry, "shape"), input, &bytes, problem) &&
+      read_place(name, json_object_get(entry, "data_offsets"), file, bytes, input, problem);
+  if (good) add_batch(&operation->inputs[number], input);
+  return good;
 }
 
 static bool take_tensors(json_t *root, const struct tensor_file *file, struct job_request *request,

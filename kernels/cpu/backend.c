@@ -10,6 +10,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/boxes/decode.h"
 #include "kernels/cpu/boxes/nms.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/transform/transform.h"
@@ -89,6 +90,7 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
     [VX_FPS] = cpu_sample_points,
     [VX_TRANSFORM] = cpu_transform,
     [VX_NMS] = cpu_nms,
+    [VX_DECODE] = cpu_decode,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }

@@ -161,6 +161,7 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_FPS */ cuda_sample_points,
     /* VX_TRANSFORM */ cuda_transform,
     /* VX_NMS */ NULL,
+    /* VX_DECODE */ NULL,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }

@@ -105,12 +105,11 @@ static bool check_points(struct job *job) {
 
 static bool open_tensors(struct job *job, char **rows) {
   struct job_request *asked = &job->asked;
-  struct vx_input *first = &asked->job.inputs[0];
   char *body = job->input ? job_body(job) : NULL;
   if (!tensors_read(body, (size_t)job->input_bytes, asked, &job->problem)) return false;
   if (vx_operation_of(asked->job.op)->items == VX_POINT_ITEMS && !check_points(job)) return false;
-  if (!job_request_split(asked, first->dims[0], &job->problem)) return false;
-  *rows = body + ((const char *)first->data - body);
+  if (!job_request_split(asked, vx_sizes_of(&asked->job).rows, &job->problem)) return false;
+  *rows = body + ((const char *)asked->job.inputs[0].data - body);
   return true;
 }
 

@@ -96,6 +96,10 @@ static void write_boxes(const struct view *view, const char *name, struct text *
   write_fates(view, VX_BOX_ITEMS, name, out);
 }
 
+static void write_anchors(const struct view *view, const char *name, struct text *out) {
+  write_fates(view, VX_ANCHOR_ITEMS, name, out);
+}
+
 static void write_voxels(const struct view *view, const char *name, struct text *out) {
   for (int i = 0; i < VOXEL_FATES; i++)
     write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
@@ -247,6 +251,7 @@ static const struct family {
     {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
      NULL},
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
+    {"voxeld_anchors_total", "counter", "Anchors of answered jobs, by what became of them.", write_anchors, NULL},
     {"voxeld_boxes_total", "counter", "Boxes of answered jobs, by what became of them.", write_boxes, NULL},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
     {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},

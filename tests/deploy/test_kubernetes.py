@@ -162,7 +162,7 @@ class Kubernetes(unittest.TestCase):
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
             workers = (options["workers"] or processors) + (options["sampling_workers"] or (processors + 1) // 2)
-            requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 21 << 10)
+            requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 25 << 10)
             most = options["memory_budget_bytes"] + requests + (workers << 26)
             with self.subTest(variant):
                 self.assertGreaterEqual(size(limits["memory"]), most)

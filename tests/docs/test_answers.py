@@ -17,6 +17,8 @@ TYPES = {"string": str, "integer": int, "number": (int, float), "object": dict, 
 QUERY = "/v1/voxelize?point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1"
 FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
+DECODE = "/v1/decode?point_cloud_range=0,0,0,4,4,4&anchor_sizes=4,2,1&anchor_bottoms=0&anchor_rotations=0"
+MAPS = tensor_file(cls_preds=((1, 1, 1), bytes(4)), box_preds=((1, 1, 7), bytes(28)))
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -69,6 +71,8 @@ class Answers(OneDaemonCase):
             self.assertEqual(reply.json()["warnings"], [])
         reply = self.daemon.post("/v1/nms", BOX, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["NmsMetadata"], "NmsMetadata")
+        reply = self.daemon.post(DECODE, MAPS, {"Accept": "application/json"})
+        self.conforms(reply.json(), SCHEMAS["DecodeMetadata"], "DecodeMetadata")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

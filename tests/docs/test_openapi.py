@@ -99,7 +99,8 @@ class OpenApi(unittest.TestCase):
             doc += "; allowed: " + allowed
         self.assertEqual(documented["description"], doc)
         default = schema.get("default")
-        text = ",".join(default) if isinstance(default, list) else default if default is None else str(default)
+        listed = ",".join(map(str, default)) if isinstance(default, list) else default
+        text = listed if listed is None else str(listed)
         self.assertEqual(text, described["default"])
         if schema["type"] == "array":  # written as one comma list, not as a repeated name
             self.assertEqual((documented["style"], documented["explode"]), ("form", False))

@@ -68,6 +68,14 @@ def sample(daemon):
     yield daemon
 
 
+@deed(("voxeld_anchors_total", "kept"))
+def decode(daemon):
+    path = "/v1/decode?point_cloud_range=0,0,0,4,4,4&anchor_sizes=4,2,1&anchor_bottoms=0&anchor_rotations=0"
+    maps = tensor_file(cls_preds=((1, 1, 1), bytes(4)), box_preds=((1, 1, 7), bytes(28)))
+    assert daemon.post(path, maps).status == 200
+    yield daemon
+
+
 @deed(("voxeld_boxes_total", "kept"))
 def suppress(daemon):
     assert daemon.post("/v1/nms", tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))).status == 200

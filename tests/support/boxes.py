@@ -124,3 +124,132 @@ def nms(query, tensors):
         batch.append(len(kept))
         begin += count
     return {"kept_indices": np.array(indices, np.int32)}, batch, {"received": len(boxes), **told}
+
+
+# ---- decoding -------------------------------------------------------------------------------------------------------
+
+EXP = tuple(1 / math.factorial(n) for n in range(13, -1, -1))
+
+
+def exp(x):
+    x = x if x < 128 else 128.0
+    x = x if x > -128 else -128.0
+    k = math.floor(x * float.fromhex("0x1.71547652b82fep+0") + 0.5)
+    r = (x - k * float.fromhex("0x1.62e42feep-1")) - k * float.fromhex("0x1.a39ef35793c76p-33")
+    return horner(EXP, r) * 2.0**k
+
+
+def sigmoid(x):
+    return np.float32(1 / (1 + exp(-float(x))))
+
+
+def list_of(query, name, default=None):
+    return np.array([float(item) for item in query.get(name, default).split(",")], np.float64).astype(np.float32)
+
+
+class Head:
+    """The parameters of a decode request, as float32."""
+
+    def __init__(self, query):
+        self.range = list_of(query, "point_cloud_range")
+        self.sizes = list_of(query, "anchor_sizes").reshape(-1, 3)
+        self.bottoms = list_of(query, "anchor_bottoms")
+        self.rotations = list_of(query, "anchor_rotations", "0,1.57")
+        self.anchors = len(self.sizes) * len(self.rotations)
+        self.center = query.get("align_center", "no") == "yes"
+        self.offset = float(list_of(query, "dir_offset", "0.78539")[0])
+        self.limit = float(list_of(query, "dir_limit_offset", "0")[0])
+        self.bins = int(query.get("dir_bins", "2"))
+        self.threshold = list_of(query, "score_threshold", "0.1")[0]
+
+    def place(self, axis, cell, cells):
+        low, length = float(self.range[axis]), float(self.range[axis + 3]) - float(self.range[axis])
+        if self.center:
+            return np.float32((length * (cell + 0.5)) / cells + low)
+        return self.range[axis] if cells == 1 else np.float32((length * cell) / (cells - 1) + low)
+
+    def box(self, a, x, y, t, bins):
+        """Float32 arithmetic, but for exp and the heading."""
+        size, f = self.sizes[a // len(self.rotations)], np.float32
+        z = f(float(self.bottoms[a // len(self.rotations)]) + float(size[2]) / 2)
+        d = np.sqrt(size[0] * size[0] + size[1] * size[1])
+        box = [t[0] * d + x, t[1] * d + y, t[2] * size[2] + z]
+        box += [f(exp(float(t[3 + i]) if t[3 + i] == t[3 + i] else 128.0)) * size[i] for i in range(3)]
+        heading = t[6] + self.rotations[a % len(self.rotations)]
+        if bins is not None and np.isfinite(heading):
+            period = 2 * math.pi / self.bins
+            v = float(heading) - self.offset
+            v = (v - math.floor(v / period + self.limit) * period) + self.offset
+            heading = f(v + period * first_largest(bins)[0])
+        return np.array([*box, heading], np.float32)
+
+
+def first_largest(values):
+    """(its place, the value); NaN is ignored, and nothing but that gives (0, -inf)."""
+    place, largest = 0, -math.inf
+    for i, value in enumerate(values):
+        if value > largest:
+            place, largest = i, value
+    return place, largest
+
+
+def decode_cloud(query, head, maps):
+    """(boxes, logits, labels, anchors) of the candidates that are valid, by rising anchor; and the other fates."""
+    cls, moves, bins = maps
+    height, width = cls.shape[:2]
+    cls = cls.astype(np.float32).reshape(height * width * head.anchors, cls.shape[-1] // head.anchors)
+    moves = moves.astype(np.float32).reshape(-1, 7)
+    bins = None if bins is None else bins.astype(np.float32).reshape(len(cls), -1)
+    found, below = [], 0
+    for anchor, logits in enumerate(cls):
+        label, best = first_largest(logits)
+        if best == -math.inf or sigmoid(best) < head.threshold:
+            below += 1
+            continue
+        cell, a = divmod(anchor, head.anchors)
+        x, y = head.place(0, cell % width, width), head.place(1, cell // width, height)
+        found.append((head.box(a, x, y, moves[anchor], None if bins is None else bins[anchor]), best, label, anchor))
+    valid = [entry for entry in found if is_valid(entry[0], 0.0)]
+    return valid, below, len(found) - len(valid)
+
+
+def decode(query, tensors):
+    """(tensors, batch.kept, anchors)"""
+    head = Head(query)
+    maps = [tensors[name] if name in tensors else None for name in ("cls_preds", "box_preds", "dir_cls_preds")]
+    maps = [one[None] if one is not None and one.ndim == 3 else one for one in maps]
+    agnostic = query.get("class_agnostic", "yes") == "yes"
+    threshold = np.float32(float(query.get("nms_threshold", "0.01")))
+    pre_max, post_max = int(query.get("nms_pre_max", "4096")), int(query.get("nms_post_max", "500"))
+    told = {"received": 0, **dict.fromkeys(FATES, 0), "below_threshold": 0}
+    chosen, batch = [], []
+    for cloud in range(len(maps[0])):
+        with np.errstate(all="ignore"):
+            valid, below, invalid = decode_cloud(query, head, [None if m is None else m[cloud] for m in maps])
+        ranked = sorted(range(len(valid)), key=lambda i: -float(valid[i][1]))
+        candidates = ranked[:pre_max]
+        rectangles = {i: Rectangle(valid[i][0]) for i in candidates}
+        labels = None if agnostic else [entry[2] for entry in valid]
+        kept, suppressed = keep(candidates, rectangles, labels, threshold, post_max)
+        told["received"] += below + invalid + len(valid)
+        told["below_threshold"] += below
+        told["invalid"] += invalid
+        told["over_pre_max"] += len(valid) - len(candidates)
+        told["suppressed"] += suppressed
+        told["over_post_max"] += len(candidates) - len(kept) - suppressed
+        told["kept"] += len(kept)
+        chosen += [valid[i] for i in kept]
+        batch.append(len(kept))
+    with np.errstate(all="ignore"):
+        scores = np.array([sigmoid(entry[1]) for entry in chosen], np.float32)
+    return (
+        {
+            "boxes": np.array([entry[0] for entry in chosen], np.float32).reshape(-1, 7),
+            "scores": scores,
+            "labels": np.array([entry[2] for entry in chosen], np.int32),
+            "box_indices": np.array([entry[3] for entry in chosen], np.int32),
+            "box_counts": np.array(batch, np.int32),
+        },
+        batch,
+        told,
+    )

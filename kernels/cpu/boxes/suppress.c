@@ -1,0 +1,55 @@
+// Suppression on the CPU; see suppress.h. Each box that is kept strikes out those after it that it overlaps too much.
+#include "kernels/cpu/boxes/suppress.h"
+
+static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }
+
+void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena) {
+  int32_t candidates = at_most(most, suppressor->params->pre_max);
+  suppressor->ranked = cpu_arena_take(arena, (uint64_t)most, sizeof *suppressor->ranked);
+  suppressor->spare = cpu_arena_take(arena, (uint64_t)most, sizeof *suppressor->spare);
+  suppressor->rectangles = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->rectangles);
+  suppressor->struck = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->struck);
+}
+
+static void rank(struct cpu_suppressor *suppressor, int32_t valid, int32_t candidates) {
+  struct cpu_keyed *sorted = cpu_sort(suppressor->ranked, suppressor->spare, valid, 32);
+  if (sorted == suppressor->spare) {
+    suppressor->spare = suppressor->ranked;
+    suppressor->ranked = sorted;
+  }
+  for (int32_t i = 0; i < candidates; i++) {
+    suppressor->rectangles[i] = vx_rectangle_of(suppressor->boxes + (int64_t)sorted[i].number * VX_BOX_VALUES);
+    suppressor->struck[i] = 0;
+  }
+}
+
+// Strikes out those of the candidates behind number `best` that it suppresses.
+static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
+  const struct vx_rectangle *kept = &suppressor->rectangles[best];
+  const int32_t *labels = suppressor->labels;
+  const struct cpu_keyed *ranked = suppressor->ranked;
+  for (int32_t i = best + 1; i < candidates; i++) {
+    bool other = labels != NULL && labels[ranked[i].number] != labels[ranked[best].number];
+    if (!suppressor->struck[i] && !other &&
+        vx_suppresses(kept, &suppressor->rectangles[i], suppressor->params->iou_threshold)) {
+      suppressor->struck[i] = 1;
+    }
+  }
+}
+
+int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts) {
+  int32_t candidates = at_most(valid, suppressor->params->pre_max), num_kept = 0, struck = 0;
+  rank(suppressor, valid, candidates);
+  for (int32_t i = 0; i < candidates && num_kept < suppressor->params->post_max; i++) {
+    struck += suppressor->struck[i];
+    if (!suppressor->struck[i]) {
+      kept[num_kept++] = suppressor->ranked[i].number;
+      strike(suppressor, i, candidates);
+    }
+  }
+  counts->over_pre_max += valid - candidates;
+  counts->suppressed += struck;
+  counts->over_post_max += candidates - struck - num_kept;
+  counts->kept += num_kept;
+  return num_kept;
+}

@@ -1,0 +1,28 @@
+// What suppression of boxes needs on the CPU, one cloud at a time: ranks, rectangles, and who is struck out.
+//
+// It belongs to one job, and so to one thread.
+#ifndef VOXELD_CPU_SUPPRESS_H
+#define VOXELD_CPU_SUPPRESS_H
+
+#include "kernels/cpu/base/arena.h"
+#include "kernels/cpu/base/sort.h"
+#include "kernels/overlap.h"
+
+struct cpu_suppressor {
+  const struct vx_nms *params;
+  const float *boxes;     // [.., 7], by number
+  const int32_t *labels;  // by number; NULL if they make no difference
+  // Filled by the caller: the key and number of each valid box of the cloud, by rising number; then in scratch memory.
+  struct cpu_keyed *ranked, *spare;
+  struct vx_rectangle *rectangles;  // of the candidates, in the order of ranks
+  unsigned char *struck;
+};
+
+// Takes the arrays for clouds of up to `most` boxes.
+void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena);
+
+// Ranks the `valid` boxes of a cloud and writes the numbers of those that are kept, the best first. Returns how many,
+// and adds the fates of all to the counts.
+int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts);
+
+#endif

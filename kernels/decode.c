@@ -1,0 +1,25 @@
+// What both backends need to know before they decode; see decode.h. A pure function: any thread may call it.
+#include "kernels/decode.h"
+
+#include "kernels/exact.h"
+
+// Of the numbers 0 .. 2^32 - 1: rises with the number from -inf to +inf, but for NaNs at both ends.
+static float float_of_order(uint32_t order) {
+  uint32_t bits = order >> 31 != 0 ? order ^ 0x80000000u : ~order;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+float vx_least_logit(float score_threshold) {
+  uint32_t low = 0x007fffffu, high = 0xff800000u;  // -inf, +inf
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (vx_sigmoid(float_of_order(middle)) >= score_threshold) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return float_of_order(low);
+}

@@ -1,0 +1,114 @@
+"""POST /v1/decode, byte for byte the oracle's: random heads, ties, values that are not finite, corners."""
+
+import os
+import unittest
+import urllib.parse
+
+import numpy as np
+
+import boxes as oracle
+import check
+from daemon import OneDaemonCase
+from safetensors.numpy import save
+
+SEED = int(os.environ.get("VOXELD_TEST_SEED", "12000"))
+CASES = int(os.environ.get("VOXELD_TEST_CASES", "80"))
+SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
+KITTI = {
+    "point_cloud_range": "0,-39.68,-3,69.12,39.68,1",
+    "anchor_sizes": "3.9,1.6,1.56,0.8,0.6,1.73,1.76,0.6,1.73",
+    "anchor_bottoms": "-1.78,-0.6,-0.6",
+}
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 200, -200, 1e30], np.float32)
+
+
+def random_query(rng, sizes, rotations, bins):
+    numbers = lambda values: ",".join(repr(float(value)) for value in values)
+    query = {
+        "point_cloud_range": "-20,-30,-3,20.5,30,1",
+        "anchor_sizes": numbers(rng.uniform(0.5, 5, 3 * sizes)),
+        "anchor_bottoms": numbers(rng.uniform(-2, 0, sizes)),
+        "anchor_rotations": numbers(rng.choice([0, 1.57, -0.7], rotations)),
+        "dir_bins": str(bins),
+        "nms_threshold": str(rng.choice(["0.01", "0.2", "0", "1"])),
+        "score_threshold": str(rng.choice(["0.1", "0.3", "0.5", "0", "1"])),
+    }
+    for name, values in (
+        ("align_center", ["yes", "no"]),
+        ("class_agnostic", ["yes", "no"]),
+        ("nms_pre_max", ["1", "64", "65"]),
+        ("nms_post_max", ["1", "63"]),
+        ("dir_offset", ["0", "0.78539", "-1.5"]),
+        ("dir_limit_offset", ["0", "0.5", "1"]),
+    ):
+        if rng.random() < 0.5:
+            query[name] = str(rng.choice(values))
+    return query
+
+
+def random_maps(rng, shape, anchors, classes, bins):
+    cls = rng.normal(-3, 2, (*shape, anchors * classes)).astype(np.float32)
+    moves = rng.normal(0, 0.3, (*shape, anchors * 7)).astype(np.float32)
+    directions = rng.normal(0, 1, (*shape, anchors * bins)).astype(np.float32)
+    if rng.random() < 0.4:  # ties
+        cls, directions = np.round(cls), np.round(directions)
+    if rng.random() < 0.4:
+        for one, part in ((cls, 0.05), (moves, 0.01), (directions, 0.05)):
+            hit = rng.random(one.shape) < part
+            one[hit] = rng.choice(SPECIAL, int(hit.sum()))
+    kind = np.float16 if rng.random() < 0.3 else np.float32
+    with np.errstate(over="ignore"):
+        maps = {"cls_preds": cls.astype(kind), "box_preds": moves.astype(kind), "dir_cls_preds": directions}
+    if rng.random() < 0.3:
+        del maps["dir_cls_preds"]
+    return maps
+
+
+class Decode(OneDaemonCase):
+    ARGS = ("--workers", "1")
+
+    def check(self, query, tensors, where=""):
+        expected, kept, told = oracle.decode(query, tensors)
+        reply = self.daemon.post("/v1/decode?" + urllib.parse.urlencode(query, safe=","), save(tensors), SAFETENSORS)
+        self.assertEqual(reply.status, 200, f"{where} {reply}")
+        answered, metadata = check.parse_by_hand(reply.body)
+        self.assertEqual((metadata["anchors"], metadata["batch"]["kept"]), (told, kept), where)
+        self.assertEqual(sorted(answered), sorted(expected))
+        for name, tensor in expected.items():
+            self.assertEqual((answered[name].dtype, answered[name].shape), (tensor.dtype, tensor.shape), where)
+            self.assertEqual(answered[name].tobytes(), tensor.tobytes(), f"{where}: {name}")
+        return answered
+
+    def test_random(self):
+        for case in range(CASES):
+            rng = np.random.default_rng(SEED + case)
+            sizes, rotations, bins = (int(rng.choice(some)) for some in ([1, 3, 16], [1, 2, 8], [1, 2, 5]))
+            shape = [int(n) for n in rng.choice([1, 2, 5, 9], 2)]
+            if rng.random() < 0.6:
+                shape.insert(0, int(rng.choice([1, 2, 3])))
+            classes = int(rng.choice([1, 3, 10]))
+            maps = random_maps(rng, shape, sizes * rotations, classes, bins)
+            self.check(random_query(rng, sizes, rotations, bins), maps, f"seed {SEED + case}")
+
+    def test_a_head_of_kitti(self):
+        rng = np.random.default_rng(SEED)
+        maps = random_maps(rng, (62, 54), 6, 3, 2)
+        maps["cls_preds"] = (maps["cls_preds"].astype(np.float32) - 4).astype(np.float32)
+        found = self.check({**KITTI, "class_names": "Car,Pedestrian,Cyclist"}, maps)
+        self.assertGreater(len(found["boxes"]), 3)
+
+    def test_the_threshold_is_that_of_the_sigmoid(self):
+        # The least logit that reaches 0.1, and the one below it.
+        logits = np.array([-2.1972244, np.nextafter(np.float32(-2.1972244), np.float32(-9))], np.float32)
+        maps = {"cls_preds": logits.reshape(1, 2, 1), "box_preds": np.zeros((1, 2, 7), np.float32)}
+        query = {**KITTI, "anchor_sizes": "1,1,1", "anchor_bottoms": "0", "anchor_rotations": "0"}
+        self.assertEqual(list(self.check(query, maps)["box_indices"]), [0])
+
+    def test_nothing(self):
+        for shape in ((0, 5), (3, 0), (2, 0, 0)):
+            maps = {"cls_preds": np.zeros((*shape, 6), np.float32), "box_preds": np.zeros((*shape, 42), np.float32)}
+            self.check(KITTI, maps)
+
+
+if __name__ == "__main__":
+    unittest.main()
