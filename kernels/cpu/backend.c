@@ -86,11 +86,8 @@ static void close_lane(struct vx_lane *lane) {
 }
 
 static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) = {
-    [VX_VOXELIZE] = cpu_voxelize,
-    [VX_FPS] = cpu_sample_points,
-    [VX_TRANSFORM] = cpu_transform,
-    [VX_NMS] = cpu_nms,
-    [VX_DECODE] = cpu_decode,
+    [VX_VOXELIZE] = cpu_voxelize, [VX_FPS] = cpu_sample_points, [VX_TRANSFORM] = cpu_transform,
+    [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }
