@@ -27,27 +27,32 @@ struct decode {
   struct candidate *candidates;  // by rising anchor; [cells * A]
   float (*boxes)[VX_BOX_VALUES];
   int32_t *labels, *kept;
+  float *widened;  // the logits of a group, or of an anchor's directions, from float16; [WIDENED]
   // Of all clouds: what is kept.
   struct candidate *chosen;
   float (*chosen_boxes)[VX_BOX_VALUES];
 };
 
-enum { GROUP = 64 };  // anchors whose logits are looked at together
+enum {
+  GROUP = 64,  // anchors whose logits are looked at together
+  WIDENED = GROUP * VX_MAX_CLASSES,
+};
+_Static_assert(WIDENED >= VX_MAX_DIR_BINS, "an anchor's directions fit");
 
 static float value_of(const struct vx_input *map, int64_t index) {
   return map->dtype == VX_FLOAT16 ? vx_half_to_float(((const uint16_t *)map->data)[index])
                                   : ((const float *)map->data)[index];
 }
 
-// `count` values of a map from `first` on, as float32: where they are, or in `widened`.
-static const float *values_of(const struct vx_input *map, int64_t first, int32_t count, float *widened) {
+// `count` values of a map from `first` on, as float32: where they are, or in decode->widened, until the next call.
+static const float *values_of(const struct decode *decode, const struct vx_input *map, int64_t first, int32_t count) {
   if (map->dtype != VX_FLOAT16) {
     return (const float *)map->data + first;
   }
   for (int32_t i = 0; i < count; i++) {
-    widened[i] = value_of(map, first + i);
+    decode->widened[i] = value_of(map, first + i);
   }
-  return widened;
+  return decode->widened;
 }
 
 static void lay_out(struct decode *decode, struct cpu_arena *arena) {
@@ -59,6 +64,7 @@ static void lay_out(struct decode *decode, struct cpu_arena *arena) {
   decode->boxes = cpu_arena_take(arena, most, sizeof *decode->boxes);
   decode->labels = cpu_arena_take(arena, most, sizeof *decode->labels);
   decode->kept = cpu_arena_take(arena, each, sizeof *decode->kept);
+  decode->widened = cpu_arena_take(arena, WIDENED, sizeof *decode->widened);
   decode->chosen = cpu_arena_take(arena, chosen, sizeof *decode->chosen);
   decode->chosen_boxes = cpu_arena_take(arena, chosen, sizeof *decode->chosen_boxes);
 }
@@ -87,12 +93,11 @@ static int32_t first_largest(const float *values, int32_t count, float *largest)
 
 // Lists the anchors of a cloud that reach the threshold. Returns how many.
 static int32_t list_candidates(struct decode *decode, int32_t cloud) {
-  float widened[GROUP * VX_MAX_CLASSES];
+  const struct vx_input *map = &decode->job->inputs[VX_CLS_PREDS];
   int32_t total = (int32_t)(decode->cells * decode->anchors), listed = 0, classes = decode->classes;
   for (int32_t begin = 0; begin < total; begin += GROUP) {
     int32_t count = total - begin < GROUP ? total - begin : GROUP;
-    const float *logits = values_of(&decode->job->inputs[VX_CLS_PREDS], ((int64_t)cloud * total + begin) * classes,
-                                    count * classes, widened);
+    const float *logits = values_of(decode, map, ((int64_t)cloud * total + begin) * classes, count * classes);
     for (int32_t i = any_reaches(logits, count * classes, decode->least_logit) ? 0 : count; i < count; i++) {
       struct candidate candidate = {.anchor = begin + i};
       candidate.label = first_largest(logits + (int64_t)i * classes, classes, &candidate.logit);
@@ -107,9 +112,9 @@ static int32_t list_candidates(struct decode *decode, int32_t cloud) {
 // ---- boxes ----
 
 static int32_t bin_of(const struct decode *decode, int64_t anchor) {
-  float values[VX_MAX_DIR_BINS], largest;
+  float largest;
   int32_t bins = decode->params->dir_bins;
-  const float *logits = values_of(&decode->job->inputs[VX_DIR_CLS_PREDS], anchor * bins, bins, values);
+  const float *logits = values_of(decode, &decode->job->inputs[VX_DIR_CLS_PREDS], anchor * bins, bins);
   return first_largest(logits, bins, &largest);
 }
 
