@@ -58,11 +58,12 @@ class Examples(unittest.TestCase):
         output = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)))
         self.assertRegex(output, r"^\(\d+, 4\) float32 \[\]\n$")
 
-    def test_readme_sends_a_scan_with_curl(self):
-        (line,) = re.findall(r"^    \$ (curl .*)$", README, re.MULTILINE)
-        self.run_here(
-            "sh", "-c", line.replace("curl ", "curl -sS --fail ", 1).replace(ADDRESS[7:], url_of(self.daemon))
-        )
+    def test_readme_makes_a_scan_and_sends_it(self):
+        lines = re.findall(r"^    \$ (build/bin/voxel-scan .*|curl .*)$", README, re.MULTILINE)
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            line = line.replace("curl ", "curl -sS --fail ", 1).replace(ADDRESS[7:], url_of(self.daemon))
+            self.run_here("sh", "-c", line)
         self.assertGreater((self.folder / "voxels.safetensors").stat().st_size, 0)
 
     def test_python(self):
