@@ -37,7 +37,7 @@ enum {
   GROUP = 64,  // anchors whose logits are looked at together
   WIDENED = GROUP * VX_MAX_CLASSES,
 };
-_Static_assert(WIDENED >= VX_MAX_DIR_BINS, "an anchor's directions fit");
+_Static_assert((int)WIDENED >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
 
 static float value_of(const struct vx_input *map, int64_t index) {
   return map->dtype == VX_FLOAT16 ? vx_half_to_float(((const uint16_t *)map->data)[index])
