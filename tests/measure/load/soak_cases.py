@@ -21,6 +21,7 @@ from mcap.reader import SeekingReader
 
 import check
 import files
+import infer
 import oracle
 import servers
 from client import head
@@ -114,18 +115,7 @@ def hash_of(array):
 
 def inferred(reply):
     """Hash of each tensor of an answer by KServe's protocol."""
-    kinds = {"FP32": "<f4", "FP16": "<f2", "INT32": "<i4", "UINT8": "u1"}
-    length = int(reply.headers.get("Inference-Header-Content-Length", len(reply.body)))
-    binary, tensors = reply.body[length:], {}
-    for output in json.loads(reply.body[:length])["outputs"]:
-        kind = np.dtype(kinds[output["datatype"]])
-        size = output.get("parameters", {}).get("binary_data_size", 0)
-        values = np.array(output["data"], kind) if "data" in output else np.frombuffer(binary[:size], kind)
-        tensors[output["name"]] = hash_of(values.reshape(output["shape"]))
-        binary = binary[size:]
-    if binary:
-        raise Wrong(f"{len(binary)} bytes behind those of the outputs")
-    return tensors
+    return {name: hash_of(tensor) for name, tensor in infer.parse(reply)[0].items()}
 
 
 @dataclasses.dataclass
