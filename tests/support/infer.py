@@ -39,7 +39,7 @@ def parse(reply):
     """(tensors, JSON) of an answer, without the tensors that went to a region."""
     length = int(reply.headers.get(HEAD, len(reply.body)))
     kind = "application/octet-stream" if HEAD in reply.headers else "application/json"
-    assert reply.headers.get_content_type() == kind, reply
+    assert reply.headers["Content-Type"] == kind, reply
     binary, answer, tensors = reply.body[length:], json.loads(reply.body[:length]), {}
     for output in answer["outputs"]:
         kind, size = np.dtype(DATATYPES[output["datatype"]]), output.get("parameters", {}).get("binary_data_size", 0)
