@@ -57,6 +57,7 @@ static bool write_list(const json_t *list, int depth, struct numbers *numbers) {
 }
 
 bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count, char *out) {
-  struct numbers numbers = {tensor->dtype, count, out};
+  struct numbers numbers = {.dtype = tensor->dtype, .left = count};
+  numbers.out = out;
   return json_is_array(list) && write_list(list, tensor->rank, &numbers) && numbers.left == 0;
 }

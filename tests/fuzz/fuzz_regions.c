@@ -23,7 +23,6 @@
 #include "api/ops/ops.h"
 #include "server/jobs/regions.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SIZE = 4096, WRITTEN = 0xee };
@@ -43,15 +42,13 @@ static int count;
 
 static void remove_memory(void) { (void)shm_unlink(key); }
 
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-  (void)argc, (void)argv;
+static void begin(void) {
   static const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX};
-  assert(clients_init(&clients, REGIONS_MAX, limits));
+  bool good = clients_init(&clients, REGIONS_MAX, limits);
   client = clients_join(&clients, "", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-fuzz-%d", (int)getpid());
   memory = shm_open(key, O_RDWR | O_CREAT | O_TRUNC, 0600);
-  assert(client && memory >= 0 && atexit(remove_memory) == 0);
-  return 0;
+  assert(good && client && memory >= 0 && atexit(remove_memory) == 0);
 }
 
 static void check_problem(const struct problem *problem) {
@@ -218,6 +215,7 @@ static void check_memory(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text = malloc(size + 1), *rest;
+  if (!client) begin();
   assert(text);
   memcpy(text, data, size);
   text[size] = '\0';

@@ -8,7 +8,7 @@ import numpy as np
 
 import infer
 import soak_cases as cases
-from client import head
+from client import Closed, head
 from daemon import Reply
 from shared import REGIONS, Memory
 
@@ -36,16 +36,18 @@ class Deeds:
 
     def region(self, name):
         """The memory that is a region of that name, which other clients' names do not meet."""
-        memory = self.memories.get(name) or Memory(2 * ROOM, "voxeld-soak")
         if name not in self.memories:
-            reply = self.tell(
-                f"{REGIONS}/region/{self.full(name)}/register", {"key": memory.key, "byte_size": 2 * ROOM}
-            )
-            if reply.status != 200:
+            memory = Memory(2 * ROOM, "voxeld-soak")
+            terms = {"key": memory.key, "byte_size": 2 * ROOM}
+            try:
+                reply = self.tell(f"{REGIONS}/region/{self.full(name)}/register", terms)
+                if reply.status != 200:
+                    raise cases.Wrong(f"a region is refused: {reply}")
+            except BaseException:
                 memory.__exit__()
-                raise cases.Wrong(f"a region is refused: {reply}")
+                raise
             self.memories[name] = memory
-        return memory
+        return self.memories[name]
 
     def full(self, name):
         return f"{name}-{self.name}"
@@ -55,9 +57,10 @@ class Deeds:
         for name, memory in self.memories.items():
             try:
                 self.tell(f"{REGIONS}/region/{self.full(name)}/unregister")
-            except (OSError, AssertionError):
+            except (OSError, AssertionError, Closed):
                 pass  # the daemon has stopped
-            memory.__exit__()
+            finally:
+                memory.__exit__()
         self.memories = {}
 
     # --- polite ---
