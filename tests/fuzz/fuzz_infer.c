@@ -1,6 +1,6 @@
 // Fuzzes the bodies of inference requests: any bytes give either a request with its inputs, all of them inside of the
-// body or copied from its JSON or from shared memory, or a problem with a reason. Reading takes no more memory than was charged for it. The
-// body is also read as a request for the list of models. One thread.
+// body or copied from its JSON or from shared memory, or a problem with a reason. Reading takes no more memory than was
+// charged for it. The body is also read as a request for the list of models. One thread.
 //
 // The input: a byte that chooses the model and how long the JSON is, then the body.
 #include <assert.h>

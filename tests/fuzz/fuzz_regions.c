@@ -1,6 +1,6 @@
-// Fuzzes regions of shared memory: the JSON that registers one, the parameters and the JSON that name a part of one, and
-// what their owner does to the memory meanwhile. A part is read or written whole, where its region has it and nowhere
-// else, or it is refused with a reason. One thread; one client.
+// Fuzzes regions of shared memory: the JSON that registers one, the parameters and the JSON that name a part of one,
+// and what their owner does to the memory meanwhile. A part is read or written whole, where its region has it and
+// nowhere else, or it is refused with a reason. One thread; one client.
 //
 // The input is lines of a letter and an argument:
 //   r NAME JSON    register; the key "k" stands for the memory that is there
