@@ -297,8 +297,8 @@ class Client:
     def _deliver(
         self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
     ) -> T:
-        """Asks through shared memory or, where that cannot be, through the socket. `parse` reads the answer's file; None
-        if there is only metadata."""
+        """Asks through shared memory or, where that cannot be, through the socket. `parse` reads the answer's file;
+        None if there is only metadata."""
         until = self._transport.deadline()
         result = self._share(request, read, parse, until)
         return self._transport.ask(self._encoded(request), read, until=until) if result is None else result
