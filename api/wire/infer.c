@@ -8,7 +8,7 @@
 
 #include "api/base/json.h"
 #include "api/ops/overlay.h"
-#include "api/wire/infer_inputs.h"
+#include "api/wire/infer_json.h"
 #include "api/wire/inputs.h"
 #include "api/wire/region.h"
 #include "kernels/ops.h"
@@ -151,7 +151,7 @@ static bool take_parameters(struct reading *reading, json_t *parameters) {
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
 static bool take_counts(struct reading *reading, const struct job_request *request) {
-  const struct infer_input *counts = &reading->body->counts;
+  const struct infer_input *counts = &reading->body->inputs.counts;
   const char *name = job_request_counts(request);
   struct text *out = &reading->texts;
   int32_t values[VX_MAX_CLOUDS];
@@ -223,8 +223,8 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size, c
   if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");
   return take_id(reading, json_object_get(root, "id")) &&
          take_parameters(reading, json_object_get(root, "parameters")) &&
-         infer_inputs_read(reading->body, json_object_get(root, "inputs"), request, reading->bytes, reading->size,
-                           reading->problem) &&
+         infer_inputs_read(&reading->body->inputs, json_object_get(root, "inputs"), request, reading->bytes,
+                           reading->size, reading->problem) &&
          take_counts(reading, request) && take_outputs(reading, json_object_get(root, "outputs"));
 }
 
@@ -237,7 +237,7 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
   if (size % row != 0)
     return refuse(reading, "the body has %zu bytes; allowed: a multiple of %zu, the size of a row", size, row);
   reading->infer->binary = UINT32_MAX;
-  reading->body->inputs[VX_POINTS] = (struct infer_input){
+  reading->body->inputs.list[VX_POINTS] = (struct infer_input){
       .tensor = vx_points_of(request->dtype, (int64_t)(size / row), request->num_features, NULL),
       .bytes = size,
       .binary = reading->bytes,
@@ -247,7 +247,7 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
 
 // The inputs as they came take the place of those that follow from the parameters.
 static bool take_inputs(struct reading *reading, struct job_request *request) {
-  for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs[i].tensor;
+  for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs.list[i].tensor;
   return inputs_complete(request, reading->problem) &&
          inputs_take_points(request, reading->infer->preset, reading->problem);
 }
@@ -271,7 +271,8 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
   reading.bytes = bytes + head;
   reading.size = size - head;
   if (infer->head_bytes == 0 ? !read_raw(&reading, request) : !read_json(&reading, bytes, head, request)) return false;
-  if (body->inputs[VX_POINTS].tensor.rank) request->dtype = body->inputs[VX_POINTS].tensor.dtype;
+  const struct vx_input *points = &body->inputs.list[VX_POINTS].tensor;
+  if (points->rank) request->dtype = points->dtype;
   return job_request_overlay(request, &reading.query, problem) && take_inputs(&reading, request) &&
          check_halves(&reading, request);
 }

@@ -7,12 +7,9 @@
 #ifndef VOXELD_INFER_H
 #define VOXELD_INFER_H
 
-#include <jansson.h>
-
-#include "api/ops/ops.h"
+#include "api/wire/infer_inputs.h"
 
 enum {
-  INFER_JSON_MAX = 16 << 20,  // bytes of JSON in a body; tensors that are larger are to be sent as bytes
   INFER_ID_SIZE = 128,
 };
 
@@ -28,26 +25,10 @@ struct infer {
   struct region_ref regions[VX_TENSOR_COUNT];  // of the outputs in `shared`
 };
 
-// An input as a request describes it. Its values are in one of three places.
-struct infer_input {
-  struct vx_input tensor;    // type and shape, without data; rank 0: it is not given
-  size_t bytes;              // of its values
-  const json_t *json;        // they are JSON,
-  const char *binary;        // or bytes of the body,
-  struct region_ref region;  // or in shared memory
-};
-
 // What was read of a body. It points into the body.
 struct infer_body {
-  json_t *root;                              // NULL: there is no JSON
-  struct infer_input inputs[VX_MAX_INPUTS];  // of the operation
-  struct infer_input counts;                 // the rows of each cloud, which are a parameter of the operation
-};
-
-// The client's shared memory: copies a part of it. False with a problem.
-struct infer_memory {
-  bool (*read)(void *cls, const struct region_ref *ref, char *out, struct problem *problem);
-  void *cls;
+  json_t *root;  // NULL: there is no JSON
+  struct infer_inputs inputs;
 };
 
 // Bytes of JSON in a body of `size` bytes.

@@ -14,7 +14,7 @@ static const struct tensor_words words = {"input", "datatype", model_datatype};
 
 // A list of inputs that is read.
 struct reading {
-  struct infer_body *body;
+  struct infer_inputs *inputs;
   const struct vx_operation *operation;
   const char *counts;  // the name of the parameter that counts rows; NULL if there is none
   const char *bytes;   // what inputs have not taken yet
@@ -73,7 +73,7 @@ static bool read_input(struct reading *reading, const json_t *object) {
   if (number < 0 && !counts) return input_refuse(reading->operation, name, reading->counts, reading->problem);
   const struct vx_input_row of_counts = {name, VX_DTYPE_BIT(VX_INT32), {VX_EXTENT_BATCH}, true};
   const struct vx_input_row *row = counts ? &of_counts : &reading->operation->inputs[number];
-  struct infer_input *input = counts ? &reading->body->counts : &reading->body->inputs[number];
+  struct infer_input *input = counts ? &reading->inputs->counts : &reading->inputs->list[number];
   if (input->tensor.rank) return problem_set(reading->problem, PROBLEM_BAD_BODY, NULL, "there are two inputs %s", name);
   if (!input_describe(row, &words, json_string_value(json_object_get(object, "datatype")),
                       json_object_get(object, "shape"), &input->tensor, &input->bytes, reading->problem))
@@ -83,9 +83,10 @@ static bool read_input(struct reading *reading, const json_t *object) {
   return read_place(reading, name, object, input);
 }
 
-bool infer_inputs_read(struct infer_body *body, const json_t *list, const struct job_request *request,
+bool infer_inputs_read(struct infer_inputs *inputs, const json_t *list, const struct job_request *request,
                        const char *bytes, size_t size, struct problem *problem) {
-  struct reading reading = {body, vx_operation_of(request->job.op), job_request_counts(request), bytes, size, problem};
+  struct reading reading = {inputs, vx_operation_of(request->job.op), job_request_counts(request), bytes, size,
+                            problem};
   if (!json_is_array(list)) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no list of inputs");
   for (size_t i = 0; i < json_array_size(list); i++)
     if (!read_input(&reading, json_array_get(list, i))) return false;
@@ -105,9 +106,9 @@ bool infer_input_copy(const struct infer_input *input, const char *name, const s
                      name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
 }
 
-bool infer_inputs_bind(const struct infer_body *body, struct job_request *request) {
+bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request) {
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
-    const struct infer_input *input = &body->inputs[i];
+    const struct infer_input *input = &inputs->list[i];
     request->job.inputs[i].data = input->binary;
     if (input->tensor.rank && (!input->binary || !input_is_aligned(request, i))) return false;
   }
@@ -120,19 +121,19 @@ static bool add_place(size_t *end, const struct infer_input *input) {
          !__builtin_add_overflow(*end, padded / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT, end);
 }
 
-size_t infer_inputs_bytes(const struct infer_body *body) {
+size_t infer_inputs_bytes(const struct infer_inputs *inputs) {
   size_t end = VX_TENSOR_ALIGNMENT;  // so that there is an address if there are no values
   for (int i = 0; i < VX_MAX_INPUTS; i++)
-    if (!add_place(&end, &body->inputs[i])) return SIZE_MAX;
+    if (!add_place(&end, &inputs->list[i])) return SIZE_MAX;
   return end;
 }
 
-bool infer_inputs_copy(const struct infer_body *body, const struct infer_memory *memory, char *out,
+bool infer_inputs_copy(const struct infer_inputs *inputs, const struct infer_memory *memory, char *out,
                        struct job_request *request, struct problem *problem) {
   const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
   size_t at = 0;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
-    const struct infer_input *input = &body->inputs[i];
+    const struct infer_input *input = &inputs->list[i];
     if (!input->tensor.rank) continue;
     if (!infer_input_copy(input, rows[i].name, memory, out + at, problem)) return false;
     request->job.inputs[i].data = out + at;

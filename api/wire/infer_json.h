@@ -2,10 +2,14 @@
 #ifndef VOXELD_INFER_JSON_H
 #define VOXELD_INFER_JSON_H
 
-#include "api/wire/infer.h"
+#include <jansson.h>
 
-// Bytes of memory that reading the JSON of a body takes, at most.
-size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size);
+#include "kernels/kernels.h"
+
+enum { INFER_JSON_MAX = 16 << 20 };  // bytes of JSON in a body; larger tensors are to be sent as bytes
+
+// Bytes of memory that reading `size` bytes of JSON takes, at most.
+size_t infer_json_cost(const char *bytes, size_t size);
 
 // Writes a list of numbers, which may be nested as the shape is, as `count` values of the tensor's type. False if it is
 // no list of that many numbers which the type has. No list has float16.

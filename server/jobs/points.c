@@ -110,9 +110,9 @@ static bool open_tensors(struct job *job, char **rows) {
 static bool place_inputs(struct job *job, const struct infer_body *body) {
   const struct infer_memory memory = {shared_read, job};
   struct job_request *asked = &job->asked;
-  if (infer_inputs_bind(body, asked)) return true;
-  if (!take_rows(job, infer_inputs_bytes(body))) return false;
-  if (!infer_inputs_copy(body, &memory, job->rows->data, asked, &job->problem)) return false;
+  if (infer_inputs_bind(&body->inputs, asked)) return true;
+  if (!take_rows(job, infer_inputs_bytes(&body->inputs))) return false;
+  if (!infer_inputs_copy(&body->inputs, &memory, job->rows->data, asked, &job->problem)) return false;
   job_keep_rows(job);
   return true;
 }
@@ -128,7 +128,7 @@ static bool open_inference(struct job *job, char **rows) {
   const struct infer_memory memory = {shared_read, job};
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
-  if (!loans_take_scratch(job, infer_json_cost(infer, bytes, size), &job->problem)) return false;
+  if (!loans_take_scratch(job, infer_json_cost(bytes, infer_json_bytes(infer, size)), &job->problem)) return false;
   bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) && place_inputs(job, &body) &&
               job_request_split(&job->asked, vx_sizes_of(&job->asked.job).rows, &job->problem);
   infer_end(&body);

@@ -87,12 +87,12 @@ static const struct infer_memory memory = {read_shared, NULL};
 // As a worker does it.
 static void take_inputs(const struct infer_body *body, struct job_request *request) {
   struct problem problem = {.kind = PROBLEM_NONE};
-  size_t bytes = infer_inputs_bytes(body);
+  size_t bytes = infer_inputs_bytes(&body->inputs);
   char *copy = NULL;
-  bool good = infer_inputs_bind(body, request);
+  bool good = infer_inputs_bind(&body->inputs, request);
   if (!good && bytes <= MOST_BYTES) {
     assert(posix_memalign((void **)&copy, VX_TENSOR_ALIGNMENT, bytes) == 0);
-    good = infer_inputs_copy(body, &memory, copy, request, &problem);
+    good = infer_inputs_copy(&body->inputs, &memory, copy, request, &problem);
     if (!good) check_problem(&problem);
   }
   if (good) check_values(request);
@@ -107,7 +107,7 @@ static void read_body(uint8_t choice, const char *bytes, size_t size) {
   struct problem problem = {.kind = PROBLEM_NONE};
   choose_model(choice, &infer, &request);
   infer.head_bytes = head_bytes(choice, bytes, size);
-  size_t before = most_in_use = in_use, cost = infer_json_cost(&infer, bytes, size);
+  size_t before = most_in_use = in_use, cost = infer_json_cost(bytes, infer_json_bytes(&infer, size));
   bool good = infer_read(&body, bytes, size, &memory, &infer, &request, &problem);
   assert(counted && most_in_use - before <= cost);
   if (good) {

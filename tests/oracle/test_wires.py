@@ -37,7 +37,7 @@ MATRIX[:, 3] = 0, 0, 0, 1
 SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
 # Operation, query, inputs.
 REQUESTS = (
-    ("voxelize", f"{GRID}&feature=points,mean,pillar&max_points_per_voxel=3&point_counts=100,0,200", {"points": POINTS}),
+    ("voxelize", f"{GRID}&feature=points,mean,pillar&point_counts=100,0,200", {"points": POINTS}),
     ("voxelize", f"{GRID}&fps=9&outputs=voxel_coords,sampled_points,point_voxel_ids", {"points": POINTS}),
     ("fps", "num_samples=20&outputs=sampled_indices,sampled_points", {"points": POINTS}),
     ("transform", "crop=-5,-5,-5,5,5,5", {"points": POINTS}),
