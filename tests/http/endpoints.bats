@@ -90,6 +90,37 @@ teardown_file() { stop_daemon; }
   is "$(header content-security-policy)" ''
 }
 
+@test "a page that the client has is not sent again" {
+  local path tag size had
+  for path in / /ui/style.css; do
+    ask "$path"
+    size=$(stat -c %s "$body")
+    tag=$(header etag)
+    is "$tag" "\"$(sha256sum "$body" | cut -d' ' -f1)\""
+    for had in "$tag" "W/$tag" "\"other\", $tag" '*'; do
+      ask -H "If-None-Match: $had" "$path"
+      is "$code $(header etag) $(stat -c %s "$body")" "304 $tag 0"
+      is "$(header content-length) $(header content-type)" "$size "
+      has "$(header content-security-policy)" "default-src 'none'"
+      ask -I -H "If-None-Match: $had" "$path"
+      is "$code" 304
+    done
+    for had in '"other"' "${tag//\"/}"; do
+      ask -H "If-None-Match: $had" "$path"
+      is "$code $(stat -c %s "$body")" "200 $size"
+    done
+  done
+  ask -H 'If-None-Match: *' /ui/nothing.js
+  is_problem 404 not-found
+  is "$(header etag)" ''
+  ask -H 'If-None-Match: *' /v1/status # a page without a tag
+  is "$code $(header etag)" '200 '
+  ask -X DELETE /
+  is_problem 405 method-not-allowed
+  counted() { (ask /metrics && grep -qx 'voxeld_requests_total{endpoint="/",code="304"} 8' "$body"); }
+  await counted
+}
+
 @test "GET /v1/describe is what --describe prints" {
   ask /v1/describe
   is "$code" 200
