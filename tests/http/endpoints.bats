@@ -27,6 +27,16 @@ teardown_file() { stop_daemon; }
   is "$(json 'd["uptime_s"] >= 0')" True
 }
 
+@test "GET /v1/status names clients only to this machine" {
+  ask /v1/status
+  is "$(json '[c["name"] for c in d["clients"]["greediest"]]')" "['127.0.0.1']"
+  is "$(json 'd["clients"]["limits"]["connections"]')" 1000
+  start_daemon --trusted-proxies 127.0.0.1
+  ask -H 'X-Forwarded-For: 192.0.2.7' /v1/status
+  is "$(json '"connections" in d["clients"]["greediest"][0], "name" in d["clients"]["greediest"][0]')" '(True, False)'
+  stop_daemon
+}
+
 @test "GET /metrics is in the Prometheus text format" {
   ask /metrics
   is "$code" 200
@@ -85,6 +95,9 @@ teardown_file() { stop_daemon; }
   done
   ask /
   cmp "$body" "$root/server/pages/web/index.html"
+  ask /status
+  cmp "$body" "$root/server/pages/web/status.html"
+  has "$(header content-security-policy)" "default-src 'none'"
   ask /ui/nothing.js
   is_problem 404 not-found
   is "$(header content-security-policy)" ''
@@ -92,7 +105,7 @@ teardown_file() { stop_daemon; }
 
 @test "a page that the client has is not sent again" {
   local path tag size had
-  for path in / /ui/style.css; do
+  for path in / /status /ui/style.css; do
     ask "$path"
     size=$(stat -c %s "$body")
     tag=$(header etag)
@@ -161,7 +174,7 @@ teardown_file() { stop_daemon; }
 }
 
 @test "HEAD answers the headers of GET without a body" {
-  for path in /healthz /v1/presets /openapi.yaml / /ui/style.css; do
+  for path in /healthz /v1/presets /openapi.yaml / /status /ui/style.css; do
     ask "$path"
     size=$(stat -c %s "$body")
     ask -I "$path"

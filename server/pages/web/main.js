@@ -2,7 +2,8 @@
 import { getJson, setToken } from "./api.js";
 import { Camera } from "./camera.js";
 import { COLOURS, paint, rampOf } from "./colours.js";
-import { element, Form } from "./form.js";
+import { byId, element, showError } from "./dom.js";
+import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
@@ -16,7 +17,6 @@ const POINTS_OF_VOXEL = 10;
 const SLOW = 50; // milliseconds of a picture; without a GPU it may take more, and is coarse while it moves
 const REST = 250; // milliseconds without a move until the whole picture is drawn
 
-const byId = (id) => document.getElementById(id);
 const canvas = byId("canvas");
 const camera = new Camera();
 let scene, form, shown; // shown: what voxelize gave
@@ -98,7 +98,7 @@ async function askOnce(one) {
     const parameters = parametersFor(one);
     panel.showCommands(one.name, parameters, form.columns(), byId("token").value);
     shown = await voxelize(await one.read(), parameters);
-    panel.showError(null);
+    showError(null);
     form.mark(null);
     const { metadata } = shown;
     camera.frame(shown.low, shown.high);
@@ -109,7 +109,7 @@ async function askOnce(one) {
     byId("state").textContent = `${one.name}: ${metadata.points.received.toLocaleString("en")} points, `
       + `${metadata.voxels.kept.toLocaleString("en")} voxels in ${(metadata.timing_us.total / 1000).toFixed(1)} ms`;
   } catch (refusal) {
-    panel.showError(refusal);
+    showError(refusal);
     form.mark(refusal.parameter);
     if (!("status" in refusal)) console.error(refusal); // the page's own mistake
     byId("state").textContent = "refused";
@@ -267,10 +267,10 @@ async function begin() {
     const [{ parameters }, { presets }] = await Promise.all([getJson("/v1/describe"), getJson("/v1/presets")]);
     if (form) return refresh();
     form = new Form(byId("form"), parameters, presets, refresh);
-    panel.showError(null);
+    showError(null);
     restoreState();
   } catch (refusal) {
-    panel.showError(refusal);
+    showError(refusal);
     byId("state").textContent = refusal.status === 401 ? "the service wants a token" : "no answer";
     if (refusal.status === 401) byId("token").focus();
     return;
@@ -285,6 +285,6 @@ try {
   theme();
   begin();
 } catch (error) {
-  panel.showError(error);
+  showError(error);
   byId("state").textContent = "cannot draw";
 }
