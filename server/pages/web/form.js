@@ -2,7 +2,7 @@
 import { element } from "./dom.js";
 
 // The page asks for the outputs that it shows; a frame is one cloud.
-const OWN = ["outputs", "point_counts", "timeout_ms"];
+const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region"];
 const FIRST = ["preset", "point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels", "fps"];
 
 const textOf = (value) => (value === undefined || value === null ? "" : String(value));
