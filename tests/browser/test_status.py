@@ -7,7 +7,7 @@ import threading
 import unittest
 
 import browser
-from client import VOXELIZE, rows
+from client import VOXELIZE, head, rows
 from credentials import TokenDaemon, new_token
 from daemon import BACKEND, Daemon, wait_until
 
@@ -54,6 +54,11 @@ class Load:
     def __exit__(self, *_):
         self.ended.set()
         self.thread.join()
+
+
+def head_of_upload(*lines):
+    """The head of a request with 10,000 rows."""
+    return head("POST", VOXELIZE, "Content-Length: 160000", *lines)
 
 
 def open_page(window, daemon):
@@ -141,8 +146,7 @@ class StatusPage(browser.BrowserCase):
     def test_a_client_is_shown_with_what_it_holds(self):
         self.open()
         with self.daemon.socket(source="127.0.0.4") as upload:
-            head = f"POST {VOXELIZE} HTTP/1.1\r\nHost: x\r\nContent-Length: 160000\r\n\r\n"
-            upload.sendall(head.encode() + rows(5000))
+            upload.sendall(head_of_upload() + rows(5000))
             wait_until(lambda: self.daemon.status()["buffers"]["in_use_bytes"], "memory in use")
             shown = lambda: self.browser.run(
                 "return [...document.querySelectorAll('#shares tr')].find("
@@ -316,7 +320,9 @@ class Errors(unittest.TestCase):
                 window.set("#token", token)
                 window.await_text("#state", "ready")
                 self.assertFalse(window.find("#error").is_displayed())
-                window.await_text("#shares", "user:alice")
+                with daemon.socket() as upload:
+                    upload.sendall(head_of_upload(f"Authorization: Bearer {token}") + rows(5000))
+                    window.await_text("#shares", "user:alice")
                 self.assertNotIn(token, window.driver.current_url)
 
     def test_a_service_that_stops(self):
