@@ -11,6 +11,7 @@ struct resource {
   const char *name;  // of a preset: its file name without .json
   const char *text;  // NUL-terminated
   size_t size;       // without that NUL
+  const char *tag;   // as HTTP has it: the text's SHA-256, in quotation marks
 };
 
 extern const struct resource resources_presets[];  // sorted by name

@@ -25,7 +25,8 @@ bool route_is_probe(enum endpoint endpoint) {
 }
 
 bool route_is_public(enum endpoint endpoint) {
-  return route_is_probe(endpoint) || endpoint == ENDPOINT_VIEWER || endpoint == ENDPOINT_WEB;
+  return route_is_probe(endpoint) || endpoint == ENDPOINT_VIEWER || endpoint == ENDPOINT_DASHBOARD ||
+         endpoint == ENDPOINT_WEB;
 }
 
 // What follows /versions/1, if that is where `path` begins; else `path`.

@@ -25,6 +25,7 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(OPENAPI, "GET", "/openapi.yaml", VX_OPS, "the OpenAPI description of this API")                                    \
   X(DESCRIBE, "GET", "/v1/describe", VX_OPS, "the tables of `voxeld --describe`: parameters and the like, as JSON")    \
   X(VIEWER, "GET", "/", VX_OPS, "a page that shows scans and their voxels, in a browser")                              \
+  X(DASHBOARD, "GET", "/status", VX_OPS, "a page that shows what the service is doing, in a browser")                  \
   X(WEB, "GET", "/ui/*", VX_OPS, "the files of the pages")                                                             \
   X(KSERVE, "GET", "/v2", VX_OPS, "KServe v2: the server's name, version and extensions")                              \
   X(KSERVE_LIVE, "GET", "/v2/health/live", VX_OPS, "KServe v2: liveness")                                              \

@@ -17,9 +17,10 @@ endfunction()
 # One `static const char text_NAME[] = ...;` and, in RESULT, the initializer of its struct resource.
 function(embed PATH NAME RESULT)
   c_string_literal("${PATH}" literal)
+  file(SHA256 "${PATH}" hash)
   string(MAKE_C_IDENTIFIER "text_${NAME}" identifier)
   set(definitions "${definitions}static const char ${identifier}[] =\n${literal};\n\n" PARENT_SCOPE)
-  set(${RESULT} "{\"${NAME}\", ${identifier}, sizeof ${identifier} - 1}" PARENT_SCOPE)
+  set(${RESULT} "{\"${NAME}\", ${identifier}, sizeof ${identifier} - 1, \"\\\"${hash}\\\"\"}" PARENT_SCOPE)
 endfunction()
 
 # In `definitions`, an array of struct resource and the number of its elements. A preset's name has no .json.
@@ -33,7 +34,7 @@ function(embed_all ARRAY)
   endforeach()
   list(LENGTH ARGN count)
   if(count EQUAL 0) # C has no empty arrays
-    set(rows "    {NULL, NULL, 0},\n")
+    set(rows "    {NULL, NULL, 0, NULL},\n")
   endif()
   string(APPEND definitions "const struct resource ${ARRAY}[] = {\n${rows}};\n"
          "const size_t ${ARRAY}_count = ${count};\n\n")

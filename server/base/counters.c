@@ -30,6 +30,11 @@ void counters_request(struct counters *counters, enum endpoint endpoint, enum pr
   observe(&counters->durations[endpoint], ns);
 }
 
+void counters_unchanged(struct counters *counters, enum endpoint endpoint, int64_t ns) {
+  add(&counters->unchanged[endpoint], 1);
+  observe(&counters->durations[endpoint], ns);
+}
+
 const char *abort_name(enum abort_stage stage) { return abort_names[stage]; }
 
 void counters_abort(struct counters *counters, enum abort_stage stage) { add(&counters->aborted[stage], 1); }
@@ -79,6 +84,8 @@ unsigned long long counters_of_outcome(const struct counters *counters, enum pro
 
 struct outcomes counters_outcomes(const struct counters *counters) {
   struct outcomes outcomes = {.answered = counters_of_outcome(counters, PROBLEM_NONE)};
+  for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
+    outcomes.answered += counter_value(&counters->unchanged[endpoint]);
   for (int kind = PROBLEM_NONE + 1; kind < PROBLEM_COUNT; kind++)
     outcomes.refused += counters_of_outcome(counters, (enum problem_kind)kind);
   for (int stage = 0; stage < ABORT_STAGES; stage++) outcomes.aborted += counter_value(&counters->aborted[stage]);

@@ -33,7 +33,8 @@ struct histogram {
 
 struct counters {
   atomic_uint_fast64_t requests[ENDPOINT_COUNT][PROBLEM_COUNT];  // PROBLEM_NONE: answered well
-  struct histogram durations[ENDPOINT_COUNT];                    // of the same requests
+  atomic_uint_fast64_t unchanged[ENDPOINT_COUNT];                // answered 304: the client has the page
+  struct histogram durations[ENDPOINT_COUNT];                    // of the requests of both
   atomic_uint_fast64_t aborted[ABORT_STAGES];                    // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
@@ -48,6 +49,8 @@ struct counters {
 
 // Counts a request that was answered; `ns` is the time from its headers to the end of its answer.
 void counters_request(struct counters *counters, enum endpoint endpoint, enum problem_kind outcome, int64_t ns);
+// Counts a request for a page that was answered 304, likewise.
+void counters_unchanged(struct counters *counters, enum endpoint endpoint, int64_t ns);
 void counters_abort(struct counters *counters, enum abort_stage stage);
 const char *abort_name(enum abort_stage stage);
 // Counts an answer that the HTTP library made by itself.

@@ -50,11 +50,16 @@ static struct client *new_client(struct clients *clients) {
   return client;
 }
 
+// With the lock held: whether it is in use.
+static bool exists(const struct client *client) {
+  for (int share = 0; share < SHARES; share++)
+    if (client->held[share]) return true;
+  return client->references > 0;
+}
+
 // With the lock held.
 static void end_if_unused(struct clients *clients, struct client *client) {
-  for (int share = 0; share < SHARES; share++)
-    if (client->held[share]) return;
-  if (client->references) return;
+  if (exists(client)) return;
   struct client **link = &clients->hash[hash_of(client->name)];
   while (*link != client) link = &(*link)->next;
   *link = client->next;
@@ -64,7 +69,7 @@ static void end_if_unused(struct clients *clients, struct client *client) {
 }
 
 struct client *clients_join(struct clients *clients, const char *user, const char *address) {
-  char name[sizeof(((struct client *)0)->name)];
+  char name[CLIENT_NAME_SIZE];
   write_name(name, sizeof name, user, address);
   pthread_mutex_lock(&clients->lock);
   struct client **first = &clients->hash[hash_of(name)], *client = *first;
@@ -149,4 +154,35 @@ struct clients_use clients_use(struct clients *clients) {
   memcpy(use.limits, clients->limits, sizeof use.limits);
   pthread_mutex_unlock(&clients->lock);
   return use;
+}
+
+// ---- who holds how much ---------------------------------------------------------------------------------------------
+
+// The greatest part that it holds of any share.
+static double greed(const struct clients *clients, const int64_t held[SHARES]) {
+  double most = 0;
+  for (int share = 0; share < SHARES; share++) {
+    double part = clients->limits[share] > 0 ? (double)held[share] / (double)clients->limits[share] : 0;
+    if (part > most) most = part;
+  }
+  return most;
+}
+
+size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room) {
+  size_t count = 0;
+  pthread_mutex_lock(&clients->lock);
+  for (size_t number = 0; number < clients->used; number++) {
+    const struct client *client = &clients->client[number];
+    if (!exists(client)) continue;
+    size_t place = count;
+    while (place > 0 && greed(clients, out[place - 1].held) < greed(clients, client->held)) place--;
+    if (place == room) continue;
+    if (count < room) count++;
+    memmove(&out[place + 1], &out[place], (count - place - 1) * sizeof *out);
+    out[place].number = number;
+    memcpy(out[place].name, client->name, sizeof out[place].name);
+    memcpy(out[place].held, client->held, sizeof out[place].held);
+  }
+  pthread_mutex_unlock(&clients->lock);
+  return count;
 }

@@ -53,9 +53,11 @@ struct client_requests {
   struct client *next;             // the next with waiting requests
 };
 
+enum { CLIENT_NAME_SIZE = 80 };
+
 struct client {
   struct client *next;  // with the same hash, or the next free one
-  char name[80];
+  char name[CLIENT_NAME_SIZE];
   int64_t references;
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
@@ -102,5 +104,15 @@ struct clients_use {
   int64_t held[SHARES], limits[SHARES];
 };
 struct clients_use clients_use(struct clients *clients);
+
+// What a client holds.
+struct client_use {
+  size_t number;  // the client's while it exists, then another one's
+  char name[CLIENT_NAME_SIZE];
+  int64_t held[SHARES];
+};
+// Fills `out` with up to `room` clients, the greediest first: the one that holds the greatest part of any share.
+// Returns how many there are.
+size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
 #endif

@@ -20,7 +20,7 @@ static bool is_routine(const struct request *request) {
 }
 
 static enum log_level level_of(const struct request *request, bool aborted) {
-  int status = problem_status(request->problem.kind, request->style);
+  int status = request_status(request);
   if (aborted) return LOG_INFO;
   if (status == 500) return LOG_ERROR;  // a defect
   if (status > 500) return LOG_WARNING;
@@ -33,7 +33,7 @@ static void log_outcome(struct log_line *line, const struct request *request, bo
     log_string(line, "aborted", abort_name(abort_stage(request)));
     return;
   }
-  log_integer(line, "status", problem_status(request->problem.kind, request->style));
+  log_integer(line, "status", request_status(request));
   if (!request->problem.kind) return;
   log_string(line, "reason", info->name);
   log_string(line, "detail", request->problem.detail);
@@ -81,6 +81,8 @@ void request_account(struct request *request, bool aborted) {
   int64_t now_ns = clock_ns();
   if (aborted)
     counters_abort(counters, abort_stage(request));
+  else if (request->unchanged)
+    counters_unchanged(counters, request->endpoint, now_ns - request->started_ns);
   else
     counters_request(counters, request->endpoint, request->problem.kind, now_ns - request->started_ns);
   if (!aborted && request->job.answered) counters_sent(counters, now_ns - request->reply_ns);

@@ -31,6 +31,7 @@ struct page {
   const char *name;        // what `page_asked` has for a name; NULL: the part of the path
   const char *media_type;  // NULL: `media_type_of` has it
   const char *(*media_type_of)(const char *name);
+  const char *(*tag_of)(const char *name);  // the ETag of what is written; it or its result is NULL: there is none
   const struct page_header *headers;  // further ones of an answer without a problem, up to a NULL name; NULL: none
   // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.

@@ -74,6 +74,16 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
   return response;
 }
 
+static const char *tag_of_page(const struct request *request, const struct page *page) {
+  return page->tag_of ? page->tag_of(name_of(request, page)) : NULL;
+}
+
+// Whether the client has the page already. A tag is a hash in quotation marks, so it is nowhere within another one.
+static bool client_has(const struct request *request, const char *tag) {
+  const char *has = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
+  return tag && has && (strcmp(has, "*") == 0 || strstr(has, tag));
+}
+
 static struct MHD_Response *response_of_problem(struct request *request) {
   char memory[2048];
   struct text text = text_over(memory, sizeof memory);
@@ -92,8 +102,8 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   const struct problem_info *info = problem_info(request->problem.kind);
   char traceparent[TRACEPARENT_LENGTH + 1];
   trace_write(&request->trace, traceparent);
-  bool good = add_header(response, "Content-Type", media_type) && add_header(response, "X-Request-Id", request->id) &&
-              add_header(response, "traceparent", traceparent);
+  bool good = add_header(response, "X-Request-Id", request->id) && add_header(response, "traceparent", traceparent);
+  if (!request->unchanged) good = good && add_header(response, "Content-Type", media_type);
   if (request->job.answered) {
     char timing[512];
     struct text text = text_over(timing, sizeof timing);
@@ -125,8 +135,9 @@ static bool add_headers(struct MHD_Response *response, const struct request *req
   return good;
 }
 
-static bool add_page_headers(struct MHD_Response *response, const struct page *page) {
-  bool good = true;
+static bool add_page_headers(struct MHD_Response *response, const struct request *request, const struct page *page) {
+  const char *tag = tag_of_page(request, page);
+  bool good = !tag || add_header(response, "ETag", tag);
   for (const struct page_header *header = page->headers; good && header && header->name; header++)
     good = add_header(response, header->name, header->value);
   return good;
@@ -158,6 +169,8 @@ enum MHD_Result request_reply(struct request *request) {
   } else if (!request->problem.kind && page->write) {
     media_type = media_type_of_page(request, page);
     response = response_of_page(request, page);
+    request->unchanged = response && client_has(request, tag_of_page(request, page));
+    if (request->unchanged) request->sent_bytes = 0;  // with 304 the library sends the body's length alone
   }
   if (!response) {
     media_type = problem_media_type(request->style);
@@ -167,8 +180,8 @@ enum MHD_Result request_reply(struct request *request) {
   count_model(request);
   enum MHD_Result result = MHD_NO;
   bool shown = !request->problem.kind && !request->job.answered;
-  if (add_headers(response, request, media_type) && (!shown || add_page_headers(response, page))) {
-    unsigned status = (unsigned)problem_status(request->problem.kind, request->style);
+  if (add_headers(response, request, media_type) && (!shown || add_page_headers(response, request, page))) {
+    unsigned status = (unsigned)request_status(request);
     request_to(request, REQUEST_REPLY);
     request->reply_ns = clock_ns();
     peer_reply_begin(request->peer, memory, request->reply_ns);

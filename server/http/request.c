@@ -33,6 +33,10 @@ struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
 }
 
+int request_status(const struct request *request) {
+  return request->unchanged ? 304 : problem_status(request->problem.kind, request->style);
+}
+
 bool request_is_local(const struct request *request) {
   return address_is_local(request->peer->address) && !request->peer->proxy;
 }
@@ -102,6 +106,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   memcpy(request->address, peer->address, sizeof request->address);
   request->method[0] = request->path[0] = '\0';
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
+  request->unchanged = false;
   request->chunk_broken = request->counted_open = request->counted_active = false;
   request->problem = (struct problem){.kind = PROBLEM_NONE};
   request->started_ns = clock_ns();

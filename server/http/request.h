@@ -72,6 +72,7 @@ struct request {
 
   // How it went.
   int64_t received_bytes, sent_bytes;  // of bodies
+  bool unchanged;                      // it is answered 304: the client has the page
   bool counted_open, counted_active;   // whether the pool's counters include it
   struct problem problem;
   int64_t started_ns;
@@ -95,6 +96,9 @@ void request_to(struct request *request, enum request_state state);
 
 // The request whose job it is.
 struct request *request_of_job(struct job *job);
+
+// The status of its answer.
+int request_status(const struct request *request);
 
 // Whether its client is on this machine, and no proxy is between.
 bool request_is_local(const struct request *request);

@@ -30,6 +30,10 @@ static void write_histogram(struct text *out, const char *name, const char *labe
   text_printf(out, "%s_count{%s=\"%s\"} %llu\n", name, label, value, sum);
 }
 
+static void write_answers(struct text *out, const char *name, const char *path, int status, unsigned long long number) {
+  text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, path, status, number);
+}
+
 // An endpoint's answers with the same status are one sample, whatever their reasons.
 static void write_requests(const struct view *view, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
@@ -45,8 +49,10 @@ static void write_requests(const struct view *view, const char *name, struct tex
         if (other < kind) first = false;
         sum += counter_value(&outcomes[other]);
       }
-      if (first && sum) text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, path, status, sum);
+      if (first && sum) write_answers(out, name, path, status, sum);
     }
+    unsigned long long unchanged = counter_value(&view->counters->unchanged[endpoint]);
+    if (unchanged) write_answers(out, name, path, 304, unchanged);
   }
 }
 

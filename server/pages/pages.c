@@ -16,6 +16,7 @@
 #include "server/pages/metrics.h"
 #include "server/pages/ready.h"
 #include "server/pages/regions.h"
+#include "server/pages/shares.h"
 #include "server/pages/view.h"
 #include "server/pages/web.h"
 
@@ -127,7 +128,7 @@ static void write_limits(const struct options *options, struct text *out) {
 
 static bool write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct problem *problem) {
-  (void)asked, (void)problem;
+  (void)problem;
   const struct options *options = view->options;
   struct buffers_use use = buffers_use(&view->jobs->buffers);
   text_printf(out, "{\"version\":\"%s\"", VOXELD_VERSION);
@@ -143,6 +144,7 @@ static bool write_status(const struct view *view, const struct page_asked *asked
               use.allocated, use.in_use);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
               (long long)atomic_load(&view->watcher->places.open), (long long)options->max_connections);
+  shares_write(view, asked->local, out);
   write_limits(options, out);
   text_printf(out, ",\"log\":{\"lines_dropped\":%llu}}\n", (unsigned long long)log_lines_dropped());
   return true;
@@ -194,6 +196,7 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_OPENAPI] = {.media_type = "application/yaml", .write = write_openapi},
     [ENDPOINT_DESCRIBE] = {.media_type = "application/json", .write = write_describe},
     [ENDPOINT_VIEWER] = WEB_PAGE("index.html"),
+    [ENDPOINT_DASHBOARD] = WEB_PAGE("status.html"),
     [ENDPOINT_WEB] = WEB_PAGE(NULL),
     [ENDPOINT_KSERVE_LIVE] = {.media_type = "application/json", .write = kserve_write_live},
     [ENDPOINT_KSERVE_READY] = {.media_type = "application/json", .write = kserve_write_ready},

@@ -5,8 +5,8 @@
 
 #include "api/resources.h"
 
-// no-cache: a browser asks again after an upgrade of the service. Scripts and styles are files of their own, so
-// whatever a scan's name or an answer could smuggle into a page is not run.
+// no-cache: a browser asks each time whether the file has changed, as it may after an upgrade of the service. Scripts
+// and styles are files of their own, so whatever a scan's name or an answer could smuggle into a page is not run.
 const struct page_header web_headers[] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -30,13 +30,21 @@ const char *web_media_type(const char *file) {
   return "text/plain; charset=utf-8";
 }
 
+static const struct resource *find(const char *file) {
+  for (size_t i = 0; i < resources_web_count; i++)
+    if (strcmp(resources_web[i].name, file) == 0) return &resources_web[i];
+  return NULL;
+}
+
+const char *web_tag(const char *file) {
+  const struct resource *found = find(file);
+  return found ? found->tag : NULL;
+}
+
 bool web_write(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem) {
   (void)view;
-  for (size_t i = 0; i < resources_web_count; i++) {
-    const struct resource *file = &resources_web[i];
-    if (strcmp(file->name, asked->name) != 0) continue;
-    text_append(out, file->text, file->size);
-    return true;
-  }
-  return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "the pages have no file '%.80s'", asked->name);
+  const struct resource *file = find(asked->name);
+  if (!file) return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "the pages have no file '%.80s'", asked->name);
+  text_append(out, file->text, file->size);
+  return true;
 }

@@ -12,7 +12,7 @@ from safetensors.numpy import save
 
 import browser
 from credentials import TokenDaemon, new_token
-from daemon import OneDaemonCase, wait_until
+from daemon import wait_until
 
 RANGE = (0, -40, -3, 70.4, 40, 1)  # of kitti_second
 SHOWN = " voxels in "  # in the text of #state, once an answer is shown
@@ -38,16 +38,7 @@ def setUpModule():
         raise unittest.SkipTest(browser.why_not())
 
 
-class BrowserCase(OneDaemonCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.browser = browser.Browser()
-        cls.addClassCleanup(cls.browser.quit)
-
-    def setUp(self):
-        self.browser.messages()
-
+class PageCase(browser.BrowserCase):
     def open(self, state=""):
         self.browser.open(self.daemon, state)
         self.browser.await_text("#state", SHOWN)
@@ -70,7 +61,7 @@ class BrowserCase(OneDaemonCase):
         return wait_until(lambda: (now := self.browser.look()) != before and now, "another picture")
 
 
-class Page(BrowserCase):
+class Page(PageCase):
     def test_it_opens_with_a_scan_and_breaks_no_rule_of_its_own(self):
         self.open()
         look = self.browser.look()

@@ -62,7 +62,7 @@ class Names(unittest.TestCase):
         self.assertLessEqual(set(re.findall(r"from=([\w-]+)", DOCKERFILE)), set(stages))
 
     def test_files_that_are_mounted_exist(self):
-        for volume in COMPOSE["services"]["prometheus"]["volumes"]:
+        for volume in [*COMPOSE["services"]["prometheus"]["volumes"], *COMPOSE["services"]["grafana"]["volumes"]]:
             source = volume.split(":")[0]
             with self.subTest(source):
                 self.assertTrue((DOCKER / source).exists() or source in COMPOSE["volumes"])

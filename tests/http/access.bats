@@ -110,7 +110,7 @@ refused_to_start() {
 @test "everything but health and the page needs a token" {
   new_token alice
   start_daemon --token-file tokens
-  for path in /healthz /readyz /v2/health/live /v2/health/ready / /ui/style.css; do
+  for path in /healthz /readyz /v2/health/live /v2/health/ready / /status /ui/style.css; do
     ask "$path"
     is "$code" 200
     bearer wrong "$path"

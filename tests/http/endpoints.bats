@@ -27,6 +27,16 @@ teardown_file() { stop_daemon; }
   is "$(json 'd["uptime_s"] >= 0')" True
 }
 
+@test "GET /v1/status names clients only to this machine" {
+  ask /v1/status
+  is "$(json '[c["name"] for c in d["clients"]["greediest"]]')" "['127.0.0.1']"
+  is "$(json 'd["clients"]["limits"]["connections"]')" 1000
+  start_daemon --trusted-proxies 127.0.0.1
+  ask -H 'X-Forwarded-For: 192.0.2.7' /v1/status
+  is "$(json '"connections" in d["clients"]["greediest"][0], "name" in d["clients"]["greediest"][0]')" '(True, False)'
+  stop_daemon
+}
+
 @test "GET /metrics is in the Prometheus text format" {
   ask /metrics
   is "$code" 200
@@ -85,9 +95,43 @@ teardown_file() { stop_daemon; }
   done
   ask /
   cmp "$body" "$root/server/pages/web/index.html"
+  ask /status
+  cmp "$body" "$root/server/pages/web/status.html"
+  has "$(header content-security-policy)" "default-src 'none'"
   ask /ui/nothing.js
   is_problem 404 not-found
   is "$(header content-security-policy)" ''
+}
+
+@test "a page that the client has is not sent again" {
+  local path tag size had
+  for path in / /status /ui/style.css; do
+    ask "$path"
+    size=$(stat -c %s "$body")
+    tag=$(header etag)
+    is "$tag" "\"$(sha256sum "$body" | cut -d' ' -f1)\""
+    for had in "$tag" "W/$tag" "\"other\", $tag" '*'; do
+      ask -H "If-None-Match: $had" "$path"
+      is "$code $(header etag) $(stat -c %s "$body")" "304 $tag 0"
+      is "$(header content-length) $(header content-type)" "$size "
+      has "$(header content-security-policy)" "default-src 'none'"
+      ask -I -H "If-None-Match: $had" "$path"
+      is "$code" 304
+    done
+    for had in '"other"' "${tag//\"/}"; do
+      ask -H "If-None-Match: $had" "$path"
+      is "$code $(stat -c %s "$body")" "200 $size"
+    done
+  done
+  ask -H 'If-None-Match: *' /ui/nothing.js
+  is_problem 404 not-found
+  is "$(header etag)" ''
+  ask -H 'If-None-Match: *' /v1/status # a page without a tag
+  is "$code $(header etag)" '200 '
+  ask -X DELETE /
+  is_problem 405 method-not-allowed
+  counted() { (ask /metrics && grep -qx 'voxeld_requests_total{endpoint="/",code="304"} 8' "$body"); }
+  await counted
 }
 
 @test "GET /v1/describe is what --describe prints" {
@@ -130,7 +174,7 @@ teardown_file() { stop_daemon; }
 }
 
 @test "HEAD answers the headers of GET without a body" {
-  for path in /healthz /v1/presets /openapi.yaml / /ui/style.css; do
+  for path in /healthz /v1/presets /openapi.yaml / /status /ui/style.css; do
     ask "$path"
     size=$(stat -c %s "$body")
     ask -I "$path"

@@ -30,7 +30,7 @@ rejected() {
   is "$code" 200
   url=http://$pages
   for page in /healthz /readyz /metrics /v1/status /v1/presets /v1/presets/kitti_second /openapi.yaml \
-    / /ui/style.css; do
+    / /status /ui/style.css; do
     ask "$page"
     is "$code" 200
   done

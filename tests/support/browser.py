@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 
-from daemon import PATIENCE, wait_until
+from daemon import PATIENCE, OneDaemonCase, wait_until
 
 try:
     from selenium import webdriver
@@ -122,3 +122,16 @@ class Browser:
     def messages(self):
         """The console's warnings and errors since the last call, such as what the security policy has stopped."""
         return [line["message"] for line in self.driver.get_log("browser") if line["level"] in ("WARNING", "SEVERE")]
+
+
+class BrowserCase(OneDaemonCase):
+    """Tests of one daemon and one browser."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.quit)
+
+    def setUp(self):
+        self.browser.messages()

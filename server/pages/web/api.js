@@ -33,6 +33,10 @@ export async function getJson(path) {
   return (await ask(path)).json();
 }
 
+export async function getText(path) {
+  return (await ask(path)).text();
+}
+
 const arrays = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64: BigInt64Array, U8: Uint8Array };
 
 // A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data are views of the buffer where they lie

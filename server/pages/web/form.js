@@ -1,14 +1,9 @@
 // The form of parameters, made from what the service says of them.
+import { element } from "./dom.js";
 
 // The page asks for the outputs that it shows; a frame is one cloud.
 const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region"];
 const FIRST = ["preset", "point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels", "fps"];
-
-export function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
-}
 
 const textOf = (value) => (value === undefined || value === null ? "" : String(value));
 

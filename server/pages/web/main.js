@@ -3,7 +3,8 @@ import { getJson, setToken } from "./api.js";
 import { areFor, isBoxes, parseBoxes } from "./boxes.js";
 import { Camera } from "./camera.js";
 import { COLOURS, paint, rampOf } from "./colours.js";
-import { element, Form } from "./form.js";
+import { byId, element, showError } from "./dom.js";
+import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
@@ -17,7 +18,6 @@ const POINTS_OF_VOXEL = 10;
 const SLOW = 50; // milliseconds of a picture; without a GPU it may take more, and is coarse while it moves
 const REST = 250; // milliseconds without a move until the whole picture is drawn
 
-const byId = (id) => document.getElementById(id);
 const canvas = byId("canvas");
 const camera = new Camera();
 let scene, form, shown; // shown: what voxelize gave
@@ -102,7 +102,7 @@ async function askOnce(one) {
     panel.showCommands(one.name, parameters, form.columns(), byId("token").value);
     const boxes = await boxesOf(one);
     shown = Object.assign(await voxelize(await one.read(), parameters), { boxes });
-    panel.showError(null);
+    showError(null);
     form.mark(null);
     const { metadata } = shown;
     camera.frame(shown.low, shown.high);
@@ -113,7 +113,7 @@ async function askOnce(one) {
     byId("state").textContent = `${one.name}: ${metadata.points.received.toLocaleString("en")} points, `
       + `${metadata.voxels.kept.toLocaleString("en")} voxels in ${(metadata.timing_us.total / 1000).toFixed(1)} ms`;
   } catch (refusal) {
-    panel.showError(refusal);
+    showError(refusal);
     form.mark(refusal.parameter);
     if (!("status" in refusal)) console.error(refusal); // the page's own mistake
     byId("state").textContent = "refused";
@@ -281,10 +281,10 @@ async function begin() {
     const [{ parameters }, { presets }] = await Promise.all([getJson("/v1/describe"), getJson("/v1/presets")]);
     if (form) return refresh();
     form = new Form(byId("form"), parameters, presets, refresh);
-    panel.showError(null);
+    showError(null);
     restoreState();
   } catch (refusal) {
-    panel.showError(refusal);
+    showError(refusal);
     byId("state").textContent = refusal.status === 401 ? "the service wants a token" : "no answer";
     if (refusal.status === 401) byId("token").focus();
     return;
@@ -299,6 +299,6 @@ try {
   theme();
   begin();
 } catch (error) {
-  panel.showError(error);
+  showError(error);
   byId("state").textContent = "cannot draw";
 }

@@ -1,21 +1,14 @@
 // What the page says about an answer: counts, warnings, times, the voxel that was picked, and how to ask by oneself.
 import { pathOf } from "./api.js";
-import { element } from "./form.js";
 import { FATES, rampOf } from "./colours.js";
+import { byId, element, rowOf, whole, words } from "./dom.js";
 
 const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999"];
-const byId = (id) => document.getElementById(id);
-const whole = (number) => number.toLocaleString("en");
-const words = (name) => name.replaceAll("_", " ");
 
 function swatch(colour) {
   const made = element("span", { className: "swatch" });
   made.style.backgroundColor = colour;
   return made;
-}
-
-function rowOf(head, value) {
-  return element("tr", {}, element("th", { scope: "row" }, ...head), element("td", { textContent: value }));
 }
 
 export function showCounts({ points, voxels, samples, grid_size, warnings, backend }, boxes) {
@@ -85,11 +78,4 @@ export function showCommands(name, parameters, columns, token) {
   byId("python").textContent = `import numpy, voxeld\n\npoints = ${rows}\n`
     + `with voxeld.Client(${python(address)}${token ? ", token=TOKEN" : ""}) as client:\n`
     + `    result = client.voxelize(points${named})\nprint(result["voxel_coords"].shape)`;
-}
-
-export function showError(refusal) {
-  const box = byId("error");
-  box.hidden = !refusal;
-  if (refusal) box.replaceChildren(element("strong", { textContent: refusal.title ?? "Error" }), refusal.message);
-  else box.replaceChildren();
 }

@@ -27,6 +27,7 @@ static void paths_match_exactly(void **state) {
                {"/V1/voxelize", ENDPOINT_UNKNOWN, NULL},
                {"/", ENDPOINT_VIEWER, ""},
                {"//", ENDPOINT_UNKNOWN, NULL},
+               {"/status", ENDPOINT_DASHBOARD, ""},
                {"/ui/", ENDPOINT_UNKNOWN, NULL},
                {"/ui/style.css", ENDPOINT_WEB, "style.css"},
                {"/ui/../api", ENDPOINT_UNKNOWN, NULL},
@@ -96,8 +97,8 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
     others += open && !probe;
   }
   assert_int_equal(probes, 4);
-  assert_int_equal(others, 2);
-  assert_true(route_is_public(ENDPOINT_VIEWER) && route_is_public(ENDPOINT_WEB));
+  assert_int_equal(others, 3);
+  assert_true(route_is_public(ENDPOINT_VIEWER) && route_is_public(ENDPOINT_DASHBOARD) && route_is_public(ENDPOINT_WEB));
   assert_true(route_is_probe(ENDPOINT_HEALTHZ) && route_is_probe(ENDPOINT_READYZ));
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }

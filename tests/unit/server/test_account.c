@@ -80,6 +80,19 @@ static void an_answer_is_counted_with_its_times(void **state) {
              "receive_ms=1.000 queue_ms=2.000 run_ms=7.000 send_ms=5.000 trace_id=");
 }
 
+static void a_page_that_the_client_has_is_counted_as_304(void **state) {
+  (void)state;
+  request.job.answered = false;
+  request.endpoint = ENDPOINT_VIEWER;
+  request.unchanged = true;
+  request_account(&request, false);
+  assert_int_equal(counter_value(&counters.unchanged[ENDPOINT_VIEWER]), 1);
+  assert_int_equal(counter_value(&counters.requests[ENDPOINT_VIEWER][PROBLEM_NONE]), 0);
+  assert_int_equal(observations(&counters.durations[ENDPOINT_VIEWER]), 1);
+  assert_int_equal(counters_outcomes(&counters).answered, 1);
+  says(logged(), " endpoint=/ path=/v1/voxelize status=304 ");
+}
+
 static void an_answer_that_was_not_taken_is_not_counted_as_sent(void **state) {
   (void)state;
   request_account(&request, true);
@@ -142,6 +155,7 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       ACCOUNTED(an_answer_is_counted_with_its_times),
+      ACCOUNTED(a_page_that_the_client_has_is_counted_as_304),
       ACCOUNTED(an_answer_that_was_not_taken_is_not_counted_as_sent),
       ACCOUNTED(the_stage_of_an_abort),
       ACCOUNTED(a_refusal_is_logged_with_its_reason),

@@ -54,6 +54,31 @@ static void give_all(struct client *client) {
 
 // ---- who ------------------------------------------------------------------------------------------------------------
 
+static void the_greediest_come_first(void **state) {
+  (void)state;
+  struct client_use use[3];
+  assert_int_equal(clients_greediest(&clients, use, 3), 0);
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *c = join("192.0.2.3"), *d = join("192.0.2.4");
+  assert_true(take(b, 2));
+  assert_int_equal(client_take(&clients, c, SHARE_JOBS, 9, 0), GRANTED);
+  assert_true(take(d, 1));
+  assert_int_equal(clients_greediest(&clients, use, 3), 3);
+  assert_string_equal(use[0].name, "192.0.2.3");
+  assert_int_equal(use[0].held[SHARE_JOBS], 9);
+  assert_string_equal(use[1].name, "192.0.2.2");
+  assert_int_equal(use[1].held[SHARE_BYTES], 2);
+  assert_ptr_equal(&clients.client[use[1].number], b);
+  assert_string_equal(use[2].name, "192.0.2.4");
+  client_give(&clients, c, SHARE_JOBS, 9);
+  clients_leave(&clients, c);
+  give_all(b);
+  assert_int_equal(clients_greediest(&clients, use, 3), 2);
+  assert_string_equal(use[0].name, "192.0.2.4");
+  assert_string_equal(use[1].name, "192.0.2.1");  // holds nothing
+  give_all(d);
+  clients_leave(&clients, a);
+}
+
 static void addresses_and_users(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *user = clients_join(&clients, "lidar-7", "192.0.2.1");
@@ -318,6 +343,7 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(the_greediest_come_first, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(addresses_and_users, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(hosts_of_ipv6_have_64_bits, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(no_name_is_anothers, open_clients, close_clients),
