@@ -247,10 +247,11 @@ static bool take_point_counts(struct reading *reading, const struct input *input
     bytes = (const char *)shared;
   }
   for (size_t i = 0; i < count; i++) {
+    const json_t *given = json_array_get(input->data, i);
     int32_t value = 0;
+    if (input->data && !json_is_integer(given)) return refuse(reading, "point_counts has a value that is no integer");
     if (bytes) memcpy(&value, bytes + i * sizeof value, sizeof value);
-    text_printf(out, "%s%lld", i ? "," : "",
-                input->data ? (long long)json_integer_value(json_array_get(input->data, i)) : (long long)value);
+    text_printf(out, "%s%lld", i ? "," : "", given ? (long long)json_integer_value(given) : (long long)value);
   }
   return add_text(reading, "point_counts", begin);
 }
@@ -279,6 +280,7 @@ static bool take_output(struct reading *reading, const json_t *object) {
   bool shared = json_object_get(parameters, "shared_memory_region");
   if (json_object_get(parameters, "classification"))
     return refuse(reading, "output %.64s: classification is not served", name);
+  if (strchr(name, ',')) return refuse(reading, "outputs is '%.64s'; allowed: one name each", name);
   if (binary && !json_is_boolean(binary)) return refuse(reading, "output %.64s: binary_data is no boolean", name);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (strcmp(name, vx_tensor_name((enum vx_tensor)tensor)) != 0) continue;
