@@ -56,7 +56,7 @@ static bool read_dtype(const char *name, const json_t *value, uint32_t allowed, 
     text_printf(&out, "%s%s", out.length ? " or " : "", vx_dtype_name(each));
   }
   return problem_set(problem, PROBLEM_BAD_BODY, NULL, "tensor %.64s has the dtype %.16s; allowed: %s", name,
-                     given ? given : "that is no string", names);
+                     given ? given : "(no string)", names);
 }
 
 // `*bytes`: of a tensor of that shape.
