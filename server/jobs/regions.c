@@ -149,8 +149,8 @@ static bool open_object(struct region *region, const char *address, struct probl
   return good;
 }
 
-// With the lock held. If there is no room, regions of objects that were unlinked make some: for a client that is over its
-// share, only its own.
+// With the lock held. If there is no room, regions of objects that were unlinked make some: for a client that is over
+// its share, only its own.
 static bool take_share(struct regions *regions, struct client *client, struct problem *problem) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant != GRANTED) {
