@@ -78,8 +78,8 @@ struct vx_caller {
   // returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run returns
   // VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *cls, size_t bytes);
-  // Called now and then while samples are chosen, which can take long. If it returns true, the run ends early with
-  // VX_STOPPED. May be NULL.
+  // Called now and then while samples are chosen or boxes compared, which can take long. If it returns true, the run
+  // ends early with VX_STOPPED. May be NULL.
   bool (*stopped)(void *cls);
 };
 

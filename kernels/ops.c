@@ -24,7 +24,8 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_decode *params = &job->params.decode;
   int64_t anchors = (int64_t)params->num_sizes * params->num_rotations;
   const int64_t *dims = job->inputs[VX_CLS_PREDS].dims;
-  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may be of any size then
+  // If a dimension is 0, the others may be of any size.
+  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0 || dims[3] == 0;
   sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * anchors;
   sizes->kept = job->counts.kept;
   sizes->height = dims[1];

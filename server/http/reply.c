@@ -10,6 +10,8 @@
 #include "server/base/phase.h"
 #include "server/http/library.h"
 
+_Static_assert((int)INFER_RANGES_MAX <= (int)RANGES_MAX, "each tensor may be a part of an answer");
+
 static void give_output(void *cls) { buffer_give(cls); }
 
 static struct MHD_Response *response_of_output(struct request *request) {

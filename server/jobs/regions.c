@@ -79,14 +79,14 @@ void regions_unregister(struct regions *regions, const struct client *client, co
   pthread_mutex_unlock(&regions->lock);
 }
 
-// With the lock held: removes the regions of memory that nobody else can open any more, if no copy is under way and
-// they were not used since then.
-static void remove_left(struct regions *regions, int64_t since_ns) {
+// With the lock held: removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
+// if no copy is under way and they were not used since then.
+static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) {
   for (struct region **link = &regions->first; *link;) {
     const struct region *region = *link;
     struct stat object;
-    bool left =
-        region->users == 1 && region->used_ns <= since_ns && fstat(region->fd, &object) == 0 && object.st_nlink == 0;
+    bool left = (!client || region->client == client) && region->users == 1 && region->used_ns <= since_ns &&
+                fstat(region->fd, &object) == 0 && object.st_nlink == 0;
     link = pass(regions, link, left);
   }
 }
@@ -95,7 +95,7 @@ void regions_tick(struct regions *regions, int64_t now_ns) {
   pthread_mutex_lock(&regions->lock);
   if (now_ns >= regions->tick_ns) {
     regions->tick_ns = now_ns + tick_ns;
-    remove_left(regions, now_ns - left_ns);
+    remove_left(regions, NULL, now_ns - left_ns);
   }
   pthread_mutex_unlock(&regions->lock);
 }
@@ -149,11 +149,12 @@ static bool open_object(struct region *region, const char *address, struct probl
   return good;
 }
 
-// With the lock held. If there is no room, regions of objects that were unlinked make some.
+// With the lock held. If there is no room, regions of objects that were unlinked make some: for a client that is over
+// its share, only its own.
 static bool take_share(struct regions *regions, struct client *client, struct problem *problem) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   if (grant != GRANTED) {
-    remove_left(regions, INT64_MAX);
+    remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
     grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
   }
   return grant == GRANTED ||

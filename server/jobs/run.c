@@ -37,7 +37,7 @@ static bool allow_scratch(void *cls, size_t bytes) {
   return loans_take_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
-// Called now and then while samples are chosen.
+// Called now and then while samples are chosen, boxes compared or an answer encoded.
 static bool is_stopped(void *cls) {
   const struct job *job = cls;
   return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);

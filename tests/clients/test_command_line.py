@@ -364,6 +364,15 @@ class Commands(OneDaemonCase):
         self.assertEqual(json.loads(run("status", "--json", *self.service).output)["state"], "ready")
         self.assertRegex(run("status", *self.service).output, r"(?m)^state +ready$")
 
+    def test_words_of_the_service_do_not_steer_the_terminal(self):
+        terms = {"operation": "fps", "parameters": {"num_samples": 1}, "description": "\x1b[31m red\nsecond line"}
+        (self.folder / "red.json").write_text(json.dumps(terms))
+        with Daemon("--presets-dir", str(self.folder)) as daemon:
+            for command in (("presets",), ("presets", "red")):
+                shown = run(*command, "--server", url_of(daemon)).output
+                self.assertIn(r"\x1b[31m red\nsecond line", shown)
+                self.assertNotIn("\x1b", shown)
+
     # --- the terminal ---
 
     def test_progress(self):

@@ -1,10 +1,12 @@
-"""Samplings that take long: they end with their client, their deadline or the daemon, and keep no other job waiting."""
+"""Samplings that take long: they end with their client, their deadline or the daemon, and keep no other job waiting.
+Comparisons of boxes end likewise."""
 
 import http.client
 import signal
 import threading
 import unittest
 
+import client
 from client import LONG, LONG_POINTS, VOXELIZE, Closed, Crowd, Daemon, FaultCase, Raw, many_rows, post, rows, wait_until
 
 LONG_VOXELS = (
@@ -90,6 +92,29 @@ class Gone(FaultCase):
         self.assertFalse(all(client.readable(0) for client in clients), "the samplings were over first")
         for client in clients:
             client.reset()
+        self.until_free()
+
+
+class Boxes(FaultCase):
+    """Boxes without area on one spot: each is cut by each, and none goes."""
+
+    ARGS = ARGS
+    COUNT = 100_000
+    BODY = client.tensor_file(boxes=([COUNT, 7], bytes(28 * COUNT)), scores=([COUNT], bytes(4 * COUNT)))
+    PATH = f"/v1/nms?nms_pre_max={COUNT}&nms_post_max={COUNT}"
+
+    def until_free(self):
+        self.assertEqual(self.daemon.post("/v1/nms", self.BODY).status, 200)  # by the one worker
+
+    def test_deadline_in_mid_comparison(self):
+        reply = self.daemon.post(self.PATH + "&timeout_ms=400", self.BODY)
+        self.assertIn("before all boxes were compared", self.assert_problem(reply, 504)["detail"])
+        self.until_free()
+
+    def test_client_that_resets_in_mid_comparison(self):
+        gone = Raw(self.daemon).send(post(self.BODY, self.PATH))
+        wait_until(lambda: self.daemon.status()["workers"]["running"] == 1, "a comparison that runs")
+        gone.reset()
         self.until_free()
 
 

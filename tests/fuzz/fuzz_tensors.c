@@ -23,10 +23,24 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of it can be read
 }
 
+// As a query makes it: a head has anchors.
+static void make(struct job_request *request, enum vx_op op) {
+  static const char *const head[][2] = {{"point_cloud_range", "0,0,0,1,1,1"},
+                                        {"anchor_sizes", "1,1,1,2,2,2"},
+                                        {"anchor_bottoms", "0,0"},
+                                        {"anchor_rotations", "0,1,2,3,4,5,6,7"}};
+  struct problem problem;
+  job_request_init(request, op);
+  for (size_t i = 0; op == VX_DECODE && i < sizeof head / sizeof *head; i++) {
+    bool good = job_request_set(request, head[i][0], strlen(head[i][0]), head[i][1], strlen(head[i][1]), &problem);
+    assert(good);
+  }
+}
+
 static void read_body(enum vx_op op, char *body, size_t size) {
   static struct job_request request;
   struct problem problem = {.kind = PROBLEM_NONE};
-  job_request_init(&request, op);
+  make(&request, op);
   bool good = tensors_read(body, size, &request, &problem);
   if (good) {
     bool points = vx_operation_of(op)->items == VX_POINT_ITEMS;
@@ -34,19 +48,19 @@ static void read_body(enum vx_op op, char *body, size_t size) {
       const struct vx_input *input = &request.job.inputs[i];
       check_input(input, body, size, i == 0 && points ? VX_TENSOR_ALIGNMENT : vx_dtype_size(input->dtype));
     }
-    good = job_request_split(&request, request.job.inputs[0].dims[0], &problem);
+    good = job_request_split(&request, vx_sizes_of(&request.job).rows, &problem);
   }
   if (!good) assert(problem.kind > PROBLEM_NONE && problem.kind < PROBLEM_COUNT && problem.detail[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE};
+  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE};
   if (size == 0) return 0;
   // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
   char *block = NULL;
   if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
   memcpy(block, data + 1, size - 1);
-  read_body(ops[data[0] % 3], block, size - 1);
+  read_body(ops[data[0] % (sizeof ops / sizeof *ops)], block, size - 1);
   free(block);
   return 0;
 }

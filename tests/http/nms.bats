@@ -30,6 +30,7 @@ write("labels", boxes=boxes, scores=scores, labels=labels)
 write("no_scores", boxes=boxes)
 write("few_scores", boxes=boxes, scores=("F32", [2], floats(1, 2)))
 write("half_scores", boxes=boxes, scores=("F16", [3], bytes(6)))
+write("untyped", boxes=boxes, scores=(None, [3], floats(1, 2, 3)))
 write("stranger", boxes=boxes, scores=scores, weights=scores)
 write("odd", shift=1, boxes=boxes, scores=scores)
 write("points", points=("F32", [2, 4], floats(1, 2, 3, 4, 5, 6, 7, 8)), matrix=("F32", [1, 4, 4], floats(
@@ -96,6 +97,7 @@ post() { ask --data-binary "@$files/$2" "${@:3}" "$1"; }
 no_scores the input scores is missing
 few_scores the input scores has the shape [2]; allowed: [3]
 half_scores tensor scores has the dtype F16; allowed: F32
+untyped tensor scores has the dtype that is no string; allowed: F32
 stranger there is no input 'weights'; allowed: boxes, scores, labels
 odd tensor boxes begins at byte 1 of the data; allowed: a multiple of 4
 none the body is no safetensors file: it has less than 8 bytes

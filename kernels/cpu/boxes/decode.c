@@ -151,20 +151,24 @@ static int32_t make_boxes(struct decode *decode, int32_t cloud, int32_t candidat
 
 // ---- all together ----
 
-static void decode_cloud(struct decode *decode, int32_t cloud, int32_t *chosen) {
+static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, int32_t *chosen, struct vx_error *error) {
   struct vx_job *job = decode->job;
   int64_t began = cpu_now_ns();
   int32_t candidates = list_candidates(decode, cloud), valid = make_boxes(decode, cloud, candidates);
   job->counts.below_threshold += job->point_counts[cloud] - candidates;
   int64_t decoded = cpu_now_ns();
   job->stage_ns[VX_STAGE_DECODE] += decoded - began;
-  int32_t kept = cpu_suppress(&decode->suppressor, valid, decode->kept, &job->counts);
+  int32_t kept = cpu_suppress(&decode->suppressor, valid, decode->kept, &job->counts, error);
+  if (kept < 0) {
+    return VX_STOPPED;
+  }
   for (int32_t i = 0; i < kept; i++, ++*chosen) {
     decode->chosen[*chosen] = decode->candidates[decode->kept[i]];
     memcpy(decode->chosen_boxes[*chosen], decode->boxes[decode->kept[i]], sizeof *decode->boxes);
   }
   job->row_counts[cloud] = kept;
   job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
+  return VX_OK;
 }
 
 static void write_tensors(const struct decode *decode, const struct vx_layout *layout, unsigned char *output) {
@@ -206,6 +210,7 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_er
   decode.classes = (int32_t)(decode.sizes.logits / decode.anchors);
   decode.cells = decode.sizes.height * decode.sizes.width;
   decode.least_logit = vx_least_logit(params->score_threshold);
+  decode.suppressor.job = job;
   decode.suppressor.params = &params->nms;
   lay_out(&decode, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
@@ -216,8 +221,8 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_er
   decode.suppressor.boxes = decode.boxes[0];
   decode.suppressor.labels = params->nms.class_agnostic ? NULL : decode.labels;
   int32_t chosen = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    decode_cloud(&decode, cloud, &chosen);
+  for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++) {
+    status = decode_cloud(&decode, cloud, &chosen, error);
   }
-  return job->tensors == 0 ? VX_OK : write_output(&decode, error);
+  return status != VX_OK || job->tensors == 0 ? status : write_output(&decode, error);
 }

@@ -38,15 +38,20 @@ static int32_t list_valid(struct nms *nms, int32_t begin, int32_t end) {
   return valid;
 }
 
-static void suppress(struct nms *nms) {
+static enum vx_status suppress(struct nms *nms, struct vx_error *error) {
   struct vx_job *job = nms->job;
   int32_t begin = 0, kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     int32_t end = begin + job->point_counts[cloud], valid = list_valid(nms, begin, end);
-    job->row_counts[cloud] = cpu_suppress(&nms->suppressor, valid, nms->kept + kept, &job->counts);
-    kept += job->row_counts[cloud];
+    int32_t more = cpu_suppress(&nms->suppressor, valid, nms->kept + kept, &job->counts, error);
+    if (more < 0) {
+      return VX_STOPPED;
+    }
+    job->row_counts[cloud] = more;
+    kept += more;
     begin = end;
   }
+  return VX_OK;
 }
 
 static enum vx_status write_output(const struct nms *nms, struct vx_error *error) {
@@ -63,7 +68,8 @@ enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct vx_error
   const struct vx_nms *params = &job->params.nms;
   struct nms nms = {.job = job,
                     .scores = job->inputs[VX_SCORES].data,
-                    .suppressor = {.params = params,
+                    .suppressor = {.job = job,
+                                   .params = params,
                                    .boxes = job->inputs[VX_BOXES].data,
                                    .labels = params->class_agnostic ? NULL : job->inputs[VX_LABELS].data}};
   struct cpu_arena measured = {0};
@@ -74,7 +80,7 @@ enum vx_status cpu_nms(struct vx_lane *lane, struct vx_job *job, struct vx_error
     return status;
   }
   lay_out(&nms, &lane->scratch);
-  suppress(&nms);
+  status = suppress(&nms, error);
   job->stage_ns[VX_STAGE_NMS] = cpu_now_ns() - began;
-  return job->tensors == 0 ? VX_OK : write_output(&nms, error);
+  return status != VX_OK || job->tensors == 0 ? status : write_output(&nms, error);
 }

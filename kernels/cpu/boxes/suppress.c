@@ -1,6 +1,10 @@
 // Suppression on the CPU; see suppress.h. Each box that is kept strikes out those after it that it overlaps too much.
 #include "kernels/cpu/boxes/suppress.h"
 
+#include <stdio.h>
+
+enum { MOST_WORK = 1 << 18 };  // pairs between two calls of `stopped`
+
 static int32_t at_most(int32_t count, int32_t limit) { return count < limit ? count : limit; }
 
 void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, struct cpu_arena *arena) {
@@ -37,7 +41,19 @@ static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t cand
   }
 }
 
-int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts) {
+// Counts pairs. Now and then asks the caller; true: give up.
+static bool is_stopped(struct cpu_suppressor *suppressor, int32_t pairs) {
+  const struct vx_job *job = suppressor->job;
+  suppressor->work += pairs;
+  if (suppressor->work < MOST_WORK) {
+    return false;
+  }
+  suppressor->work = 0;
+  return job->caller != NULL && job->caller->stopped != NULL && job->caller->stopped(job->cls);
+}
+
+int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *kept, struct vx_counts *counts,
+                     struct vx_error *error) {
   int32_t candidates = at_most(valid, suppressor->params->pre_max), num_kept = 0, struck = 0;
   rank(suppressor, valid, candidates);
   for (int32_t i = 0; i < candidates && num_kept < suppressor->params->post_max; i++) {
@@ -45,6 +61,10 @@ int32_t cpu_suppress(struct cpu_suppressor *suppressor, int32_t valid, int32_t *
     if (!suppressor->struck[i]) {
       kept[num_kept++] = suppressor->ranked[i].number;
       strike(suppressor, i, candidates);
+      if (is_stopped(suppressor, candidates - i)) {
+        snprintf(error->text, sizeof error->text, "ended before all boxes were compared");
+        return -1;
+      }
     }
   }
   counts->over_pre_max += valid - candidates;

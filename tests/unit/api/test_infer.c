@@ -75,6 +75,11 @@ static int forget(void **state) {
 #define NUMBERS(shape, data)                                                                                           \
   "{\"inputs\":[{\"name\":\"points\",\"shape\":" shape ",\"datatype\":\"FP32\",\"data\":" data "}]}"
 
+#define INPUT "{\"name\":\"points\",\"shape\":[2,4],\"datatype\":\"FP32\",\"data\":[1,2,3,4,5,6,7,8]}"
+#define COUNTED(data)                                                                                                  \
+  "{\"inputs\":[" INPUT ",{\"name\":\"point_counts\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":" data "}]}"
+#define OUTPUT(name) "{\"inputs\":[" INPUT "],\"outputs\":[{\"name\":\"" name "\"}]}"
+
 static const float two_points[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 // ---- what is read ---------------------------------------------------------------------------------------------------
@@ -280,6 +285,10 @@ static void json_of_another_form_is_refused(void **state) {
                                           {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
                                           {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
                                           {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
+                                          {COUNTED("[0.5,2]"), "no integer"},
+                                          {COUNTED("[null,2]"), "no integer"},
+                                          {COUNTED("[\"0\",2]"), "no integer"},
+                                          {OUTPUT("points,point_indices"), "one name each"},
                                           {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);
 }

@@ -92,6 +92,29 @@ static void nothing_gives_nothing(void **state) {
   free(outcome.block);
 }
 
+static bool stop(void *cls) {
+  (void)cls;
+  return true;
+}
+
+// Boxes that are all apart: each is compared with all that follow.
+static void long_comparisons_can_be_stopped(void **state) {
+  enum { MANY = 2000 };
+  static float apart[MANY][VX_BOX_VALUES], same[MANY];
+  struct outcome outcome = {0};
+  (void)state;
+  for (int i = 0; i < MANY; i++) memcpy(apart[i], (const float[]){10.0f * (float)i, 0, 0, 1, 1, 1, 0}, sizeof *apart);
+  struct vx_job asked = nms_job(MANY);
+  asked.params.nms.pre_max = asked.params.nms.post_max = MANY;
+  asked.inputs[VX_SCORES].data = same;
+  struct vx_job job = job_over(&asked, apart, 1, (int32_t[]){MANY});
+  job.caller = &(const struct vx_caller){.output = give_output, .stopped = stop};
+  job.cls = &outcome;
+  job.row_counts = outcome.row_counts;
+  assert_int_equal(backend->run(lane, &job, &outcome.error), VX_STOPPED);
+  assert_null(outcome.block);
+}
+
 static void inputs_must_fit(void **state) {
   (void)state;
   struct vx_job asked[3] = {nms_job(COUNT), nms_job(COUNT), nms_job(COUNT)};
@@ -176,6 +199,7 @@ int main(void) {
       cmocka_unit_test(clouds_do_not_meet),
       cmocka_unit_test(caps_are_counted),
       cmocka_unit_test(nothing_gives_nothing),
+      cmocka_unit_test(long_comparisons_can_be_stopped),
       cmocka_unit_test(inputs_must_fit),
       cmocka_unit_test(overlaps_are_those_of_geometry),
       cmocka_unit_test(elementary_functions_are_close),

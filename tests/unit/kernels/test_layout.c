@@ -200,6 +200,18 @@ static void no_rows(void **state) {
   assert_shape(&layout.shape[VX_VOXELS], VX_FLOAT32, 3, 0, 4, 4);
 }
 
+// A map without channels may have any other sizes: their product is not taken.
+static void maps_without_values_have_no_anchors(void **state) {
+  (void)state;
+  const int64_t large = INT64_C(1) << 31;
+  for (int d = 0; d < VX_MAX_RANK; d++) {
+    struct vx_job job = {.op = VX_DECODE, .params.decode = {.num_sizes = 16, .num_rotations = 8}};
+    struct vx_input *map = &job.inputs[VX_CLS_PREDS];
+    for (int other = 0; other < VX_MAX_RANK; other++) map->dims[other] = other == d ? 0 : large - 1;
+    assert_int_equal(vx_sizes_of(&job).rows, 0);
+  }
+}
+
 static void refuses_what_overflows(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
@@ -323,6 +335,7 @@ int main(void) {
       cmocka_unit_test(samples_are_counted_once_accepted),
       cmocka_unit_test(alignment),
       cmocka_unit_test(no_rows),
+      cmocka_unit_test(maps_without_values_have_no_anchors),
       cmocka_unit_test(refuses_what_overflows),
       cmocka_unit_test(refuses_a_shape_without_a_cap),
       cmocka_unit_test(grid_of_usual_ranges),

@@ -190,6 +190,13 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   assert_true(enter(other, "unix:0", key, "a", 0, 1));
 }
 
+// Memory that has a name takes the place of that which has none any more.
+static void renew_memory(void) {
+  assert_int_equal(shm_unlink(key) + close(memory), 0);
+  memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+  assert_int_equal(ftruncate(memory, SIZE), 0);
+}
+
 static void shares(void **state) {
   (void)state;
   char name[16];
@@ -201,12 +208,26 @@ static void shares(void **state) {
   assert_int_equal(taken, REGIONS_MAX / 2);
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
-  assert_int_equal(shm_unlink(key) + close(memory), 0);  // now they make room for others
-  memory = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
-  assert_int_equal(ftruncate(memory, SIZE), 0);
+  renew_memory();  // now ours make room for our next one
   assert_true(add(ours, "new", 0, 1));
-  assert_false(get(ours, "0", 0, 1, NULL) || get(other, "a", 0, 1, NULL));
-  assert_true(get(ours, "new", 0, 1, NULL));
+  assert_false(get(ours, "0", 0, 1, NULL));
+  assert_true(get(ours, "new", 0, 1, NULL) && get(other, "a", 0, 1, NULL));
+}
+
+// Only once others have left no room at all do theirs go too.
+static void no_room_at_all(void **state) {
+  (void)state;
+  char name[16];
+  problem.kind = PROBLEM_NONE;
+  for (int user = 0; problem.kind != PROBLEM_MEMORY_FULL; user++) {
+    snprintf(name, sizeof name, "user-%d", user);
+    struct client *client = clients_join(&clients, name, "127.0.0.1");
+    for (int i = 0; snprintf(name, sizeof name, "%d", i), add(client, name, 0, 1); i++) continue;
+    clients_leave(&clients, client);
+  }
+  renew_memory();
+  assert_true(add(ours, "new", 0, 1));
+  assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
 }
 
 static void owners_shorten_their_memory(void **state) {
@@ -250,6 +271,7 @@ int main(void) {
       TEST(keys_that_are_refused),
       TEST(clients_of_unix_sockets_own_their_memory),
       TEST(shares),
+      TEST(no_room_at_all),
       TEST(owners_shorten_their_memory),
       TEST(owners_leave),
   };

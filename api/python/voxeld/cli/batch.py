@@ -215,6 +215,11 @@ class Workers:
         self._over.set()
 
 
+def printable(text: str) -> str:
+    """What must not steer the terminal: a reason may quote a file's bytes, and the service's words are its own."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
 def say(text: str) -> None:
-    """Prints for the user. A reason may quote a file's bytes, which must not steer the terminal."""
-    print("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text), file=sys.stderr, flush=True)
+    """Prints for the user."""
+    print(printable(text), file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ import json
 from typing import Any, Iterator, List, Optional, Tuple
 
 from ..client import Client
-from .batch import Report, say
+from .batch import Report, printable, say
 from .options import PROGRAM
 
 MOST_ERRORS = 20  # lines; the others are counted
@@ -50,7 +50,7 @@ def _lines(items: Any) -> str:
     """Names and values, below each other; the members of an object are NAME.MEMBER."""
     rows: List[Tuple[str, str]] = [row for name, value in items for row in _rows(str(name), value)]
     width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+    return "\n".join(printable(f"{name:<{width}}  {value}") for name, value in rows)
 
 
 def _rows(name: str, value: Any) -> Iterator[Tuple[str, str]]:
