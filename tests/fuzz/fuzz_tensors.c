@@ -40,13 +40,13 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE};
+  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_SCATTER};
   if (size == 0) return 0;
   // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
   char *block = NULL;
   if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
   memcpy(block, data + 1, size - 1);
-  read_body(ops[data[0] % 3], block, size - 1);
+  read_body(ops[data[0] % 4], block, size - 1);
   free(block);
   return 0;
 }

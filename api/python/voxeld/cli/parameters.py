@@ -96,7 +96,9 @@ PARAMETERS: List[Parameter] = [
         ),
         (
             "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, "
-            "point_voxel_ids, voxel_point_mask, sampled_indices, sampled_points, sampled_distances"
+            "point_voxel_ids, voxel_point_mask, sampled_indices, sampled_points, sampled_distances, bev_features, "
+            "occupancy, occupancy_counts, occupancy_packed, bev_max_height, bev_min_height, bev_max_intensity, "
+            "bev_top_intensity, bev_density"
         ),
     ),
     Parameter(
