@@ -30,7 +30,7 @@ static enum vx_status measure_grid(struct scatter *scatter, struct vx_error *err
                      (int)size[1], (int)size[2], (int)scatter->job->num_clouds);
   }
   scatter->cloud_cells = plane * size[2];
-  scatter->key_bits = 64 - __builtin_clzll((unsigned long long)(plane * height));
+  scatter->key_bits = 64 - __builtin_clzll((uint64_t)plane * (uint64_t)height);
   return VX_OK;
 }
 
