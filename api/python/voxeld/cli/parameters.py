@@ -58,7 +58,7 @@ PARAMETERS: List[Parameter] = [
         "a whole number from 1 to 16777216",
     ),
     Parameter("feature", ("voxelize",), "which tensors are computed", "a list of points, mean, pillar"),
-    Parameter("feature_dtype", ("voxelize",), "type of voxel_features and pillar_features", "float32 or float16"),
+    Parameter("feature_dtype", ("voxelize",), "type of voxel_features, pillar_features and bev_features", "float32 or float16"),
     Parameter(
         "order",
         ("voxelize",),
