@@ -2,17 +2,14 @@
 // tensors that are sent as bytes ("binary data"). Defined by the Open Inference Protocol and Triton's extension
 // binary_tensor_data.
 //
-// infer_read makes a job's request and its points of a body; infer_answer.h has the answers. Any thread; a struct
-// belongs to its caller.
+// infer_read makes a job's request of a body; infer_inputs.h has its inputs, infer_answer.h the answers. Any thread; a
+// struct belongs to its caller.
 #ifndef VOXELD_INFER_H
 #define VOXELD_INFER_H
 
-#include <jansson.h>
-
-#include "api/ops/ops.h"
+#include "api/wire/infer_inputs.h"
 
 enum {
-  INFER_JSON_MAX = 16 << 20,  // bytes of JSON in a body; tensors that are larger are to be sent as bytes
   INFER_ID_SIZE = 128,
 };
 
@@ -30,24 +27,16 @@ struct infer {
 
 // What was read of a body. It points into the body.
 struct infer_body {
-  json_t *root;              // NULL: there is no JSON
-  const json_t *data;        // the points as JSON, if they came so
-  const char *points;        // [rows, columns], else
-  struct region_ref region;  // where they are in shared memory, else
-  int64_t rows, columns;
-};
-
-// The client's shared memory: copies a part of it. False with a problem.
-struct infer_memory {
-  bool (*read)(void *cls, const struct region_ref *ref, char *out, struct problem *problem);
-  void *cls;
+  json_t *root;  // NULL: there is no JSON
+  struct infer_inputs inputs;
 };
 
 // Bytes of JSON in a body of `size` bytes.
 size_t infer_json_bytes(const struct infer *infer, size_t size);
 
-// Reads a body into `request`, which the model has set, and into `infer`. The request is finished then; it is not split
-// yet. False with a problem. Either way infer_end follows.
+// Reads a body into `request`, which the model has set, and into `infer`. The request is finished then, and its inputs
+// have types and shapes; they have no data (infer_inputs.h), and the request is not split yet. False with a problem.
+// Either way infer_end follows.
 VX_WARN_UNUSED bool infer_read(struct infer_body *body, const char *bytes, size_t size,
                                const struct infer_memory *memory, struct infer *infer, struct job_request *request,
                                struct problem *problem);

@@ -1,6 +1,7 @@
 """The parameters of the operations as options of the command line: one row each, as `voxeld --describe` has them.
 
-A scan is one cloud, so point_counts is no option. --preset has a row of its own in options.py.
+A scan is one cloud, so point_counts is no option. Regions of memory are the client's own. --preset has a row of its
+own in options.py.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ PARAMETERS: List[Parameter] = [
         "a whole number from 1 to 16777216",
     ),
     Parameter("feature", ("voxelize",), "which tensors are computed", "a list of points, mean, pillar"),
-    Parameter("feature_dtype", ("voxelize",), "type of voxel_features, pillar_features and bev_features", "float32 or float16"),
+    Parameter(
+        "feature_dtype", ("voxelize",), "type of voxel_features, pillar_features and bev_features", "float32 or float16"
+    ),
     Parameter(
         "order",
         ("voxelize",),
