@@ -1,10 +1,9 @@
 // The one C interface to the computation: what a job is, what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h and boxes.h say what each
-// operation means; ops.h
-// has a row for each. A backend is a table of function pointers (struct vx_backend): kernels/cpu fills one,
-// kernels/cuda another. Nothing in here knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA
-// header.
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h and scatter.h say
+// what each operation means, maps.h what voxelize adds; ops.h has a row for each. A backend is a table of function
+// pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing in here knows HTTP, JSON or
+// sockets, and nothing outside kernels/cuda includes a CUDA header.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
 // fail returns a vx_status and fills the caller's struct vx_error, if it takes one.
@@ -17,6 +16,8 @@
 
 #include "kernels/decode.h"
 #include "kernels/fps.h"
+#include "kernels/maps.h"
+#include "kernels/scatter.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
 #include "kernels/transform.h"
@@ -29,7 +30,7 @@ enum {
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_OPS };
+enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_OPS };
 
 // The inputs of a job; the number of each is its place in the operation's row. The first has a row for each thing that
 // the operation is about. That of most operations is `points`: [N, C], x, y and z first.
@@ -42,12 +43,13 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
   return input;
 }
 
-// Each point or box has one fate; the counts of the fates add up to `received`. If an operation samples points, `kept`
-// counts the candidates.
+// Each row of the first input has one fate; the counts of the fates add up to `received`. If an operation samples
+// points, `kept` counts the candidates.
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t out_of_crop, cut_out;
   int64_t below_threshold, invalid, over_pre_max, suppressed, over_post_max;
+  int64_t duplicate;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
 };
@@ -60,6 +62,7 @@ enum vx_stage {
   VX_STAGE_TRANSFORM,
   VX_STAGE_DECODE,
   VX_STAGE_NMS,
+  VX_STAGE_SCATTER,
   VX_STAGE_COPY_OUT,
   VX_STAGE_COUNT
 };
@@ -92,11 +95,12 @@ struct vx_job {
     struct vx_transform transform;
     struct vx_nms nms;
     struct vx_decode decode;
+    struct vx_scatter scatter;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
-  const int32_t *point_counts;            // [num_clouds]: rows of the first input; their sum is N
+  const int32_t *point_counts;            // [num_clouds]: rows of the first input; their sum is N. Unused if mixed
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *cls;
@@ -135,8 +139,8 @@ struct vx_backend {
   VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                              struct vx_error *error);
   void (*lane_close)(struct vx_lane *lane);
-  // Whether the backend has the operation. The CPU has all. `run` expects a job whose operation the backend has.
-  bool (*runs)(enum vx_op op);
+  // Whether the backend has the job's operation and tensors. The CPU has all. `run` expects a job that the backend has.
+  bool (*runs)(const struct vx_job *job);
   VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 
   // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none. A GPU backend pins it for

@@ -6,10 +6,21 @@
 
 // --- what follows from the parameters ---
 
+static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
+  sizes->width = cells[0];
+  sizes->height = cells[1];
+  sizes->depth = cells[2];
+}
+
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
   sizes->feature_dtype = job->params.voxelize.feature_dtype;
+  struct vx_grid grid;
+  struct vx_error error;
+  if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
+    add_grid(grid.cells, sizes);
+  }
 }
 
 static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
@@ -33,6 +44,11 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
   sizes->offsets = anchors * VX_BOX_VALUES;
   sizes->bins = anchors * params->dir_bins;
+}
+
+static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  add_grid(job->params.scatter.grid_size, sizes);
+  sizes->feature_dtype = job->inputs[VX_FEATURES].dtype;
 }
 
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
@@ -60,6 +76,14 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   }
 #define LABELS                                                                                                         \
   { .name = "labels", .dtypes = VX_DTYPE_BIT(VX_INT32), .extents = {VX_EXTENT_ROWS}, .optional = true }
+#define FEATURES                                                                                                       \
+  {                                                                                                                    \
+    .name = "features", .dtypes = FLOATS, .extents = { VX_EXTENT_ROWS, VX_EXTENT_COLUMNS }                             \
+  }
+#define COORDS                                                                                                         \
+  {                                                                                                                    \
+    .name = "voxel_coords", .dtypes = VX_DTYPE_BIT(VX_INT32), .extents = { VX_EXTENT_ROWS, VX_EXTENT_COORDS }          \
+  }
 #define MAP(title, channels, given)                                                                                    \
   {                                                                                                                    \
     .name = (title), .dtypes = FLOATS, .extents = {VX_EXTENT_BATCH, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH, channels},      \
@@ -77,7 +101,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 static const struct vx_operation operations[VX_OPS] = {
     [VX_VOXELIZE] = {.name = "voxelize",
                      .inputs = {POINTS},
-                     .tensors = VX_VOXEL_TENSORS | VX_SAMPLED_TENSORS,
+                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
                      .stages = STAGES,
                      .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |
                               VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED),
@@ -117,12 +141,23 @@ static const struct vx_operation operations[VX_OPS] = {
                    .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD),
                    .rows = "kept",
                    .add_sizes = add_decode_sizes},
+    [VX_SCATTER] = {.name = "scatter",
+                    .items = VX_VOXEL_ITEMS,
+                    .inputs = {FEATURES, COORDS},
+                    .tensors = VX_SCATTER_TENSORS,
+                    .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_SCATTER) |
+                              VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                    .fates =
+                        VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_DUPLICATE),
+                    .mixed = true,
+                    .rows = "kept",
+                    .add_sizes = add_scatter_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
     [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
     [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
-    [VX_STAGE_NMS] = "nms",         [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_NMS] = "nms",         [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const struct fate_row {
@@ -142,10 +177,11 @@ static const struct fate_row {
     [VX_FATE_OVER_PRE_MAX] = {"over_pre_max", offsetof(struct vx_counts, over_pre_max)},
     [VX_FATE_SUPPRESSED] = {"suppressed", offsetof(struct vx_counts, suppressed)},
     [VX_FATE_OVER_POST_MAX] = {"over_post_max", offsetof(struct vx_counts, over_post_max)},
+    [VX_FATE_DUPLICATE] = {"duplicate", offsetof(struct vx_counts, duplicate)},
 };
 
 static const char *const item_names[VX_ITEMS] = {
-    [VX_POINT_ITEMS] = "points", [VX_BOX_ITEMS] = "boxes", [VX_ANCHOR_ITEMS] = "anchors"};
+    [VX_POINT_ITEMS] = "points", [VX_BOX_ITEMS] = "boxes", [VX_ANCHOR_ITEMS] = "anchors", [VX_VOXEL_ITEMS] = "voxels"};
 
 const char *vx_item_name(enum vx_items items) { return item_names[items]; }
 const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }
@@ -214,11 +250,11 @@ bool vx_input_fits(const struct vx_input *input, const struct vx_input_row *row,
 
 enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
   const struct vx_operation *operation = &operations[job->op];
-  int64_t rows = 0;
+  int64_t rows = operation->mixed ? job->inputs[0].dims[0] : 0;
   memset(&job->counts, 0, sizeof job->counts);
   memset(job->stage_ns, 0, sizeof job->stage_ns);
   memset(job->row_counts, 0, (size_t)job->num_clouds * sizeof *job->row_counts);
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && !operation->mixed; cloud++) {
     rows += job->point_counts[cloud];
   }
   if (rows > VX_MAX_POINTS) {

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-// What becomes of a point, or of a box.
+// What becomes of a point, or of another row of a first input.
 enum vx_fate {
   VX_FATE_KEPT,
   VX_FATE_NOT_FINITE,
@@ -24,6 +24,7 @@ enum vx_fate {
   VX_FATE_OVER_PRE_MAX,
   VX_FATE_SUPPRESSED,
   VX_FATE_OVER_POST_MAX,
+  VX_FATE_DUPLICATE,
   VX_FATE_COUNT
 };
 #define VX_FATE_BIT(fate) (1u << (fate))
@@ -33,7 +34,7 @@ int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
 const char *vx_stage_name(enum vx_stage stage);
 
 // What the rows of an operation's first input are, each of which has a fate.
-enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_ITEMS };
+enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_ITEMS };
 const char *vx_item_name(enum vx_items items);
 // VX_FATE_BITs of all fates that such items can have.
 uint32_t vx_fates_of(enum vx_items items);
@@ -51,6 +52,7 @@ struct vx_operation {
   struct vx_input_row inputs[VX_MAX_INPUTS];  // that with the items first
   uint32_t tensors, stages, fates;            // bits of those that the operation can have
   bool makes_voxels;
+  bool mixed;        // the rows say themselves of which cloud they are, so no cloud has a stretch of them
   const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);

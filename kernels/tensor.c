@@ -2,6 +2,11 @@
 // thread may call them.
 #include "kernels/tensor.h"
 
+#define GRID(line)                                                                                                     \
+  { VX_EXTENT_CLOUDS, VX_EXTENT_DEPTH, VX_EXTENT_HEIGHT, line }
+#define PLANE                                                                                                          \
+  { VX_EXTENT_CLOUDS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH }
+
 static const struct tensor_row {
   const char *name;
   enum vx_dtype dtype;
@@ -29,6 +34,18 @@ static const struct tensor_row {
     [VX_DECODED_LABELS] = {"labels", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_BOX_INDICES] = {"box_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_BOX_COUNTS] = {"box_counts", VX_INT32, false, {VX_EXTENT_BATCH}},
+    [VX_BEV_FEATURES] = {"bev_features",
+                         VX_FLOAT32,
+                         true,
+                         {VX_EXTENT_CLOUDS, VX_EXTENT_CHANNELS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH}},
+    [VX_OCCUPANCY] = {"occupancy", VX_UINT8, false, GRID(VX_EXTENT_WIDTH)},
+    [VX_OCCUPANCY_COUNTS] = {"occupancy_counts", VX_INT32, false, GRID(VX_EXTENT_WIDTH)},
+    [VX_OCCUPANCY_PACKED] = {"occupancy_packed", VX_UINT8, false, GRID(VX_EXTENT_PACKED)},
+    [VX_BEV_MAX_HEIGHT] = {"bev_max_height", VX_FLOAT32, false, PLANE},
+    [VX_BEV_MIN_HEIGHT] = {"bev_min_height", VX_FLOAT32, false, PLANE},
+    [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, false, PLANE},
+    [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, false, PLANE},
+    [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, false, PLANE},
 };
 
 static const struct dtype_row {
@@ -51,6 +68,12 @@ enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, enum vx_dtype feature_dtype
   return tensor_table[tensor].feature_dtype ? feature_dtype : tensor_table[tensor].dtype;
 }
 
+// INT64_MAX if it is larger: no tensor of that length fits in memory.
+static int64_t product(int64_t a, int64_t b) {
+  int64_t result;
+  return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+}
+
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
     case VX_EXTENT_ROWS: return sizes->rows;
@@ -70,6 +93,10 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_LOGITS: return sizes->logits;
     case VX_EXTENT_OFFSETS: return sizes->offsets;
     case VX_EXTENT_BINS: return sizes->bins;
+    case VX_EXTENT_CLOUDS: return sizes->clouds;
+    case VX_EXTENT_DEPTH: return sizes->depth;
+    case VX_EXTENT_CHANNELS: return product(sizes->columns, sizes->depth);
+    case VX_EXTENT_PACKED: return sizes->width / 8 + (sizes->width % 8 != 0);
     case VX_EXTENT_NONE: break;
   }
   return 1;

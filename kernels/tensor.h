@@ -43,6 +43,15 @@ enum vx_tensor {
   VX_DECODED_LABELS,
   VX_BOX_INDICES,
   VX_BOX_COUNTS,
+  VX_BEV_FEATURES,
+  VX_OCCUPANCY,
+  VX_OCCUPANCY_COUNTS,
+  VX_OCCUPANCY_PACKED,
+  VX_BEV_MAX_HEIGHT,
+  VX_BEV_MIN_HEIGHT,
+  VX_BEV_MAX_INTENSITY,
+  VX_BEV_TOP_INTENSITY,
+  VX_BEV_DENSITY,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
@@ -64,11 +73,15 @@ enum vx_extent {
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
   VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
-  VX_EXTENT_HEIGHT,    // of a head's maps
-  VX_EXTENT_WIDTH,     // likewise
+  VX_EXTENT_HEIGHT,    // of a map: its rows, along y
+  VX_EXTENT_WIDTH,     // likewise: its cells along x
   VX_EXTENT_LOGITS,    // of a cell: classes of all anchors
   VX_EXTENT_OFFSETS,   // of a cell: a box for each anchor
   VX_EXTENT_BINS,      // of a cell: directions of all anchors
+  VX_EXTENT_CLOUDS,    // as VX_EXTENT_BATCH, but never left out
+  VX_EXTENT_DEPTH,     // of a grid: its cells along z
+  VX_EXTENT_CHANNELS,  // of a scattered map: a point's columns, each at every z
+  VX_EXTENT_PACKED,    // bytes that hold a bit for each cell along x
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
@@ -78,10 +91,10 @@ struct vx_sizes {
   int64_t samples;
   int64_t kept;                   // rows
   int64_t matrices;               // 1 or clouds
-  int64_t height, width;          // of a head's maps
+  int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
   bool stacked;                   // the clouds' samples follow on each other
-  enum vx_dtype feature_dtype;    // of voxel_features and pillar_features
+  enum vx_dtype feature_dtype;    // of voxel_features, pillar_features and bev_features
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);

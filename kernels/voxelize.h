@@ -33,7 +33,8 @@ enum {
    VX_TENSOR_BIT(VX_VOXEL_POINT_MASK))
 // Tensors that are made from the points of each voxel.
 #define VX_LIST_TENSORS                                                                                                \
-  (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES))
+  (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) |                   \
+   VX_TENSOR_BIT(VX_BEV_FEATURES))
 
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
 enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
@@ -58,6 +59,7 @@ struct vx_voxelize {
   enum vx_fill fill;
   struct vx_block_filter block_filter;
   struct vx_sampling sampling;  // of the voxels
+  int32_t intensity;            // the column that the maps of intensity are made of
 };
 
 // The grid of a range and a voxel size: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from

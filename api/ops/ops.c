@@ -9,7 +9,7 @@
 
 static const struct operation *const operations[VX_OPS] = {
     [VX_VOXELIZE] = &operation_voxelize, [VX_FPS] = &operation_fps,       [VX_TRANSFORM] = &operation_transform,
-    [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode,
+    [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode, [VX_SCATTER] = &operation_scatter,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }
@@ -61,7 +61,7 @@ static bool may_have_lost_plus(const char *value, size_t length) {
 
 bool job_request_refuse(const struct job_request *request, const char *name, const char *value, size_t value_length,
                         struct problem *problem) {
-  char allowed[256];
+  char allowed[400];
   param_allowed(rows_of(request)[find(request, name)], allowed, sizeof allowed);
   int shown = value_length > 80 ? 80 : (int)value_length;
   return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is '%.*s'%s; allowed: %s%s", name, shown, value,
@@ -146,6 +146,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct problem
   if (rows > VX_MAX_POINTS)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
                        items, (long long)VX_MAX_POINTS);
+  if (vx_operation_of(request->job.op)->mixed) return true;
   if (request->num_clouds == 0) {
     request->num_clouds = 1;
     request->point_counts[0] = (int32_t)rows;

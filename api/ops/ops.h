@@ -69,7 +69,8 @@ struct operation {
 };
 
 // Each is defined in the operation's own file.
-extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode;
+extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode,
+    operation_scatter;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
 

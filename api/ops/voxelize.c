@@ -93,7 +93,7 @@ static const struct param feature_dtype = {
     .offset = FIELD(job.params.voxelize.feature_dtype),
     .words = dtype_words,
     .initial = "float32",
-    .doc = "type of voxel_features and pillar_features",
+    .doc = "type of voxel_features, pillar_features and bev_features",
 };
 static const struct param order = {
     .name = "order",
@@ -131,7 +131,7 @@ static const struct param fps = {
 };
 static const struct param start = PARAM_START(job.params.voxelize.sampling.start);
 static const struct param outputs =
-    PARAM_OUTPUTS(VX_VOXEL_TENSORS | VX_SAMPLED_TENSORS,
+    PARAM_OUTPUTS(VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
                   "voxel_coords, voxel_num_points and those that feature computes; with fps also sampled_indices and "
                   "sampled_points");
 
@@ -186,9 +186,10 @@ static bool check_tensors(const struct job_request *request, struct problem *pro
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   bool sampled = request->job.params.voxelize.sampling.enabled;
   bool capped = request->job.params.voxelize.max_points_per_voxel > 0;
-  uint32_t wanted = request->job.tensors, available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) |
-                                                      VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
-                                                      (sampled ? VX_SAMPLED_TENSORS : 0);
+  uint32_t scattered = VX_TENSOR_BIT(VX_BEV_FEATURES), means = request->features & 1u << FEATURE_MEAN;
+  uint32_t wanted = request->job.tensors,
+           available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
+                       (VX_DENSE_TENSORS & ~scattered) | (means ? scattered : 0) | (sampled ? VX_SAMPLED_TENSORS : 0);
   if (!check_computed(wanted, available, problem)) return false;
   if (sampled && !(wanted & VX_SAMPLED_TENSORS))
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
@@ -238,8 +239,20 @@ static bool finish(struct job_request *request, struct problem *problem) {
   return check_tensors(request, problem);
 }
 
+// The maps of intensity need a column: that of the name, or the one behind x, y and z if the columns have no names.
+static bool find_intensity(struct job_request *request, struct problem *problem) {
+  static const char name[] = "intensity";
+  int column = request->num_features > 3 ? 3 : -1;
+  if (request->num_fields) column = value_find_name(request->fields, name, sizeof name - 1);
+  request->job.params.voxelize.intensity = column < 0 ? 0 : column;
+  if (column >= 0 || !(request->job.tensors & VX_INTENSITY_MAPS)) return true;
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
+                     "outputs names a map of intensity, but no column is named intensity, or there is no fourth one");
+}
+
 // The number of voxels is known only once they are made, so it is not checked here.
 static bool split(struct job_request *request, struct problem *problem) {
+  if (!find_intensity(request, problem)) return false;
   return sampling_split(request, &request->job.params.voxelize.sampling, problem);
 }
 

@@ -70,7 +70,7 @@ static void write_batch(const struct vx_job *job, struct text *out) {
   const struct {
     const char *name;  // NULL: there is none
     const int32_t *counts;
-  } parts[] = {{items_of(job), job->point_counts},
+  } parts[] = {{vx_operation_of(job->op)->mixed ? NULL : items_of(job), job->point_counts},
                {vx_operation_of(job->op)->rows, job->row_counts},
                {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
   text_printf(out, ",\"batch\":{\"size\":%d", job->num_clouds);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/ops.h"
+
 // ---- when -----------------------------------------------------------------------------------------------------------
 
 // 95 % or more.
@@ -15,7 +17,8 @@ static bool over_max_voxels(const struct vx_job *job, const struct body_look *lo
 
 static bool out_of_range(const struct vx_job *job, const struct body_look *look) {
   (void)look;
-  return nearly_all(job->counts.out_of_range, job->counts.received - job->counts.not_finite);
+  bool points = vx_operation_of(job->op)->items == VX_POINT_ITEMS;
+  return points && nearly_all(job->counts.out_of_range, job->counts.received - job->counts.not_finite);
 }
 
 static bool out_of_crop(const struct vx_job *job, const struct body_look *look) {
@@ -41,6 +44,11 @@ static bool stripped(const struct vx_job *job, const struct body_look *look) {
 static bool other_format(const struct vx_job *job, const struct body_look *look) {
   (void)job;
   return look->hint;
+}
+
+static bool not_scattered(const struct vx_job *job, const struct body_look *look) {
+  (void)look;
+  return job->op == VX_SCATTER && job->counts.kept < job->counts.received;
 }
 
 // ---- what to say ----------------------------------------------------------------------------------------------------
@@ -89,6 +97,13 @@ static void say_other_format(const struct vx_job *job, const struct body_look *l
   text_put(out, look->hint);
 }
 
+static void say_not_scattered(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  (void)look;
+  text_printf(out,
+              "of %lld voxels, %lld are outside of grid_size and batch_size, and the cells of %lld have an earlier row",
+              (long long)job->counts.received, (long long)job->counts.out_of_range, (long long)job->counts.duplicate);
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 static const struct row {
@@ -110,6 +125,10 @@ static const struct row {
                                stripped, say_stripped},
     [WARNING_FORMAT] = {"format", "the body was read as raw rows, but begins like a file of another format",
                         other_format, say_other_format},
+    [WARNING_NOT_SCATTERED] = {"not_scattered",
+                               "voxels are not in the map: they are outside of the grid, or an earlier row has their "
+                               "cell",
+                               not_scattered, say_not_scattered},
 };
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }

@@ -13,6 +13,7 @@
 #include "kernels/cpu/boxes/decode.h"
 #include "kernels/cpu/boxes/nms.h"
 #include "kernels/cpu/fps/fps.h"
+#include "kernels/cpu/scatter/scatter.h"
 #include "kernels/cpu/transform/transform.h"
 #include "kernels/cpu/voxelize/voxelize.h"
 #include "kernels/ops.h"
@@ -87,10 +88,10 @@ static void close_lane(struct vx_lane *lane) {
 
 static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) = {
     [VX_VOXELIZE] = cpu_voxelize, [VX_FPS] = cpu_sample_points, [VX_TRANSFORM] = cpu_transform,
-    [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,
+    [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,     [VX_SCATTER] = cpu_scatter,
 };
 
-static bool runs(enum vx_op op) { return operations[op] != NULL; }
+static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   enum vx_status status = vx_begin_job(job, error);

@@ -162,9 +162,13 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_TRANSFORM */ cuda_transform,
     /* VX_NMS */ NULL,
     /* VX_DECODE */ NULL,
+    /* VX_SCATTER */ NULL,
 };
 
-static bool runs(enum vx_op op) { return operations[op] != NULL; }
+// The dense tensors of a voxelization have no kernels here.
+static bool runs(const struct vx_job *job) {
+  return operations[job->op] != NULL && (job->tensors & VX_DENSE_TENSORS) == 0;
+}
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;

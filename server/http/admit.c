@@ -364,7 +364,8 @@ static bool decide(struct request *request, const char *method, const char *path
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
          read_codings(request, &heads) &&
          (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
-         check_regions(request) && check_rows(request) && reserve(request);
+         check_regions(request) && check_rows(request) &&
+         (inference || job_may_fit(&request->job, &request->problem)) && reserve(request);
 }
 
 bool request_admit(struct request *request, const char *method, const char *path, bool *early) {

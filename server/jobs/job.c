@@ -33,6 +33,21 @@ enum vx_lane_use job_lane_use(const struct job *job) { return vx_lane_use_of(&jo
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 
+// Until its rows are counted, a batch whose parts are not given has one cloud. Sizes that only the run shows are 0.
+bool job_may_fit(const struct job *job, struct problem *problem) {
+  struct vx_job work = job->asked.job;
+  struct vx_layout layout;
+  struct vx_error error;
+  work.tensors = job->kind->tensors(&job->asked);
+  if (work.num_clouds == 0) work.num_clouds = job->asked.num_clouds ? job->asked.num_clouds : 1;
+  struct vx_sizes sizes = vx_sizes_of(&work);
+  if (vx_layout_of(work.tensors, &sizes, &layout, &error) != VX_OK)
+    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "%s", error.text);
+  return layout.bytes <= job->means->max_response_bytes ||
+         problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the answer would have %zu bytes or more; allowed: up to %zu",
+                     layout.bytes, job->means->max_response_bytes);
+}
+
 // ---- taking ---------------------------------------------------------------------------------------------------------
 
 static bool granted(enum grant grant, enum problem_kind full, const char *what, struct problem *problem) {

@@ -118,6 +118,10 @@ enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
 
+// Whether the answer may be within max_response_bytes, by the tensors whose sizes the parameters and the inputs give.
+// False with a problem.
+VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct problem *problem);
+
 // Each takes something for the job, at the cost of its client's share. False with a problem.
 //
 // A place in the queue.

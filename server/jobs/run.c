@@ -106,7 +106,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   enum vx_status gpu_status = VX_OK;
   struct vx_error gpu_error = {""};
   bool trial = false;
-  if (gpu && gpu->backend->runs(job->work.op) && device_take(job->means->devices, gpu, clock_ns(), &trial)) {
+  if (gpu && gpu->backend->runs(&job->work) && device_take(job->means->devices, gpu, clock_ns(), &trial)) {
     gpu_status = run_on(job, gpu, lanes->on_gpu, error);
     if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) {
       tell(job, gpu, trial, gpu_status == VX_OK ? DEVICE_DID : DEVICE_UNDECIDED, "");
@@ -242,7 +242,7 @@ static bool is_in_time(struct job *job, int64_t now_ns) {
 static bool run(struct job *job, const struct lanes *lanes) {
   struct vx_error error = {""};
   int64_t now_ns = clock_ns();
-  if (!is_in_time(job, now_ns)) return false;
+  if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->problem)) return false;
   prepare(job, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
   job_give_scratch(job);

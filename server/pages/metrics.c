@@ -106,6 +106,10 @@ static void write_anchors(const struct view *view, const char *name, struct text
   write_fates(view, VX_ANCHOR_ITEMS, name, out);
 }
 
+static void write_scattered(const struct view *view, const char *name, struct text *out) {
+  write_fates(view, VX_VOXEL_ITEMS, name, out);
+}
+
 static void write_voxels(const struct view *view, const char *name, struct text *out) {
   for (int i = 0; i < VOXEL_FATES; i++)
     write_labelled(out, name, "fate", voxel_fates[i].name, counter_value(&view->counters->voxels[i]));
@@ -260,6 +264,8 @@ static const struct family {
     {"voxeld_anchors_total", "counter", "Anchors of answered jobs, by what became of them.", write_anchors, NULL},
     {"voxeld_boxes_total", "counter", "Boxes of answered jobs, by what became of them.", write_boxes, NULL},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},
+    {"voxeld_scattered_voxels_total", "counter", "Voxels of answered scatters, by what became of them.",
+     write_scattered, NULL},
     {"voxeld_samples_total", "counter", "Farthest point samples of answered jobs.", NULL, samples},
     {"voxeld_warnings_total", "counter", "Warnings in the metadata of answered jobs, by kind.", write_warnings, NULL},
     {"voxeld_stage_duration_seconds", "histogram",

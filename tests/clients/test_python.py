@@ -22,6 +22,7 @@ import numpy as np
 import boxes
 import check
 import clouds
+import maps
 import oracle
 import samples
 import transform
@@ -154,6 +155,22 @@ class Values(DaemonCase):
             self.client.nms(given["boxes"], given["scores"].astype(float))
         with self.assertRaisesRegex(voxeld.Problem, "the input labels is missing"):
             self.client.nms(given["boxes"], given["scores"], class_agnostic="no")
+
+    def test_scatter_and_maps_are_arrays(self):
+        rng = np.random.default_rng(6)
+        for dtype in (np.float32, np.float16):
+            coords = rng.integers(-1, 4, (50, 4)).astype(np.int32)
+            given = {"features": rng.random((50, 3)).astype(dtype), "voxel_coords": coords}
+            expected, kept, told = maps.scatter({"grid_size": "5,4,3", "batch_size": "2"}, given)
+            result = self.client.scatter(*given.values(), grid_size=(5, 4, 3), batch_size=2)
+            self.assert_tensors({"bev_features": expected}, result)
+            self.assertEqual((result.metadata["batch"]["kept"], result.metadata["voxels"]), (kept, told))
+        lists = self.client.scatter([[1, 2]], [[0, 0, 0, 1]], grid_size=[2, 1, 1])
+        self.assertEqual(lists["bev_features"].tolist(), [[[[0, 1]], [[0, 2]]]])
+        points = random_points(500)
+        query = {name: ",".join(map(str, np.ravel(value))) for name, value in GRID.items()}
+        expected = maps.voxelize({"num_features": "4", **query}, points.tobytes())
+        self.assert_tensors(expected, self.client.voxelize(points, **GRID, outputs=list(maps.NAMES)))
 
     def test_large_numbers_arrive(self):
         box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +

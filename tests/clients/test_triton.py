@@ -79,8 +79,9 @@ class Triton(OneDaemonCase):
             "voxelize": {"point_cloud_range": "0,-40,-3,70,40,1", "voxel_size": "1,1,1"},
             "fps": {"num_samples": 7},
             "decode": HEAD,
+            "scatter": {"grid_size": "4,4,2", "batch_size": 2},
         }
-        sizes = {"nms": (60, 60), "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4)}  # in place of each -1
+        sizes = {"nms": (60, 60), "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4), "scatter": (9, 3, 9)}  # for each -1
         for model in (entry["name"] for entry in self.client.get_model_repository_index()):
             with self.subTest(model):
                 metadata = self.client.get_model_metadata(model)
@@ -96,7 +97,8 @@ class Triton(OneDaemonCase):
                 for told, configured in zip(metadata["inputs"], config["input"]):
                     if not configured.get("optional"):
                         shape = [next(lengths) if length < 0 else length for length in told["shape"]]
-                        inputs.append(given(told["name"], np.ones(shape, "<f4"), told["datatype"]))
+                        kind = "<i4" if told["datatype"] == "INT32" else "<f4"
+                        inputs.append(given(told["name"], np.ones(shape, kind), told["datatype"]))
                 answer = self.client.infer(model, inputs, parameters=asked.get(model)).get_response()
                 self.assertEqual([o["name"] for o in answer["outputs"]], [o["name"] for o in metadata["outputs"]])
                 for output, described in zip(answer["outputs"], metadata["outputs"]):

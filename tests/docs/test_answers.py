@@ -19,6 +19,8 @@ FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
 DECODE = "/v1/decode?point_cloud_range=0,0,0,4,4,4&anchor_sizes=4,2,1&anchor_bottoms=0&anchor_rotations=0"
 MAPS = tensor_file(cls_preds=((1, 1, 1), bytes(4)), box_preds=((1, 1, 7), bytes(28)))
+SCATTER = "/v1/scatter?grid_size=2,2,1"
+FEATURES = tensor_file(features=((1, 2), bytes(8)), voxel_coords=((1, 4), bytes(16), "I32"))
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -73,6 +75,8 @@ class Answers(OneDaemonCase):
         self.conforms(reply.json(), SCHEMAS["NmsMetadata"], "NmsMetadata")
         reply = self.daemon.post(DECODE, MAPS, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["DecodeMetadata"], "DecodeMetadata")
+        reply = self.daemon.post(SCATTER, FEATURES, {"Accept": "application/json"})
+        self.conforms(reply.json(), SCHEMAS["ScatterMetadata"], "ScatterMetadata")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

@@ -95,11 +95,18 @@ class Devices(FaultCase):
 
     @unittest.skipUnless(STAND_IN, "a real GPU has every operation")
     def test_what_the_gpu_has_not_the_cpu_does(self):
-        daemon = self.start(env={"VOXELD_STANDIN_LACKS": "transform"})
-        for path, backend in (("/v1/transform?crop=0,0,0,9,9,9", "cpu"), (VOXELIZE, "cuda")):
-            reply = daemon.post(path, BODIES[1], {"Accept": "application/json"})
-            self.assertEqual((reply.status, reply.json()["backend"]), (200, backend))
-        self.assertEqual(metric(daemon, 'voxeld_jobs_total{backend="cpu"}'), 1)
+        for lacking, path in (
+            ("transform", "/v1/transform?crop=0,0,0,9,9,9"),
+            ("occupancy", f"{VOXELIZE}&outputs=occupancy"),
+        ):
+            with self.subTest(lacking):
+                self.check_the_cpu_does(lacking, path)
+
+    def check_the_cpu_does(self, lacking, path):
+        daemon = self.start(env={"VOXELD_STANDIN_LACKS": lacking})
+        for asked, backend in ((path, "cpu"), (VOXELIZE, "cuda")):
+            self.assertEqual(daemon.post(asked, BODIES[1]).status, 200)
+            self.assertEqual(metric(daemon, f'voxeld_jobs_total{{backend="{backend}"}}'), 1)
         self.assertEqual(metric(daemon, 'voxeld_reruns_total{failure="refused"}'), 0)  # it was not asked
         self.assertEqual(daemon.status()["state"], "ready")
         daemon.assert_quiet()

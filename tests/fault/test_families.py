@@ -76,6 +76,13 @@ def decode(daemon):
     yield daemon
 
 
+@deed(("voxeld_scattered_voxels_total", "kept"))
+def scatter(daemon):
+    row = tensor_file(features=((1, 2), bytes(8)), voxel_coords=((1, 4), bytes(16), "I32"))
+    assert daemon.post("/v1/scatter?grid_size=1,1,1", row).status == 200
+    yield daemon
+
+
 @deed(("voxeld_boxes_total", "kept"))
 def suppress(daemon):
     assert daemon.post("/v1/nms", tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))).status == 200

@@ -61,8 +61,15 @@ static void check_transform(const struct job_request *request) {
   for (int32_t i = 0; i < params->num_cuts; i++) check_box(&request->cuts[i]);
 }
 
+static void check_scatter(const struct job_request *request) {
+  const int32_t *cells = request->job.params.scatter.grid_size;
+  for (int a = 0; a < 3; a++) assert(cells[a] > 0);
+  assert(request->num_clouds > 0);
+}
+
 static void check_request(const struct job_request *request) {
-  assert(request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES);
+  bool points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
+  assert(!points || (request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES));
   assert(request->num_clouds >= 0 && request->num_clouds <= VX_MAX_CLOUDS);
   assert(request->timeout_ms >= 0);
   assert(request->num_fields == 0 || request->num_fields == request->num_features);
@@ -72,10 +79,12 @@ static void check_request(const struct job_request *request) {
   check_sampling(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
   if (request->job.op == VX_TRANSFORM) check_transform(request);
+  if (request->job.op == VX_SCATTER) check_scatter(request);
 }
 
 // The clouds have all rows, and of a request for points as many samples as they can have.
 static void check_split(const struct job_request *request, int64_t rows) {
+  if (vx_operation_of(request->job.op)->mixed) return;  // no cloud has a stretch of them
   for (int32_t i = 0; i < request->num_clouds; i++) {
     rows -= request->point_counts[i];
     if (request->job.op == VX_FPS) assert(request->sample_counts[i] <= request->point_counts[i]);

@@ -54,7 +54,7 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE};
+  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_SCATTER};
   if (size == 0) return 0;
   // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
   char *block = NULL;

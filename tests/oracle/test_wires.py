@@ -45,6 +45,9 @@ REQUESTS = (
     ("nms", "class_agnostic=no&box_counts=40,20", {
         "boxes": BOXES, "scores": RNG.random(60).astype("<f4"), "labels": RNG.integers(0, 3, 60).astype("<i4")}),
     ("decode", HEAD, MAPS),
+    ("scatter", "grid_size=8,6,2&batch_size=2", {
+        "features": RNG.random((70, 3)).astype("<f4"),
+        "voxel_coords": RNG.integers(0, (2, 2, 6, 8), (70, 4)).astype("<i4")}),
 )  # fmt: skip
 
 CODERS = {None: lambda body: body, "gzip": codings.CODERS["gzip"], "deflate": codings.CODERS["deflate"],

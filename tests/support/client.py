@@ -31,10 +31,14 @@ def rows(count, seed=1, columns=4):
 
 
 def tensor_file(**tensors):
-    """A safetensors file of float32 tensors, each (shape, bytes)."""
+    """A safetensors file of tensors, each (shape, bytes), or with another dtype than F32 (shape, bytes, dtype)."""
     header, data = {}, b""
-    for name, (shape, values) in tensors.items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+    for name, (shape, values, *dtype) in tensors.items():
+        header[name] = {
+            "dtype": (dtype or ["F32"])[0],
+            "shape": shape,
+            "data_offsets": [len(data), len(data) + len(values)],
+        }
         data += values
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data

@@ -52,7 +52,7 @@ PAGE_TABLES = {
             (f"parameter of {operation}", "default", "allowed", "meaning"),
             lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
         )
-        for operation in ("fps", "transform", "nms", "decode")
+        for operation in ("fps", "transform", "nms", "decode", "scatter")
     },
     "options": (
         ("option", "default", "allowed", "meaning"),

@@ -171,6 +171,22 @@ class Client:
         body = tensors.pack({name: item for name, item in given.items() if item[0] is not None})
         return self._ask("/v1/nms", body, parameters, metadata_only, request_id, traceparent, TENSORS)
 
+    def scatter(
+        self,
+        features: Any,
+        voxel_coords: Any,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Rows of features as a dense map: the tensor bev_features. features: [V, C] float32 or float16; voxel_coords:
+        [V, 4] (batch, z, y, x); grid_size: nx, ny, nz. The other arguments are those of voxelize."""
+        half = getattr(features, "dtype", None) == np.float16
+        body = tensors.pack({"features": (features, "F16" if half else "F32"), "voxel_coords": (voxel_coords, "I32")})
+        return self._ask("/v1/scatter", body, parameters, metadata_only, request_id, traceparent, TENSORS)
+
     def file(
         self,
         operation: str,

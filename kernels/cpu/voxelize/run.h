@@ -1,14 +1,15 @@
 // One voxelize job on its way through the stages of the CPU backend.
 //
-// Each cloud goes through five stages: index (points.h), list, order and name (rows.h), filter (block_filter.h). Then
-// the rows of all clouds are known, and the tensors are written from them (writers.h). A struct cpu_run lives on the
-// stack of one call; its arrays are the lane's scratch.
+// Each cloud goes through up to six stages: index (points.h), gather (maps.h), list, order and name (rows.h), filter
+// (block_filter.h). Then the rows of all clouds are known, and the tensors are written from them (writers.h). A struct
+// cpu_run lives on the stack of one call; its arrays are the lane's scratch.
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
+#include "kernels/cpu/base/cell_index.h"
 #include "kernels/cpu/base/sort.h"
 #include "kernels/cpu/fps/fps.h"
-#include "kernels/cpu/voxelize/cell_index.h"
+#include "kernels/cpu/scatter/planes.h"
 #include "kernels/grid.h"
 #include "kernels/kernels.h"
 
@@ -28,6 +29,22 @@ struct cpu_cloud {
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
 };
 
+// A cell that points are in, whatever becomes of them.
+struct cpu_filled {
+  int64_t line;  // of cells along x: (cloud * nz + z) * ny + y
+  int32_t x;
+  int32_t points;
+};
+
+// The points in the cells that differ in z alone.
+struct cpu_pillar {
+  int64_t place;        // (cloud * ny + y) * nx + x
+  float max, min;       // height
+  float max_intensity;  // of the finite; -INFINITY if there is none
+  float top_intensity;  // of the first of the highest points
+  int32_t points;
+};
+
 enum { CPU_STRETCHES = 6 };  // lengths 1, 2, 4, ... VX_MAX_BLOCK_SIZE
 _Static_assert(1 << (CPU_STRETCHES - 1) == VX_MAX_BLOCK_SIZE, "the longest stretch is as long as a window");
 
@@ -41,6 +58,7 @@ struct cpu_run {
   struct vx_job *job;
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
+  struct vx_grid grid;
   struct vx_cell_map map;
   const float *points;    // [num_points, columns]
   int32_t columns;        // C
@@ -62,11 +80,23 @@ struct cpu_run {
   struct cpu_row *rows;  // [row_capacity]
   int32_t num_rows;
 
+  // Of the whole job, for maps.
+  struct cpu_filled *filled;  // [num_points]
+  int32_t num_filled;
+  struct cpu_pillar *pillars;  // [num_points]
+  int32_t num_pillars;
+  unsigned char *features;    // [row_capacity, columns] of feature_dtype, if they are scattered
+  struct cpu_placed *placed;  // [largest_rows]: those of a cloud
+
   // Of the cloud in hand.
   struct cpu_cell_index cells;    // its voxels
   int32_t *row_of;                // [largest_rows]: row of a voxel's number
   struct cpu_keyed *sorting;      // [2 * largest_rows]
   struct cpu_row *rows_in_order;  // [largest_rows]
+
+  // Of the cloud in hand, for maps.
+  struct cpu_cell_index pillar_index;  // its pillars
+  int32_t *pillar_of;                  // [largest_cloud]: pillar of a voxel's number
 
   // Of the cloud in hand, for the block filter.
   struct vx_key_format block_key;

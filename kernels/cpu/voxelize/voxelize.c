@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/voxelize/block_filter.h"
+#include "kernels/cpu/voxelize/maps.h"
 #include "kernels/cpu/voxelize/points.h"
 #include "kernels/cpu/voxelize/rows.h"
 #include "kernels/cpu/voxelize/writers.h"
@@ -53,6 +54,12 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
     run->means = cpu_arena_take(arena, (uint64_t)run->row_capacity * (uint64_t)run->columns, sizeof *run->means);
     cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
   }
+  if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
+    size_t row_bytes = (size_t)run->columns * vx_dtype_size(run->params->feature_dtype);
+    run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
+    run->placed = cpu_arena_take(arena, rows, sizeof *run->placed);
+  }
+  cpu_maps_lay_out(run, arena);
   if (ordered || filtered) {
     run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);
   }
@@ -70,9 +77,9 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   }
 }
 
-static void read_params(struct cpu_run *run, const struct vx_grid *grid) {
+static void read_params(struct cpu_run *run) {
   const struct vx_voxelize *params = run->params;
-  run->map = vx_cell_map_of(params, grid);
+  run->map = vx_cell_map_of(params, &run->grid);
   run->columns = (int32_t)run->job->inputs[VX_POINTS].dims[1];
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
   uint32_t tensors = run->job->tensors;
@@ -80,7 +87,7 @@ static void read_params(struct cpu_run *run, const struct vx_grid *grid) {
   run->ids_wanted = (tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
   if (params->block_filter.enabled) {
     for (int axis = 0; axis < 2; axis++) {
-      run->grid_blocks[axis] = (grid->cells[axis] - 1) / params->block_filter.factor + 1;
+      run->grid_blocks[axis] = (run->grid.cells[axis] - 1) / params->block_filter.factor + 1;
     }
     run->block_key = vx_key_format_of(run->grid_blocks[0], run->grid_blocks[1], 1);
   }
@@ -94,16 +101,16 @@ static enum vx_status take_scratch(struct cpu_run *run, struct vx_lane *lane, st
     lay_out(run, &lane->scratch);
     memcpy(run->cells.seed, lane->seed, sizeof lane->seed);
     memcpy(run->blocks.seed, lane->seed, sizeof lane->seed);
+    memcpy(run->pillar_index.seed, lane->seed, sizeof lane->seed);
   }
   return status;
 }
 
 static enum vx_status prepare(struct cpu_run *run, struct vx_lane *lane, struct vx_error *error) {
-  struct vx_grid grid;
-  enum vx_status status = vx_grid_of(run->params, run->job->num_clouds, &grid, error);
+  enum vx_status status = vx_grid_of(run->params, run->job->num_clouds, &run->grid, error);
   if (status == VX_OK) {
     measure_clouds(run);
-    read_params(run, &grid);
+    read_params(run);
     status = take_scratch(run, lane, error);
   }
   if (status == VX_OK) {
@@ -115,6 +122,7 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_lane *lane, struct 
 // Finds the rows of one cloud and appends them to those of the clouds before it.
 static void group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud) {
   cpu_index_points(run, cloud);
+  cpu_gather_maps(run, cloud);
   cpu_list_points(run, cloud);
   if (run->params->block_filter.enabled) {
     cpu_filter_blocks(run, cloud);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu/voxelize/maps.h"
 #include "kernels/half.h"
 
 // Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
@@ -205,11 +206,42 @@ static void write_mask(const struct cpu_run *run, void *out) {
   }
 }
 
+// The rows of a cloud are neighbours, and so are their features.
+static void write_bev_features(const struct cpu_run *run, void *out) {
+  const int32_t *size = run->grid.cells, *rows = run->job->row_counts;
+  struct cpu_planes planes = {run->features, run->params->feature_dtype, run->columns,
+                              (int64_t)size[0] * size[1] * size[2]};
+  size_t cloud_bytes = (size_t)planes.channels * (size_t)planes.cells * vx_dtype_size(planes.dtype);
+  unsigned char *map = out;
+  write_features(run, run->features);
+  for (int32_t cloud = 0, first = 0; cloud < run->job->num_clouds; first += rows[cloud++], map += cloud_bytes) {
+    for (int32_t i = 0; i < rows[cloud]; i++) {
+      int32_t cell[3];
+      vx_cell_of_key(run->map.key, run->rows[first + i].key, cell);
+      run->placed[i] =
+          (struct cpu_placed){.cell = ((int64_t)cell[2] * size[1] + cell[1]) * size[0] + cell[0], .row = first + i};
+    }
+    cpu_write_planes(&planes, run->placed, rows[cloud], map);
+  }
+}
+
 static void (*const writer_table[VX_TENSOR_COUNT])(const struct cpu_run *run, void *out) = {
-    [VX_VOXEL_COORDS] = write_coords,     [VX_VOXEL_NUM_POINTS] = write_num_points,
-    [VX_VOXELS] = write_voxels,           [VX_VOXEL_FEATURES] = write_features,
-    [VX_PILLAR_FEATURES] = write_pillars, [VX_POINT_VOXEL_IDS] = write_point_ids,
+    [VX_VOXEL_COORDS] = write_coords,
+    [VX_VOXEL_NUM_POINTS] = write_num_points,
+    [VX_VOXELS] = write_voxels,
+    [VX_VOXEL_FEATURES] = write_features,
+    [VX_PILLAR_FEATURES] = write_pillars,
+    [VX_POINT_VOXEL_IDS] = write_point_ids,
     [VX_VOXEL_POINT_MASK] = write_mask,
+    [VX_BEV_FEATURES] = write_bev_features,
+    [VX_OCCUPANCY] = cpu_write_occupancy,
+    [VX_OCCUPANCY_COUNTS] = cpu_write_occupancy_counts,
+    [VX_OCCUPANCY_PACKED] = cpu_write_occupancy_packed,
+    [VX_BEV_MAX_HEIGHT] = cpu_write_max_height,
+    [VX_BEV_MIN_HEIGHT] = cpu_write_min_height,
+    [VX_BEV_MAX_INTENSITY] = cpu_write_max_intensity,
+    [VX_BEV_TOP_INTENSITY] = cpu_write_top_intensity,
+    [VX_BEV_DENSITY] = cpu_write_density,
 };
 
 void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output) {

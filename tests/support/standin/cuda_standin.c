@@ -3,9 +3,9 @@
 //
 // The sanitizer flavours are built with it, so that the server is tested with several devices, and with failing ones,
 // everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
-// VOXELD_STANDIN_INTEGRATED they share the host's memory; VOXELD_STANDIN_LACKS names an operation that they do not
-// have. See inject.h for faults: opening a lane makes one checked call, and each job three, before, amid (in the
-// callback for its output) and after its run.
+// VOXELD_STANDIN_INTEGRATED they share the host's memory; VOXELD_STANDIN_LACKS names an operation or a tensor that
+// they do not have. See inject.h for faults: opening a lane makes one checked call, and each job three, before, amid
+// (in the callback for its output) and after its run.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,9 +103,13 @@ static bool ask_stopped(void *cls) {
 
 static const struct vx_caller checked_caller = {checked_output, ask_scratch, ask_stopped};
 
-static bool runs(enum vx_op op) {
+static bool runs(const struct vx_job *job) {
   const char *lacking = getenv("VOXELD_STANDIN_LACKS");
-  return lacking == NULL || strcmp(lacking, vx_operation_of(op)->name) != 0;
+  bool lacks = lacking != NULL && strcmp(lacking, vx_operation_of(job->op)->name) == 0;
+  for (enum vx_tensor tensor = 0; lacking != NULL && tensor < VX_TENSOR_COUNT; tensor++) {
+    lacks |= (job->tensors & VX_TENSOR_BIT(tensor)) != 0 && strcmp(lacking, vx_tensor_name(tensor)) == 0;
+  }
+  return !lacks;
 }
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {

@@ -285,9 +285,9 @@ static void json_of_another_form_is_refused(void **state) {
                                           {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
                                           {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
                                           {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
-                                          {COUNTED("[0.5,2]"), "no integer"},
-                                          {COUNTED("[null,2]"), "no integer"},
-                                          {COUNTED("[\"0\",2]"), "no integer"},
+                                          {COUNTED("[0.5,2]"), "whole numbers"},
+                                          {COUNTED("[null,2]"), "whole numbers"},
+                                          {COUNTED("[\"0\",2]"), "whole numbers"},
                                           {OUTPUT("points,point_indices"), "one name each"},
                                           {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);

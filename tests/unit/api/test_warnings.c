@@ -165,6 +165,7 @@ static void each_kind_holds_when_it_should(void **state) {
       {{.received = 100, .kept = 100}, {true, 0, NULL}, 1u << WARNING_STRIPPED_BODY},
       {{.received = 100, .kept = 100}, {false, 5, NULL}, 1u << WARNING_NUM_FEATURES},
       {{.received = 100, .kept = 100}, {false, 0, "a hint"}, 1u << WARNING_FORMAT},
+      {{.received = 100, .kept = 99}, {false, 0, NULL}, 0},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct vx_job job = {.counts = cases[i].counts};
@@ -173,6 +174,18 @@ static void each_kind_holds_when_it_should(void **state) {
       warnings |= (uint32_t)warning_holds(warning, &job, &cases[i].look) << warning;
     if (warnings != cases[i].warnings) fail_msg("case %zu: %x, not %x", i, warnings, cases[i].warnings);
   }
+}
+
+static void rows_that_are_not_scattered_are_told(void **state) {
+  (void)state;
+  const struct body_look look = {false, 0, NULL};
+  struct vx_job job = {.op = VX_SCATTER, .counts = {.received = 100, .kept = 100}};
+  assert_false(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
+  job.counts = (struct vx_counts){.received = 100, .kept = 3, .out_of_range = 97};
+  assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
+  assert_false(warning_holds(WARNING_OUT_OF_RANGE, &job, &look));  // which speaks of points
+  job.counts = (struct vx_counts){.received = 100, .kept = 99, .duplicate = 1};
+  assert_true(warning_holds(WARNING_NOT_SCATTERED, &job, &look));
 }
 
 static void all_are_written_as_one_json_array(void **state) {
@@ -206,6 +219,7 @@ int main(void) {
       cmocka_unit_test(the_widest_rows_are_read_within_the_body),
       cmocka_unit_test(a_form_without_certain_bytes_looks_stripped),
       cmocka_unit_test(each_kind_holds_when_it_should),
+      cmocka_unit_test(rows_that_are_not_scattered_are_told),
       cmocka_unit_test(all_are_written_as_one_json_array),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,12 +7,35 @@ static struct vx_error error;
 
 static void names(void **state) {
   (void)state;
-  const char *const tensors[] = {
-      "voxel_coords",    "voxel_num_points", "voxels",          "voxel_features", "pillar_features",
-      "point_voxel_ids", "voxel_point_mask", "sampled_indices", "sampled_points", "sampled_distances",
-      "points",          "point_indices",    "kept_indices",    "boxes",          "scores",
-      "labels",          "box_indices",      "box_counts"};
-  const char *const stages[] = {"copy_in", "voxelize", "features", "sample", "transform", "decode", "nms", "copy_out"};
+  const char *const tensors[] = {"voxel_coords",
+                                 "voxel_num_points",
+                                 "voxels",
+                                 "voxel_features",
+                                 "pillar_features",
+                                 "point_voxel_ids",
+                                 "voxel_point_mask",
+                                 "sampled_indices",
+                                 "sampled_points",
+                                 "sampled_distances",
+                                 "points",
+                                 "point_indices",
+                                 "kept_indices",
+                                 "boxes",
+                                 "scores",
+                                 "labels",
+                                 "box_indices",
+                                 "box_counts",
+                                 "bev_features",
+                                 "occupancy",
+                                 "occupancy_counts",
+                                 "occupancy_packed",
+                                 "bev_max_height",
+                                 "bev_min_height",
+                                 "bev_max_intensity",
+                                 "bev_top_intensity",
+                                 "bev_density"};
+  const char *const stages[] = {"copy_in", "voxelize", "features", "sample",  "transform",
+                                "decode",  "nms",      "scatter",  "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
     assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   }

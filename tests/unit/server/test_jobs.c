@@ -116,8 +116,8 @@ static void run(struct job *job) {
 
 // ---- a GPU that refuses ---------------------------------------------------------------------------------------------
 
-static bool runs_all(enum vx_op op) {
-  (void)op;
+static bool runs_all(const struct vx_job *work) {
+  (void)work;
   return true;
 }
 
@@ -331,6 +331,22 @@ static void too_large_an_answer(void **state) {
   assert_null(job.output);
 }
 
+// The parameters give the size of a map. If it is too large, no lane is asked for it.
+static void maps_that_cannot_fit_are_not_begun(void **state) {
+  (void)state;
+  static const float sizes[] = {1, 0.002f};
+  for (int i = 0; i < 2; i++) {
+    make(&job, VX_VOXELIZE, NULL);
+    job.asked.job.params.voxelize.voxel_size[0] = job.asked.job.params.voxelize.voxel_size[1] = sizes[i];
+    job.asked.outputs = job.asked.job.tensors = VX_TENSOR_BIT(VX_OCCUPANCY_PACKED);
+    run(&job);
+    assert_int_equal(job.begun, i == 0);
+    assert_int_equal(job.answered, i == 0);
+    if (job.answered) job_give_output(&job);
+  }
+  assert_int_equal(job.problem.kind, PROBLEM_IMPOSSIBLE);
+}
+
 static void gpu_is_blamed_for_what_the_cpu_can_do_alone(void **state) {
   (void)state;
   assert_int_equal(blamed_if_cpu(NULL, &job), 1);
@@ -384,6 +400,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(what_waits_is_refused_in_a_hurry, open_room, close_room),
       cmocka_unit_test_setup_teardown(what_waits_past_its_deadline_is_refused, open_room, close_room),
       cmocka_unit_test_setup_teardown(too_large_an_answer, open_room, close_room),
+      cmocka_unit_test_setup_teardown(maps_that_cannot_fit_are_not_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(gpu_is_blamed_for_what_the_cpu_can_do_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_device_counts_what_it_runs, open_room, close_room),
       cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),

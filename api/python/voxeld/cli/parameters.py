@@ -59,7 +59,9 @@ PARAMETERS: List[Parameter] = [
         "a whole number from 1 to 16777216",
     ),
     Parameter("feature", ("voxelize",), "which tensors are computed", "a list of points, mean, pillar"),
-    Parameter("feature_dtype", ("voxelize",), "type of voxel_features and pillar_features", "float32 or float16"),
+    Parameter(
+        "feature_dtype", ("voxelize",), "type of voxel_features, pillar_features and bev_features", "float32 or float16"
+    ),
     Parameter(
         "order",
         ("voxelize",),
@@ -97,7 +99,9 @@ PARAMETERS: List[Parameter] = [
         ),
         (
             "a list of voxel_coords, voxel_num_points, voxels, voxel_features, pillar_features, "
-            "point_voxel_ids, voxel_point_mask, sampled_indices, sampled_points, sampled_distances"
+            "point_voxel_ids, voxel_point_mask, sampled_indices, sampled_points, sampled_distances, bev_features, "
+            "occupancy, occupancy_counts, occupancy_packed, bev_max_height, bev_min_height, bev_max_intensity, "
+            "bev_top_intensity, bev_density"
         ),
     ),
     Parameter(

@@ -1,5 +1,5 @@
 // See cell_index.h.
-#include "kernels/cpu/voxelize/cell_index.h"
+#include "kernels/cpu/base/cell_index.h"
 
 // A table of 2^20 slots is 4 MiB, enough for the pillars of a whole range.
 enum { DENSE_BITS = 20 };

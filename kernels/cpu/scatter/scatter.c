@@ -1,0 +1,149 @@
+// The way of a scatter job on the CPU: cpu_scatter, at the end of this file. scatter.h of kernels/ says what it
+// computes. Runs on the thread that has the lane.
+#include "kernels/cpu/scatter/scatter.h"
+
+#include <string.h>
+
+#include "kernels/cpu/base/cell_index.h"
+#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/scatter/planes.h"
+#include "kernels/ops.h"
+
+struct scatter {
+  struct vx_job *job;
+  const int32_t *coords;  // [rows, 4]: batch, z, y, x
+  int32_t rows;
+  int64_t cloud_cells;            // cells of the grid of one cloud
+  int key_bits;                   // that number the cells of all clouds
+  struct cpu_cell_index taken;    // the cells that have a row
+  int64_t *cells;                 // [rows]: of all clouds; -1 if the row is dropped
+  struct cpu_placed *placed;      // [rows]: those kept, cloud by cloud
+  int64_t starts[VX_MAX_CLOUDS];  // where each cloud's rows begin in `placed`
+};
+
+// The cells of all clouds are numbered. Their number is at most VX_MAX_GRID_CELLS.
+static enum vx_status measure_grid(struct scatter *scatter, struct vx_error *error) {
+  const int32_t *size = scatter->job->params.scatter.grid_size;
+  int64_t plane = (int64_t)size[0] * size[1], height = (int64_t)size[2] * scatter->job->num_clouds;
+  if (plane < 1 || height < 1 || plane > VX_MAX_GRID_CELLS / height) {
+    return vx_refuse(error, "a grid of %d x %d x %d cells, %d times, has not from 1 to 2^62 cells", (int)size[0],
+                     (int)size[1], (int)size[2], (int)scatter->job->num_clouds);
+  }
+  scatter->cloud_cells = plane * size[2];
+  scatter->key_bits = 64 - __builtin_clzll((uint64_t)plane * (uint64_t)height);
+  return VX_OK;
+}
+
+static void lay_out(struct scatter *scatter, struct cpu_arena *arena) {
+  uint64_t rows = (uint64_t)scatter->rows;
+  struct cpu_cell_index *taken = &scatter->taken;
+  taken->table = cpu_arena_take(arena, cpu_cell_index_slots(scatter->rows, scatter->key_bits), sizeof *taken->table);
+  taken->entries = cpu_arena_take(arena, rows, sizeof *taken->entries);
+  scatter->cells = cpu_arena_take(arena, rows, sizeof *scatter->cells);
+  scatter->placed = cpu_arena_take(arena, rows, sizeof *scatter->placed);
+}
+
+static enum vx_status prepare(struct scatter *scatter, struct vx_lane *lane, struct vx_error *error) {
+  struct cpu_arena measured = {0};
+  enum vx_status status = measure_grid(scatter, error);
+  if (status == VX_OK) {
+    lay_out(scatter, &measured);
+    status = cpu_arena_reserve(&lane->scratch, &measured, scatter->job, error);
+  }
+  if (status == VX_OK) {
+    lay_out(scatter, &lane->scratch);
+    memcpy(scatter->taken.seed, lane->seed, sizeof lane->seed);
+  }
+  return status;
+}
+
+// The number of the row's cell; -1 if it is outside.
+static int64_t cell_of(const struct scatter *scatter, const int32_t coords[4]) {
+  const int32_t *size = scatter->job->params.scatter.grid_size;
+  const int32_t limits[4] = {scatter->job->num_clouds, size[2], size[1], size[0]};
+  int64_t cell = 0;
+  bool inside = true;
+  for (int i = 0; i < 4; i++) {
+    inside = inside && coords[i] >= 0 && coords[i] < limits[i];
+    cell = inside ? cell * limits[i] + coords[i] : -1;
+  }
+  return cell;
+}
+
+// Decides the fate of each row, and counts those that each cloud keeps.
+static void judge(struct scatter *scatter) {
+  struct vx_counts *counts = &scatter->job->counts;
+  struct cpu_cell_index *taken = &scatter->taken;
+  cpu_cell_index_start(taken, scatter->rows, scatter->key_bits);
+  for (int32_t row = 0; row < scatter->rows; row++) {
+    int64_t cell = cell_of(scatter, scatter->coords + 4 * (int64_t)row);
+    if (cell < 0) {
+      counts->out_of_range++;
+    } else {
+      uint64_t key = (uint64_t)cell;
+      int32_t number = cpu_cell_index_add(taken, key, cpu_cell_index_home(taken, key));
+      if (taken->entries[number].hits > 1) {
+        counts->duplicate++;
+        cell = -1;
+      } else {
+        counts->kept++;
+        scatter->job->row_counts[scatter->coords[4 * (int64_t)row]]++;
+      }
+    }
+    scatter->cells[row] = cell;
+  }
+}
+
+// Lists the kept rows cloud by cloud. They may come in any order.
+static void place(struct scatter *scatter) {
+  const int32_t *kept = scatter->job->row_counts;
+  int64_t *starts = scatter->starts;
+  starts[0] = 0;
+  for (int32_t cloud = 1; cloud < scatter->job->num_clouds; cloud++) {
+    starts[cloud] = starts[cloud - 1] + kept[cloud - 1];
+  }
+  for (int32_t row = 0; row < scatter->rows; row++) {
+    if (scatter->cells[row] >= 0) {
+      int32_t cloud = scatter->coords[4 * (int64_t)row];
+      scatter->placed[starts[cloud]++] =
+          (struct cpu_placed){.cell = scatter->cells[row] - cloud * scatter->cloud_cells, .row = row};
+    }
+  }
+}
+
+static enum vx_status write_output(const struct scatter *scatter, struct vx_error *error) {
+  const struct vx_job *job = scatter->job;
+  const struct vx_input *features = &job->inputs[VX_FEATURES];
+  struct vx_layout layout;
+  void *output = NULL;
+  enum vx_status status = vx_take_output(job, &layout, &output, error);
+  if (status != VX_OK) {
+    return status;
+  }
+  const struct vx_shape *shape = &layout.shape[VX_BEV_FEATURES];
+  size_t cloud_bytes = shape->bytes / (size_t)job->num_clouds;
+  unsigned char *map = (unsigned char *)output + layout.offset[VX_BEV_FEATURES];
+  struct cpu_planes planes = {features->data, features->dtype, features->dims[1], scatter->cloud_cells};
+  const struct cpu_placed *placed = scatter->placed;
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++, map += cloud_bytes) {
+    cpu_write_planes(&planes, placed, job->row_counts[cloud], map);
+    placed += job->row_counts[cloud];
+  }
+  return VX_OK;
+}
+
+enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  struct scatter scatter = {.job = job, .coords = job->inputs[VX_COORDS].data, .rows = (int32_t)job->counts.received};
+  int64_t began = cpu_now_ns();
+  enum vx_status status = prepare(&scatter, lane, error);
+  if (status != VX_OK) {
+    return status;
+  }
+  judge(&scatter);
+  place(&scatter);
+  if (job->tensors != 0) {
+    status = write_output(&scatter, error);
+  }
+  job->stage_ns[VX_STAGE_SCATTER] = cpu_now_ns() - began;
+  return status;
+}

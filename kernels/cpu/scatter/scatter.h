@@ -1,0 +1,9 @@
+// Scatter on the CPU. Runs on the thread that has the lane.
+#ifndef VOXELD_CPU_SCATTER_H
+#define VOXELD_CPU_SCATTER_H
+
+#include "kernels/kernels.h"
+
+VX_WARN_UNUSED enum vx_status cpu_scatter(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+
+#endif

@@ -1,0 +1,33 @@
+// Scatter: rows of features in, a dense map out.
+//
+// Each row has a cell, voxel_coords: batch, z, y, x. The map bev_features [B, C * nz, ny, nx] has value c of the row's
+// features, bit for bit, in the row's batch at channel c * nz + z, row y, column x. All other values are 0. If nz is 1,
+// this is OpenPCDet's PointPillarScatter; otherwise its HeightCompression of the dense tensor [B, C, nz, ny, nx].
+//
+// Each row has one fate, the first of these that applies:
+//   out_of_range  its batch, z, y or x is negative, or not below B, nz, ny or nx
+//   duplicate     an earlier row has the same cell
+//   kept          otherwise
+#ifndef VOXELD_SCATTER_H
+#define VOXELD_SCATTER_H
+
+#include "kernels/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VX_SCATTER_TENSORS VX_TENSOR_BIT(VX_BEV_FEATURES)
+
+// The inputs, in this order: `features` [V, C] float32 or float16, and `voxel_coords` [V, 4] int32.
+enum { VX_FEATURES, VX_COORDS };
+
+// B is the job's number of clouds.
+struct vx_scatter {
+  int32_t grid_size[3];  // nx, ny, nz: 1 or more each; the cells of all clouds at most VX_MAX_GRID_CELLS
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif
