@@ -64,12 +64,15 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_KEPT: return sizes->kept;
     case VX_EXTENT_MATRICES: return sizes->matrices;
     case VX_EXTENT_SIDE: return 4;
-    case VX_EXTENT_BOX: return 7;
+    case VX_EXTENT_BOX: return sizes->box;
     case VX_EXTENT_HEIGHT: return sizes->height;
     case VX_EXTENT_WIDTH: return sizes->width;
     case VX_EXTENT_LOGITS: return sizes->logits;
     case VX_EXTENT_OFFSETS: return sizes->offsets;
     case VX_EXTENT_BINS: return sizes->bins;
+    case VX_EXTENT_TASKS: return sizes->tasks;
+    case VX_EXTENT_TASKS_2: return sizes->tasks * 2;
+    case VX_EXTENT_TASKS_3: return sizes->tasks * 3;
     case VX_EXTENT_NONE: break;
   }
   return 1;

@@ -63,12 +63,15 @@ enum vx_extent {
   VX_EXTENT_KEPT,      // rows of all clouds
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
-  VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
+  VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading; then perhaps a velocity along x and y
   VX_EXTENT_HEIGHT,    // of a head's maps
   VX_EXTENT_WIDTH,     // likewise
   VX_EXTENT_LOGITS,    // of a cell: classes of all anchors
   VX_EXTENT_OFFSETS,   // of a cell: a box for each anchor
   VX_EXTENT_BINS,      // of a cell: directions of all anchors
+  VX_EXTENT_TASKS,     // of a cell: one value for each task; then two, and three
+  VX_EXTENT_TASKS_2,
+  VX_EXTENT_TASKS_3,
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
@@ -80,6 +83,8 @@ struct vx_sizes {
   int64_t matrices;               // 1 or clouds
   int64_t height, width;          // of a head's maps
   int64_t logits, offsets, bins;  // channels of a head's maps
+  int64_t tasks;                  // of a head
+  int64_t box;                    // values of a box
   bool stacked;                   // the clouds' samples follow on each other
   enum vx_dtype feature_dtype;    // of voxel_features and pillar_features
 };

@@ -162,6 +162,7 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_TRANSFORM */ cuda_transform,
     /* VX_NMS */ NULL,
     /* VX_DECODE */ NULL,
+    /* VX_DECODE_CENTER */ NULL,
 };
 
 static bool runs(enum vx_op op) { return operations[op] != NULL; }
