@@ -259,7 +259,9 @@ size_t presets_count(const struct presets *presets) { return presets->count; }
 const struct preset *presets_at(const struct presets *presets, size_t index) { return presets->item[index]; }
 const char *preset_name(const struct preset *preset) { return preset->name; }
 const struct job_request *presets_request(const struct preset *preset) { return preset->requests[preset->op]; }
-const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op) { return preset->requests[op]; }
+const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op) {
+  return preset->requests[op];
+}
 
 void preset_write(const struct preset *preset, struct text *out) {
   text_put(out, "{\"name\":");

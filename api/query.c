@@ -16,7 +16,8 @@ static bool refuse_preset(const struct preset *preset, enum vx_op op, struct pro
   char memory[256];
   struct text names = text_over(memory, sizeof memory);
   for (enum vx_op own = 0; own < VX_OPS; own++)
-    if (presets_request_of(preset, own)) text_printf(&names, "%s%s", names.length ? ", " : "", vx_operation_of(own)->name);
+    if (presets_request_of(preset, own))
+      text_printf(&names, "%s%s", names.length ? ", " : "", vx_operation_of(own)->name);
   return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset",
                      "preset is '%s', a preset of %s; allowed: a preset of %s", preset_name(preset), names.data,
                      vx_operation_of(op)->name);

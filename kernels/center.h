@@ -8,8 +8,8 @@
 //   dim      the logarithms of dx, dy, dz
 //   rot      the heading's cosine and sine, or its sine and cosine
 //   vel      the velocity along x and y; optional
-// A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column; classes count through
-// all tasks. Its box has, in binary32 and in this order,
+// A candidate is a class at a cell. Its flat index in its cloud is (class * H + row) * W + column; classes count
+// through all tasks. Its box has, in binary32 and in this order,
 //   x = ((column + offset) * stride) * voxel size + range min; y likewise, with the row
 //   z = height; dx, dy, dz = the exponentials
 // and as heading the angle of cosine and sine, in binary64 and rounded once.

@@ -19,6 +19,13 @@ FPS = "/v1/fps?num_samples=1"
 TRANSFORM = "/v1/transform?crop=-1,-1,-1,1,1,1"
 DECODE = "/v1/decode?point_cloud_range=0,0,0,4,4,4&anchor_sizes=4,2,1&anchor_bottoms=0&anchor_rotations=0"
 MAPS = tensor_file(cls_preds=((1, 1, 1), bytes(4)), box_preds=((1, 1, 7), bytes(28)))
+CENTER = "/v1/decode?head=center&point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1&feature_map_stride=1"
+CENTER_MAPS = tensor_file(
+    **{
+        name: ((1, 1, channels), bytes(4 * channels))
+        for name, channels in {"heatmap": 1, "center": 2, "height": 1, "dim": 3, "rot": 2}.items()
+    }
+)
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -73,6 +80,8 @@ class Answers(OneDaemonCase):
         self.conforms(reply.json(), SCHEMAS["NmsMetadata"], "NmsMetadata")
         reply = self.daemon.post(DECODE, MAPS, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["DecodeMetadata"], "DecodeMetadata")
+        reply = self.daemon.post(CENTER, CENTER_MAPS, {"Accept": "application/json"})
+        self.conforms(reply.json(), SCHEMAS["DecodeCenterMetadata"], "DecodeCenterMetadata")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
