@@ -3,16 +3,14 @@
 
 #include "kernels/ops.h"
 
-static bool is_served(enum vx_op op) { return vx_operation_of(op)->items == VX_POINT_ITEMS; }
-
 bool model_find(const struct presets *presets, const char *name, struct job_request *memory, struct model *model) {
   enum vx_op op = vx_op_find(name);
   const struct preset *preset = presets_find(presets, name);
   *model = (struct model){.name = name};
-  if (op != VX_OPS && is_served(op)) {
+  if (op != VX_OPS) {
     job_request_init(memory, op);
     model->request = memory;
-  } else if (preset && is_served(presets_request(preset)->job.op)) {
+  } else if (preset) {
     model->request = presets_request(preset);
     model->preset = true;
   }

@@ -35,7 +35,7 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(MODEL_CONFIG, "GET", "/v2/models/*/config", VX_OPS, "KServe v2: a model's config, as Triton has it")               \
   X(MODEL_STATS, "GET", "/v2/models/*/stats", VX_OPS, "KServe v2: a model's requests so far, and their times")         \
   X(MODEL_READY, "GET", "/v2/models/*/ready", VX_OPS, "KServe v2: whether a model takes requests")                     \
-  X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: points in, tensors out")                             \
+  X(INFER, "POST", "/v2/models/*/infer", OP_OF_MODEL, "KServe v2: tensors in, tensors out")                            \
   X(MODEL_INDEX, "POST", "/v2/repository/index", VX_OPS, "KServe v2: the models, each with its state")                 \
   X(MODEL_LOAD, "POST", "/v2/repository/models/*/load", VX_OPS, "KServe v2: is refused")                               \
   X(MODEL_UNLOAD, "POST", "/v2/repository/models/*/unload", VX_OPS, "KServe v2: is refused")                           \

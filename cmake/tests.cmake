@@ -137,6 +137,9 @@ if(TEST oracle.scans) # every test of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
 endif()
 
+# fuzz.openapi: requests made from api/openapi.yaml.
+voxeld_script_tests(fuzz "tests/fuzz/test_*.py" 600 plain ${PYTHON})
+
 # fuzz: libFuzzer drivers over the parsers and writers of api/, and over what the lists fuzz_NAME_sources and
 # fuzz_NAME_libraries add. clang builds them as a whole, since gcc has no libFuzzer. They start from the seeds in
 # tests/fuzz/corpus/NAME, with the words of tests/fuzz/NAME.dict if that exists; new inputs go into build/fuzz/NAME.
@@ -149,6 +152,7 @@ file(GLOB fuzz_http_sources CONFIGURE_DEPENDS tests/fuzz/http_*.c)
 list(APPEND fuzz_http_sources ${kernels_sources} ${server_sources})
 list(REMOVE_ITEM fuzz_http_sources ${shared_kernels_sources})
 set(fuzz_http_libraries -L${libmicrohttpd_LIBDIR} -lmicrohttpd -L${gnutls_LIBDIR} -lgnutls -pthread)
+set(fuzz_regions_sources ${CMAKE_SOURCE_DIR}/server/jobs/regions.c ${CMAKE_SOURCE_DIR}/server/clients/clients.c)
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)
 foreach(driver IN LISTS drivers)

@@ -140,13 +140,18 @@ bool job_request_finish(struct job_request *request, struct problem *problem) {
 
 // ---- clouds ---------------------------------------------------------------------------------------------------------
 
+const char *job_request_counts(const struct job_request *request) {
+  for (param_rows row = rows_of(request); *row; row++)
+    if ((*row)->offset == offsetof(struct job_request, point_counts)) return (*row)->name;
+  return NULL;
+}
+
 size_t job_request_row_bytes(const struct job_request *request) {
   return (size_t)request->num_features * vx_dtype_size(request->dtype);
 }
 
 static bool split_rows(struct job_request *request, int64_t rows, struct problem *problem) {
-  enum vx_items kind = vx_operation_of(request->job.op)->items;
-  const char *items = vx_item_name(kind), *counts = kind == VX_POINT_ITEMS ? "point_counts" : "box_counts";
+  const char *items = vx_item_name(vx_operation_of(request->job.op)->items), *counts = job_request_counts(request);
   if (rows > VX_MAX_POINTS)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
                        items, (long long)VX_MAX_POINTS);
@@ -157,7 +162,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct problem
   }
   int64_t sum = 0;
   for (int32_t i = 0; i < request->num_clouds; i++) sum += request->point_counts[i];
-  if (sum == rows) return true;
+  if (sum == rows || !counts) return true;
   return problem_set(problem, PROBLEM_BAD_BODY, counts, "%s add up to %lld %s but the body has %lld", counts,
                      (long long)sum, items, (long long)rows);
 }

@@ -87,6 +87,9 @@ VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *nam
 // Whether preset or query set the parameter.
 bool job_request_is_given(const struct job_request *request, const char *name);
 
+// The parameter that splits the rows of the first input into clouds; NULL if the inputs themselves do.
+const char *job_request_counts(const struct job_request *request);
+
 // Checks the parameters against each other once all are set, and fills the job's parameters and tensors. False with a
 // problem.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct problem *problem);

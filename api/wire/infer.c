@@ -3,12 +3,13 @@
 // The parameters, and what else the JSON says of the job, become a query. So they are checked as a query is.
 #include "api/wire/infer.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "api/base/json.h"
 #include "api/ops/overlay.h"
+#include "api/wire/infer_inputs.h"
+#include "api/wire/inputs.h"
 #include "api/wire/region.h"
 #include "kernels/ops.h"
 
@@ -18,10 +19,8 @@ struct reading {
   struct infer *infer;
   const struct infer_memory *shared;
   struct problem *problem;
-  const char *bytes;  // behind the JSON; what inputs have not taken yet
+  const char *bytes;  // behind the JSON
   size_t size;
-  enum vx_dtype dtype;  // of points
-  bool has_points, has_columns, has_outputs;
   bool binary_output;  // for outputs that do not say
   struct query query;
   struct text texts;
@@ -107,7 +106,7 @@ static bool refuse_preset(struct reading *reading, const json_t *value) {
 
 static bool refuse_format(struct reading *reading, const json_t *value) {
   (void)value;
-  return refuse(reading, "format and dtype are given by the input points, not by parameters");
+  return refuse(reading, "format and dtype are given by the inputs, not by parameters");
 }
 
 static bool refuse_region(struct reading *reading, const json_t *value) {
@@ -137,7 +136,6 @@ static const struct {
 static bool take_parameter(struct reading *reading, const char *name, const json_t *value) {
   for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
     if (strcmp(reserved[i].name, name) == 0) return reserved[i].take(reading, value);
-  if (strcmp(name, "num_features") == 0 || strcmp(name, "fields") == 0) reading->has_columns = true;
   return add_parameter(reading, name, value);
 }
 
@@ -152,127 +150,22 @@ static bool take_parameters(struct reading *reading, json_t *parameters) {
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-struct input {
-  const char *name, *datatype;
-  int64_t dims[2];
-  size_t rank;
-  const json_t *data;  // NULL: it is no JSON
-  const char *bytes;   // NULL: `region` has it
-  size_t size;
-  struct region_ref region;
-};
-
-static const char *string_of(const json_t *object, const char *name) {
-  const char *value = json_string_value(json_object_get(object, name));
-  return value ? value : "";
-}
-
-static bool read_shape(struct reading *reading, const json_t *shape, struct input *input) {
-  input->rank = json_array_size(shape);
-  if (input->rank < 1 || input->rank > 2) return refuse(reading, "input %.64s has no shape of one or two", input->name);
-  for (size_t d = 0; d < input->rank; d++) {
-    const json_t *dim = json_array_get(shape, d);
-    input->dims[d] = json_integer_value(dim);
-    if (!json_is_integer(dim) || input->dims[d] < 0 || input->dims[d] > VX_MAX_POINTS)
-      return refuse(reading, "input %.64s: dimension %zu of its shape is no number from 0 to %lld", input->name, d,
-                    (long long)VX_MAX_POINTS);
-  }
-  return true;
-}
-
-// Bytes are taken in the order of the inputs.
-static bool take_bytes(struct reading *reading, const json_t *size, struct input *input) {
-  json_int_t bytes = json_integer_value(size);
-  if (!json_is_integer(size) || bytes < 0)
-    return refuse(reading, "input %.64s: binary_data_size is no number of bytes", input->name);
-  if ((uint64_t)bytes > reading->size)
-    return refuse(reading, "input %.64s: binary_data_size is %lld, but only %zu bytes are left", input->name,
-                  (long long)bytes, reading->size);
-  input->bytes = reading->bytes;
-  input->size = (size_t)bytes;
-  reading->bytes += bytes;
-  reading->size -= (size_t)bytes;
-  return true;
-}
-
-static bool read_input(struct reading *reading, const json_t *object, struct input *input) {
-  const json_t *parameters = json_object_get(object, "parameters");
-  const json_t *size = json_object_get(parameters, "binary_data_size");
-  const json_t *data = json_object_get(object, "data");
-  *input = (struct input){.name = string_of(object, "name"),
-                          .datatype = string_of(object, "datatype"),
-                          .data = json_is_null(data) ? NULL : data};  // KServe's client writes null for no bytes
-  const json_t *region = json_object_get(parameters, "shared_memory_region");
-  if (!read_shape(reading, json_object_get(object, "shape"), input)) return false;
-  if ((input->data != NULL) + (size != NULL) + (region != NULL) != 1)
-    return refuse(reading, "input %.64s: allowed: one of data, binary_data_size and shared_memory_region", input->name);
-  if (region && !region_ref_read(parameters, &input->region, reading->problem)) return false;
-  if (region) input->size = (size_t)input->region.bytes;
-  return !size || take_bytes(reading, size, input);
-}
-
-static bool take_points(struct reading *reading, const struct input *input) {
-  struct infer_body *body = reading->body;
-  bool half = strcmp(input->datatype, "FP16") == 0;
-  if (reading->has_points) return refuse(reading, "there are two inputs points");
-  if (!half && strcmp(input->datatype, "FP32") != 0)
-    return refuse(reading, "points has the datatype %.16s; allowed: FP32, or FP16 as binary data", input->datatype);
-  if (half && input->data) return refuse(reading, "points has the datatype FP16; allowed: as binary data alone");
-  if (input->rank != 2 || input->dims[1] < VX_MIN_FEATURES || input->dims[1] > VX_MAX_FEATURES)
-    return refuse(reading, "points has not the shape [N, C] with C from %d to %d", VX_MIN_FEATURES, VX_MAX_FEATURES);
-  reading->has_points = true;
-  reading->dtype = half ? VX_FLOAT16 : VX_FLOAT32;
-  body->rows = input->dims[0];
-  body->columns = input->dims[1];
-  body->data = input->data;
-  body->points = input->bytes;
-  body->region = input->region;
-  size_t bytes = (size_t)(body->rows * body->columns) * vx_dtype_size(reading->dtype);
-  return input->data || input->size == bytes ||
-         refuse(reading, "points has %zu bytes; its shape has %zu", input->size, bytes);
-}
-
-static bool take_point_counts(struct reading *reading, const struct input *input) {
+static bool take_counts(struct reading *reading, const struct job_request *request) {
+  const struct infer_input *counts = &reading->body->counts;
+  const char *name = job_request_counts(request);
   struct text *out = &reading->texts;
-  int32_t shared[VX_MAX_CLOUDS];
-  const char *bytes = input->bytes;
-  size_t begin = out->length, count = (size_t)input->dims[0];
-  if (strcmp(input->datatype, "INT32") != 0 || input->rank != 1 || count > VX_MAX_CLOUDS)
-    return refuse(reading, "point_counts is not INT32 of shape [B] with B up to %d", VX_MAX_CLOUDS);
-  if (input->data ? json_array_size(input->data) != count : input->size != count * sizeof(int32_t))
-    return refuse(reading, "point_counts has not as many values as its shape says");
-  if (input->region.name[0]) {
-    const struct infer_memory *memory = reading->shared;
-    if (!memory->read(memory->cls, &input->region, (char *)shared, reading->problem)) return false;
-    bytes = (const char *)shared;
-  }
-  for (size_t i = 0; i < count; i++) {
-    int32_t value = 0;
-    if (bytes) memcpy(&value, bytes + i * sizeof value, sizeof value);
-    text_printf(out, "%s%lld", i ? "," : "",
-                input->data ? (long long)json_integer_value(json_array_get(input->data, i)) : (long long)value);
-  }
-  return add_text(reading, "point_counts", begin);
-}
-
-static bool take_inputs(struct reading *reading, const json_t *inputs) {
-  struct input input;
-  if (!json_is_array(inputs)) return refuse(reading, "there is no list of inputs");
-  for (size_t i = 0; i < json_array_size(inputs); i++) {
-    if (!read_input(reading, json_array_get(inputs, i), &input)) return false;
-    bool points = strcmp(input.name, "points") == 0;
-    if (!points && strcmp(input.name, "point_counts") != 0)
-      return refuse(reading, "there is no input '%.64s'; allowed: points, point_counts", input.name);
-    if (!(points ? take_points : take_point_counts)(reading, &input)) return false;
-  }
-  if (!reading->has_points) return refuse(reading, "there is no input points");
-  return reading->size == 0 || refuse(reading, "%zu bytes are left behind those of the inputs", reading->size);
+  int32_t values[VX_MAX_CLOUDS];
+  size_t begin = out->length;
+  if (counts->tensor.rank == 0) return true;
+  if (!infer_input_copy(counts, name, reading->shared, (char *)values, reading->problem)) return false;
+  for (int64_t i = 0; i < counts->tensor.dims[0]; i++) text_printf(out, "%s%d", i ? "," : "", (int)values[i]);
+  return add_text(reading, name, begin);
 }
 
 // ---- outputs --------------------------------------------------------------------------------------------------------
 
 static bool take_output(struct reading *reading, const json_t *object) {
-  const char *name = string_of(object, "name");
+  const char *given = json_string_value(json_object_get(object, "name")), *name = given ? given : "";
   const json_t *parameters = json_object_get(object, "parameters"),
                *binary = json_object_get(parameters, "binary_data");
   struct infer *infer = reading->infer;
@@ -318,7 +211,7 @@ static bool take_id(struct reading *reading, const json_t *id) {
   return true;
 }
 
-static bool read_json(struct reading *reading, const char *bytes, size_t size) {
+static bool read_json(struct reading *reading, const char *bytes, size_t size, const struct job_request *request) {
   json_error_t error;
   if (size > INFER_JSON_MAX)
     return problem_set(reading->problem, PROBLEM_BODY_TOO_LARGE, NULL,
@@ -330,37 +223,33 @@ static bool read_json(struct reading *reading, const char *bytes, size_t size) {
   if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");
   return take_id(reading, json_object_get(root, "id")) &&
          take_parameters(reading, json_object_get(root, "parameters")) &&
-         take_inputs(reading, json_object_get(root, "inputs")) &&
-         take_outputs(reading, json_object_get(root, "outputs"));
+         infer_inputs_read(reading->body, json_object_get(root, "inputs"), request, reading->bytes, reading->size,
+                           reading->problem) &&
+         take_counts(reading, request) && take_outputs(reading, json_object_get(root, "outputs"));
 }
 
 // A body without JSON is the points alone, as rows of the model; its answer has all tensors as bytes.
-static void read_raw(struct reading *reading, const struct job_request *request) {
-  struct infer_body *body = reading->body;
+static bool read_raw(struct reading *reading, const struct job_request *request) {
+  const struct vx_operation *operation = vx_operation_of(request->job.op);
+  size_t row = job_request_row_bytes(request), size = reading->size;
+  if (operation->items != VX_POINT_ITEMS)
+    return refuse(reading, "a body without JSON is the input points, which %s does not have", operation->name);
+  if (size % row != 0)
+    return refuse(reading, "the body has %zu bytes; allowed: a multiple of %zu, the size of a row", size, row);
   reading->infer->binary = UINT32_MAX;
-  reading->dtype = request->dtype;
-  body->points = reading->bytes;
-  body->columns = request->num_features;
+  reading->body->inputs[VX_POINTS] = (struct infer_input){
+      .tensor = vx_points_of(request->dtype, (int64_t)(size / row), request->num_features, NULL),
+      .bytes = size,
+      .binary = reading->bytes,
+  };
+  return true;
 }
 
-static bool check_columns(struct reading *reading, const struct job_request *request) {
-  struct infer_body *body = reading->body;
-  size_t row = job_request_row_bytes(request);
-  if (reading->has_points && body->columns != request->num_features)
-    return refuse(reading, "points has %lld columns; the model has %d", (long long)body->columns,
-                  (int)request->num_features);
-  if (reading->has_points) return true;
-  body->rows = (int64_t)(reading->size / row);
-  return reading->size % row == 0 ||
-         refuse(reading, "the body has %zu bytes; allowed: a multiple of %zu, the size of a row", reading->size, row);
-}
-
-// The shape tells the number of columns, unless the model or a parameter does.
-static bool add_columns(struct reading *reading) {
-  size_t begin = reading->texts.length;
-  if (!reading->has_points || reading->has_columns || reading->infer->preset) return true;
-  text_printf(&reading->texts, "%lld", (long long)reading->body->columns);
-  return add_text(reading, "num_features", begin);
+// The inputs as they came take the place of those that follow from the parameters.
+static bool take_inputs(struct reading *reading, struct job_request *request) {
+  for (int i = 0; i < VX_MAX_INPUTS; i++) request->job.inputs[i] = reading->body->inputs[i].tensor;
+  return inputs_complete(request, reading->problem) &&
+         inputs_take_points(request, reading->infer->preset, reading->problem);
 }
 
 static bool check_halves(struct reading *reading, const struct job_request *request) {
@@ -381,12 +270,9 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
                   (long long)infer->head_bytes, size);
   reading.bytes = bytes + head;
   reading.size = size - head;
-  if (infer->head_bytes == 0)
-    read_raw(&reading, request);
-  else if (!read_json(&reading, bytes, head) || !add_columns(&reading))
-    return false;
-  request->dtype = reading.dtype;
-  return job_request_overlay(request, &reading.query, problem) && check_columns(&reading, request) &&
+  if (infer->head_bytes == 0 ? !read_raw(&reading, request) : !read_json(&reading, bytes, head, request)) return false;
+  if (body->inputs[VX_POINTS].tensor.rank) request->dtype = body->inputs[VX_POINTS].tensor.dtype;
+  return job_request_overlay(request, &reading.query, problem) && take_inputs(&reading, request) &&
          check_halves(&reading, request);
 }
 

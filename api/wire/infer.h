@@ -2,8 +2,8 @@
 // tensors that are sent as bytes ("binary data"). Defined by the Open Inference Protocol and Triton's extension
 // binary_tensor_data.
 //
-// infer_read makes a job's request and its points of a body; infer_answer.h has the answers. Any thread; a struct
-// belongs to its caller.
+// infer_read makes a job's request of a body; infer_inputs.h has its inputs, infer_answer.h the answers. Any thread; a
+// struct belongs to its caller.
 #ifndef VOXELD_INFER_H
 #define VOXELD_INFER_H
 
@@ -28,13 +28,20 @@ struct infer {
   struct region_ref regions[VX_TENSOR_COUNT];  // of the outputs in `shared`
 };
 
+// An input as a request describes it. Its values are in one of three places.
+struct infer_input {
+  struct vx_input tensor;    // type and shape, without data; rank 0: it is not given
+  size_t bytes;              // of its values
+  const json_t *json;        // they are JSON,
+  const char *binary;        // or bytes of the body,
+  struct region_ref region;  // or in shared memory
+};
+
 // What was read of a body. It points into the body.
 struct infer_body {
-  json_t *root;              // NULL: there is no JSON
-  const json_t *data;        // the points as JSON, if they came so
-  const char *points;        // [rows, columns], else
-  struct region_ref region;  // where they are in shared memory, else
-  int64_t rows, columns;
+  json_t *root;                              // NULL: there is no JSON
+  struct infer_input inputs[VX_MAX_INPUTS];  // of the operation
+  struct infer_input counts;                 // the rows of each cloud, which are a parameter of the operation
 };
 
 // The client's shared memory: copies a part of it. False with a problem.
@@ -46,8 +53,9 @@ struct infer_memory {
 // Bytes of JSON in a body of `size` bytes.
 size_t infer_json_bytes(const struct infer *infer, size_t size);
 
-// Reads a body into `request`, which the model has set, and into `infer`. The request is finished then; it is not split
-// yet. False with a problem. Either way infer_end follows.
+// Reads a body into `request`, which the model has set, and into `infer`. The request is finished then, and its inputs
+// have types and shapes; they have no data (infer_inputs.h), and the request is not split yet. False with a problem.
+// Either way infer_end follows.
 VX_WARN_UNUSED bool infer_read(struct infer_body *body, const char *bytes, size_t size,
                                const struct infer_memory *memory, struct infer *infer, struct job_request *request,
                                struct problem *problem);

@@ -1,6 +1,8 @@
 // See infer_json.h.
 #include "api/wire/infer_json.h"
 
+#include <string.h>
+
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
 // What jansson 2.14 allocates for the value behind a comma, a member and a list or object, rounded up; and texts. Those
@@ -16,31 +18,46 @@ size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size
   return cost;
 }
 
-// ---- points as JSON -------------------------------------------------------------------------------------------------
+// ---- numbers --------------------------------------------------------------------------------------------------------
 
-enum { NESTED_MOST = 2 };
+struct numbers {
+  enum vx_dtype dtype;
+  size_t left;
+  char *out;
+};
 
-// Writes the numbers of a list, which may be nested as the shape is. Returns how many, or -1.
-static int64_t write_list(const json_t *list, int depth, float *out, int64_t room) {
-  int64_t written = 0;
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const json_t *value = json_array_get(list, i);
-    int64_t more = 1;
-    if (json_is_array(value) && depth < NESTED_MOST)
-      more = write_list(value, depth + 1, out + written, room - written);
-    else if (json_is_number(value) && written < room)
-      out[written] = (float)json_number_value(value);
-    else
-      return -1;
-    if (more < 0) return -1;
-    written += more;
-  }
-  return written;
+static bool is_whole(const json_t *value, json_int_t least, json_int_t most) {
+  return json_is_integer(value) && json_integer_value(value) >= least && json_integer_value(value) <= most;
 }
 
-bool infer_write_rows(const struct infer_body *body, float *rows, struct problem *problem) {
-  int64_t values = body->rows * body->columns;
-  if (json_is_array(body->data) && write_list(body->data, 1, rows, values) == values) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
-                     "the data of points is no list of %lld numbers, as its shape says", (long long)values);
+static bool write_number(const json_t *value, enum vx_dtype dtype, char *out) {
+  float real = (float)json_number_value(value);
+  int32_t integer = (int32_t)json_integer_value(value);
+  switch (dtype) {
+    case VX_FLOAT32: memcpy(out, &real, sizeof real); return json_is_number(value);
+    case VX_INT32: memcpy(out, &integer, sizeof integer); return is_whole(value, INT32_MIN, INT32_MAX);
+    case VX_UINT8: *out = (char)integer; return is_whole(value, 0, UINT8_MAX);
+    case VX_FLOAT16: break;
+  }
+  return false;
+}
+
+static bool write_list(const json_t *list, int depth, struct numbers *numbers) {
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const json_t *value = json_array_get(list, i);
+    if (json_is_array(value)) {
+      if (depth == 1 || !write_list(value, depth - 1, numbers)) return false;
+      continue;
+    }
+    if (numbers->left == 0 || !write_number(value, numbers->dtype, numbers->out)) return false;
+    numbers->left--;
+    numbers->out += vx_dtype_size(numbers->dtype);
+  }
+  return true;
+}
+
+bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count, char *out) {
+  struct numbers numbers = {.dtype = tensor->dtype, .left = count};
+  numbers.out = out;
+  return json_is_array(list) && write_list(list, tensor->rank, &numbers) && numbers.left == 0;
 }

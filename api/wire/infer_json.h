@@ -1,4 +1,4 @@
-// The JSON of inference requests: what it costs to read, and points in it. Any thread.
+// The JSON of inference requests: what it costs to read, and numbers in it. Any thread.
 #ifndef VOXELD_INFER_JSON_H
 #define VOXELD_INFER_JSON_H
 
@@ -7,7 +7,8 @@
 // Bytes of memory that reading the JSON of a body takes, at most.
 size_t infer_json_cost(const struct infer *infer, const char *bytes, size_t size);
 
-// Writes points that came as JSON: [rows, columns] float32. False with a problem.
-VX_WARN_UNUSED bool infer_write_rows(const struct infer_body *body, float *rows, struct problem *problem);
+// Writes a list of numbers, which may be nested as the shape is, as `count` values of the tensor's type. False if it is
+// no list of that many numbers which the type has. No list has float16.
+VX_WARN_UNUSED bool infer_write_numbers(const json_t *list, const struct vx_input *tensor, size_t count, char *out);
 
 #endif

@@ -26,10 +26,14 @@ struct spelling {
 // -1 is any length. A request may give an operation rows of any number of columns, and any cap.
 static int64_t length_of(const struct model *model, enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
-    case VX_EXTENT_COORDS: return vx_extent_of(extent, sizes);
+    case VX_EXTENT_COORDS:
+    case VX_EXTENT_SIDE:
+    case VX_EXTENT_BOX: return vx_extent_of(extent, sizes);
     case VX_EXTENT_COLUMNS:
     case VX_EXTENT_CAP:
-    case VX_EXTENT_PILLAR: return model->preset ? vx_extent_of(extent, sizes) : -1;
+    case VX_EXTENT_PILLAR:
+    case VX_EXTENT_OFFSETS:
+    case VX_EXTENT_BINS: return model->preset ? vx_extent_of(extent, sizes) : -1;
     default: return -1;
   }
 }
@@ -44,13 +48,27 @@ static void write_tensor(const struct model *model, const struct spelling *spell
   text_put(out, "]");
 }
 
+// The type that is told of an input which may have several: the body's for points, else the first.
+static enum vx_dtype dtype_of(const struct model *model, const struct vx_input_row *row) {
+  bool points = vx_operation_of(model->request->job.op)->items == VX_POINT_ITEMS;
+  enum vx_dtype first = VX_FLOAT32;
+  while (!(row->dtypes & VX_DTYPE_BIT(first))) first++;
+  return points && row->dtypes & VX_DTYPE_BIT(VX_FLOAT16) ? model->request->dtype : first;
+}
+
 static void write_inputs(const struct model *model, const struct spelling *spelling, const char *optional,
                          struct text *out) {
-  static const enum vx_extent counts[] = {VX_EXTENT_BATCH, VX_EXTENT_NONE};
-  const struct vx_input_row *points = &vx_operation_of(model->request->job.op)->inputs[VX_POINTS];
-  write_tensor(model, spelling, points->name, model->request->dtype, points->extents, out);
-  text_put(out, "},");
-  write_tensor(model, spelling, "point_counts", VX_INT32, counts, out);
+  static const enum vx_extent clouds[] = {VX_EXTENT_BATCH, VX_EXTENT_NONE};
+  const struct vx_input_row *rows = vx_operation_of(model->request->job.op)->inputs;
+  const char *counts = job_request_counts(model->request);
+  for (int i = 0; i < VX_MAX_INPUTS && rows[i].name; i++) {
+    text_put(out, i ? "," : "");
+    write_tensor(model, spelling, rows[i].name, dtype_of(model, &rows[i]), rows[i].extents, out);
+    text_printf(out, "%s}", rows[i].optional ? optional : "");
+  }
+  if (!counts) return;
+  text_put(out, ",");
+  write_tensor(model, spelling, counts, VX_INT32, clouds, out);
   text_printf(out, "%s}", optional);
 }
 

@@ -306,13 +306,15 @@ static bool check_access(struct request *request, const struct heads *heads) {
 
 // ---- all together ---------------------------------------------------------------------------------------------------
 
-// The path of a target. A proxy may send a whole URL as the target, which the library hands on as it is.
+// The path of a target. A proxy may send a whole URL as the target, which the library hands on as it is. A URL without
+// a host names nothing.
 static const char *path_of_target(const char *target) {
   static const char *const schemes[] = {"http://", "https://"};
   for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
     size_t length = strlen(schemes[i]);
     if (strncasecmp(target, schemes[i], length) != 0) continue;
-    const char *path = strchr(target + length, '/');
+    const char *host = target + length, *path = strchr(host, '/');
+    if (path == host || *host == '\0') return target;
     return path ? path : "/";
   }
   return target;

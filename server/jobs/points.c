@@ -7,7 +7,9 @@
 
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_inputs.h"
 #include "api/wire/infer_json.h"
+#include "api/wire/inputs.h"
 #include "api/wire/look.h"
 #include "api/wire/tensors.h"
 #include "server/base/clock.h"
@@ -84,53 +86,34 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// The shape of the points tells the number of columns, unless the preset or a parameter does.
-static bool check_points(struct job *job) {
-  struct job_request *asked = &job->asked;
-  const struct vx_input *points = &asked->job.inputs[VX_POINTS];
-  if (points->rank != 2 || points->dims[1] < VX_MIN_FEATURES || points->dims[1] > VX_MAX_FEATURES)
-    return problem_set(&job->problem, PROBLEM_BAD_BODY, NULL,
-                       "the input points has not the shape [N, C] with C from %d to %d", VX_MIN_FEATURES,
-                       VX_MAX_FEATURES);
-  bool given = asked->num_fields || job_request_is_given(asked, "num_features");
-  if (given && points->dims[1] != asked->num_features)
-    return problem_set(&job->problem, PROBLEM_BAD_BODY, "num_features", "points has %lld columns; num_features is %d",
-                       (long long)points->dims[1], (int)asked->num_features);
-  if (points->dtype != VX_FLOAT32 && asked->intensity_scale != 0)
-    return problem_set(&job->problem, PROBLEM_BAD_BODY, "intensity_scale", "points is F16; intensity_scale needs F32");
-  asked->num_features = (int32_t)points->dims[1];
-  asked->dtype = points->dtype;
-  return true;
+// Where the first input begins; NULL if there is no body.
+static char *first_input(const struct job *job) {
+  const char *data = job->asked.job.inputs[0].data;
+  return job->input ? job->input->data + (data - job->input->data) : NULL;
 }
 
 static bool open_tensors(struct job *job, char **rows) {
   struct job_request *asked = &job->asked;
   char *body = job->input ? job_body(job) : NULL;
-  if (!tensors_read(body, (size_t)job->input_bytes, asked, &job->problem)) return false;
-  if (vx_operation_of(asked->job.op)->items == VX_POINT_ITEMS && !check_points(job)) return false;
-  if (!job_request_split(asked, vx_sizes_of(&asked->job).rows, &job->problem)) return false;
-  *rows = body + ((const char *)asked->job.inputs[0].data - body);
+  if (!tensors_read(body, (size_t)job->input_bytes, asked, &job->problem) ||
+      !inputs_take_points(asked, false, &job->problem) ||
+      !job_request_split(asked, vx_sizes_of(&asked->job).rows, &job->problem))
+    return false;
+  *rows = first_input(job);
   return true;
 }
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// Points that are JSON, or bytes at an address that is not aligned, need rows of their own. There are points.
-static bool make_rows(struct job *job, const struct infer_body *body, char **rows) {
-  size_t bytes = (size_t)body->rows * job_request_row_bytes(&job->asked);
-  if (body->region.name[0]) {
-    if (!take_shared(job, &body->region)) return false;
-    *rows = job->input->data;
-    return true;
-  }
-  *rows = body->data ? NULL : job_body(job) + (body->points - job_body(job));
-  if (*rows && (uintptr_t)*rows % VX_TENSOR_ALIGNMENT == 0) return true;
-  if (!take_rows(job, bytes)) return false;
-  float *made = (float *)(void *)job->rows->data;
-  if (body->data && !infer_write_rows(body, made, &job->problem)) return false;
-  if (!body->data) memcpy(made, body->points, bytes);
+// Inputs that are JSON or shared, or bytes at an address that is not aligned, need memory of their own. Then all of
+// them get it.
+static bool place_inputs(struct job *job, const struct infer_body *body) {
+  const struct infer_memory memory = {shared_read, job};
+  struct job_request *asked = &job->asked;
+  if (infer_inputs_bind(body, asked)) return true;
+  if (!take_rows(job, infer_inputs_bytes(body))) return false;
+  if (!infer_inputs_copy(body, &memory, job->rows->data, asked, &job->problem)) return false;
   job_keep_rows(job);
-  *rows = job->input->data;
   return true;
 }
 
@@ -146,12 +129,12 @@ static bool open_inference(struct job *job, char **rows) {
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
   if (!loans_take_scratch(job, infer_json_cost(infer, bytes, size), &job->problem)) return false;
-  bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) &&
-              job_request_split(&job->asked, body.rows, &job->problem) &&
-              (body.rows ? make_rows(job, &body, rows) : !body.data || infer_write_rows(&body, NULL, &job->problem));
+  bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) && place_inputs(job, &body) &&
+              job_request_split(&job->asked, vx_sizes_of(&job->asked.job).rows, &job->problem);
   infer_end(&body);
   job_give_scratch(job);
   if (!good) return false;
+  *rows = first_input(job);
   job->kind = infer_answer_kind(infer, &job->asked);
   shorten_deadline(job);
   return true;
@@ -159,15 +142,17 @@ static bool open_inference(struct job *job, char **rows) {
 
 bool points_open(struct job *job) {
   const struct job_request *asked = &job->asked;
+  bool inference = job->infer.model, named = inference || asked->format == FORMAT_RAW;
+  bool tensors = !inference && asked->format == FORMAT_SAFETENSORS;
   int intensity = -1;
   if (asked->points_region.name[0] && !take_shared(job, &asked->points_region)) return false;
-  char *rows = job->input && !job->infer.model ? job->input->data : NULL;
-  if (job->infer.model && !open_inference(job, &rows)) return false;
+  char *rows = job->input ? job->input->data : NULL;
+  if (inference && !open_inference(job, &rows)) return false;
   if (!shared_check_answer(job)) return false;
-  bool tensors = asked->format == FORMAT_SAFETENSORS, named = asked->format == FORMAT_RAW || tensors;
   if (tensors && !open_tensors(job, &rows)) return refuse_file(job);
-  if (!named && !open_file(job, &rows, &intensity)) return refuse_file(job);
-  if (asked->intensity_scale != 0 && rows) cloud_scale(asked, named ? cloud_intensity(asked) : intensity, rows);
+  if (!named && !tensors && !open_file(job, &rows, &intensity)) return refuse_file(job);
+  if (asked->intensity_scale != 0 && rows)
+    cloud_scale(asked, named || tensors ? cloud_intensity(asked) : intensity, rows);
   job->points = rows ? rows : no_points;
   return true;
 }

@@ -51,6 +51,8 @@ static void prepare(struct job *job, int64_t now_ns) {
   job->work.cls = job;
   job->work.row_counts = job->row_counts;
   job->work.tensors = job->kind->tensors(&job->asked);
+  job->layout.tensors = 0;  // provide_output is not called if there are none
+  job->layout.bytes = 0;
   job->answer = (struct answer){
       .request_id = job->id,
       .request = &job->asked,

@@ -28,9 +28,11 @@ bool kserve_write_ready(const struct view *view, const struct page_asked *asked,
 
 bool kserve_write_server(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct problem *problem) {
-  (void)view, (void)asked, (void)problem;
-  text_put(out, "{\"name\":\"voxeld\",\"version\":\"" VOXELD_VERSION "\",\"extensions\":[\"binary_tensor_data\","
-                "\"parameters\",\"model_configuration\",\"model_repository\",\"statistics\"]}\n");
+  (void)asked, (void)problem;
+  text_printf(out,
+              "{\"name\":\"voxeld\",\"version\":\"" VOXELD_VERSION "\",\"extensions\":[\"binary_tensor_data\","
+              "\"parameters\",\"model_configuration\",\"model_repository\",\"statistics\"%s]}\n",
+              view->options->allow_shared_memory ? ",\"system_shared_memory\"" : "");
   return true;
 }
 

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import numpy as np
+from safetensors.numpy import save
 
 import browser
 from credentials import TokenDaemon, new_token
@@ -87,7 +88,7 @@ class Page(BrowserCase):
         self.open()
         rows = self.daemon.get("/v1/describe").json()["parameters"]
         for row in rows:
-            if row["name"] not in ("outputs", "point_counts", "timeout_ms"):
+            if row["name"] not in ("outputs", "point_counts", "timeout_ms", "points_region", "output_region"):
                 with self.subTest(row["name"]):
                     field = self.browser.find(f"#parameter-{row['name']}")
                     told = self.browser.find("#" + field.get_attribute("aria-describedby"))
@@ -196,6 +197,33 @@ class Page(BrowserCase):
         self.browser.await_text("#state", "b10.bin: 300 points")
         self.browser.find("#play").click()
         self.assertEqual(self.browser.find("#play").get_attribute("aria-pressed"), "false")
+
+    def test_boxes_are_drawn_over_their_scan(self):
+        self.open()
+        boxes = np.array([[20, y, -1, 4, 2, 1.5, 0.3] for y in (-9, 0, 9)], "<f4")
+        labels = np.array([0, 2, 2], "<i4")
+        with tempfile.TemporaryDirectory() as place:
+            folder = pathlib.Path(place)
+            cloud(3000).tofile(folder / "a.bin")
+            cloud(3000, 2).tofile(folder / "b.bin")
+            (folder / "a.boxes.safetensors").write_bytes(save({"boxes": boxes, "labels": labels}))
+            (folder / "flat.safetensors").write_bytes(save({"boxes": boxes[0]}))
+            give = lambda *names: self.browser.find("#files").send_keys("\n".join(f"{folder}/{name}" for name in names))
+            give("a.bin", "a.boxes.safetensors", "b.bin")
+            self.browser.await_text("#state", "a.bin: ")
+            self.assertEqual((self.count("boxes of label 0"), self.count("boxes of label 2")), (1, 2))
+            layer = self.browser.find("#layer-boxes")
+            with_boxes = self.browser.look()["sum"]
+            self.assertNotEqual(self.change(layer.click)["sum"], with_boxes)
+            self.assertEqual(self.change(layer.click)["sum"], with_boxes)
+            self.browser.find("#frame").send_keys("\ue014")
+            self.browser.await_text("#state", "b.bin: ")
+            self.assertIsNone(self.count("boxes of label 0"))
+            give("b.bin")
+            give("a.boxes.safetensors")  # the only scan takes it
+            wait_until(lambda: self.count("boxes of label 2") == 2, "the boxes of another name")
+            give("flat.safetensors")
+            self.browser.await_text("#error", "flat.safetensors has no tensor boxes [N, 7]")
 
     def test_the_picture_is_saved(self):
         self.open()

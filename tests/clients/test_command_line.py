@@ -90,6 +90,27 @@ class Commands(OneDaemonCase):
                 self.assert_counts(done, 0, done=1)
                 self.assertEqual(names(output / f"a.{kind}"), {"points"} if kind == "mcap" else tensors)
 
+    def test_shared_memory_by_itself(self):
+        """Where the service allows it, and without a word where it does not."""
+        self.add("a.bin", "b.bin")
+
+        def shares(daemon, *given):
+            done = run(
+                "voxelize", self.scans, *PRESET, "-o", self.output, "--server", url_of(daemon), "--force", *given
+            )
+            self.assert_counts(done, 0, done=2)
+            self.assertNotIn("shared", done.errors)
+            told = [parse_by_hand(path.read_bytes())[1] for path in self.output.glob("*.safetensors")]
+            return ["points_region" in metadata["parameters"] for metadata in told]
+
+        self.assertEqual(shares(self.daemon), [False, False])
+        with Daemon("--allow-shared-memory", "--shared-memory-prefix", "mine") as daemon:
+            self.assertEqual(shares(daemon), [False, False])
+            self.assertEqual(shares(daemon, "--shared-memory", "mine"), [True, True])
+            self.assertEqual(shares(daemon, "--shared-memory", "mine", "--no-shared-memory"), [False, False])
+        with Daemon("--allow-shared-memory") as daemon:
+            self.assertEqual(shares(daemon), [True, True])
+
     def test_formats_by_the_end_of_the_name(self):
         points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (POINTS, 4)).astype("<f4")
         cloud = files.structured({name: points[:, place] for place, name in enumerate(("x", "y", "z", "intensity"))})

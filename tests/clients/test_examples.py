@@ -1,4 +1,4 @@
-"""The examples in README.md's section on the clients do what they say: its Python, C and shell blocks run against a
+"""The examples of README.md and docs/clients.md do what they say: their Python, C and shell blocks run against a
 daemon."""
 
 import os
@@ -15,18 +15,17 @@ import numpy as np
 from daemon import PATIENCE, ROOT, Daemon
 from rude_server import url_of
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SECTION = README[README.index("\n## Clients\n") :].split("\n## ")[1]
+README, PAGE = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/clients.md"))
 ADDRESS = "http://localhost:8080"
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+def blocks(language, page=PAGE):
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
 def command(beginning):
-    """The one shell line with this beginning."""
-    (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", SECTION, re.MULTILINE)
+    """The one shell line of docs/clients.md with this beginning."""
+    (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", PAGE, re.MULTILINE)
     return line
 
 
@@ -53,13 +52,27 @@ class Examples(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""), arguments)
         return done.stdout
 
+    def test_readme(self):
+        (program,) = blocks("python", README)
+        self.assertIn(ADDRESS, program)
+        output = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)))
+        self.assertRegex(output, r"^\(\d+, 4\) float32 \[\]\n$")
+
+    def test_readme_makes_a_scan_and_sends_it(self):
+        lines = re.findall(r"^    \$ (build/bin/voxel-scan .*|curl .*)$", README, re.MULTILINE)
+        self.assertEqual(len(lines), 2)
+        for line in lines:
+            line = line.replace("curl ", "curl -sS --fail ", 1).replace(ADDRESS[7:], url_of(self.daemon))
+            self.run_here("sh", "-c", line)
+        self.assertGreater((self.folder / "voxels.safetensors").stat().st_size, 0)
+
     def test_python(self):
         program, torch = blocks("python")
         self.assertIn(ADDRESS, program)
         lines = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))).splitlines()
         self.assertRegex(lines[0], r"^\d+ voxels of \d+ points in [\d.]+ us$")
         self.assertRegex(lines[1], r"^400 bad-parameter voxel_size voxel_size .*allowed: above 0$")
-        compile(torch, "README.md", "exec")
+        compile(torch, "docs/clients.md", "exec")
         try:
             import torch as _  # noqa: F401
         except ImportError:
@@ -82,6 +95,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(output.splitlines()[-1], "3 scans sent, 0 dropped")
 
     def test_the_package_lies_where_pip_is_sent(self):
+        self.assertIn(f"`{command('pip install ')}`", README)
         self.assertTrue((ROOT / command("pip install ").split()[2] / "pyproject.toml").exists())
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import threading
 import unittest
 import warnings
@@ -9,7 +10,7 @@ import warnings
 import numpy as np
 
 import voxeld
-from daemon import Daemon, OneDaemonCase, wait_until
+from daemon import PATIENCE, Daemon, OneDaemonCase, wait_until
 from rude_server import url_of
 from shared import REGIONS
 
@@ -21,7 +22,7 @@ def points_of(count=3000, columns=4, kind="<f4"):
 
 
 def left():
-    return sorted(path.name for path in FOLDER.glob("voxeld-py-*"))
+    return sorted(path.name for path in FOLDER.glob(f"voxeld-py-{os.getpid()}-*"))
 
 
 def regions(daemon):
@@ -64,6 +65,18 @@ class Shared(OneDaemonCase):
             given = result.metadata["parameters"]
             self.assertEqual("points_region" in given, result.metadata["points"]["received"] > 0)
         self.assertEqual(len(regions(self.daemon)), 1)  # of which each request is the next user
+
+    def test_files_are_the_same(self):
+        for kind in ("application/vnd.safetensors", "application/x-npz", "application/x-mcap"):
+            asked = ("voxelize", points_of(), kind)
+            file, expected = (client.file(*asked, preset="kitti_second") for client in (self.client, self.plain))
+            if kind.endswith("safetensors"):
+                (got, told), (want, _) = (voxeld.tensors.parse(body) for body in (file, expected))
+                self.assertEqual({n: t.tobytes() for n, t in got.items()}, {n: t.tobytes() for n, t in want.items()})
+                self.assertIn("points_region", told["parameters"])
+            else:
+                self.assertEqual(file[:4].tobytes(), expected[:4].tobytes(), kind)
+        self.assertEqual(len(regions(self.daemon)), 1)
 
     def test_a_result_outlives_the_next_ones(self):
         first = self.client.voxelize(points_of(), "kitti_second")
@@ -109,6 +122,15 @@ class Shared(OneDaemonCase):
                 self.assertEqual((len(regions(self.daemon)), left()), (1, []))
             self.assertEqual(regions(self.daemon), [])
         wait_until(lambda: files() <= before and len(os.listdir("/proc/self/fd")) <= own, "all files to be closed")
+
+    def test_nothing_is_left_by_a_thread_that_still_asks(self):
+        """A service that says nothing to the registration."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            client = voxeld.Client(f"http://127.0.0.1:{silent.getsockname()[1]}", shared_memory=True, timeout=PATIENCE)
+            threading.Thread(target=client.voxelize, args=(points_of(), "kitti_second"), daemon=True).start()
+            wait_until(left, "memory with a name")
+            client.close()
+            self.assertEqual(left(), [])
 
     def test_a_child_has_memory_of_its_own(self):
         expected = self.same(lambda client: client.voxelize(points_of(), "kitti_second"))["voxel_coords"].tobytes()

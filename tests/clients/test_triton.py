@@ -5,9 +5,12 @@ import re
 import sys
 import textwrap
 import unittest
+import urllib.parse
 
 import numpy as np
+from safetensors.numpy import save
 
+import check
 import voxeld
 from daemon import ROOT, OneDaemonCase
 from rude_server import url_of
@@ -23,6 +26,7 @@ PAGE = (ROOT / "docs" / "wires.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("\n## KServe v2\n") :].split("\n## ")[1]
 SHARED = PAGE[PAGE.index("\n## Shared memory\n") :].split("\n## ")[1]
 PRESET = "kitti_second"
+HEAD = {"point_cloud_range": "0,-8,-3,8,8,1", "anchor_sizes": "4,2,1.5", "anchor_bottoms": "-1"}
 
 
 def random_points(count=3000, kind="<f4"):
@@ -59,10 +63,12 @@ class Triton(OneDaemonCase):
     def test_what_the_server_tells_of_itself(self):
         server = self.client.get_server_metadata()
         self.assertEqual(server["name"], "voxeld")
-        self.assertIn("binary_tensor_data", server["extensions"])
+        self.assertLessEqual({"binary_tensor_data", "system_shared_memory"}, set(server["extensions"]))
         index = self.client.get_model_repository_index()
         self.assertEqual({(model["version"], model["state"]) for model in index}, {("1", "READY")})
-        self.assertLessEqual({"voxelize", "fps", "transform", PRESET}, {model["name"] for model in index})
+        self.assertLessEqual(
+            {"voxelize", "fps", "transform", "nms", "decode", PRESET}, {model["name"] for model in index}
+        )
 
     def test_every_answer_is_as_the_metadata_says(self):
         def fits(output, described):
@@ -72,7 +78,9 @@ class Triton(OneDaemonCase):
         asked = {
             "voxelize": {"point_cloud_range": "0,-40,-3,70,40,1", "voxel_size": "1,1,1"},
             "fps": {"num_samples": 7},
+            "decode": HEAD,
         }
+        sizes = {"nms": (60, 60), "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4)}  # in place of each -1
         for model in (entry["name"] for entry in self.client.get_model_repository_index()):
             with self.subTest(model):
                 metadata = self.client.get_model_metadata(model)
@@ -83,11 +91,13 @@ class Triton(OneDaemonCase):
                         [(t["name"], "TYPE_" + t["datatype"], t["shape"]) for t in metadata[described]],
                         [(t["name"], t["data_type"], t["dims"]) for t in config[configured]],
                     )
-                columns = metadata["inputs"][0]["shape"][1]
-                points = np.ones((20, 4 if columns < 0 else columns), "<f4")
-                answer = self.client.infer(
-                    model, [given("points", points, "FP32")], parameters=asked.get(model)
-                ).get_response()
+                lengths = iter(sizes.get(model, (20, 4) if metadata["inputs"][0]["shape"][1] < 0 else (20,)))
+                inputs = []
+                for told, configured in zip(metadata["inputs"], config["input"]):
+                    if not configured.get("optional"):
+                        shape = [next(lengths) if length < 0 else length for length in told["shape"]]
+                        inputs.append(given(told["name"], np.ones(shape, "<f4"), told["datatype"]))
+                answer = self.client.infer(model, inputs, parameters=asked.get(model)).get_response()
                 self.assertEqual([o["name"] for o in answer["outputs"]], [o["name"] for o in metadata["outputs"]])
                 for output, described in zip(answer["outputs"], metadata["outputs"]):
                     self.assertEqual(output["datatype"], described["datatype"])
@@ -173,6 +183,42 @@ class Triton(OneDaemonCase):
             PRESET, inputs, parameters={"max_voxels": 500, "feature_dtype": "float16"}, timeout=5_000_000
         )
         self.same(result, self.plain(points, max_voxels=500, feature_dtype="float16", point_counts=[1000, 2000]))
+
+    def test_operations_on_boxes(self):
+        """Their inputs are several tensors, found by their names."""
+        rng = np.random.default_rng(2)
+        boxes = np.concatenate((rng.uniform(-9, 9, (60, 3)), rng.uniform(1, 4, (60, 4))), 1).astype("<f4")
+        nms = {"boxes": boxes, "scores": rng.random(60).astype("<f4"), "labels": rng.integers(0, 3, 60).astype("<i4")}
+        maps = {
+            "cls_preds": rng.normal(0, 2, (5, 4, 6)).astype("<f2"),
+            "box_preds": rng.normal(0, 0.3, (5, 4, 14)).astype("<f4"),
+        }
+        for model, tensors, parameters in (
+            ("nms", nms, {"class_agnostic": "no", "box_counts": "40,20"}),
+            ("decode", maps, HEAD),
+        ):
+            query = urllib.parse.urlencode(parameters, safe=",")
+            plain = self.daemon.post(
+                f"/v1/{model}?{query}", save(tensors), {"Content-Type": "application/vnd.safetensors"}
+            )
+            expected, _ = check.parse_by_hand(plain.body)
+            for binary in (True, False):
+                kinds = {"f": "FP32", "i": "INT32"}
+                inputs = [
+                    given(
+                        name,
+                        array,
+                        "FP16" if array.dtype == "<f2" else kinds[array.dtype.kind],
+                        binary_data=binary or array.dtype == "<f2",
+                    )
+                    for name, array in tensors.items()
+                ]
+                result = self.client.infer(model, inputs[::-1], parameters=parameters)
+                for name, tensor in expected.items():
+                    self.assertEqual(result.as_numpy(name).tobytes(), tensor.tobytes(), (model, name))
+            with self.assertRaises(triton.InferenceServerException) as caught:
+                self.client.infer(model, inputs[:1], parameters=parameters)
+            self.assertIn("is missing", caught.exception.message())
 
     def test_bodies_made_by_hand(self):
         points = random_points()

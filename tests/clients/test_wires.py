@@ -1,5 +1,6 @@
 """The examples of docs/wires.md do what they say: its commands and its Python run against a daemon."""
 
+import json
 import os
 import pathlib
 import re
@@ -11,6 +12,7 @@ import unittest
 import numpy as np
 
 import files
+import voxeld
 from check import parse_by_hand
 from daemon import PATIENCE, ROOT, Daemon
 from rude_server import url_of
@@ -67,6 +69,47 @@ class Formats(unittest.TestCase):
         self.assertRegex(
             self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))), r"^\d+ voxels\n$"
         )
+
+
+class KServe(unittest.TestCase):
+    def test_commands(self):
+        points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (5000, 4)).astype("<f4")
+        answers = []
+        with tempfile.TemporaryDirectory() as folder, Daemon() as daemon:
+            pathlib.Path(folder, "scan.bin").write_bytes(points.tobytes())
+            for command in commands(section("KServe v2")):
+                line = command.replace(ADDRESS.removeprefix("http://"), url_of(daemon)).replace(
+                    "curl", "curl -sS --fail -i"
+                )
+                done = subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True, timeout=PATIENCE)
+                self.assertEqual((done.returncode, done.stderr), (0, b""), command)
+                answers.append(done.stdout or pathlib.Path(folder, "answer").read_bytes())
+            plain, _ = parse_by_hand(daemon.post("/v1/voxelize?preset=kitti_second", points.tobytes()).body)
+        heads, bodies = zip(*(answer.split(b"\r\n\r\n", 1) for answer in answers))
+        begin = int(re.search(rb"Inference-Header-Content-Length: (\d+)", heads[0])[1])
+        self.assertEqual(bodies[0][begin:], b"".join(tensor.tobytes() for tensor in plain.values()))
+        self.assertEqual(json.loads(bodies[1])["name"], "kitti_second")
+        self.assertEqual(json.loads(bodies[2])["model_stats"][0]["inference_count"], 1)
+
+
+class Page(unittest.TestCase):
+    def test_each_section_with_commands_has_a_test(self):
+        """Here, in docs.encodings, clients.viewers and docs.shared_memory."""
+        tested = {"Formats of the body", "Encodings", "Answers as files", "KServe v2", "Shared memory"}
+        titles = re.findall("^## (.*)$", TEXT, re.MULTILINE)
+        self.assertEqual({title for title in titles if commands(section(title))}, tested)
+        self.assertEqual(sum(len(commands(section(title))) for title in titles), len(commands(TEXT)))
+
+    def test_the_client_with_shared_memory(self):
+        (line,) = re.findall(r"^    (client = voxeld\.Client.*)$", section("Shared memory"), re.MULTILINE)
+        with Daemon("--allow-shared-memory", "yes") as daemon:
+            local = {"voxeld": voxeld}
+            exec(line.replace(ADDRESS, url_of(daemon)), local)
+            with local["client"] as client:
+                self.assertEqual(
+                    client.voxelize(np.full((9, 4), 0.5, "<f4"), preset="kitti_second").metadata["points"]["received"],
+                    9,
+                )
 
 
 if __name__ == "__main__":

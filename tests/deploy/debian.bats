@@ -81,6 +81,11 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
   "${in_debian[@]}" getent passwd voxeld
 }
 
+@test "lintian finds no error, a changelog and a copyright among what it looks for" {
+  command -v lintian >/dev/null || skip 'there is no lintian here'
+  lintian --allow-root --fail-on error,warning "$packages"/voxeld_*.deb
+}
+
 @test "the service is enabled and started" {
   [[ -L $debian/etc/systemd/system/multi-user.target.wants/voxeld.service ]]
   is "$(told start)" 1

@@ -21,8 +21,8 @@ install_at() {
 # Lists what belongs below a prefix.
 shared_files() {
   printf '%s\n' bin/voxeld lib/systemd/system/voxeld.service lib/sysusers.d/voxeld.conf share/voxeld/openapi.yaml \
-    include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/README.md \
-    share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
+    include/voxeld_client.h share/man/man8/voxeld.8 share/doc/voxeld/{README,CHANGELOG,CONTRIBUTING}.md \
+    share/doc/voxeld/copyright share/doc/voxeld/examples/{haproxy.cfg,sensor.c}
   (cd "$root" && printf 'share/voxeld/%s\n' config/presets/*.json | sed 's#/config/#/#')
   (cd "$root" && find docs -name '*.md' -printf 'share/doc/voxeld/%P\n')
   (cd "$root/docker" && find kubernetes -type f -printf 'share/doc/voxeld/examples/%p\n')

@@ -57,6 +57,7 @@ class Description(FromImage):
         version = re.search(r"project\(voxeld VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
         self.assertEqual(labels["org.opencontainers.image.title"], "voxeld")
         self.assertEqual(labels["org.opencontainers.image.version"], version)
+        self.assertEqual(labels["org.opencontainers.image.licenses"], "Apache-2.0")
         self.assertEqual(labels["org.opencontainers.image.revision"], "abcdef")
         self.assertTrue(labels["org.opencontainers.image.description"])
 

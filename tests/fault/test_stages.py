@@ -256,7 +256,6 @@ NEARLY_SOUND_FIRST_LINES = {
     "GET\t/healthz\tHTTP/1.1",
     " GET /healthz HTTP/1.1",
     "GET /healthz",
-    "GET http:///healthz HTTP/1.1",
 }
 NEARLY_SOUND_CHUNK_LINES = {b"10 ", b" 10", b"10\t", b"\t10", b"10\r", b"010"}
 SOUND_LENGTHS = {"Content-Length: 064", "Content-Length:\t64\t", "Content-Length: 00000000000000000000064"}

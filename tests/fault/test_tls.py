@@ -64,6 +64,22 @@ class TlsCase(FaultCase):
                 pass
 
 
+class TlsAnswers(TlsCase):
+    def test_an_answer_of_several_parts_is_whole(self):
+        """One without the padding that lies between its tensors."""
+        parted = False
+        for count in (1001, 1002, 30_001):
+            body = rows(count)
+            described, data = self.daemon.post("/v1/voxelize?preset=kitti_second", body).tensors()
+            spans = [described[name]["data_offsets"] for name in described if not name.startswith("_padding_")]
+            parted = parted or len(described) > len(spans)
+            path, raw = "/v2/models/kitti_second/infer", {"Inference-Header-Content-Length": "0"}
+            reply = self.daemon.post(path, body, raw)
+            answered = reply.body[int(reply.headers["Inference-Header-Content-Length"]) :]
+            self.assertEqual(answered, b"".join(data[begin:end] for begin, end in sorted(spans)))
+        self.assertTrue(parted)
+
+
 class TlsUploads(TlsCase):
     OPTIONS = ("--max-body-bytes", str(LIMIT), "--upload-timeout-s", "60", "--idle-timeout-s", "90")
 

@@ -1,6 +1,6 @@
-// Fuzzes the bodies of inference requests: any bytes give either a request with its points, all of them inside of the
-// body or written from its JSON, or a problem with a reason. Reading takes no more memory than was charged for it. The
-// body is also read as a request for the list of models. One thread.
+// Fuzzes the bodies of inference requests: any bytes give either a request with its inputs, all of them inside of the
+// body or copied from its JSON or from shared memory, or a problem with a reason. Reading takes no more memory than was
+// charged for it. The body is also read as a request for the list of models. One thread.
 //
 // The input: a byte that chooses the model and how long the JSON is, then the body.
 #include <assert.h>
@@ -11,12 +11,13 @@
 
 #include "api/wire/infer.h"
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_inputs.h"
 #include "api/wire/infer_json.h"
 #include "api/wire/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_VALUES = 1 << 20 };
+enum { MOST_BYTES = 4 << 20 };
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
@@ -43,7 +44,7 @@ static void check_problem(const struct problem *problem) {
 // A preset, or an operation with its defaults.
 static void choose_model(uint8_t choice, struct infer *infer, struct job_request *request) {
   static const enum vx_op ops[] = {VX_VOXELIZE, VX_FPS, VX_TRANSFORM};
-  enum vx_op op = ops[choice % 3];
+  enum vx_op op = choice & 64 ? VX_NMS : choice & 32 ? VX_DECODE : ops[choice % 3];
   struct problem problem;
   job_request_init(request, op);
   *infer = (struct infer){.model = vx_operation_of(op)->name, .preset = choice & 16, .head_bytes = -1};
@@ -62,20 +63,14 @@ static int64_t head_bytes(uint8_t choice, const char *body, size_t size) {
   }
 }
 
-static void check_points(const struct infer_body *body, const struct job_request *request, const char *bytes,
-                         size_t size) {
-  struct problem problem;
-  int64_t values = body->rows * body->columns;
-  assert(body->rows >= 0 && body->columns == request->num_features &&
-         !body->data + !body->points + !body->region.name[0] == 2);
-  if (body->points) {
-    size_t needed = (size_t)body->rows * job_request_row_bytes(request);
-    assert(body->points >= bytes && needed <= size - (size_t)(body->points - bytes));
-  } else if (body->data && values <= MOST_VALUES) {
-    float *rows = malloc((size_t)values * sizeof *rows + 1);
-    assert(rows);
-    if (!infer_write_rows(body, rows, &problem)) check_problem(&problem);
-    free(rows);
+// The values of all inputs can be read, where they are or from a copy.
+static void check_values(const struct job_request *request) {
+  static volatile unsigned char sum;
+  for (int i = 0; i < VX_MAX_INPUTS; i++) {
+    const struct vx_input *input = &request->job.inputs[i];
+    size_t bytes = vx_dtype_size(input->dtype);
+    for (int d = 0; d < input->rank; d++) bytes *= (size_t)input->dims[d];
+    for (size_t j = 0; input->rank && j < bytes; j++) sum += ((const unsigned char *)input->data)[j];
   }
 }
 
@@ -87,9 +82,26 @@ static bool read_shared(void *cls, const struct region_ref *ref, char *out, stru
   return true;
 }
 
+static const struct infer_memory memory = {read_shared, NULL};
+
+// As a worker does it.
+static void take_inputs(const struct infer_body *body, struct job_request *request) {
+  struct problem problem = {.kind = PROBLEM_NONE};
+  size_t bytes = infer_inputs_bytes(body);
+  char *copy = NULL;
+  bool good = infer_inputs_bind(body, request);
+  if (!good && bytes <= MOST_BYTES) {
+    assert(posix_memalign((void **)&copy, VX_TENSOR_ALIGNMENT, bytes) == 0);
+    good = infer_inputs_copy(body, &memory, copy, request, &problem);
+    if (!good) check_problem(&problem);
+  }
+  if (good) check_values(request);
+  if (good && !job_request_split(request, vx_sizes_of(&request->job).rows, &problem)) check_problem(&problem);
+  free(copy);
+}
+
 static void read_body(uint8_t choice, const char *bytes, size_t size) {
   static struct job_request request;
-  static const struct infer_memory memory = {read_shared, NULL};
   struct infer infer;
   struct infer_body body;
   struct problem problem = {.kind = PROBLEM_NONE};
@@ -99,10 +111,9 @@ static void read_body(uint8_t choice, const char *bytes, size_t size) {
   bool good = infer_read(&body, bytes, size, &memory, &infer, &request, &problem);
   assert(counted && most_in_use - before <= cost);
   if (good) {
-    check_points(&body, &request, bytes, size);
     assert(memchr(infer.id, '\0', sizeof infer.id));
     assert(infer_answer_kind(&infer, &request));
-    if (!job_request_split(&request, body.rows, &problem)) check_problem(&problem);
+    take_inputs(&body, &request);
   } else {
     check_problem(&problem);
   }

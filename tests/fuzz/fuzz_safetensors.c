@@ -12,6 +12,7 @@
 #include "api/presets.h"
 #include "api/wire/answers.h"
 #include "api/wire/safetensors.h"
+#include "kernels/ops.h"
 #include "tests/fuzz/split_query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -38,7 +39,8 @@ static void check_metadata(const json_t *header, const struct answer *answer) {
   assert(json_is_object(metadata));
   const json_t *batch = json_object_get(metadata, "batch");
   assert(json_integer_value(json_object_get(batch, "size")) == answer->job->num_clouds);
-  assert(json_array_size(json_object_get(batch, "points")) == (size_t)answer->job->num_clouds);
+  const char *items = vx_item_name(vx_operation_of(answer->job->op)->items);
+  assert(json_array_size(json_object_get(batch, items)) == (size_t)answer->job->num_clouds);
   assert(json_is_object(json_object_get(metadata, "parameters")));
   json_decref(metadata);
 }

@@ -111,5 +111,7 @@ PYTHON
 
 @test "a request line that names the whole URL is the same request" {
   answered 200 "$(raw 'GET http://proxied.example:80/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')"
-  answered 404 "$(raw 'GET http://proxied.example HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')"
+  page=$(raw 'GET http://proxied.example HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+  answered 200 "$page"
+  has "$page" 'Content-Type: text/html'
 }

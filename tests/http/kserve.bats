@@ -30,7 +30,8 @@ teardown_file() { stop_daemon; }
 @test "POST /v2/repository/index lists the models, with a body or without" {
   ask -X POST /v2/repository/index
   is "$code" 200
-  is "$(json '[m["name"] for m in d][:3], {m["state"] for m in d}')" "(['voxelize', 'fps', 'transform'], {'READY'})"
+  is "$(json '[m["name"] for m in d][:5], {m["state"] for m in d}')" \
+    "(['voxelize', 'fps', 'transform', 'nms', 'decode'], {'READY'})"
   is "$(json '"kitti_second" in [m["name"] for m in d]')" True
   ask -d '{"ready":true}' /v2/repository/index
   is "$code $(json 'len(d) > 3, d[0]["version"], d[0]["reason"]')" "200 (True, '1', '')"
@@ -61,6 +62,15 @@ teardown_file() { stop_daemon; }
   ask /v2
   is "$code $(json 'd["name"], type(d["extensions"]).__name__')" "200 ('voxeld', 'list')"
   is "voxeld $(json 'd["version"]')" "$("$voxeld" --version)"
+  is "$(json '"system_shared_memory" in d["extensions"]')" False
+}
+
+@test "GET /v2 lists shared memory if it is allowed" {
+  local daemon daemon_log address url
+  start_daemon --allow-shared-memory yes
+  ask /v2
+  is "$(json '"system_shared_memory" in d["extensions"]')" True
+  stop_daemon
 }
 
 @test "the models' list is that of the index, without one twice" {

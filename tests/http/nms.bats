@@ -68,6 +68,17 @@ post() { ask --data-binary "@$files/$2" "${@:3}" "$1"; }
   is "$(json 'd["batch"]')" "{'size': 2, 'boxes': [1, 2], 'kept': [1, 2]}"
 }
 
+@test "an MCAP of boxes has no clouds, whatever was asked before" {
+  head -c 16000 /dev/zero >"$files/zeros"
+  for _ in 1 2 3; do
+    post '/v1/voxelize?preset=kitti_second' zeros -H 'Accept: application/x-mcap'
+    is "$(grep -aoF /voxels "$body" | sort -u)" /voxels
+    post /v1/nms boxes -H 'Accept: application/x-mcap'
+    is "$code $(header content-type)" "200 application/x-mcap"
+    is "$(grep -aoF /voxels "$body" | sort -u)" ""
+  done
+}
+
 @test "the media type of tensors is taken as well as curl's" {
   for type in application/vnd.safetensors application/octet-stream application/x-www-form-urlencoded; do
     post /v1/nms boxes -H "Content-Type: $type"

@@ -8,9 +8,9 @@ import numpy as np
 
 import check
 import codings
+import infer
 from daemon import OneDaemonCase
 
-DATATYPES = {"FP32": "<f4", "FP16": "<f2", "INT32": "<i4", "UINT8": "|u1"}
 GRID = {"point_cloud_range": "-10,-10,-3,10,10,3", "voxel_size": "0.5,0.5,0.75"}
 REQUESTS = (
     ("voxelize", 4, GRID),
@@ -32,13 +32,7 @@ def query_of(parameters):
 
 
 def binary_points(points):
-    datatype = {2: "FP16", 4: "FP32"}[points.itemsize]
-    return {
-        "name": "points",
-        "shape": list(points.shape),
-        "datatype": datatype,
-        "parameters": {"binary_data_size": points.nbytes},
-    }
+    return infer.as_bytes("points", points)
 
 
 class Infer(OneDaemonCase):
@@ -53,28 +47,7 @@ class Infer(OneDaemonCase):
         headers = {**dict(headers), **({} if head is None else {"Inference-Header-Content-Length": str(head)})}
         reply = self.daemon.post(f"/v2/models/{model}/infer", body, headers)
         self.assertEqual(reply.status, 200, reply)
-        return self.parse(reply)
-
-    def parse(self, reply):
-        """The tensors as the protocol has them, and the JSON."""
-        length = reply.headers.get("Inference-Header-Content-Length")
-        binary = b"" if length is None else reply.body[int(length) :]
-        answer = json.loads(reply.body if length is None else reply.body[: int(length)])
-        self.assertEqual(
-            reply.headers.get_content_type(), "application/json" if length is None else "application/octet-stream"
-        )
-        tensors = {}
-        for output in answer["outputs"]:
-            kind, shape = np.dtype(DATATYPES[output["datatype"]]), output["shape"]
-            if "data" in output:
-                tensors[output["name"]] = np.array(output["data"], kind).reshape(shape)
-            else:
-                size = output["parameters"]["binary_data_size"]
-                tensors[output["name"]] = np.frombuffer(binary[:size], kind).reshape(shape)
-                self.assertEqual(len(binary[:size]), size)
-                binary = binary[size:]
-        self.assertEqual(binary, b"")
-        return tensors, answer
+        return infer.parse(reply)
 
     def request(self, model, points, parameters=None, **members):
         head = json.dumps(
@@ -187,7 +160,7 @@ class Infer(OneDaemonCase):
         headers = {"Accept-Encoding": "gzip", "Inference-Header-Content-Length": str(len(head))}
         reply = self.daemon.post("/v2/models/kitti_second/infer", head + points.tobytes(), headers)
         self.assertEqual(reply.headers["Content-Encoding"], "gzip")
-        self.same(self.parse(codings.decode(reply)), expected)
+        self.same(infer.parse(codings.decode(reply)), expected)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import ssl
+import sys
 import urllib.parse
 import warnings
 from dataclasses import replace
@@ -15,19 +15,17 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Typ
 import numpy as np
 from numpy.typing import NDArray
 
-from . import tensors
+from . import reading, tensors
 from .connection import Answer, Endpoint, Request
 from .encodings import encoder_of
 from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
 from .points import Points, body_of
+from .reading import JSON, TENSORS
 from .result import Result
-from .shared import ANSWER_ROOM, PARAMETERS, PREFIX, Slots, Unavailable
+from .shared import PARAMETERS, PREFIX, Slots, Unavailable
 from .transport import Transport
 from .version import VERSION
 
-TENSORS = "application/vnd.safetensors"
-JSON = "application/json"
-PLAIN = "text/plain"
 T = TypeVar("T")
 
 
@@ -91,7 +89,7 @@ class Client:
             try:
                 self._slots = Slots(self._transport, endpoint, self._headers, prefix)
             except Unavailable as reason:
-                self._share_no_more(reason, 3)
+                self._share_no_more(reason)
 
     # --- computing ---
 
@@ -188,19 +186,19 @@ class Client:
         """
 
         def read(answer: Answer) -> NDArray[np.uint8]:
-            _expect(answer, media_type)
+            reading.expect(answer, media_type)
             return answer.body
 
         path = "/v1/" + urllib.parse.quote(operation, safe="")
         body, told = body_of(points, _given(parameters))
         request = self._post(path, body, {**parameters, **told}, media_type, request_id, traceparent)
-        return self._transport.ask(self._encoded(request), read)
+        return self._deliver(request, read, lambda file: file)
 
     # --- asking ---
 
     def presets(self) -> List[Dict[str, Any]]:
         """All presets: name, description, parameters."""
-        return self._get("/v1/presets", _presets)
+        return self._get("/v1/presets", reading.presets)
 
     def preset(self, name: str) -> Dict[str, Any]:
         """One preset; Problem 404 if there is none of this name."""
@@ -212,7 +210,7 @@ class Client:
 
     def metrics(self) -> str:
         """The metrics, in Prometheus' text format."""
-        return self._get("/metrics", _plain)
+        return self._get("/metrics", reading.plain)
 
     def healthy(self) -> bool:
         """Whether the service lives. One attempt, as for ready()."""
@@ -268,10 +266,10 @@ class Client:
     ) -> Result:
         accept = JSON if metadata_only else TENSORS
         request = self._post(path, body, parameters, accept, request_id, traceparent, kind)
-        until = self._transport.deadline()
-        result = self._compute_shared(request, metadata_only, until)
-        if result is None:
-            result = self._transport.ask(self._encoded(request), _metadata if metadata_only else _tensors, until=until)
+        if metadata_only:
+            result = self._deliver(request, reading.metadata, None)
+        else:
+            result = self._deliver(request, reading.tensors, lambda file: Result(*tensors.parse(file)))
         self._warn(result)
         return result
 
@@ -296,7 +294,22 @@ class Client:
         headers = {**request.headers, "Content-Encoding": self._encoding}
         return replace(request, headers=headers, body=self._encode(request.body))
 
-    def _compute_shared(self, request: Request, metadata_only: bool, until: float) -> Optional[Result]:
+    def _deliver(
+        self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
+    ) -> T:
+        """Asks through shared memory or, where that cannot be, through the socket. `parse` reads the answer's file; None
+        if there is only metadata."""
+        until = self._transport.deadline()
+        result = self._share(request, read, parse, until)
+        return self._transport.ask(self._encoded(request), read, until=until) if result is None else result
+
+    def _share(
+        self,
+        request: Request,
+        read: Callable[[Answer], T],
+        parse: Optional[Callable[[NDArray[np.uint8]], T]],
+        until: float,
+    ) -> Optional[T]:
         """None if the request has to be sent: memory is not shared, or an attempt came to an error that may pass."""
         size = sum(piece.nbytes for piece in request.body or ())
         if self._slots is None or size == 0:
@@ -304,11 +317,14 @@ class Client:
         try:
             with self._slots.slot(size) as slot:
                 slot.write(request.body or ())
-                asked = replace(request, target=slot.target(request.target, size, not metadata_only), body=[])
-                read = _metadata if metadata_only else lambda answer: Result(*tensors.parse(slot.read(_length(answer))))
-                return self._transport.ask(asked, read, retries=0, until=until)
+                asked = replace(request, target=slot.target(request.target, size, parse is not None), body=[])
+
+                def read_slot(answer: Answer) -> T:
+                    return parse(slot.read(reading.length(answer))) if parse else read(answer)
+
+                return self._transport.ask(asked, read_slot, retries=0, until=until)
         except Unavailable as reason:
-            self._share_no_more(reason, 6)
+            self._share_no_more(reason)
         except OSError:  # /dev/shm is full
             pass
         except Error as failure:
@@ -317,31 +333,39 @@ class Client:
                 raise
         return None
 
-    def _share_no_more(self, reason: Unavailable, level: int) -> None:
+    def _share_no_more(self, reason: Unavailable) -> None:
         self._slots = None
-        warnings.warn(f"points go through the socket: {reason}", SharedMemoryWarning, stacklevel=level)
+        warnings.warn(f"points go through the socket: {reason}", SharedMemoryWarning, stacklevel=_caller())
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:
             if warning["kind"] not in self._warned:
                 self._warned.add(warning["kind"])
-                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=5)
+                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=_caller())
 
     def _get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
         return self._transport.ask(Request("GET", path, self._headers), read, retries)
 
     def _document(self, path: str) -> Dict[str, Any]:
-        return self._get(path, _json)
+        return self._get(path, reading.document)
 
     def _probe(self, path: str, *pages: str) -> bool:
         try:
-            return self._get(path, _plain, retries=0).strip() in pages
+            return self._get(path, reading.plain, retries=0).strip() in pages
         except BadAnswer:
             return False
         except (Problem, TransportError) as failure:
             if failure.temporary or isinstance(failure.__cause__, socket.gaierror):  # the name may appear later
                 return False
             raise
+
+
+def _caller() -> int:
+    """The level, for a warning, of the nearest function that is not of this module."""
+    level, frame = 0, sys._getframe(1)
+    while frame.f_globals is globals() and frame.f_back:
+        level, frame = level + 1, frame.f_back
+    return level + 1
 
 
 def _sound(token: str) -> str:
@@ -363,52 +387,3 @@ def _text(value: Any) -> str:
     if hasattr(value, "tolist"):  # numpy's arrays and scalars
         value = value.tolist()
     return ",".join(_text(item) for item in value) if isinstance(value, (list, tuple)) else str(value)
-
-
-def _tensors(answer: Answer) -> Result:
-    _expect(answer, TENSORS)
-    return Result(*tensors.parse(answer.body))
-
-
-def _length(answer: Answer) -> int:
-    """Bytes of the file in shared memory."""
-    told = _json(answer).get("output_region")
-    length = told.get("bytes") if isinstance(told, dict) else None
-    if not isinstance(length, int) or not 0 <= length <= ANSWER_ROOM:
-        raise BadAnswer("the answer does not say what is in shared memory")
-    return length
-
-
-def _metadata(answer: Answer) -> Result:
-    return Result({}, _json(answer))
-
-
-def _expect(answer: Answer, kind: str) -> None:
-    if answer.headers.get_content_type() != kind:
-        raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kind}")
-
-
-def _plain(answer: Answer) -> str:
-    _expect(answer, PLAIN)
-    try:
-        return answer.body.tobytes().decode("utf-8")
-    except UnicodeDecodeError as reason:
-        raise BadAnswer(f"the answer is no text: {reason}") from None
-
-
-def _presets(answer: Answer) -> List[Dict[str, Any]]:
-    presets = _json(answer).get("presets")
-    if not isinstance(presets, list) or not all(isinstance(preset, dict) for preset in presets):
-        raise BadAnswer("the answer is no list of presets")
-    return presets
-
-
-def _json(answer: Answer) -> Dict[str, Any]:
-    _expect(answer, JSON)
-    try:
-        document = json.loads(answer.body.tobytes())
-    except (ValueError, RecursionError) as reason:
-        raise BadAnswer(f"the answer is no JSON: {reason}") from None
-    if not isinstance(document, dict):
-        raise BadAnswer("the answer is no JSON object")
-    return document

@@ -3,7 +3,7 @@ allows it (--allow-shared-memory).
 
 A slot is memory of which the service has a region. It carries one request at a time: the points from its beginning on,
 the answer behind them. The memory is sparse, so a slot takes no more than its largest request did. It has no name any
-more once the service has it: if this process ends in any way, it is not left behind in /dev/shm.
+more once the service has it, so that it is not left behind in /dev/shm unless the process is killed before that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from typing import Iterator, List, Optional, Sequence
+from typing import Iterator, List, Optional, Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,12 +95,16 @@ class Slots:
         if not os.path.isdir(FOLDER):
             raise Unavailable(f"this system has no {FOLDER}")
         self._transport, self._headers, self._prefix = transport, headers, prefix
+        self._forget()
+
+    def _forget(self) -> None:
         self._idle: List[Slot] = []
+        self._named: Set[Slot] = set()  # that are being made
         self._lock, self._process = threading.Lock(), os.getpid()
 
     def _take(self, size: int) -> Optional[Slot]:
         if self._process != os.getpid():
-            self._idle, self._lock, self._process = [], threading.Lock(), os.getpid()
+            self._forget()
         with self._lock:
             for slot in self._idle:
                 if slot.room >= size:
@@ -135,6 +139,8 @@ class Slots:
             slot = Slot(self._prefix, max(size, POINTS_ROOM))
         except OSError as reason:
             raise Unavailable(f"shared memory cannot be made: {reason}") from reason
+        with self._lock:
+            self._named.add(slot)
         terms = json.dumps({"key": "/" + slot.key, "offset": 0, "byte_size": slot.size}).encode()
         try:
             self._post(f"region/{slot.name}/register", terms)
@@ -146,6 +152,8 @@ class Slots:
             raise
         finally:
             slot.hide()
+            with self._lock:
+                self._named.discard(slot)
         return slot
 
     def _post(self, path: str, body: bytes, until: Optional[float] = None) -> None:
@@ -156,6 +164,8 @@ class Slots:
         """Takes the idle slots back from the service too, if that answers soon."""
         with self._lock:
             slots, self._idle = self._idle, []
+            for slot in self._named:  # by threads that may come no further
+                slot.hide()
         until = time.monotonic() + PATIENCE
         for slot in slots:
             slot.close()

@@ -33,10 +33,10 @@ export async function getJson(path) {
   return (await ask(path)).json();
 }
 
-const arrays = { F32: Float32Array, I32: Int32Array, U8: Uint8Array };
+const arrays = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64: BigInt64Array, U8: Uint8Array };
 
-// A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data are views of the buffer, which has
-// each tensor on a multiple of 64 bytes.
+// A safetensors file: { tensors: { name: { shape, data } }, metadata }. The data are views of the buffer where they lie
+// on a multiple of their size, as in each of the service's files.
 export function parseSafetensors(buffer) {
   const length = Number(new DataView(buffer).getBigUint64(0, true));
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, length)));
@@ -44,10 +44,12 @@ export function parseSafetensors(buffer) {
   for (const [name, { dtype, shape, data_offsets }] of Object.entries(header)) {
     if (name === "__metadata__" || name.startsWith("_padding_")) continue;
     const type = arrays[dtype];
-    const [first, last] = data_offsets;
-    tensors[name] = { shape, data: new type(buffer, 8 + length + first, (last - first) / type.BYTES_PER_ELEMENT) };
+    const [first, last] = data_offsets.map((offset) => 8 + length + offset);
+    const data = first % type.BYTES_PER_ELEMENT
+      ? new type(buffer.slice(first, last)) : new type(buffer, first, (last - first) / type.BYTES_PER_ELEMENT);
+    tensors[name] = { shape, data };
   }
-  return { tensors, metadata: JSON.parse(header.__metadata__.voxeld) };
+  return { tensors, metadata: JSON.parse(header.__metadata__?.voxeld ?? "{}") };
 }
 
 // The path and query of a request; `parameters` is an object of texts. Commas stay readable.

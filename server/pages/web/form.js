@@ -1,7 +1,7 @@
 // The form of parameters, made from what the service says of them.
 
 // The page asks for the outputs that it shows; a frame is one cloud.
-const OWN = ["outputs", "point_counts", "timeout_ms"];
+const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region"];
 const FIRST = ["preset", "point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels", "fps"];
 
 export function element(name, properties = {}, ...children) {

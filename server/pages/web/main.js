@@ -1,5 +1,6 @@
 // The page: hands what the user chooses to the service, and what it answers to the scene and the panels.
 import { getJson, setToken } from "./api.js";
+import { areFor, isBoxes, parseBoxes } from "./boxes.js";
 import { Camera } from "./camera.js";
 import { COLOURS, paint, rampOf } from "./colours.js";
 import { element, Form } from "./form.js";
@@ -9,7 +10,7 @@ import { sampleScan } from "./sample.js";
 import { formatOf, pick, pointsOfVoxel, voxelize } from "./scan.js";
 import { Scene } from "./scene.js";
 
-const LAYERS = { points: "points", faces: "voxels", edges: "edges", samples: "samples", box: "range" };
+const LAYERS = { points: "points", faces: "voxels", edges: "edges", samples: "samples", boxes: "boxes", box: "range" };
 const DEFAULT_PRESET = "kitti_second";
 const PLAY_PAUSE = 100; // milliseconds between frames
 const POINTS_OF_VOXEL = 10;
@@ -21,6 +22,7 @@ const canvas = byId("canvas");
 const camera = new Camera();
 let scene, form, shown; // shown: what voxelize gave
 let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
+let boxFiles = []; // of a detection
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
 
 // --- drawing ---
@@ -60,6 +62,7 @@ function hand() {
   scene.setVoxels(shown.voxels.cells, shown.low, shown.size);
   scene.setSamples(shown.samples, shown.columns);
   scene.setBox(shown.low, shown.high);
+  scene.setBoxes(shown.boxes);
   repaint();
   if (slow === undefined) scene.measure(camera); // the first picture compiles the shaders
   slow = scene.measure(camera) > SLOW;
@@ -97,14 +100,15 @@ async function askOnce(one) {
   try {
     const parameters = parametersFor(one);
     panel.showCommands(one.name, parameters, form.columns(), byId("token").value);
-    shown = await voxelize(await one.read(), parameters);
+    const boxes = await boxesOf(one);
+    shown = Object.assign(await voxelize(await one.read(), parameters), { boxes });
     panel.showError(null);
     form.mark(null);
     const { metadata } = shown;
     camera.frame(shown.low, shown.high);
     hand();
     panel.showVoxel(null);
-    panel.showCounts(metadata);
+    panel.showCounts(metadata, boxes);
     panel.showTiming(metadata.timing_us);
     byId("state").textContent = `${one.name}: ${metadata.points.received.toLocaleString("en")} points, `
       + `${metadata.voxels.kept.toLocaleString("en")} voxels in ${(metadata.timing_us.total / 1000).toFixed(1)} ms`;
@@ -123,7 +127,17 @@ async function askOnce(one) {
 function open(files) {
   if (!files.length) return;
   const named = [...files].sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
-  show(named.map((file) => ({ name: file.name, read: () => file.arrayBuffer() })));
+  const scans = named.filter((file) => !isBoxes(file));
+  boxFiles = named.filter(isBoxes);
+  if (scans.length) show(scans.map((file) => ({ name: file.name, read: () => file.arrayBuffer() })));
+  else refresh();
+}
+
+// The boxes for a frame: of the file with its name; a lone scan takes a lone file of any name.
+async function boxesOf(one) {
+  const lone = frames.length === 1 && boxFiles.length === 1 ? boxFiles[0] : null;
+  const file = boxFiles.find((each) => areFor(each, one)) ?? lone;
+  return file ? parseBoxes(file.name, await file.arrayBuffer()) : [];
 }
 
 function openSample() {

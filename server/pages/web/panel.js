@@ -18,11 +18,13 @@ function rowOf(head, value) {
   return element("tr", {}, element("th", { scope: "row" }, ...head), element("td", { textContent: value }));
 }
 
-export function showCounts({ points, voxels, samples, grid_size, warnings, backend }) {
+export function showCounts({ points, voxels, samples, grid_size, warnings, backend }, boxes) {
   const rows = [];
   for (const [name, value] of Object.entries(points)) rows.push(rowOf([`points ${words(name)}`], whole(value)));
   for (const [name, value] of Object.entries(voxels)) rows.push(rowOf([`voxels ${words(name)}`], whole(value)));
   if (samples) rows.push(rowOf(["samples"], whole(samples.chosen)));
+  for (const { label, colour, boxes: number } of boxes)
+    rows.push(rowOf([swatch(`rgb(${colour.map((part) => 255 * part)})`), `boxes of label ${label}`], whole(number)));
   rows.push(rowOf(["grid x, y, z"], grid_size.map(whole).join(" × ")), rowOf(["backend"], backend));
   const notes = warnings.map((warning) =>
     element("p", { className: "warning", textContent: warning.detail }));

@@ -66,7 +66,7 @@ const FEW = 10; // a coarse picture has one of ten points and voxels; strides ha
 const SAMPLE = [0.95, 0.15, 0.55], RANGE = [0.85, 0.35, 0.2];
 
 const corner = (number) => [number & 1, (number >> 1) & 1, (number >> 2) & 1];
-const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
+export const edges = [0, 1, 2, 3, 4, 5, 6, 7, 0, 2, 1, 3, 4, 6, 5, 7, 0, 4, 1, 5, 2, 6, 3, 7].map(corner);
 
 // Two triangles for each of three faces: x, y, z and shade of each corner.
 const faces = [[0, 0.8], [1, 0.68], [2, 1]].flatMap(([axis, shade]) =>
@@ -94,7 +94,7 @@ export class Scene {
     this.canvas = canvas;
     this.gl = canvas.getContext("webgl2", { antialias: false, alpha: false, preserveDrawingBuffer: false });
     if (!this.gl) throw new Error("this browser has no WebGL 2");
-    this.show = { points: true, faces: true, edges: false, samples: true, box: true };
+    this.show = { points: true, faces: true, edges: false, samples: true, boxes: true, box: true };
     this.pointSize = 2;
     this.picked = -1;
     this.range = [0, 1];
@@ -115,15 +115,17 @@ export class Scene {
       this.programs[name] = this.program(BOXES(vectors(corners), corners.length));
     this.arrays = {};
     this.buffers = {};
-    for (const name of ["place", "value", "box", "grid", "sample"])
+    for (const name of ["place", "value", "box", "boxes", "grid", "sample"])
       this.buffers[name] = gl.createBuffer();
     this.vertexArray("grid", [[0, "grid", 3, 0]]);
     this.vertexArray("box", [[0, "box", 3, 0]]);
+    this.vertexArray("boxes", [[0, "boxes", 3, 0]]);
     this.vertexArray("samples", [[0, "sample", 3, 0]]);
     for (const step of [1, FEW])
       this.vertexArray(`points${step}`, [[0, "place", 3, 12 * step], [1, "value", 1, 4 * step]]);
     this.arrays.none = gl.createVertexArray();
     this.counts = { points: 0, voxels: 0, samples: 0, box: 0, grid: 0 };
+    this.groups = [];
     this.textures = ["ramp", "cells", "values"].map(() => gl.createTexture());
     this.textures.forEach((texture, unit) => {
       gl.activeTexture(gl.TEXTURE0 + unit);
@@ -209,6 +211,20 @@ export class Scene {
     this.counts.samples = this.fillPlaces("sample", points, columns);
   }
 
+  // Of a detection: lines and colour of each group.
+  setBoxes(groups) {
+    const gl = this.gl;
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffers.boxes);
+    gl.bufferData(gl.ARRAY_BUFFER, groups.reduce((bytes, { lines }) => bytes + lines.byteLength, 0), gl.STATIC_DRAW);
+    let first = 0;
+    this.groups = groups.map(({ lines, colour }) => {
+      gl.bufferSubData(gl.ARRAY_BUFFER, 4 * 3 * first, lines);
+      const group = { colour, first, count: lines.length / 3 };
+      first += group.count;
+      return group;
+    });
+  }
+
   setBox(low, high) {
     for (const [name, lines] of [["box", boxLines(low, high)], ["grid", gridLines(low, high)]]) {
       this.fill(name, new Float32Array(lines));
@@ -234,13 +250,13 @@ export class Scene {
     return at;
   }
 
-  drawLines(name, matrix, plain, mode = this.gl.LINES) {
+  drawLines(name, matrix, plain, { mode = this.gl.LINES, first = 0, count = this.counts[name] } = {}) {
     const gl = this.gl;
     const at = this.use("lines", matrix);
     gl.uniform3fv(at.plain, plain);
     gl.uniform1f(at.size, this.pointSize + 2);
     gl.bindVertexArray(this.arrays[name]);
-    gl.drawArrays(mode, 0, this.counts[name]);
+    gl.drawArrays(mode, first, count);
   }
 
   drawPoints(matrix, step) {
@@ -292,8 +308,9 @@ export class Scene {
     if (show.points && counts.points) this.drawPoints(matrix, step);
     for (const name of ["faces", "edges"])
       if (show[name] && counts.voxels) this.drawVoxels(name, matrix, camera.eye(), step);
-    gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels
-    if (show.samples && counts.samples) this.drawLines("samples", matrix, SAMPLE, gl.POINTS);
+    gl.disable(gl.DEPTH_TEST); // samples are means: they lie inside of their voxels, as the points of objects in boxes
+    if (show.samples && counts.samples) this.drawLines("samples", matrix, SAMPLE, { mode: gl.POINTS });
+    if (show.boxes) for (const group of this.groups) this.drawLines("boxes", matrix, group.colour, group);
     gl.bindVertexArray(null);
   }
 }

@@ -21,6 +21,7 @@ from mcap.reader import SeekingReader
 
 import check
 import files
+import infer
 import oracle
 import servers
 from client import head
@@ -43,6 +44,12 @@ class Good:
     lines: tuple = ()  # of the head
     tensors: dict = dataclasses.field(default_factory=dict)  # hash of those in each kind of answer
     counts: dict = dataclasses.field(default_factory=dict)
+    sizes: dict = dataclasses.field(default_factory=dict)  # bytes of each kind of answer
+    hashes: dict = dataclasses.field(default_factory=dict)  # of each tensor
+
+    @property
+    def headers(self):
+        return dict(line.split(": ") for line in self.lines)
 
     @property
     def path(self):
@@ -61,13 +68,22 @@ class Good:
         if counts != self.counts:
             raise Wrong(f"other counts than when it was alone: {counts} instead of {self.counts}")
 
-    def learn(self, daemon):
-        """The answer while nothing else runs; returns True if the oracle has said the same."""
-        reply = daemon.post(self.path, self.body)
-        if reply.status != 200:
-            raise Wrong(f"{reply.status} to a daemon's first request {self.path}: {reply}")
+    def take(self, daemon):
+        """The answers while nothing else runs, of each kind; returns the first."""
+        files = {}
         for kind, fingerprint in FINGERPRINTS.items():
-            self.tensors[kind], self.counts = fingerprint(daemon.post(self.path, self.body, {"Accept": kind}).body)
+            reply = daemon.post(self.path, self.body, {**self.headers, "Accept": kind})
+            if reply.status != 200:
+                raise Wrong(f"{reply.status} to a daemon's first request {self.path}: {reply}")
+            files[kind], self.sizes[kind] = reply.body, len(reply.body)
+            self.tensors[kind], self.counts = fingerprint(reply.body)
+        parsed, _ = check.parse_by_hand(files[TENSORS])
+        self.hashes = {name: hash_of(tensor) for name, tensor in parsed.items()}
+        return files[TENSORS]
+
+    def learn(self, daemon):
+        """Takes the answers; returns True if the oracle has said the same."""
+        file = self.take(daemon)
         width = 2 if self.query.get("dtype") == "float16" else 4
         rows = self.body if self.rows is None else self.rows
         points = len(rows) // (width * self.columns)
@@ -75,7 +91,7 @@ class Good:
         if points > QUICK_POINTS or points * samples > QUICK_DISTANCES:
             return False
         result = check.answer_of(self.query, rows, self.params)
-        tensors, metadata = check.parse_by_hand(reply.body)
+        tensors, metadata = check.parse_by_hand(file)
         problems = check.same_tensors(result.tensors, tensors) + check.same_metadata(result, metadata, self.query)
         if problems:
             raise Wrong(f"not what the oracle says, {self.path}: {problems}")
@@ -101,10 +117,13 @@ class Infer(Good):
         if inferred(reply) != self.tensors:
             raise Wrong("other tensors than those of the plain request, by KServe's protocol")
 
+    def plain(self, daemon):
+        return daemon.post(check.path_of(self.query), self.rows)
+
     def learn(self, daemon):
-        tensors, _ = check.parse_by_hand(daemon.post(check.path_of(self.query), self.rows).body)
+        tensors, _ = check.parse_by_hand(self.plain(daemon).body)
         self.tensors = {name: hash_of(tensor) for name, tensor in tensors.items()}
-        self.verify(daemon.post(self.path, self.body, dict(line.split(": ") for line in self.lines)), TENSORS)
+        self.verify(daemon.post(self.path, self.body, self.headers), TENSORS)
         return False
 
 
@@ -114,18 +133,7 @@ def hash_of(array):
 
 def inferred(reply):
     """Hash of each tensor of an answer by KServe's protocol."""
-    kinds = {"FP32": "<f4", "FP16": "<f2", "INT32": "<i4", "UINT8": "u1"}
-    length = int(reply.headers.get("Inference-Header-Content-Length", len(reply.body)))
-    binary, tensors = reply.body[length:], {}
-    for output in json.loads(reply.body[:length])["outputs"]:
-        kind = np.dtype(kinds[output["datatype"]])
-        size = output.get("parameters", {}).get("binary_data_size", 0)
-        values = np.array(output["data"], kind) if "data" in output else np.frombuffer(binary[:size], kind)
-        tensors[output["name"]] = hash_of(values.reshape(output["shape"]))
-        binary = binary[size:]
-    if binary:
-        raise Wrong(f"{len(binary)} bytes behind those of the outputs")
-    return tensors
+    return {name: hash_of(tensor) for name, tensor in infer.parse(reply)[0].items()}
 
 
 @dataclasses.dataclass
@@ -143,7 +151,7 @@ class Bad:
         """The endpoint as the daemon counts it: it looks for one only if request and URI are well-formed."""
         if self.problem in (None, "bad-request"):
             return "unknown"
-        return re.sub("/models/[^/]+", "/models/*", self.data.split(b" ")[1].split(b"?")[0].decode())
+        return re.sub("/(models|region)/[^/]+", r"/\1/*", self.data.split(b" ")[1].split(b"?")[0].decode())
 
     def verify(self, reply):
         if reply.status not in self.statuses:
@@ -180,7 +188,7 @@ def verify_page(path, reply):
 
 
 def counts_of(metadata):
-    return {name: metadata.get(name) for name in ("points", "voxels", "samples", "batch")}
+    return {name: metadata.get(name) for name in ("points", "boxes", "anchors", "voxels", "samples", "batch")}
 
 
 def fingerprint_json(file):
@@ -368,9 +376,12 @@ def bad_requests(daemon, max_body_bytes):
         Bad(post(grid + "&format=ply", b"ply\nformat ascii 1.0\nend_header\n"), (400,), "bad-body"),
         Bad(post("", path="/v2/models/nobody/infer"), (404,), "not-found"),
         Bad(post("", path="/v2/models/fps/infer"), (400,), "bad-body"),
-        Bad(post("", b'{"inputs":[]}', path="/v2/models/fps/infer"), (400,), "bad-body"),
+        Bad(post("", b'{"inputs":[]}', path="/v2/models/fps/infer"), (400,), "bad-parameter"),
         Bad(post("", path="/v2/repository/models/fps/load"), (501,), "unsupported"),
-        Bad(post(grid + "&points_region=scan,0,160", b""), (501,), "no-shared-memory"),
+        Bad(post(grid + "&points_region=nobodys,0,160", b""), (400,), "bad-parameter"),
+        Bad(post("", b"{}", path="/v2/cudasharedmemory/region/a/register"), (501,), "no-shared-memory"),
+        Bad(post("", b"no file", path="/v1/nms"), (400,), "bad-body"),
+        Bad(post("", b'{"inputs":[]}', path="/v2/models/nms/infer"), (400,), "bad-body"),
         Bad(post(grid + "&output_region=scan,0"), (400,), "bad-parameter"),
         Bad(post("preset=%zz"), (400,), "bad-request"),
         Bad(post("preset=kitti%00second"), (400,), "bad-request"),

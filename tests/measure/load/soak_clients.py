@@ -14,8 +14,9 @@ import threading
 import time
 
 import soak_cases as cases
+import soak_shared
 from client import PATIENCE, Closed, Raw, head
-from codings import CODERS, decode
+from codings import CODERS, answers, decode
 
 RETRIES = 8  # of a refused request, as Retry-After says
 STEPS = 8  # buckets of latency for each doubling
@@ -78,8 +79,9 @@ class Connection(Raw):
         return reply
 
 
-class Client:
+class Client(soak_shared.Deeds):
     def __init__(self, shared, name, source, seed):
+        super().__init__()
         self.shared, self.name, self.source = shared, name, source
         self.random = random.Random(seed)
         self.kept = None
@@ -154,7 +156,7 @@ class Client:
         """`send(connection, pieces)` sends in its own way; `opened`, a connection of its own, is closed behind it."""
         request = self.random.choice(self.shared.good)
         (kind,) = self.random.choices(list(cases.FINGERPRINTS), (7, 2, 1, 1))
-        lines = ["Accept-Encoding: gzip"] if self.random.random() < 0.1 else []
+        lines = [f"Accept-Encoding: {self.random.choice(answers())}"] if self.random.random() < 0.1 else []
         pieces = self.framed(request, f"Accept: {kind}", *lines)
         for _ in range(RETRIES):
             connection = opened() if opened else self.connection()
@@ -305,6 +307,7 @@ class Client:
         weighted = {
             self.ask_good: 40, self.ask_bad: 15, self.ask_page: 12, self.leave: 12, self.pipeline: 6,
             self.upload_slowly: 5, self.read_slowly: 4, self.close_half: 3, self.expect_continue: 3, self.stall: 0.3,
+            self.share: 12, self.share_by_kserve: 3, self.share_rudely: 5,
         }  # fmt: skip
         return self.random.choices(list(weighted), list(weighted.values()))[0]
 
@@ -334,6 +337,7 @@ class Client:
     def run(self):
         while not self.shared.over.is_set():
             if not self.shared.work.is_set():
+                self.leave_memory()
                 self.drop()
                 with self.shared.resting.get_lock():
                     self.shared.resting.value += 1
@@ -343,6 +347,7 @@ class Client:
                     self.shared.resting.value -= 1
                 continue
             self.once()
+        self.leave_memory()
         self.drop()
 
     def take_tally(self):

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api/wire/infer_answer.h"
+#include "api/wire/infer_inputs.h"
 #include "api/wire/infer_json.h"
 
 static struct infer infer;
@@ -59,6 +60,8 @@ static void refuses(const char *json, const void *tensors, size_t size, const ch
   infer_end(&body);
 }
 
+static const struct infer_input *points(void) { return &body.inputs[VX_POINTS]; }
+
 static int forget(void **state) {
   (void)state;
   free(bytes);
@@ -80,10 +83,10 @@ static void bytes_stay_where_they_are(void **state) {
   (void)state;
   static const char json[] = "{\"inputs\":[" POINTS "]}";
   reads(VX_TRANSFORM, json, two_points, sizeof two_points);
-  assert_ptr_equal(body.points, bytes + strlen(json));
-  assert_null(body.data);
-  assert_int_equal(body.rows, 2);
-  assert_int_equal(body.columns, 4);
+  assert_ptr_equal(points()->binary, bytes + strlen(json));
+  assert_null(points()->json);
+  assert_int_equal(points()->tensor.dims[0], 2);
+  assert_int_equal(points()->tensor.dims[1], 4);
   assert_int_equal(request.num_features, 4);
   assert_int_equal(request.dtype, VX_FLOAT32);
   assert_int_equal(request.job.tensors, VX_TRANSFORM_TENSORS);
@@ -101,7 +104,7 @@ static void bytes_are_taken_in_the_order_of_the_inputs(void **state) {
   memcpy(tensors, counts, sizeof counts);
   memcpy(tensors + sizeof counts, two_points, sizeof two_points);
   reads(VX_TRANSFORM, json, tensors, sizeof tensors);
-  assert_ptr_equal(body.points, bytes + strlen(json) + sizeof counts);
+  assert_ptr_equal(points()->binary, bytes + strlen(json) + sizeof counts);
   assert_int_equal(request.num_clouds, 2);
   assert_int_equal(request.point_counts[0], 2);
   assert_int_equal(request.point_counts[1], 0);
@@ -136,8 +139,8 @@ static void a_body_without_json_is_rows_of_the_model(void **state) {
   assert_true(job_request_set(&request, "num_features", 12, "5", 1, &problem));
   const struct infer raw = {.model = "m", .preset = true};
   assert_true(read_by(&raw, "", (float[10]){0}, 10 * sizeof(float)));
-  assert_int_equal(body.rows, 2);
-  assert_int_equal(body.columns, 5);
+  assert_int_equal(points()->tensor.dims[0], 2);
+  assert_int_equal(points()->tensor.dims[1], 5);
   assert_null(body.root);
   assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
   infer_end(&body);
@@ -154,8 +157,8 @@ static void points_may_be_json(void **state) {
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     float rows[8];
     reads(VX_TRANSFORM, lists[i], NULL, 0);
-    assert_null(body.points);
-    assert_true(infer_write_rows(&body, rows, &problem));
+    assert_null(points()->binary);
+    assert_true(infer_input_copy(points(), "points", &shared, (char *)rows, &problem));
     assert_memory_equal(rows, two_points, sizeof rows);
     infer_end(&body);
   }
@@ -170,7 +173,7 @@ static void points_as_json_must_be_as_many_as_the_shape_says(void **state) {
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     float *rows = malloc(8 * sizeof *rows);
     reads(VX_TRANSFORM, lists[i], NULL, 0);
-    if (infer_write_rows(&body, rows, &problem)) fail_msg("taken: %s", lists[i]);
+    if (infer_input_copy(points(), "points", &shared, (char *)rows, &problem)) fail_msg("taken: %s", lists[i]);
     assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
     infer_end(&body);
     free(rows);
@@ -184,8 +187,70 @@ static void a_null_beside_no_bytes_is_no_data(void **state) {
         "{\"inputs\":[{\"name\":\"points\",\"shape\":[0,4],\"datatype\":\"FP32\",\"data\":null,"
         "\"parameters\":{\"binary_data_size\":0}}]}",
         NULL, 0);
-  assert_null(body.data);
-  assert_int_equal(body.rows, 0);
+  assert_null(points()->json);
+  assert_int_equal(points()->tensor.dims[0], 0);
+  infer_end(&body);
+}
+
+#define BOXES "{\"name\":\"boxes\",\"shape\":[2,7],\"datatype\":\"FP32\",\"parameters\":{\"binary_data_size\":56}}"
+#define SCORES "{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\",\"data\":[0.5,1]}"
+#define LABELS(data) "{\"name\":\"labels\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":" data "}"
+
+// Those of an operation on something else than points; one of them comes as bytes, the others as JSON.
+static void several_inputs_are_bound_by_name(void **state) {
+  (void)state;
+  static const char json[] = "{\"inputs\":[" LABELS(
+      "[3,-1]") "," BOXES "," SCORES ",{\"name\":\"box_counts\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":[2,0]}]}";
+  static const float boxes[14] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, scores[2] = {0.5F, 1};
+  static const int32_t labels[2] = {3, -1};
+  _Alignas(VX_TENSOR_ALIGNMENT) char values[4 * VX_TENSOR_ALIGNMENT];
+  reads(VX_NMS, json, boxes, sizeof boxes);
+  assert_int_equal(request.num_clouds, 2);
+  assert_int_equal(request.point_counts[0], 2);
+  assert_false(infer_inputs_bind(&body, &request));
+  assert_true(infer_inputs_bytes(&body) <= sizeof values);
+  assert_true(infer_inputs_copy(&body, &shared, values, &request, &problem));
+  const struct vx_input *inputs = request.job.inputs;
+  assert_memory_equal(inputs[0].data, boxes, sizeof boxes);
+  assert_memory_equal(inputs[1].data, scores, sizeof scores);
+  assert_memory_equal(inputs[2].data, labels, sizeof labels);
+  assert_int_equal(inputs[2].dtype, VX_INT32);
+  assert_true(job_request_split(&request, 2, &problem));
+  infer_end(&body);
+}
+
+// Bytes that are aligned are used where they are, whatever the input.
+static void bytes_of_several_inputs_stay_where_they_are(void **state) {
+  (void)state;
+  static const char json[] = "{\"inputs\":[" BOXES ",{\"name\":\"scores\",\"shape\":[2],\"datatype\":\"FP32\","
+                             "\"parameters\":{\"binary_data_size\":8}}]}  ";
+  _Static_assert((sizeof json - 1) % sizeof(float) == 0, "the bytes begin at a multiple of four");
+  static const float values[16] = {1};
+  reads(VX_NMS, json, values, sizeof values);
+  assert_true(infer_inputs_bind(&body, &request));
+  assert_ptr_equal(request.job.inputs[0].data, bytes + strlen(json));
+  assert_ptr_equal(request.job.inputs[1].data, bytes + strlen(json) + 56);
+  infer_end(&body);
+}
+
+static void whole_numbers_must_be_whole_and_fit(void **state) {
+  (void)state;
+  static const char *const wrong[] = {LABELS("[1,1.0]"), LABELS("[1,2147483648]"), LABELS("[1,true]"), LABELS("[1]")};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    char json[512], values[4 * VX_TENSOR_ALIGNMENT];
+    snprintf(json, sizeof json, "{\"inputs\":[" BOXES "," SCORES ",%s]}", wrong[i]);
+    reads(VX_NMS, json, (float[14]){0}, 14 * sizeof(float));
+    assert_false(infer_inputs_copy(&body, &shared, values, &request, &problem));
+    assert_non_null(strstr(problem.detail, "the data of labels is no list of 2 whole numbers"));
+    infer_end(&body);
+  }
+}
+
+// The shape of a tensor that came as JSON may be anything; nothing is reserved for it unseen.
+static void sizes_do_not_overflow(void **state) {
+  (void)state;
+  reads(VX_TRANSFORM, NUMBERS("[1152921504606846975,4]", "[]"), NULL, 0);
+  assert_int_equal(infer_inputs_bytes(&body), SIZE_MAX);
   infer_end(&body);
 }
 
@@ -209,14 +274,36 @@ static void json_of_another_form_is_refused(void **state) {
                                           {"{\"inputs\":[],\"inputs\":[]}", "duplicate"},
                                           {"{\"id\":1}", "id is no string"},
                                           {"{}", "no list of inputs"},
-                                          {"{\"inputs\":[[]]}", "has no shape"},
+                                          {"{\"inputs\":[[]]}", "there is no input ''"},
                                           {NUMBERS("[1,-4]", "[]"), "no number from 0"},
-                                          {NUMBERS("[9223372036854775807,4]", "[]"), "no number from 0"},
+                                          {NUMBERS("[9223372036854775807,4]", "[]"), "too large"},
                                           {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
                                           {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
                                           {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
                                           {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);
+}
+
+static void inputs_that_an_operation_needs_are_asked_for(void **state) {
+  (void)state;
+  static const struct {
+    enum vx_op op;
+    const char *json, *reason;
+  } wrong[] = {
+      {VX_NMS, "{\"inputs\":[" SCORES "]}", "the input boxes is missing"},
+      {VX_NMS, "{\"inputs\":[" POINTS "]}", "no input 'points'; allowed: boxes, scores, labels, box_counts"},
+      {VX_DECODE, "{\"inputs\":[" SCORES "]}", "allowed: cls_preds, box_preds, dir_cls_preds"},
+      {VX_TRANSFORM, "{\"inputs\":[]}", "the input points is missing"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_false(read_to(wrong[i].op, wrong[i].json, NULL, 0));
+    if (!strstr(problem.detail, wrong[i].reason)) fail_msg("%s: %s", wrong[i].json, problem.detail);
+    infer_end(&body);
+  }
+  job_request_init(&request, VX_NMS);
+  assert_false(read_by(&(struct infer){.model = "nms"}, "", "1234", 4));
+  assert_non_null(strstr(problem.detail, "a body without JSON is the input points, which nms does not have"));
+  infer_end(&body);
 }
 
 static void a_head_longer_than_its_body_is_refused(void **state) {
@@ -257,6 +344,11 @@ int main(void) {
       cmocka_unit_test(points_may_be_json),
       cmocka_unit_test(points_as_json_must_be_as_many_as_the_shape_says),
       cmocka_unit_test(a_null_beside_no_bytes_is_no_data),
+      cmocka_unit_test(several_inputs_are_bound_by_name),
+      cmocka_unit_test(bytes_of_several_inputs_stay_where_they_are),
+      cmocka_unit_test(whole_numbers_must_be_whole_and_fit),
+      cmocka_unit_test(sizes_do_not_overflow),
+      cmocka_unit_test(inputs_that_an_operation_needs_are_asked_for),
       cmocka_unit_test(every_cut_body_is_refused),
       cmocka_unit_test(json_of_another_form_is_refused),
       cmocka_unit_test(a_head_longer_than_its_body_is_refused),

@@ -7,10 +7,11 @@ import json
 import os
 import re
 import sys
+import warnings
 from typing import Any, Callable, Dict, Optional, Sequence
 
 from ..client import Client
-from ..errors import Error, Problem
+from ..errors import Error, Problem, SharedMemoryWarning
 from . import options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
@@ -61,6 +62,7 @@ def _end(status: int, reason: str) -> int:
 def _client(told: argparse.Namespace) -> Client:
     if told.key and not told.cert:
         raise UsageError("--key needs --cert")
+    warnings.simplefilter("ignore", SharedMemoryWarning)  # it is used where it can be
     try:
         return Client(
             told.server,
@@ -71,6 +73,7 @@ def _client(told: argparse.Namespace) -> Client:
             deadline=told.deadline,
             retries=told.retries,
             idle_connections=getattr(told, "jobs", 1),
+            shared_memory=told.shared_memory,
         )
     except (OSError, ValueError) as reason:
         raise UsageError(str(reason)) from None

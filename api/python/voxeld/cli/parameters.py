@@ -1,6 +1,7 @@
 """The parameters of the operations as options of the command line: one row each, as `voxeld --describe` has them.
 
-A scan is one cloud, so point_counts is no option. --preset has a row of its own in options.py.
+A scan is one cloud, so point_counts is no option. Regions of memory are the client's own. --preset has a row of its
+own in options.py.
 """
 
 from __future__ import annotations

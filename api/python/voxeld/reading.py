@@ -1,0 +1,65 @@
+"""Reads what answers hold. BadAnswer if one is not of the kind that it should be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List
+
+from . import tensors as files
+from .connection import Answer
+from .errors import BadAnswer
+from .result import Result
+from .shared import ANSWER_ROOM
+
+TENSORS = "application/vnd.safetensors"
+JSON = "application/json"
+PLAIN = "text/plain"
+
+
+def tensors(answer: Answer) -> Result:
+    expect(answer, TENSORS)
+    return Result(*files.parse(answer.body))
+
+
+def length(answer: Answer) -> int:
+    """Bytes of the file in shared memory."""
+    told = document(answer).get("output_region")
+    size = told.get("bytes") if isinstance(told, dict) else None
+    if not isinstance(size, int) or not 0 <= size <= ANSWER_ROOM:
+        raise BadAnswer("the answer does not say what is in shared memory")
+    return size
+
+
+def metadata(answer: Answer) -> Result:
+    return Result({}, document(answer))
+
+
+def expect(answer: Answer, kind: str) -> None:
+    if answer.headers.get_content_type() != kind:
+        raise BadAnswer(f"the answer is {answer.headers.get_content_type()}, not {kind}")
+
+
+def plain(answer: Answer) -> str:
+    expect(answer, PLAIN)
+    try:
+        return answer.body.tobytes().decode("utf-8")
+    except UnicodeDecodeError as reason:
+        raise BadAnswer(f"the answer is no text: {reason}") from None
+
+
+def presets(answer: Answer) -> List[Dict[str, Any]]:
+    listed = document(answer).get("presets")
+    if not isinstance(listed, list) or not all(isinstance(preset, dict) for preset in listed):
+        raise BadAnswer("the answer is no list of presets")
+    return listed
+
+
+def document(answer: Answer) -> Dict[str, Any]:
+    expect(answer, JSON)
+    try:
+        read = json.loads(answer.body.tobytes())
+    except (ValueError, RecursionError) as reason:
+        raise BadAnswer(f"the answer is no JSON: {reason}") from None
+    if not isinstance(read, dict):
+        raise BadAnswer("the answer is no JSON object")
+    return read

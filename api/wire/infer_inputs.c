@@ -1,0 +1,142 @@
+// See infer_inputs.h.
+#include "api/wire/infer_inputs.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/wire/infer_json.h"
+#include "api/wire/inputs.h"
+#include "api/wire/model.h"
+#include "api/wire/region.h"
+
+static const struct tensor_words words = {"input", "datatype", model_datatype};
+
+// A list of inputs that is read.
+struct reading {
+  struct infer_body *body;
+  const struct vx_operation *operation;
+  const char *counts;  // the name of the parameter that counts rows; NULL if there is none
+  const char *bytes;   // what inputs have not taken yet
+  size_t size;
+  struct problem *problem;
+};
+
+__attribute__((format(printf, 3, 4))) static bool refuse(const struct reading *reading, const char *name,
+                                                         const char *format, ...) {
+  char reason[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof reason, format, arguments);
+  va_end(arguments);
+  return problem_set(reading->problem, PROBLEM_BAD_BODY, NULL, "input %s%s", name, reason);
+}
+
+// ---- the list -------------------------------------------------------------------------------------------------------
+
+// Bytes are taken in the order of the inputs.
+static bool take_bytes(struct reading *reading, const char *name, const json_t *size, struct infer_input *input,
+                       size_t *taken) {
+  json_int_t bytes = json_integer_value(size);
+  if (!json_is_integer(size) || bytes < 0) return refuse(reading, name, ": binary_data_size is no number of bytes");
+  if ((uint64_t)bytes > reading->size)
+    return refuse(reading, name, ": binary_data_size is %lld, but only %zu bytes are left", (long long)bytes,
+                  reading->size);
+  *taken = (size_t)bytes;
+  input->binary = reading->bytes;
+  reading->bytes += bytes;
+  reading->size -= (size_t)bytes;
+  return true;
+}
+
+// Where the values of the input are, whose type and shape are read.
+static bool read_place(struct reading *reading, const char *name, const json_t *object, struct infer_input *input) {
+  const json_t *parameters = json_object_get(object, "parameters"), *data = json_object_get(object, "data");
+  const json_t *size = json_object_get(parameters, "binary_data_size");
+  const json_t *region = json_object_get(parameters, "shared_memory_region");
+  size_t given = input->bytes;
+  input->json = json_is_null(data) ? NULL : data;  // KServe's client writes null for no bytes
+  if ((input->json != NULL) + (size != NULL) + (region != NULL) != 1)
+    return refuse(reading, name, ": allowed: one of data, binary_data_size and shared_memory_region");
+  if (input->json && input->tensor.dtype == VX_FLOAT16)
+    return refuse(reading, name, " has the datatype FP16; allowed: as binary data or in shared memory");
+  if (region && !region_ref_read(parameters, &input->region, reading->problem)) return false;
+  if (region) given = (size_t)input->region.bytes;
+  if (size && !take_bytes(reading, name, size, input, &given)) return false;
+  return given == input->bytes || refuse(reading, name, " has %zu bytes; its shape has %zu", given, input->bytes);
+}
+
+static bool read_input(struct reading *reading, const json_t *object) {
+  const char *given = json_string_value(json_object_get(object, "name")), *name = given ? given : "";
+  int number = input_find(reading->operation, name);
+  bool counts = reading->counts && strcmp(name, reading->counts) == 0;
+  if (number < 0 && !counts) return input_refuse(reading->operation, name, reading->counts, reading->problem);
+  const struct vx_input_row of_counts = {name, VX_DTYPE_BIT(VX_INT32), {VX_EXTENT_BATCH}, true};
+  const struct vx_input_row *row = counts ? &of_counts : &reading->operation->inputs[number];
+  struct infer_input *input = counts ? &reading->body->counts : &reading->body->inputs[number];
+  if (input->tensor.rank) return problem_set(reading->problem, PROBLEM_BAD_BODY, NULL, "there are two inputs %s", name);
+  if (!input_describe(row, &words, json_string_value(json_object_get(object, "datatype")),
+                      json_object_get(object, "shape"), &input->tensor, &input->bytes, reading->problem))
+    return false;
+  if (counts && (input->tensor.rank != 1 || input->tensor.dims[0] > VX_MAX_CLOUDS))
+    return refuse(reading, name, " has not the shape [B] with B up to %d", VX_MAX_CLOUDS);
+  return read_place(reading, name, object, input);
+}
+
+bool infer_inputs_read(struct infer_body *body, const json_t *list, const struct job_request *request,
+                       const char *bytes, size_t size, struct problem *problem) {
+  struct reading reading = {body, vx_operation_of(request->job.op), job_request_counts(request), bytes, size, problem};
+  if (!json_is_array(list)) return problem_set(problem, PROBLEM_BAD_BODY, NULL, "there is no list of inputs");
+  for (size_t i = 0; i < json_array_size(list); i++)
+    if (!read_input(&reading, json_array_get(list, i))) return false;
+  return reading.size == 0 ||
+         problem_set(problem, PROBLEM_BAD_BODY, NULL, "%zu bytes are left behind those of the inputs", reading.size);
+}
+
+// ---- the values -----------------------------------------------------------------------------------------------------
+
+bool infer_input_copy(const struct infer_input *input, const char *name, const struct infer_memory *memory, char *out,
+                      struct problem *problem) {
+  size_t count = input->bytes / vx_dtype_size(input->tensor.dtype);
+  if (input->region.name[0]) return memory->read(memory->cls, &input->region, out, problem);
+  if (input->binary) memcpy(out, input->binary, input->bytes);
+  return input->binary || infer_write_numbers(input->json, &input->tensor, count, out) ||
+         problem_set(problem, PROBLEM_BAD_BODY, NULL, "the data of %s is no list of %zu %snumbers, as its shape says",
+                     name, count, input->tensor.dtype == VX_FLOAT32 ? "" : "whole ");
+}
+
+bool infer_inputs_bind(const struct infer_body *body, struct job_request *request) {
+  for (int i = 0; i < VX_MAX_INPUTS; i++) {
+    const struct infer_input *input = &body->inputs[i];
+    request->job.inputs[i].data = input->binary;
+    if (input->tensor.rank && (!input->binary || !input_is_aligned(request, i))) return false;
+  }
+  return true;
+}
+
+static bool add_place(size_t *end, const struct infer_input *input) {
+  size_t padded;
+  return !__builtin_add_overflow(input->bytes, VX_TENSOR_ALIGNMENT - 1, &padded) &&
+         !__builtin_add_overflow(*end, padded / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT, end);
+}
+
+size_t infer_inputs_bytes(const struct infer_body *body) {
+  size_t end = VX_TENSOR_ALIGNMENT;  // so that there is an address if there are no values
+  for (int i = 0; i < VX_MAX_INPUTS; i++)
+    if (!add_place(&end, &body->inputs[i])) return SIZE_MAX;
+  return end;
+}
+
+bool infer_inputs_copy(const struct infer_body *body, const struct infer_memory *memory, char *out,
+                       struct job_request *request, struct problem *problem) {
+  const struct vx_input_row *rows = vx_operation_of(request->job.op)->inputs;
+  size_t at = 0;
+  for (int i = 0; i < VX_MAX_INPUTS; i++) {
+    const struct infer_input *input = &body->inputs[i];
+    if (!input->tensor.rank) continue;
+    if (!infer_input_copy(input, rows[i].name, memory, out + at, problem)) return false;
+    request->job.inputs[i].data = out + at;
+    if (!add_place(&at, input)) return false;  // never: `out` has room for all
+  }
+  return true;
+}

@@ -1,0 +1,47 @@
+// Boxes of a detection, out of a safetensors file as /v1/decode answers it: `boxes` [N, 7 or more] (x, y, z, dx, dy,
+// dz, heading, ...) and, if it is there, `labels` [N].
+import { parseSafetensors, Refusal } from "./api.js";
+import { edges } from "./scene.js";
+
+const ENDING = ".safetensors";
+const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
+const FRONT = 0.5; // of a box's length, the line that shows where it heads to goes on ahead of it
+
+export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);
+
+// A file of boxes is for the scan whose name, without its ending, it begins with.
+export const areFor = (boxes, scan) => boxes.name.startsWith(scan.name.replace(/\.[^.]*$/, "."));
+
+// The lines of one box, x, y, z of both ends of each.
+function linesOf([x, y, z, dx, dy, dz, heading]) {
+  const cos = Math.cos(heading), sin = Math.sin(heading);
+  const place = ([u, v, w]) => [x + u * dx * cos - v * dy * sin, y + u * dx * sin + v * dy * cos, z + w * dz];
+  const corners = edges.map((corner) => corner.map((one) => one - 0.5));
+  return [...corners, [0.5, 0, 0], [0.5 + FRONT, 0, 0]].flatMap(place);
+}
+
+const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
+
+// [{ label, boxes, colour, lines }] of the labels that there are; `boxes` is their number, lines a Float32Array.
+export function parseBoxes(name, buffer) {
+  let tensors;
+  try {
+    ({ tensors } = parseSafetensors(buffer));
+  } catch {
+    throw refusal(`${name} is no safetensors file of float32, float64, int32 or int64`);
+  }
+  const { boxes, labels } = tensors;
+  const [number, columns] = boxes?.shape ?? [];
+  if (!(columns >= 7) || boxes.data.length !== number * columns) throw refusal(`${name} has no tensor boxes [N, 7]`);
+  const groups = new Map();
+  for (let i = 0; i < number; i++) {
+    const label = Number(labels?.data[i] ?? 0);
+    if (!groups.has(label)) groups.set(label, []);
+    const lines = linesOf(boxes.data.subarray(i * columns));
+    if (lines.every(Number.isFinite)) groups.get(label).push(...lines);
+  }
+  return [...groups].sort(([a], [b]) => a - b).map(([label, lines]) => ({
+    label, lines: new Float32Array(lines), boxes: lines.length / (3 * (edges.length + 2)),
+    colour: COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length],
+  }));
+}

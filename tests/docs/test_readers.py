@@ -1,0 +1,169 @@
+"""What readers meet: README is short, every page can be reached from it, every link leads somewhere, each problem and
+each warning has advice, and figures, names and the licence are the same wherever they stand."""
+
+import re
+import unittest
+from xml.etree import ElementTree
+
+import yaml
+
+from daemon import ROOT
+from tables import code, describe
+
+LONGEST = 250  # lines of README
+DOCS = ROOT / "docs"
+SPDX = "Apache-2.0"
+
+
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def pages():
+    """Every Markdown file of the project."""
+    folders = ("api", "docker", "docs", "kernels", "packaging", "server", "tests")
+    return sorted({*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))})
+
+
+def prose(text):
+    """The text without its fenced programs."""
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(text):
+    """As links name them: of equal ones the second has -1 behind it, and so on."""
+    names = []
+    for line in re.findall(r"^#+ (.*)", prose(text), re.MULTILINE):
+        name = re.sub(r"[^a-z0-9_ -]", "", line.lower()).replace(" ", "-")
+        names.append(f"{name}-{names.count(name)}" if name in names else name)
+    return set(names)
+
+
+def links(page):
+    """The file and the heading of each relative link of a page."""
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", prose(page.read_text(encoding="utf-8"))):
+        yield (page.parent / target).resolve() if target else page, anchor
+
+
+def cells(page, header):
+    """The rows of the tables of a page whose header begins so, each as a list of its cells."""
+    rows = []
+    for table in re.findall(rf"^\| {re.escape(header)} \|.*\n\|[- |]+\|\n((?:\|.*\n)+)", read(page), re.MULTILINE):
+        rows += [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+    return rows
+
+
+class Readme(unittest.TestCase):
+    def test_is_short(self):
+        self.assertLessEqual(len(read("README.md").splitlines()), LONGEST)
+
+    def test_leads_to_every_page(self):
+        seen, ahead = set(), [ROOT / "README.md"]
+        while ahead:
+            page = ahead.pop()
+            if page not in seen and page.suffix == ".md" and page.is_file():
+                seen.add(page)
+                ahead += [file for file, _ in links(page)]
+        for page in sorted({*ROOT.glob("*.md"), *DOCS.glob("*.md")}):
+            with self.subTest(page.name):
+                self.assertIn(page, seen)
+
+    def test_contents_name_every_page(self):
+        text = read("README.md")
+        contents = text[text.index("\n## Contents\n") :].split("\n## ")[1]
+        for page in sorted(DOCS.glob("*.md")):
+            with self.subTest(page.name):
+                self.assertIn(f"(docs/{page.name})", contents)
+
+    def test_contents_name_headings_in_their_order(self):
+        text = read("README.md")
+        named = re.findall(r"\]\(#([^)]*)\)", text[text.index("\n## Contents\n") :].split("\n| ")[0])
+        order = [line.lower().replace(" ", "-") for line in re.findall(r"^## (.*)", prose(text), re.MULTILINE)]
+        self.assertEqual(named, order[order.index("contents") + 1 :])
+
+    def test_figures_are_those_of_the_measurements(self):
+        """Both figures of a row stand in one row there."""
+        rows = cells("README.md", "work, with KITTI scans of 114,000 points")
+        self.assertTrue(rows)
+        number = r"\d[\d,]*(?:\.\d+)?"
+        measured = [set(re.findall(number, line)) for line in re.findall(r"^\|.*", read("docs/measurements.md"), re.M)]
+        for row in rows:
+            with self.subTest(row):
+                theirs, ours = (re.match(rf"({number}) [um]s", cell)[1] for cell in row[2:])
+                self.assertTrue(any(theirs in line and {ours, f"{ours}.0"} & line for line in measured))
+
+
+class Links(unittest.TestCase):
+    def test_lead_somewhere(self):
+        for page in pages():
+            for file, anchor in sorted(set(links(page))):
+                with self.subTest(f"{page.relative_to(ROOT)}: {file.name}#{anchor}"):
+                    self.assertTrue(file.exists())
+                    if anchor:
+                        self.assertIn(anchor, headings(file.read_text(encoding="utf-8")))
+
+
+class Advice(unittest.TestCase):
+    """Each row has a cause and a remedy."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tables = describe()
+
+    def test_for_every_problem(self):
+        rows = cells("docs/troubleshooting.md", "status | problem")
+        expected = [(str(problem["status"]), code(problem["name"])) for problem in self.tables["problems"]]
+        self.assertEqual(sorted(tuple(row[:2]) for row in rows), sorted(expected))
+        self.assertTrue(all(all(row) and len(row) == 4 for row in rows))
+
+    def test_for_every_warning(self):
+        rows = cells("docs/parameters.md", "warning")
+        self.assertEqual(sorted(row[0] for row in rows), sorted(code(row["kind"]) for row in self.tables["warnings"]))
+        self.assertTrue(all(all(row) and len(row) == 3 for row in rows))
+
+
+class Drawing(unittest.TestCase):
+    def test_names_files_of_the_server(self):
+        drawing = ElementTree.parse(DOCS / "way.svg")
+        texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+        names = [text for text in texts if text.endswith(".c")]
+        self.assertGreater(len(names), 3)
+        for name in names:
+            with self.subTest(name):
+                self.assertTrue(list((ROOT / "server").rglob(name)))
+
+    def test_loads_nothing(self):
+        self.assertEqual(re.findall(r"href|url\((?!#)|@import|<script", read("docs/way.svg")), [])
+
+
+class Names(unittest.TestCase):
+    def test_licence(self):
+        openapi = yaml.safe_load(read("api/openapi.yaml"))
+        self.assertEqual(openapi["info"]["license"]["identifier"], SPDX)
+        for name, line in (
+            ("LICENSE", f"SPDX-License-Identifier: {SPDX}"),
+            ("README.md", f"SPDX-License-Identifier: {SPDX}"),
+            ("packaging/debian/copyright", f"License: {SPDX}"),
+            ("api/python/pyproject.toml", f'license = {{text = "{SPDX}"}}'),
+            ("docker/Dockerfile", f'image.licenses="{SPDX}"'),
+        ):
+            with self.subTest(name):
+                self.assertIn(line, read(name))
+
+    def test_changelog_has_the_version(self):
+        (version,) = re.findall(r"^project\(voxeld VERSION ([\d.]+)", read("CMakeLists.txt"), re.MULTILINE)
+        first = re.search(r"^## (\S+) - (unreleased|\d{4}-\d\d-\d\d)$", read("CHANGELOG.md"), re.MULTILINE)
+        self.assertEqual(first[1], version)
+
+    def test_labels_of_the_tests(self):
+        """CONTRIBUTING.md has a row for each label of ctest."""
+        text = read("cmake/tests.cmake")
+        labels = set(re.findall(r"voxeld_script_tests\((\w+)", text))
+        labels |= set(re.findall(r"voxeld_test\(\S+ \S+ ([a-z]+) ", text))
+        labels |= {label for row in re.findall(r'LABELS "?([a-z;]+)', text) for label in row.split(";")}
+        shown = {name for row in cells("CONTRIBUTING.md", "label") for name in re.findall(r"`(\w+)`", row[0])}
+        self.assertEqual(labels - shown, set())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,232 @@
+// Fuzzes regions of shared memory: the JSON that registers one, the parameters and the JSON that name a part of one,
+// and what their owner does to the memory meanwhile. A part is read or written whole, where its region has it and
+// nowhere else, or it is refused with a reason. One thread; one client.
+//
+// The input is lines of a letter and an argument:
+//   r NAME JSON    register; the key "k" stands for the memory that is there
+//   u NAME, U      unregister one, or all
+//   s NAME, S      show one, or all
+//   p VALUE        read the part that points_region=VALUE names
+//   o VALUE        write the part that output_region=VALUE names
+//   i JSON, q JSON likewise, by the parameters of a tensor in an inference request
+//   t NUMBER       the owner makes the memory so long
+#include <assert.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "api/base/json.h"
+#include "api/ops/ops.h"
+#include "server/jobs/regions.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { SIZE = 4096, WRITTEN = 0xee };
+
+static struct clients clients;
+static struct options options = {.allow_shared_memory = true, .shared_memory_prefix = "voxeld-fuzz"};
+static struct regions regions;
+static struct client *client;
+static char key[64];
+static int memory;
+
+// What must be: the bytes of the memory, how many there are, and the regions.
+static unsigned char shadow[SIZE];
+static size_t length;
+static struct region_terms known[REGIONS_MAX];
+static int count;
+
+static void remove_memory(void) { (void)shm_unlink(key); }
+
+static void begin(void) {
+  static const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX};
+  bool good = clients_init(&clients, REGIONS_MAX, limits);
+  client = clients_join(&clients, "", "127.0.0.1");
+  snprintf(key, sizeof key, "/voxeld-fuzz-%d", (int)getpid());
+  memory = shm_open(key, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  assert(good && client && memory >= 0 && atexit(remove_memory) == 0);
+}
+
+static void check_problem(const struct problem *problem) {
+  assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
+}
+
+static void set_length(size_t wanted) {
+  if (wanted > SIZE) wanted = SIZE;
+  if (wanted > length) memset(shadow + length, 0, wanted - length);
+  length = wanted;
+  assert(ftruncate(memory, (off_t)wanted) == 0);
+}
+
+static const struct region_terms *find(const char *name) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(known[i].name, name) == 0) return &known[i];
+  return NULL;
+}
+
+// ---- regions --------------------------------------------------------------------------------------------------------
+
+// What is written of terms can be read again.
+static void check_written(const struct region_terms *terms) {
+  char json[2048];
+  struct text out = text_over(json, sizeof json);
+  struct region_terms again;
+  struct problem problem;
+  region_terms_write(terms, &out);
+  assert(text_complete(&out));
+  assert(region_terms_read(terms->name, json, out.length, &again, &problem));
+  assert(strcmp(again.key, terms->key) == 0 && again.offset == terms->offset && again.bytes == terms->bytes);
+}
+
+static void enter(const char *argument) {
+  const char *space = strchr(argument, ' ');
+  char name[128];
+  struct region_terms terms;
+  struct problem problem = {.kind = PROBLEM_NONE};
+  if (!space) return;
+  snprintf(name, sizeof name, "%.*s", (int)(space - argument), argument);
+  if (!region_terms_read(name, space + 1, strlen(space + 1), &terms, &problem)) {
+    check_problem(&problem);
+    return;
+  }
+  check_written(&terms);
+  if (strcmp(terms.key, "k") == 0) memcpy(terms.key, key, sizeof key);
+  bool fits = strcmp(terms.key, key) == 0 && region_holds(length, terms.offset, terms.bytes) && !find(name);
+  bool good = regions_register(&regions, client, "127.0.0.1", &terms, &problem);
+  if (!good) check_problem(&problem);
+  assert(good ? fits : !fits || count >= REGIONS_MAX / 2);
+  if (good) known[count++] = terms;
+}
+
+static void leave(const char *name) {
+  regions_unregister(&regions, client, name);
+  for (int i = count - 1; i >= 0; i--)
+    if (!name || strcmp(known[i].name, name) == 0) known[i] = known[--count];
+}
+
+static void show(const char *name) {
+  static char page[REGIONS_MAX * 512];
+  struct text out = text_over(page, sizeof page);
+  struct problem problem = {.kind = PROBLEM_NONE};
+  json_error_t error;
+  bool good = regions_write(&regions, client, name, &out, &problem);
+  assert(good == (!name || find(name)));
+  if (!good) check_problem(&problem);
+  if (!good || !text_complete(&out)) return;  // text that is no UTF-8 grows
+  json_t *root = json_read(page, out.length, &error);
+  assert(root && (int)json_array_size(root) == (name ? 1 : count));
+  json_decref(root);
+}
+
+// ---- parts ----------------------------------------------------------------------------------------------------------
+
+// Whether the part can be had.
+static bool is_there(const struct region_ref *ref) {
+  const struct region_terms *terms = find(ref->name);
+  return terms && region_holds(terms->bytes, ref->offset, ref->bytes) &&
+         region_holds(length, terms->offset + ref->offset, ref->bytes);
+}
+
+static void read_part(const struct region_ref *ref) {
+  struct problem problem = {.kind = PROBLEM_NONE};
+  if (!regions_read(&regions, client, ref, NULL, "p", &problem)) {
+    check_problem(&problem);
+    assert(!is_there(ref));
+    return;
+  }
+  assert(ref->bytes <= SIZE);
+  char *out = malloc(ref->bytes + 1);
+  assert(out);
+  bool good = regions_read(&regions, client, ref, out, "p", &problem);
+  assert(good == is_there(ref) || (good && ref->bytes == 0));
+  if (!good) check_problem(&problem);
+  if (good && ref->bytes) assert(memcmp(out, shadow + find(ref->name)->offset + ref->offset, ref->bytes) == 0);
+  free(out);
+}
+
+static void write_part(const struct region_ref *ref) {
+  static char data[SIZE];
+  struct problem problem = {.kind = PROBLEM_NONE};
+  size_t bytes = ref->bytes < SIZE ? (size_t)ref->bytes : SIZE;
+  bool there = is_there(ref);
+  memset(data, WRITTEN, sizeof data);
+  bool good = regions_fill(&regions, client, ref, data, bytes, "p", &problem);
+  assert(good == there);
+  if (!good) check_problem(&problem);
+  if (good) memset(shadow + find(ref->name)->offset + ref->offset, WRITTEN, bytes);
+}
+
+static void by_parameter(const char *name, const char *value, void (*use)(const struct region_ref *ref)) {
+  static struct job_request request;
+  struct problem problem = {.kind = PROBLEM_NONE};
+  job_request_init(&request, VX_TRANSFORM);
+  if (!job_request_set(&request, name, strlen(name), value, strlen(value), &problem)) {
+    check_problem(&problem);
+    return;
+  }
+  const struct region_ref *ref = *name == 'p' ? &request.points_region : &request.output_region;
+  assert(ref->name[0] && memchr(ref->name, '\0', sizeof ref->name));
+  use(ref);
+}
+
+static void by_json(const char *value, void (*use)(const struct region_ref *ref)) {
+  struct problem problem = {.kind = PROBLEM_NONE};
+  struct region_ref ref;
+  json_error_t error;
+  json_t *parameters = json_read(value, strlen(value), &error);
+  if (!parameters) return;
+  bool good = region_ref_read(parameters, &ref, &problem);
+  if (good)
+    use(&ref);
+  else
+    check_problem(&problem);
+  json_decref(parameters);
+}
+
+// ---- lines ----------------------------------------------------------------------------------------------------------
+
+static void obey(const char *line) {
+  const char *argument = line[0] && line[1] == ' ' ? line + 2 : "";
+  switch (line[0]) {
+    case 'r': enter(argument); break;
+    case 'u': leave(argument); break;
+    case 'U': leave(NULL); break;
+    case 's': show(argument); break;
+    case 'S': show(NULL); break;
+    case 'p': by_parameter("points_region", argument, read_part); break;
+    case 'o': by_parameter("output_region", argument, write_part); break;
+    case 'i': by_json(argument, read_part); break;
+    case 'q': by_json(argument, write_part); break;
+    case 't': set_length(strtoul(argument, NULL, 10)); break;
+    default: break;
+  }
+}
+
+// Nothing was written beside the parts.
+static void check_memory(void) {
+  static unsigned char found[SIZE];
+  assert(pread(memory, found, SIZE, 0) == (ssize_t)length);
+  assert(memcmp(found, shadow, length) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1), *rest;
+  if (!client) begin();
+  assert(text);
+  memcpy(text, data, size);
+  text[size] = '\0';
+  regions_init(&regions, &options, &clients);
+  set_length(SIZE);
+  for (size_t i = 0; i < SIZE; i++) shadow[i] = (unsigned char)(i % 251);
+  assert(pwrite(memory, shadow, SIZE, 0) == SIZE);
+  for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) obey(line);
+  check_memory();
+  leave(NULL);
+  regions_destroy(&regions);
+  free(text);
+  return 0;
+}

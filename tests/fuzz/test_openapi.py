@@ -1,0 +1,47 @@
+"""schemathesis asks a daemon whatever api/openapi.yaml allows, and what it does not: no answer is a 500, or has a
+status, a media type, a header or members that the description does not have; what it forbids is refused.
+
+VOXELD_TEST_CASES is the number of requests to try for each operation and phase, VOXELD_TEST_SEED where they begin.
+schemathesis.toml says which checks hold where.
+"""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from daemon import ROOT, OneDaemonCase
+from shared import Memory
+
+if importlib.util.find_spec("schemathesis") is None:
+    print("skipped: there is no schemathesis")
+    sys.exit(77)
+
+CASES = os.environ.get("VOXELD_TEST_CASES", "12")
+SEED = os.environ.get("VOXELD_TEST_SEED", "1")
+CONFIG = pathlib.Path(__file__).with_name("schemathesis.toml")
+
+
+class OpenApi(OneDaemonCase):
+    ARGS = ("--workers", "1", "--allow-shared-memory")
+
+    def test_schemathesis_finds_nothing(self):
+        memory = self.enterContext(Memory(1 << 16))
+        self.assertEqual(memory.register(self.daemon, "scans").status, 200)
+        program = [sys.executable, "-m", "schemathesis.cli", "--config-file", CONFIG, "run"]
+        options = ["--url", "http://%s:%d" % self.daemon.address, "--seed", SEED, "--max-examples", CASES]
+        options += ["--continue-on-failure", "--no-color", "--suppress-health-check", "all"]
+        with tempfile.TemporaryDirectory() as folder:  # for its caches
+            done = subprocess.run(
+                [*program, *options, ROOT / "api" / "openapi.yaml"], cwd=folder, capture_output=True, text=True
+            )
+        self.assertEqual(done.returncode, 0, done.stdout[-20_000:] + done.stderr)
+        self.assertIn("Operations:", done.stdout)
+        print(done.stdout[-600:])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,87 @@
+"""What the soak asks of operations on tensors: nms and decode, as safetensors and by KServe's protocol. Their oracle is
+boxes.py."""
+
+import dataclasses
+import urllib.parse
+
+import numpy as np
+from safetensors.numpy import save
+
+import boxes
+import check
+import infer
+import soak_cases as cases
+
+ORACLES = {"nms": (boxes.nms, "boxes"), "decode": (boxes.decode, "anchors")}
+HEAD = {
+    "point_cloud_range": "0,-40,-3,70,40,1",
+    "anchor_sizes": "3.9,1.6,1.56,0.8,0.6,1.7",
+    "anchor_bottoms": "-1.8,-0.6",
+}
+LINES = ("Content-Type: application/vnd.safetensors",)
+
+
+def path_of(operation, query):
+    return f"/v1/{operation}?{urllib.parse.urlencode(query, safe=',')}"
+
+
+@dataclasses.dataclass
+class Tensors(cases.Good):
+    operation: str = ""
+    inputs: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def path(self):
+        return path_of(self.operation, self.query)
+
+    def learn(self, daemon):
+        answered, metadata = check.parse_by_hand(self.take(daemon))
+        oracle, items = ORACLES[self.operation]
+        expected, kept, told = oracle(self.query, self.inputs)
+        problems = check.same_tensors(expected, answered)
+        if problems or (metadata["batch"]["kept"], metadata[items]) != (kept, told):
+            raise cases.Wrong(f"not what the oracle says, {self.path}: {problems}")
+        return True
+
+
+@dataclasses.dataclass
+class InferTensors(cases.Infer):
+    operation: str = ""
+
+    @property
+    def path(self):
+        return f"/v2/models/{self.operation}/infer"
+
+    def plain(self, daemon):
+        return daemon.post(path_of(self.operation, self.query), self.rows, dict(line.split(": ") for line in LINES))
+
+
+def inputs_of(rng):
+    """Operation, query, tensors."""
+    for count, query in (
+        (0, {}),
+        (50, {"nms_post_max": "7"}),
+        (1500, {"class_agnostic": "no", "box_counts": "500,1000"}),
+    ):
+        centres, sizes = rng.uniform(-30, 30, (count, 3)), rng.uniform(1, 5, (count, 4))
+        tensors = {
+            "boxes": np.concatenate((centres, sizes), 1).astype("<f4"),
+            "scores": rng.random(count).astype("<f4"),
+        }
+        tensors["labels"] = rng.integers(0, 3, count).astype("<i4")
+        yield "nms", query, tensors
+    for shape, kind in (((3, 4), "<f4"), ((2, 30, 25), "<f2")):
+        maps = {"cls_preds": 12, "box_preds": 28, "dir_cls_preds": 8}
+        tensors = {name: rng.normal(-1, 1, (*shape, channels)).astype(kind) for name, channels in maps.items()}
+        yield "decode", HEAD, tensors
+
+
+def good_requests():
+    for operation, query, inputs in inputs_of(np.random.default_rng(5)):
+        file = save(inputs)
+        yield Tensors(query, file, 0, lines=LINES, operation=operation, inputs=inputs)
+        described = [infer.as_bytes(*item) for item in inputs.items()]
+        parameters = {**query, "binary_data_output": True}
+        body, headers = infer.body_of(described, inputs.values(), parameters=parameters)
+        lines = tuple(f"{name}: {value}" for name, value in headers.items())
+        yield InferTensors(query, body, 0, rows=file, lines=lines, operation=operation)
