@@ -32,6 +32,7 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
   sizes->offsets = anchors * VX_BOX_VALUES;
   sizes->bins = anchors * params->dir_bins;
+  sizes->decoded = VX_BOX_VALUES;
 }
 
 // All maps have the height and the width of `heatmap`, whose channels are the classes of all tasks.
@@ -48,7 +49,7 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
     sizes->logits += params->task_classes[task];
   }
   sizes->tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
-  sizes->box = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
+  sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
 
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
@@ -225,7 +226,6 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
                            .rows = job->inputs[0].dims[0],
                            .columns = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
-                           .box = VX_BOX_VALUES,
                            .stacked = sampling != NULL && sampling->stacked};
   if (operations[job->op].add_sizes != NULL) {
     operations[job->op].add_sizes(job, &sizes);

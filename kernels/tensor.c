@@ -24,7 +24,7 @@ static const struct tensor_row {
     [VX_MOVED_POINTS] = {"points", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
     [VX_POINT_INDICES] = {"point_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
-    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_BOX}},
+    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_DECODED}},
     [VX_DECODED_SCORES] = {"scores", VX_FLOAT32, false, {VX_EXTENT_KEPT}},
     [VX_DECODED_LABELS] = {"labels", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_BOX_INDICES] = {"box_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
@@ -64,7 +64,8 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_KEPT: return sizes->kept;
     case VX_EXTENT_MATRICES: return sizes->matrices;
     case VX_EXTENT_SIDE: return 4;
-    case VX_EXTENT_BOX: return sizes->box;
+    case VX_EXTENT_BOX: return 7;
+    case VX_EXTENT_DECODED: return sizes->decoded;
     case VX_EXTENT_HEIGHT: return sizes->height;
     case VX_EXTENT_WIDTH: return sizes->width;
     case VX_EXTENT_LOGITS: return sizes->logits;

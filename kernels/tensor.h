@@ -63,7 +63,8 @@ enum vx_extent {
   VX_EXTENT_KEPT,      // rows of all clouds
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
-  VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading; then perhaps a velocity along x and y
+  VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
+  VX_EXTENT_DECODED,   // likewise; then perhaps a velocity along x and y
   VX_EXTENT_HEIGHT,    // of a head's maps
   VX_EXTENT_WIDTH,     // likewise
   VX_EXTENT_LOGITS,    // of a cell: classes of all anchors
@@ -84,7 +85,7 @@ struct vx_sizes {
   int64_t height, width;          // of a head's maps
   int64_t logits, offsets, bins;  // channels of a head's maps
   int64_t tasks;                  // of a head
-  int64_t box;                    // values of a box
+  int64_t decoded;                // values of a decoded box
   bool stacked;                   // the clouds' samples follow on each other
   enum vx_dtype feature_dtype;    // of voxel_features and pillar_features
 };

@@ -30,7 +30,7 @@ struct center {
   // Of all clouds: what is kept.
   int32_t num_chosen;
   struct cpu_candidate *chosen;
-  float *chosen_boxes;  // [num_chosen, sizes.box]
+  float *chosen_boxes;  // [num_chosen, sizes.decoded]
 };
 
 enum {
@@ -61,7 +61,7 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
   center->labels = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->labels);
   center->kept = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->kept);
   center->chosen = cpu_arena_take(arena, chosen, sizeof *center->chosen);
-  center->chosen_boxes = cpu_arena_take(arena, chosen * (uint64_t)center->sizes.box, sizeof *center->chosen_boxes);
+  center->chosen_boxes = cpu_arena_take(arena, chosen * (uint64_t)center->sizes.decoded, sizeof *center->chosen_boxes);
 }
 
 // ---- candidates ----
@@ -149,7 +149,7 @@ static int32_t make_boxes(struct center *center, int32_t cloud, int32_t task, in
 }
 
 static void choose(struct center *center, int32_t number) {
-  int64_t values = center->sizes.box;
+  int64_t values = center->sizes.decoded;
   float *box = center->chosen_boxes + center->num_chosen * values;
   memcpy(box, center->boxes[number], sizeof *center->boxes);
   if (values == VX_MOVING_BOX_VALUES) {

@@ -22,7 +22,7 @@ const float *cpu_map_values(const struct vx_input *map, int64_t first, int32_t c
 
 bool cpu_any_reaches(const float *logits, int32_t count, float least);
 
-// Writes the tensors of the kept boxes, [counts.kept], each with vx_sizes.box values.
+// Writes the tensors of the kept boxes, [counts.kept], each with vx_sizes.decoded values.
 VX_WARN_UNUSED enum vx_status cpu_write_found(const struct vx_job *job, const struct cpu_candidate *found,
                                               const float *boxes, struct vx_error *error);
 
