@@ -32,8 +32,8 @@ VX_SHARED void vx_center_box(const struct vx_decode_center *center, int64_t row,
 
 // Whether the box is valid. vx_atan2 can make a number of NaN, so that rot is looked at by itself.
 VX_SHARED bool vx_is_valid_center(const struct vx_center_values *values, const float box[VX_MOVING_BOX_VALUES]) {
-  bool valid = vx_is_finite(values->rot[0]) & vx_is_finite(values->rot[1]);
-  return valid & vx_is_finite(box[7]) & vx_is_finite(box[8]) & vx_is_valid_box(box, 0);
+  return vx_is_finite(values->rot[0]) && vx_is_finite(values->rot[1]) && vx_is_finite(box[7]) && vx_is_finite(box[8]) &&
+         vx_is_valid_box(box, 0);
 }
 
 VX_SHARED bool vx_is_outside(const struct vx_decode_center *center, const float box[VX_BOX_VALUES]) {

@@ -84,15 +84,15 @@ static int32_t find_candidates(struct center *center, int32_t cloud, int32_t end
   return found;
 }
 
-// Lists the candidates of a cloud by rising index. The class `k` has those from ends[k] to ends[k + 1] - 1.
+// Lists the candidates of a cloud by rising index. The class `k` has those from ends[k] to ends[k + 1] - 1; `ends` is
+// zeros before.
 static int32_t list_candidates(struct center *center, int32_t cloud, int32_t ends[VX_MAX_CLASSES + 1]) {
-  int32_t next[VX_MAX_CLASSES];
-  memset(ends, 0, (VX_MAX_CLASSES + 1) * sizeof *ends);
+  int32_t next[VX_MAX_CLASSES + 1];
   int32_t found = find_candidates(center, cloud, ends);
   for (int32_t label = 0; label < center->classes; label++) {
-    next[label] = ends[label];
     ends[label + 1] += ends[label];
   }
+  memcpy(next, ends, sizeof next);
   for (int32_t i = 0; i < found; i++) {
     center->listed[next[center->found[i].label]++] = center->found[i];
   }
@@ -177,7 +177,7 @@ static void decode_task(struct center *center, int32_t cloud, int32_t task, int3
 
 static void decode_cloud(struct center *center, int32_t cloud) {
   struct vx_job *job = center->job;
-  int32_t ends[VX_MAX_CLASSES + 1], label = 0;
+  int32_t ends[VX_MAX_CLASSES + 1] = {0}, label = 0;
   int64_t began = cpu_now_ns();
   int32_t found = list_candidates(center, cloud, ends);
   job->counts.below_threshold += job->point_counts[cloud] - found;
