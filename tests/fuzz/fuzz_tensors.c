@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/presets.h"
 #include "api/wire/tensors.h"
 #include "kernels/ops.h"
 
@@ -23,10 +24,24 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of it can be read
 }
 
+// The request of a preset that has the operation: heads need parameters.
+static void begin(struct job_request *request, enum vx_op op) {
+  static struct presets *presets;
+  char error[512];
+  if (!presets) presets = presets_load("", error, sizeof error);
+  assert(presets);
+  const char *name = op == VX_DECODE_CENTER ? "nuscenes_centerpoint_voxel01" : "kitti_pointpillar";
+  const struct job_request *from = presets_request_of(presets_find(presets, name), op);
+  if (from)
+    *request = *from;
+  else
+    job_request_init(request, op);
+}
+
 static void read_body(enum vx_op op, char *body, size_t size) {
   static struct job_request request;
   struct problem problem = {.kind = PROBLEM_NONE};
-  job_request_init(&request, op);
+  begin(&request, op);
   bool good = tensors_read(body, size, &request, &problem);
   if (good) {
     bool points = vx_operation_of(op)->items == VX_POINT_ITEMS;
@@ -40,13 +55,13 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE};
+  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_DECODE_CENTER};
   if (size == 0) return 0;
   // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
   char *block = NULL;
   if (posix_memalign((void **)&block, VX_TENSOR_ALIGNMENT, size) != 0) return 0;
   memcpy(block, data + 1, size - 1);
-  read_body(ops[data[0] % 3], block, size - 1);
+  read_body(ops[data[0] % (sizeof ops / sizeof *ops)], block, size - 1);
   free(block);
   return 0;
 }
