@@ -22,7 +22,8 @@ enum {
 struct preset {
   char name[64];
   char description[512];
-  struct job_request request;
+  enum vx_op op;                         // of "parameters"
+  struct job_request *requests[VX_OPS];  // its own; NULL: it has no parameters of that operation
 };
 
 struct presets {
@@ -57,7 +58,8 @@ static bool is_of_a_request(const char *name) {
   return false;
 }
 
-static bool set_parameters(struct preset *preset, json_t *parameters, char *error, size_t error_size) {
+static bool set_each(struct preset *preset, struct job_request *request, json_t *parameters, char *error,
+                     size_t error_size) {
   char memory[MAX_VALUE];
   const char *name;
   json_t *value;
@@ -67,13 +69,21 @@ static bool set_parameters(struct preset *preset, json_t *parameters, char *erro
     if (is_of_a_request(name) || !value_text(value, &text) || !text_complete(&text))
       return error_set(error, error_size, "preset %s: %s is not allowed in a preset, or not in this form", preset->name,
                        name);
-    if (!job_request_set(&preset->request, name, strlen(name), text.data, text.length, &problem))
+    if (!job_request_set(request, name, strlen(name), text.data, text.length, &problem))
       return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   }
+  return true;
+}
+
+// Fills the preset's request of an operation.
+static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, char *error, size_t error_size) {
+  struct job_request *request = preset->requests[op] = malloc(sizeof *request);
+  if (!request) return error_set(error, error_size, "preset %s: out of memory", preset->name);
+  job_request_init(request, op);
+  if (!set_each(preset, request, parameters, error, error_size)) return false;
   // Requests with this preset echo its name. Finishing one here finds a preset that cannot be used before a client
   // does.
   struct problem problem;
-  struct job_request *request = &preset->request;
   if (!job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
       !job_request_finish(request, &problem))
     return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
@@ -90,10 +100,29 @@ static bool refuse_operation(const struct preset *preset, const json_t *operatio
                    json_string_value(operation), names.data);
 }
 
+// Reads the members that are named as operations.
+static bool set_others(struct preset *preset, json_t *root, char *error, size_t error_size) {
+  static const char *const known[] = {"description", "parameters", "operation"};
+  const char *name;
+  json_t *value;
+  json_object_foreach(root, name, value) {
+    size_t i = 0;
+    while (i < sizeof known / sizeof *known && strcmp(known[i], name) != 0) i++;
+    if (i < sizeof known / sizeof *known) continue;
+    enum vx_op op = vx_op_find(name);
+    if (op == VX_OPS || preset->requests[op] || !json_is_object(value))
+      return error_set(error, error_size,
+                       "preset %s: %.64s is not the name of a further operation with an object of its parameters",
+                       preset->name, name);
+    if (!set_parameters(preset, op, value, error, error_size)) return false;
+  }
+  return true;
+}
+
 static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t error_size) {
   json_t *description = json_object_get(root, "description"), *parameters = json_object_get(root, "parameters");
   const json_t *operation = json_object_get(root, "operation");
-  if (!json_is_string(description) || !json_is_object(parameters) || json_object_size(root) != (operation ? 3 : 2))
+  if (!json_is_string(description) || !json_is_object(parameters))
     return error_set(error, error_size,
                      "preset %s: expected an object of \"description\", \"parameters\" and, if needed, \"operation\"",
                      preset->name);
@@ -105,8 +134,8 @@ static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t
     return error_set(error, error_size, "preset %s: the description has more than %zu bytes", preset->name,
                      sizeof preset->description - 1);
   snprintf(preset->description, sizeof preset->description, "%s", json_string_value(description));
-  job_request_init(&preset->request, op);
-  return set_parameters(preset, parameters, error, error_size);
+  preset->op = op;
+  return set_parameters(preset, op, parameters, error, error_size) && set_others(preset, root, error, error_size);
 }
 
 struct preset *preset_parse(const char *name, const char *json, size_t size, char *error, size_t error_size) {
@@ -128,11 +157,14 @@ struct preset *preset_parse(const char *name, const char *json, size_t size, cha
   }
   json_decref(root);
   if (good) return preset;
-  free(preset);
+  preset_free(preset);
   return NULL;
 }
 
-void preset_free(struct preset *preset) { free(preset); }
+void preset_free(struct preset *preset) {
+  for (enum vx_op op = 0; preset && op < VX_OPS; op++) free(preset->requests[op]);
+  free(preset);
+}
 
 // ---- the set --------------------------------------------------------------------------------------------------------
 
@@ -226,17 +258,24 @@ const struct preset *presets_find(const struct presets *presets, const char *nam
 size_t presets_count(const struct presets *presets) { return presets->count; }
 const struct preset *presets_at(const struct presets *presets, size_t index) { return presets->item[index]; }
 const char *preset_name(const struct preset *preset) { return preset->name; }
-const struct job_request *presets_request(const struct preset *preset) { return &preset->request; }
+const struct job_request *presets_request(const struct preset *preset) { return preset->requests[preset->op]; }
+const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op) {
+  return preset->requests[op];
+}
 
 void preset_write(const struct preset *preset, struct text *out) {
   text_put(out, "{\"name\":");
   text_json_string(out, preset->name, strlen(preset->name));
   text_put(out, ",\"description\":");
   text_json_string(out, preset->description, strlen(preset->description));
-  enum vx_op op = preset->request.job.op;
-  if (op != VX_VOXELIZE) text_printf(out, ",\"operation\":\"%s\"", vx_operation_of(op)->name);
+  if (preset->op != VX_VOXELIZE) text_printf(out, ",\"operation\":\"%s\"", vx_operation_of(preset->op)->name);
   text_put(out, ",\"parameters\":");
-  job_request_write(&preset->request, out);
+  job_request_write(preset->requests[preset->op], out);
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    if (!preset->requests[op] || op == preset->op) continue;
+    text_printf(out, ",\"%s\":", vx_operation_of(op)->name);
+    job_request_write(preset->requests[op], out);
+  }
   text_put(out, "}");
 }
 

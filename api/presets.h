@@ -3,6 +3,7 @@
 //
 // A preset file is one JSON object: "description", a string; "parameters", an object whose names and values are those
 // of the query (lists as JSON arrays); and "operation", the operation that takes these parameters, voxelize by default.
+// Further members are named as further operations that the model needs; each is an object of parameters too.
 // A set is immutable once loaded and may be read by any thread; presets_free ends it.
 #ifndef VOXELD_PRESETS_H
 #define VOXELD_PRESETS_H
@@ -30,7 +31,10 @@ size_t presets_count(const struct presets *presets);
 const struct preset *presets_at(const struct presets *presets, size_t index);  // in the order of names
 
 const char *preset_name(const struct preset *preset);
-const struct job_request *presets_request(const struct preset *preset);  // the defaults with the preset over them
+// The defaults with the preset's "parameters" over them.
+const struct job_request *presets_request(const struct preset *preset);
+// Likewise with its parameters of that operation; NULL if it has none.
+const struct job_request *presets_request_of(const struct preset *preset, enum vx_op op);
 
 // One preset as a JSON object; all as {"presets":[...]}.
 void preset_write(const struct preset *preset, struct text *out);

@@ -1,20 +1,40 @@
 // Finds what a query starts from; see query.h.
 #include "api/query.h"
 
+#include "kernels/ops.h"
+
+// The operation of an endpoint that has several: that of the query's `head`, else that of the preset, else the first.
+static enum vx_op choose(enum vx_op first, const struct query_item *head, const struct preset *preset) {
+  if (!operation_of(first)->head) return first;
+  enum vx_op chosen = head && head->value ? operation_with_head(head->value, head->value_length) : first;
+  for (enum vx_op op = 0; !head && preset && op < VX_OPS; op++)
+    if (operation_of(op)->head && presets_request_of(preset, op)) chosen = op;
+  return chosen == VX_OPS ? first : chosen;  // whose table refuses the head
+}
+
+static bool refuse_preset(const struct preset *preset, enum vx_op op, struct problem *problem) {
+  char memory[256];
+  struct text names = text_over(memory, sizeof memory);
+  for (enum vx_op own = 0; own < VX_OPS; own++)
+    if (presets_request_of(preset, own))
+      text_printf(&names, "%s%s", names.length ? ", " : "", vx_operation_of(own)->name);
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset",
+                     "preset is '%s', a preset of %s; allowed: a preset of %s", preset_name(preset), names.data,
+                     vx_operation_of(op)->name);
+}
+
 // Sets the request to what the query starts from: its preset, or the defaults.
 static bool start_from(struct job_request *request, enum vx_op op, const struct query *query,
                        const struct presets *presets, struct problem *problem) {
-  const struct query_item *item = query_find(query, "preset");
-  job_request_init(request, op);
+  const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
+  job_request_init(request, choose(op, head, NULL));
   if (!item) return true;
   if (!query_set(request, item, problem)) return false;
   const struct preset *preset = presets_find(presets, request->preset);
   if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
-  const struct job_request *from = presets_request(preset);
-  if (from->job.op != op)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "preset",
-                       "preset is '%s', a preset of %s; allowed: a preset of %s", preset_name(preset),
-                       vx_operation_of(from->job.op)->name, vx_operation_of(op)->name);
+  op = choose(op, head, preset);
+  const struct job_request *from = presets_request_of(preset, op);
+  if (!from) return refuse_preset(preset, op, problem);
   *request = *from;
   return true;
 }

@@ -9,7 +9,8 @@
 #include "api/ops/overlay.h"
 #include "api/presets.h"
 
-// Starts from the query's preset, and lays the query over it. False with a problem.
+// Starts from the query's preset, and lays the query over it. If the endpoint has several operations, `op` is the
+// first, and the request is for the one that the query's `head`, or else its preset, chooses. False with a problem.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
                                            const struct presets *presets, struct problem *problem);
 

@@ -8,7 +8,7 @@
 // of these that applies:
 //   invalid        it is not valid
 //   over_pre_max   pre_max valid boxes of its cloud rank before it
-//   suppressed     a kept box that ranks before it overlaps it too much: overlap.h
+//   suppressed     a kept box that ranks before it overlaps it too much, or is too near to it: overlap.h
 //   over_post_max  post_max boxes of its cloud are kept already
 //   kept           otherwise
 // Once post_max boxes of a cloud are kept, those that follow are over_post_max, whatever they overlap.
@@ -35,6 +35,8 @@ struct vx_nms {
   float iou_threshold;        // 0..1
   int32_t pre_max, post_max;  // 1..VX_MAX_RANKED
   int32_t class_agnostic;     // 1: a box suppresses those of other labels too; 0: it does not
+  int32_t circle;  // 1: a kept box suppresses those whose centres are near, instead of those that it overlaps
+  float radius;    // of the circle, 0 or more; metres
 };
 
 #ifdef __cplusplus

@@ -11,11 +11,12 @@ static float float_of_order(uint32_t order) {
   return value;
 }
 
-float vx_least_logit(float score_threshold) {
-  uint32_t low = 0x007fffffu, high = 0xff800000u;  // -inf, +inf
+float vx_least_logit(float score_threshold, bool strict) {
+  uint32_t low = 0x007fffffu, high = 0xff800001u;  // -inf, and the NaN behind +inf
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    if (vx_sigmoid(float_of_order(middle)) >= score_threshold) {
+    float score = vx_sigmoid(float_of_order(middle));
+    if (strict ? score > score_threshold : score >= score_threshold) {
       high = middle;
     } else {
       low = middle + 1;

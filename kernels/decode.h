@@ -49,8 +49,8 @@ struct vx_decode {
   struct vx_nms nms;
 };
 
-// The least logit whose sigmoid is not less than the threshold; -inf if every one is.
-float vx_least_logit(float score_threshold);
+// The least logit whose sigmoid is not less than the threshold or, if `strict`, is more; NaN if there is none.
+float vx_least_logit(float score_threshold, bool strict);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 // The one C interface to the computation: what a job is, what a backend must do.
 //
-// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h and scatter.h say
-// what each operation means, maps.h what voxelize adds; ops.h has a row for each. A backend is a table of function
+// A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h, center.h and scatter.h
+// say what each operation means, maps.h what voxelize adds; ops.h has a row for each. A backend is a table of function
 // pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing in here knows HTTP, JSON or
 // sockets, and nothing outside kernels/cuda includes a CUDA header.
 //
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/center.h"
 #include "kernels/decode.h"
 #include "kernels/fps.h"
 #include "kernels/maps.h"
@@ -30,12 +31,12 @@ enum {
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_OPS };
+enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_DECODE_CENTER, VX_OPS };
 
 // The inputs of a job; the number of each is its place in the operation's row. The first has a row for each thing that
 // the operation is about. That of most operations is `points`: [N, C], x, y and z first.
 enum { VX_POINTS, VX_MATRIX };
-enum { VX_MAX_INPUTS = 3 };
+enum { VX_MAX_INPUTS = 6 };
 
 // The input `points`, [rows, columns].
 static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, int32_t columns, const void *data) {
@@ -48,7 +49,7 @@ static inline struct vx_input vx_points_of(enum vx_dtype dtype, int64_t rows, in
 struct vx_counts {
   int64_t received, kept, not_finite, out_of_range, over_voxel_cap, over_max_voxels, block_filtered;
   int64_t out_of_crop, cut_out;
-  int64_t below_threshold, invalid, over_pre_max, suppressed, over_post_max;
+  int64_t below_threshold, over_max_objects, invalid, outside, over_pre_max, suppressed, over_post_max;
   int64_t duplicate;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
@@ -96,6 +97,7 @@ struct vx_job {
     struct vx_nms nms;
     struct vx_decode decode;
     struct vx_scatter scatter;
+    struct vx_decode_center center;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts

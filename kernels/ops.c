@@ -44,6 +44,24 @@ static void add_decode_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->logits = anchors == 0 ? 0 : dims[3] / anchors * anchors;
   sizes->offsets = anchors * VX_BOX_VALUES;
   sizes->bins = anchors * params->dir_bins;
+  sizes->decoded = VX_BOX_VALUES;
+}
+
+// All maps have the height and the width of `heatmap`, whose channels are the classes of all tasks.
+static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  const struct vx_decode_center *params = &job->params.center;
+  const int64_t *dims = job->inputs[VX_HEATMAP].dims;
+  bool empty = dims[0] == 0 || dims[1] == 0 || dims[2] == 0;  // the other dimensions may be of any size then
+  sizes->rows = empty ? 0 : dims[0] * dims[1] * dims[2] * dims[3];
+  sizes->kept = job->counts.kept;
+  sizes->height = dims[1];
+  sizes->width = dims[2];
+  sizes->logits = params->num_tasks == 0 ? dims[3] : 0;
+  for (int32_t task = 0; task < params->num_tasks; task++) {
+    sizes->logits += params->task_classes[task];
+  }
+  sizes->tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  sizes->decoded = job->inputs[VX_VEL].rank == 0 ? VX_BOX_VALUES : VX_MOVING_BOX_VALUES;
 }
 
 static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
@@ -152,6 +170,18 @@ static const struct vx_operation operations[VX_OPS] = {
                     .mixed = true,
                     .rows = "kept",
                     .add_sizes = add_scatter_sizes},
+    [VX_DECODE_CENTER] = {.name = "decode_center",
+                          .items = VX_CANDIDATE_ITEMS,
+                          .inputs = {MAP("heatmap", VX_EXTENT_LOGITS, true), MAP("center", VX_EXTENT_TASKS_2, true),
+                                     MAP("height", VX_EXTENT_TASKS, true), MAP("dim", VX_EXTENT_TASKS_3, true),
+                                     MAP("rot", VX_EXTENT_TASKS_2, true), MAP("vel", VX_EXTENT_TASKS_2, false)},
+                          .tensors = VX_DECODE_TENSORS,
+                          .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_DECODE) |
+                                    VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                          .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD) |
+                                   VX_FATE_BIT(VX_FATE_OVER_MAX_OBJECTS) | VX_FATE_BIT(VX_FATE_OUTSIDE),
+                          .rows = "kept",
+                          .add_sizes = add_center_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
@@ -173,15 +203,20 @@ static const struct fate_row {
     [VX_FATE_OUT_OF_CROP] = {"out_of_crop", offsetof(struct vx_counts, out_of_crop)},
     [VX_FATE_CUT_OUT] = {"cut_out", offsetof(struct vx_counts, cut_out)},
     [VX_FATE_BELOW_THRESHOLD] = {"below_threshold", offsetof(struct vx_counts, below_threshold)},
+    [VX_FATE_OVER_MAX_OBJECTS] = {"over_max_objects", offsetof(struct vx_counts, over_max_objects)},
     [VX_FATE_INVALID] = {"invalid", offsetof(struct vx_counts, invalid)},
+    [VX_FATE_OUTSIDE] = {"outside", offsetof(struct vx_counts, outside)},
     [VX_FATE_OVER_PRE_MAX] = {"over_pre_max", offsetof(struct vx_counts, over_pre_max)},
     [VX_FATE_SUPPRESSED] = {"suppressed", offsetof(struct vx_counts, suppressed)},
     [VX_FATE_OVER_POST_MAX] = {"over_post_max", offsetof(struct vx_counts, over_post_max)},
     [VX_FATE_DUPLICATE] = {"duplicate", offsetof(struct vx_counts, duplicate)},
 };
 
-static const char *const item_names[VX_ITEMS] = {
-    [VX_POINT_ITEMS] = "points", [VX_BOX_ITEMS] = "boxes", [VX_ANCHOR_ITEMS] = "anchors", [VX_VOXEL_ITEMS] = "voxels"};
+static const char *const item_names[VX_ITEMS] = {[VX_POINT_ITEMS] = "points",
+                                                 [VX_BOX_ITEMS] = "boxes",
+                                                 [VX_ANCHOR_ITEMS] = "anchors",
+                                                 [VX_VOXEL_ITEMS] = "voxels",
+                                                 [VX_CANDIDATE_ITEMS] = "candidates"};
 
 const char *vx_item_name(enum vx_items items) { return item_names[items]; }
 const char *vx_stage_name(enum vx_stage stage) { return stage_table[stage]; }

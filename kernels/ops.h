@@ -20,7 +20,9 @@ enum vx_fate {
   VX_FATE_OUT_OF_CROP,
   VX_FATE_CUT_OUT,
   VX_FATE_BELOW_THRESHOLD,
+  VX_FATE_OVER_MAX_OBJECTS,
   VX_FATE_INVALID,
+  VX_FATE_OUTSIDE,
   VX_FATE_OVER_PRE_MAX,
   VX_FATE_SUPPRESSED,
   VX_FATE_OVER_POST_MAX,
@@ -34,7 +36,7 @@ int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
 const char *vx_stage_name(enum vx_stage stage);
 
 // What the rows of an operation's first input are, each of which has a fate.
-enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_ITEMS };
+enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
 const char *vx_item_name(enum vx_items items);
 // VX_FATE_BITs of all fates that such items can have.
 uint32_t vx_fates_of(enum vx_items items);

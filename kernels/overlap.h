@@ -106,10 +106,19 @@ VX_SHARED double vx_overlap(const struct vx_rectangle *a, const struct vx_rectan
   return area < least ? area : least;
 }
 
-// Whether `a`, which ranks first and is kept, suppresses `b`.
-VX_SHARED bool vx_suppresses(const struct vx_rectangle *a, const struct vx_rectangle *b, float iou_threshold) {
+// Whether the centres are at most that far from each other.
+VX_SHARED bool vx_are_near(const struct vx_rectangle *a, const struct vx_rectangle *b, float radius) {
+  double x = b->x - a->x, y = b->y - a->y;
+  return x * x + y * y <= (double)radius * (double)radius;
+}
+
+// Whether `a`, which ranks first and is kept, suppresses `b`, whatever their labels.
+VX_SHARED bool vx_suppresses(const struct vx_rectangle *a, const struct vx_rectangle *b, const struct vx_nms *nms) {
+  if (nms->circle) {
+    return vx_are_near(a, b, nms->radius);
+  }
   double overlap = vx_overlap(a, b);
-  return overlap > 0 && overlap > (double)iou_threshold * ((a->area + b->area) - overlap);
+  return overlap > 0 && overlap > (double)nms->iou_threshold * ((a->area + b->area) - overlap);
 }
 
 #endif

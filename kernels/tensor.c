@@ -29,7 +29,7 @@ static const struct tensor_row {
     [VX_MOVED_POINTS] = {"points", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
     [VX_POINT_INDICES] = {"point_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
-    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_BOX}},
+    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_DECODED}},
     [VX_DECODED_SCORES] = {"scores", VX_FLOAT32, false, {VX_EXTENT_KEPT}},
     [VX_DECODED_LABELS] = {"labels", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_BOX_INDICES] = {"box_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
@@ -88,6 +88,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_MATRICES: return sizes->matrices;
     case VX_EXTENT_SIDE: return 4;
     case VX_EXTENT_BOX: return 7;
+    case VX_EXTENT_DECODED: return sizes->decoded;
     case VX_EXTENT_HEIGHT: return sizes->height;
     case VX_EXTENT_WIDTH: return sizes->width;
     case VX_EXTENT_LOGITS: return sizes->logits;
@@ -97,6 +98,9 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_DEPTH: return sizes->depth;
     case VX_EXTENT_CHANNELS: return product(sizes->columns, sizes->depth);
     case VX_EXTENT_PACKED: return sizes->width / 8 + (sizes->width % 8 != 0);
+    case VX_EXTENT_TASKS: return sizes->tasks;
+    case VX_EXTENT_TASKS_2: return sizes->tasks * 2;
+    case VX_EXTENT_TASKS_3: return sizes->tasks * 3;
     case VX_EXTENT_NONE: break;
   }
   return 1;

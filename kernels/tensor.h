@@ -73,6 +73,7 @@ enum vx_extent {
   VX_EXTENT_MATRICES,  // one, or one per cloud
   VX_EXTENT_SIDE,      // of a matrix
   VX_EXTENT_BOX,       // x, y, z, dx, dy, dz, heading
+  VX_EXTENT_DECODED,   // likewise; then perhaps a velocity along x and y
   VX_EXTENT_HEIGHT,    // of a map: its rows, along y
   VX_EXTENT_WIDTH,     // likewise: its cells along x
   VX_EXTENT_LOGITS,    // of a cell: classes of all anchors
@@ -82,6 +83,9 @@ enum vx_extent {
   VX_EXTENT_DEPTH,     // of a grid: its cells along z
   VX_EXTENT_CHANNELS,  // of a scattered map: a point's columns, each at every z
   VX_EXTENT_PACKED,    // bytes that hold a bit for each cell along x
+  VX_EXTENT_TASKS,     // of a cell: one value for each task; then two, and three
+  VX_EXTENT_TASKS_2,
+  VX_EXTENT_TASKS_3,
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
@@ -93,6 +97,8 @@ struct vx_sizes {
   int64_t matrices;               // 1 or clouds
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
+  int64_t tasks;                  // of a head
+  int64_t decoded;                // values of a decoded box
   bool stacked;                   // the clouds' samples follow on each other
   enum vx_dtype feature_dtype;    // of voxel_features, pillar_features and bev_features
 };

@@ -116,6 +116,18 @@ enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                     struct voxeld_result *result);
 
+// Writes a safetensors file of `count` tensors into `file`, which has `room` bytes, and returns the size of the whole
+// file. If that is more than `room`, the file is cut: call again with so much memory. 0 if a tensor cannot be sent: its
+// name is not one of letters, digits and _, up to 63 of them, or its bytes are not those of its shape. The data need not
+// be aligned.
+size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file, size_t room);
+
+// POST /v1/nms and /v1/decode. `file` is a file of voxeld_pack, and stays the caller's.
+enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
+                              struct voxeld_result *result);
+enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
+                                 struct voxeld_result *result);
+
 void voxeld_result_free(struct voxeld_result *result);
 
 // The tensor of this name, or NULL if the result has none.
@@ -263,6 +275,11 @@ struct voxeld__entry {
   uint64_t first, last;
 };
 
+static const struct {
+  const char *name;
+  size_t bytes;
+} voxeld__dtypes[] = {{"F32", 4}, {"F16", 2}, {"I32", 4}, {"U8", 1}};  // enum voxeld_dtype
+
 static int voxeld__by_offset(const void *a, const void *b) {
   const struct voxeld__entry *x = (const struct voxeld__entry *)a, *y = (const struct voxeld__entry *)b;
   if (x->first != y->first) return x->first < y->first ? -1 : 1;
@@ -277,11 +294,6 @@ static bool voxeld__size(const json_t *value, uint64_t *size) {
 
 // Reads one entry of the header. False if it is malformed.
 static bool voxeld__read_entry(const char *name, const json_t *described, struct voxeld__entry *entry) {
-  static const struct {
-    const char *name;
-    enum voxeld_dtype dtype;
-    size_t bytes;
-  } types[] = {{"F32", VOXELD_F32, 4}, {"F16", VOXELD_F16, 2}, {"I32", VOXELD_I32, 4}, {"U8", VOXELD_U8, 1}};
   const json_t *dtype = json_object_get(described, "dtype"), *shape = json_object_get(described, "shape");
   const json_t *offsets = json_object_get(described, "data_offsets");
   struct voxeld_tensor *tensor = &entry->tensor;
@@ -294,10 +306,10 @@ static bool voxeld__read_entry(const char *name, const json_t *described, struct
       !voxeld__size(json_array_get(offsets, 1), &entry->last) || entry->last < entry->first)
     return false;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-    if (strcmp(types[i].name, json_string_value(dtype)) != 0) continue;
-    tensor->dtype = types[i].dtype;
-    bytes = types[i].bytes;
+  for (size_t i = 0; i < sizeof voxeld__dtypes / sizeof *voxeld__dtypes; i++) {
+    if (strcmp(voxeld__dtypes[i].name, json_string_value(dtype)) != 0) continue;
+    tensor->dtype = (enum voxeld_dtype)i;
+    bytes = voxeld__dtypes[i].bytes;
   }
   if (!bytes) return false;
   for (size_t i = 0; i < tensor->dimensions; i++) {
@@ -354,6 +366,78 @@ static const char *voxeld__read_tensors(struct voxeld_result *result) {
   buffer->metadata = json_loads(result->metadata, JSON_REJECT_DUPLICATES, NULL);
   if (!json_is_object(buffer->metadata)) return "its metadata are no JSON object";
   return voxeld__place_tensors(result, sizeof length + (size_t)length);
+}
+
+// Whether the tensor can be sent.
+static bool voxeld__can_send(const struct voxeld_tensor *tensor) {
+  const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  size_t length = tensor->name ? strlen(tensor->name) : 0;
+  if (length < 1 || length > 63 || strspn(tensor->name, plain) != length) return false;
+  if ((size_t)tensor->dtype >= sizeof voxeld__dtypes / sizeof *voxeld__dtypes) return false;
+  if (tensor->dimensions < 1 || tensor->dimensions > VOXELD_MAX_DIMENSIONS) return false;
+  size_t bytes = voxeld__dtypes[tensor->dtype].bytes;
+  for (size_t i = 0; i < tensor->dimensions; i++) {
+    if (tensor->shape[i] && bytes > SIZE_MAX / tensor->shape[i]) return false;
+    bytes *= tensor->shape[i];
+  }
+  return bytes == tensor->bytes && (tensor->data || !bytes);
+}
+
+// A file that is written, as far as there is room.
+struct voxeld__file {
+  char *bytes;
+  size_t room, size;
+  bool too_large;
+};
+
+static void voxeld__put(struct voxeld__file *file, const void *bytes, size_t count) {
+  if (count > SIZE_MAX - file->size) file->too_large = true;
+  if (count && !file->too_large && file->size <= file->room && count <= file->room - file->size)
+    memcpy(file->bytes + file->size, bytes, count);
+  if (!file->too_large) file->size += count;
+}
+
+static void voxeld__put_text(struct voxeld__file *file, const char *text) { voxeld__put(file, text, strlen(text)); }
+
+static void voxeld__put_entry(struct voxeld__file *file, const struct voxeld_tensor *tensor, size_t first) {
+  char text[160];
+  const char *before = file->size > 9 ? "," : "";  // behind 8 bytes and a brace
+  snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", before, tensor->name,
+           voxeld__dtypes[tensor->dtype].name);
+  voxeld__put_text(file, text);
+  for (size_t i = 0; i < tensor->dimensions; i++) {
+    snprintf(text, sizeof text, "%s%zu", i ? "," : "", tensor->shape[i]);
+    voxeld__put_text(file, text);
+  }
+  snprintf(text, sizeof text, "],\"data_offsets\":[%zu,%zu]}", first, first + tensor->bytes);
+  voxeld__put_text(file, text);
+}
+
+size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file, size_t room) {
+  struct voxeld__file out = {(char *)file, file ? room : 0, 8, false};
+  size_t first = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!voxeld__can_send(&tensors[i])) return 0;
+  }
+  voxeld__put_text(&out, "{");
+  // The widest first, so that each begins at a multiple of its numbers' size.
+  for (size_t width = 4; width; width /= 2) {
+    for (size_t i = 0; i < count; i++) {
+      if (voxeld__dtypes[tensors[i].dtype].bytes != width) continue;
+      voxeld__put_entry(&out, &tensors[i], first);
+      first += tensors[i].bytes;
+    }
+  }
+  voxeld__put_text(&out, "}");
+  while (out.size % VOXELD__ALIGNMENT) voxeld__put_text(&out, " ");
+  uint64_t header = out.size - 8;
+  if (out.room >= 8) memcpy(out.bytes, &header, 8);
+  for (size_t width = 4; width; width /= 2) {
+    for (size_t i = 0; i < count; i++) {
+      if (voxeld__dtypes[tensors[i].dtype].bytes == width) voxeld__put(&out, tensors[i].data, tensors[i].bytes);
+    }
+  }
+  return out.too_large ? 0 : out.size;
 }
 
 // --- the problem ---
@@ -571,6 +655,16 @@ enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                     struct voxeld_result *result) {
   return voxeld__call(client, "/v1/transform", query, rows, bytes, result);
+}
+
+enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
+                              struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/nms", query, file, bytes, result);
+}
+
+enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
+                                 struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/decode", query, file, bytes, result);
 }
 
 // --- the client ---

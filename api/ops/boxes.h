@@ -1,4 +1,4 @@
-// Parameter rows that operations on boxes share.
+// Parameter rows and checks that operations on boxes share.
 #ifndef VOXELD_API_BOXES_H
 #define VOXELD_API_BOXES_H
 
@@ -12,20 +12,55 @@ extern const char *const no_yes_words[];  // 0, 1
     .most = VX_MAX_CLOUDS, .allowed = "1 to 1024 whole numbers that add up to the boxes of the body",                  \
     .doc = "splits the boxes into a batch of clouds; boxes of different clouds do not meet",                           \
   }
-#define PARAM_NMS_PRE_MAX(member)                                                                                      \
+#define PARAM_NMS_PRE_MAX(member, whose)                                                                               \
   {                                                                                                                    \
     .name = "nms_pre_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,             \
-    .initial = "4096", .doc = "boxes of a cloud that are compared at most: those with the highest scores",             \
+    .initial = "4096", .doc = "boxes of a " whose " that are compared at most: those with the highest scores",         \
   }
-#define PARAM_NMS_POST_MAX(member)                                                                                     \
+#define PARAM_NMS_POST_MAX(member, whose)                                                                              \
   {                                                                                                                    \
     .name = "nms_post_max", .type = &value_int, .offset = FIELD(member), .least = 1, .most = VX_MAX_RANKED,            \
-    .initial = "500", .doc = "boxes of a cloud that are kept at most",                                                 \
+    .initial = "500", .doc = "boxes of a " whose " that are kept at most",                                             \
   }
 #define PARAM_CLASS_AGNOSTIC(member)                                                                                   \
   {                                                                                                                    \
     .name = "class_agnostic", .type = &value_word, .offset = FIELD(member), .words = no_yes_words, .initial = "yes",   \
     .doc = "whether a box suppresses those with other labels too",                                                     \
   }
+
+// ---- decoders: the operations of POST /v1/decode --------------------------------------------------------------------
+
+#define CLOUD_OR_TASK "cloud, or of a task of it,"
+
+// Which of the decoders it is. It is read before the others, since it chooses their table.
+extern const struct param param_head;
+extern const struct param param_class_names;
+
+#define PARAM_MAPS_RANGE(member)                                                                                       \
+  {                                                                                                                    \
+    .name = "point_cloud_range", .type = &value_floats, .offset = FIELD(member), .least = 6,                           \
+    .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",                                  \
+    .doc = "metres; the range that the maps cover",                                                                    \
+  }
+#define PARAM_SCORE_THRESHOLD(member)                                                                                  \
+  {                                                                                                                    \
+    .name = "score_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.1",                     \
+    .doc = "boxes with a lower score are dropped; with head=center those with this score too",                         \
+  }
+#define PARAM_NMS_THRESHOLD(member)                                                                                    \
+  {                                                                                                                    \
+    .name = "nms_threshold", .type = &value_fraction, .offset = FIELD(member), .initial = "0.01",                      \
+    .doc = "as iou_threshold of /v1/nms",                                                                              \
+  }
+
+// Checks that each of the parameters is given; the list ends with a NULL. False with a problem.
+VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const char *const *needed,
+                                      struct problem *problem);
+VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3],
+                                      struct problem *problem);
+// Checks the first map, which has so many classes, and counts its clouds' items. False with a problem.
+VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct problem *problem);
+// Whether the first map has a shape that classes can be counted in. False with a problem.
+VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct problem *problem);
 
 #endif

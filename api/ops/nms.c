@@ -10,8 +10,8 @@ static const struct param iou_threshold = {
            "cover together, seen from above",
 };
 static const struct param box_counts = PARAM_BOX_COUNTS;
-static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.nms.pre_max);
-static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_max);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.nms.pre_max, "cloud");
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.nms.post_max, "cloud");
 static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.nms.class_agnostic);
 static const struct param outputs = PARAM_OUTPUTS(VX_NMS_TENSORS, "kept_indices");
 

@@ -8,11 +8,25 @@
 #include "api/params/values.h"
 
 static const struct operation *const operations[VX_OPS] = {
-    [VX_VOXELIZE] = &operation_voxelize, [VX_FPS] = &operation_fps,       [VX_TRANSFORM] = &operation_transform,
-    [VX_NMS] = &operation_nms,           [VX_DECODE] = &operation_decode, [VX_SCATTER] = &operation_scatter,
+    [VX_VOXELIZE] = &operation_voxelize,
+    [VX_FPS] = &operation_fps,
+    [VX_TRANSFORM] = &operation_transform,
+    [VX_NMS] = &operation_nms,
+    [VX_DECODE] = &operation_decode,
+    [VX_SCATTER] = &operation_scatter,
+    [VX_DECODE_CENTER] = &operation_decode_center,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }
+
+enum vx_op operation_with_head(const char *head, size_t length) {
+  enum vx_op op = 0;
+  for (; op < VX_OPS; op++) {
+    const char *own = operations[op]->head;
+    if (own && strlen(own) == length && memcmp(own, head, length) == 0) break;
+  }
+  return op;
+}
 
 static param_rows rows_of(const struct job_request *request) { return operations[request->job.op]->rows; }
 

@@ -51,6 +51,7 @@ struct job_request {
 
 // What differs from operation to operation.
 struct operation {
+  const char *head;  // the value of the parameter `head` that chooses it among the operations of one endpoint, or NULL
   enum body_format body;  // unless the request says another
   param_rows rows;
   // The tensors to return if `outputs` is not given.
@@ -70,9 +71,11 @@ struct operation {
 
 // Each is defined in the operation's own file.
 extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode,
-    operation_scatter;
+    operation_scatter, operation_decode_center;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
+// The operation with that head; VX_OPS if there is none.
+enum vx_op operation_with_head(const char *head, size_t length);
 
 // Sets the request to the defaults.
 void job_request_init(struct job_request *request, enum vx_op op);

@@ -33,7 +33,10 @@ static int64_t length_of(const struct model *model, enum vx_extent extent, const
     case VX_EXTENT_CAP:
     case VX_EXTENT_PILLAR:
     case VX_EXTENT_OFFSETS:
-    case VX_EXTENT_BINS: return model->preset ? vx_extent_of(extent, sizes) : -1;
+    case VX_EXTENT_BINS:
+    case VX_EXTENT_TASKS:
+    case VX_EXTENT_TASKS_2:
+    case VX_EXTENT_TASKS_3: return model->preset ? vx_extent_of(extent, sizes) : -1;
     default: return -1;
   }
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/boxes/center.h"
 #include "kernels/cpu/boxes/decode.h"
 #include "kernels/cpu/boxes/nms.h"
 #include "kernels/cpu/fps/fps.h"
@@ -87,8 +88,13 @@ static void close_lane(struct vx_lane *lane) {
 }
 
 static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) = {
-    [VX_VOXELIZE] = cpu_voxelize, [VX_FPS] = cpu_sample_points, [VX_TRANSFORM] = cpu_transform,
-    [VX_NMS] = cpu_nms,           [VX_DECODE] = cpu_decode,     [VX_SCATTER] = cpu_scatter,
+    [VX_VOXELIZE] = cpu_voxelize,
+    [VX_FPS] = cpu_sample_points,
+    [VX_TRANSFORM] = cpu_transform,
+    [VX_NMS] = cpu_nms,
+    [VX_DECODE] = cpu_decode,
+    [VX_SCATTER] = cpu_scatter,
+    [VX_DECODE_CENTER] = cpu_decode_center,
 };
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }

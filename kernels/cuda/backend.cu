@@ -163,6 +163,7 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_NMS */ NULL,
     /* VX_DECODE */ NULL,
     /* VX_SCATTER */ NULL,
+    /* VX_DECODE_CENTER */ NULL,
 };
 
 // The dense tensors of a voxelization have no kernels here.

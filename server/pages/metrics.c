@@ -102,6 +102,10 @@ static void write_boxes(const struct view *view, const char *name, struct text *
   write_fates(view, VX_BOX_ITEMS, name, out);
 }
 
+static void write_candidates(const struct view *view, const char *name, struct text *out) {
+  write_fates(view, VX_CANDIDATE_ITEMS, name, out);
+}
+
 static void write_anchors(const struct view *view, const char *name, struct text *out) {
   write_fates(view, VX_ANCHOR_ITEMS, name, out);
 }
@@ -261,6 +265,8 @@ static const struct family {
     {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
      NULL},
     {"voxeld_points_total", "counter", "Points of answered jobs, by what became of them.", write_points, NULL},
+    {"voxeld_candidates_total", "counter", "Candidates of centre heads in answered jobs, by what became of them.",
+     write_candidates, NULL},
     {"voxeld_anchors_total", "counter", "Anchors of answered jobs, by what became of them.", write_anchors, NULL},
     {"voxeld_boxes_total", "counter", "Boxes of answered jobs, by what became of them.", write_boxes, NULL},
     {"voxeld_voxels_total", "counter", "Voxels of answered jobs, by what became of them.", write_voxels, NULL},

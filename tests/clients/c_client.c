@@ -1,6 +1,6 @@
 // What tests/clients/test_c.py drives the C client by: posts the standard input as many times as told, each time into
-// the same result, prints a JSON line a call, and writes the last call's tensors, one after the other, into a file. One
-// thread.
+// the same result, prints a JSON line a call, and writes the last call's tensors, one after the other, into a file. With
+// -s the standard input is the data of tensors, one after the other, which a file is made of. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <jansson.h>
 #include <stdbool.h>
@@ -65,14 +65,41 @@ static unsigned char *read_all(size_t *size) {
   return bytes;
 }
 
+// Adds a tensor that is described as name:dtype:3,7.
+static void add_tensor(char *text, struct voxeld_tensor *tensors, size_t *count) {
+  struct voxeld_tensor *tensor = &tensors[(*count)++];
+  static const size_t sizes[] = {4, 2, 4, 1};
+  if (*count > VOXELD_MAX_TENSORS) abort();
+  tensor->name = strtok(text, ":");
+  const char *dtype = strtok(NULL, ":");
+  for (tensor->dtype = VOXELD_F32; strcmp(dtypes[tensor->dtype], dtype) != 0;) tensor->dtype++;
+  tensor->bytes = sizes[tensor->dtype];
+  for (const char *size; tensor->dimensions < VOXELD_MAX_DIMENSIONS && (size = strtok(NULL, ",")) != NULL;) {
+    tensor->shape[tensor->dimensions] = strtoul(size, NULL, 10);
+    tensor->bytes *= tensor->shape[tensor->dimensions++];
+  }
+}
+
+// A file of the tensors, whose data lie in `bytes`; NULL if they cannot be packed. It is exactly as long as it must be,
+// so that a sanitizer sees a byte too many.
+static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned char *bytes, size_t *size) {
+  for (size_t i = 0, at = 0; i < count; at += tensors[i++].bytes) tensors[i].data = bytes + at;
+  *size = voxeld_pack(tensors, count, NULL, 0);
+  unsigned char *file = *size ? malloc(*size) : NULL;
+  if (file && voxeld_pack(tensors, count, file, *size) != *size) abort();
+  return file;
+}
+
 int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults(NULL);
   const char *query = "", *path = NULL;
   int calls = 1;
   bool no_rows = false;
+  struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
+  size_t count = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:fpN")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:fpNMD")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -90,6 +117,9 @@ int main(int argc, char **argv) {
       case 'e': options.encoding = optarg; break;
       case 'f': ask = voxeld_fps; break;
       case 'p': ask = voxeld_transform; break;
+      case 'M': ask = voxeld_nms; break;
+      case 'D': ask = voxeld_decode; break;
+      case 's': add_tensor(optarg, tensors, &count); break;
       case 'N': no_rows = true; break;  // but their number of bytes
       default: return 2;
     }
@@ -98,14 +128,17 @@ int main(int argc, char **argv) {
   struct voxeld_client *client = voxeld_open(&options);
   if (!client) return 3;
   size_t size;
-  unsigned char *rows = read_all(&size);
+  unsigned char *input = read_all(&size), *file = count ? pack(tensors, count, input, &size) : NULL;
+  if (count && !file) return 4;
+  const unsigned char *rows = file ? file : input;
   struct voxeld_result result = {0};
   for (int i = 0; i < calls; i++) {
     print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);
     fflush(stdout);
   }
   bool written = !path || write_tensors(&result, path);
-  free(rows);
+  free(input);
+  free(file);
   voxeld_result_free(&result);
   voxeld_close(client);
   return written ? 0 : 1;

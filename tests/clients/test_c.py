@@ -18,6 +18,8 @@ import zlib
 
 import numpy as np
 
+import boxes
+import centers
 import check
 import oracle
 import samples
@@ -52,6 +54,20 @@ SENSOR = program(BIN, "sensor")
 
 def rows(number, seed=1):
     return np.random.default_rng(seed).uniform(-9, 9, (number, 4)).astype(np.float32).tobytes()
+
+
+def packed(operation, tensors):
+    """Options that post these tensors, whose data are the body."""
+    described = (f"{name}:{one.dtype}:{','.join(map(str, one.shape))}" for name, one in tensors.items())
+    return [operation, *(part for tensor in described for part in ("-s", tensor))]
+
+
+def body_of(tensors):
+    return b"".join(one.tobytes() for one in tensors.values())
+
+
+def text_of(query):
+    return "&".join(f"{name}={value}" for name, value in query.items())
 
 
 class CCase(unittest.TestCase):
@@ -117,6 +133,34 @@ class Calls(CCase):
         text = "&".join(f"{name}={value}" for name, value in query.items())
         self.assertEqual(self.call(self.url, "-f", query=text, body=rows(300))["status"], "OK")
         self.assertEqual(check.same_tensors(samples.of_points(query, rows(300)).tensors, self.tensors), [])
+
+    def test_boxes_and_maps_are_the_reference(self):
+        rng = np.random.default_rng(8)
+        given = {
+            "labels": rng.integers(0, 2, 60).astype(np.int32),
+            "boxes": np.abs(rng.normal(0, 3, (60, 7))).astype(np.float32),
+            "scores": rng.random(60).astype(np.float32),
+        }
+        query = {"class_agnostic": "no", "iou_threshold": "0.2"}
+        self.assertEqual(
+            self.call(self.url, *packed("-M", given), query=text_of(query), body=body_of(given))["error"], ""
+        )
+        self.assertEqual(check.same_tensors(boxes.nms(query, given)[0], self.tensors), [])
+        kinds = {"heatmap": np.float16, "rot": np.float32}  # the halves are odd in number
+        shapes = zip(centers.MAPS, (3, 2, 1, 3, 2))
+        maps = {name: rng.normal(0, 1, (1, 5, n)).astype(kinds.get(name, np.float32)) for name, n in shapes}
+        query = {"head": "center", "point_cloud_range": "0,0,0,9,9,9", "voxel_size": "1,1,1", "feature_map_stride": "2"}
+        self.assertEqual(
+            self.call(self.url, *packed("-D", maps), query=text_of(query), body=body_of(maps))["error"], ""
+        )
+        self.assertEqual(check.same_tensors(centers.decode(query, maps)[0], self.tensors), [])
+        line = self.call(self.url, *packed("-M", {"boxes": given["boxes"]}), query="", body=given["boxes"].tobytes())
+        self.assertEqual(line["problem"]["detail"], "the input scores is missing")
+
+    def test_tensors_that_cannot_be_packed(self):
+        for tensor in ('a"b:float32:1', " :float32:1", "x" * 64 + ":float32:1", "a:float32", "a:float32:" + "1" * 18):
+            done = subprocess.run([CLIENT, "-u", self.url, "-s", tensor], input=bytes(4), capture_output=True)
+            self.assertEqual(done.returncode, 4, tensor)
 
     def test_rows_that_the_caller_has_encoded(self):
         self.call(self.url, body=rows(500))

@@ -20,6 +20,7 @@ import zlib
 import numpy as np
 
 import boxes
+import centers
 import check
 import clouds
 import maps
@@ -171,6 +172,37 @@ class Values(DaemonCase):
         query = {name: ",".join(map(str, np.ravel(value))) for name, value in GRID.items()}
         expected = maps.voxelize({"num_features": "4", **query}, points.tobytes())
         self.assert_tensors(expected, self.client.voxelize(points, **GRID, outputs=list(maps.NAMES)))
+
+    def test_maps_become_boxes(self):
+        rng = np.random.default_rng(6)
+        shapes = {"cls_preds": 18, "box_preds": 42, "dir_cls_preds": 12}
+        maps = {name: rng.normal(-1, 1, (5, 7, channels)).astype(np.float32) for name, channels in shapes.items()}
+        maps["cls_preds"] = maps["cls_preds"].astype(np.float16)
+        told = self.client.preset("kitti_pointpillar")["decode"]
+        query = {name: ",".join(map(str, np.ravel(told[name]))) for name in told if name != "preset"}
+        expected, kept, fates = boxes.decode(query, maps)
+        result = self.client.decode(maps, "kitti_pointpillar")
+        self.assert_tensors(expected, result)
+        self.assertEqual((result.metadata["batch"]["kept"], result.metadata["anchors"]), (kept, fates))
+        self.assertGreater(len(result["boxes"]), 0)
+        again = self.client.nms(result["boxes"], result["scores"], preset="kitti_pointpillar")
+        self.assertEqual(list(again["kept_indices"]), list(range(len(result["boxes"]))))
+        del maps["dir_cls_preds"]
+        without = self.client.decode({**maps, "dir_cls_preds": None}, "kitti_pointpillar", nms_post_max=1)
+        self.assertEqual(without["boxes"].shape, (1, 7))
+
+    def test_centre_maps_become_boxes(self):
+        rng = np.random.default_rng(7)
+        shapes = zip(centers.MAPS, (3, 2, 1, 3, 2, 2))
+        maps = {name: rng.normal(0, 1, (3, 3, channels)).astype(np.float16) for name, channels in shapes}
+        maps["vel"] = maps["vel"].astype(np.float32)  # behind an odd number of halves
+        query = {"head": "center", "point_cloud_range": "0,0,0,9,9,9", "voxel_size": "1,1,1", "feature_map_stride": "2"}
+        expected, _, fates = centers.decode(query, maps)
+        result = self.client.decode(maps, **query)
+        self.assert_tensors(expected, result)
+        self.assertEqual(result.metadata["candidates"], fates)
+        with self.assertRaisesRegex(voxeld.Problem, "there is no parameter 'dir_bins'"):
+            self.client.decode(maps, **query, dir_bins=2)
 
     def test_large_numbers_arrive(self):
         box = [-1e20, -1e20, -1e20, 1e20, 1e20, 1e20]  # str(1e20) has a +

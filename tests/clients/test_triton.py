@@ -27,6 +27,7 @@ SECTION = PAGE[PAGE.index("\n## KServe v2\n") :].split("\n## ")[1]
 SHARED = PAGE[PAGE.index("\n## Shared memory\n") :].split("\n## ")[1]
 PRESET = "kitti_second"
 HEAD = {"point_cloud_range": "0,-8,-3,8,8,1", "anchor_sizes": "4,2,1.5", "anchor_bottoms": "-1"}
+CENTER_HEAD = {"point_cloud_range": "0,-8,-3,8,8,1", "voxel_size": "0.2,0.2,4", "feature_map_stride": "4"}
 
 
 def random_points(count=3000, kind="<f4"):
@@ -79,9 +80,15 @@ class Triton(OneDaemonCase):
             "voxelize": {"point_cloud_range": "0,-40,-3,70,40,1", "voxel_size": "1,1,1"},
             "fps": {"num_samples": 7},
             "decode": HEAD,
+            "decode_center": CENTER_HEAD,
             "scatter": {"grid_size": "4,4,2", "batch_size": 2},
         }
-        sizes = {"nms": (60, 60), "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4), "scatter": (9, 3, 9)}  # for each -1
+        sizes = {  # in place of each -1
+            "nms": (60, 60),
+            "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4),
+            "decode_center": (1, 5, 4, 2, 1, 5, 4, 2, 1, 5, 4, 1, 1, 5, 4, 3, 1, 5, 4, 2),
+            "scatter": (9, 3, 9),
+        }
         for model in (entry["name"] for entry in self.client.get_model_repository_index()):
             with self.subTest(model):
                 metadata = self.client.get_model_metadata(model)

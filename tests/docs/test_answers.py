@@ -21,6 +21,13 @@ DECODE = "/v1/decode?point_cloud_range=0,0,0,4,4,4&anchor_sizes=4,2,1&anchor_bot
 MAPS = tensor_file(cls_preds=((1, 1, 1), bytes(4)), box_preds=((1, 1, 7), bytes(28)))
 SCATTER = "/v1/scatter?grid_size=2,2,1"
 FEATURES = tensor_file(features=((1, 2), bytes(8)), voxel_coords=((1, 4), bytes(16), "I32"))
+CENTER = "/v1/decode?head=center&point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1&feature_map_stride=1"
+CENTER_MAPS = tensor_file(
+    **{
+        name: ((1, 1, channels), bytes(4 * channels))
+        for name, channels in {"heatmap": 1, "center": 2, "height": 1, "dim": 3, "rot": 2}.items()
+    }
+)
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -77,6 +84,8 @@ class Answers(OneDaemonCase):
         self.conforms(reply.json(), SCHEMAS["DecodeMetadata"], "DecodeMetadata")
         reply = self.daemon.post(SCATTER, FEATURES, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["ScatterMetadata"], "ScatterMetadata")
+        reply = self.daemon.post(CENTER, CENTER_MAPS, {"Accept": "application/json"})
+        self.conforms(reply.json(), SCHEMAS["DecodeCenterMetadata"], "DecodeCenterMetadata")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

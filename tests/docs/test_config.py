@@ -1,6 +1,7 @@
 """config/: voxeld.json is what the program prints of its defaults, and every preset names its source."""
 
 import json
+import re
 import unittest
 
 from daemon import ROOT
@@ -25,7 +26,9 @@ class Config(unittest.TestCase):
         for path in presets:
             with self.subTest(path.name):
                 preset = json.loads(path.read_text(encoding="utf-8"))
-                self.assertEqual(set(preset), {"description", "parameters"})
+                heads = {"decode", "decode_center"} & set(preset)
+                self.assertEqual(set(preset) - heads - {"nms"}, {"description", "parameters"})
+                self.assertEqual(bool(heads), bool(re.search(r"Its (anchor|centre) head: ", preset["description"])))
                 self.assertRegex(preset["description"], r"\w+/\w+.*\.(yaml|h|py)")
 
 

@@ -6,7 +6,7 @@ import unittest
 import yaml
 
 from daemon import ROOT
-from tables import describe, path_of
+from tables import HEADS, describe, path_of
 
 OPENAPI = yaml.safe_load((ROOT / "api" / "openapi.yaml").read_text(encoding="utf-8"))
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
@@ -74,8 +74,12 @@ class OpenApi(unittest.TestCase):
                 self.assertEqual(documented[name]["summary"], described[name]["doc"])
 
     def test_parameters(self):
+        tables = {}
         for table, path in self.operations():
-            described = by(self.tables[table], lambda p: p["name"])
+            rows = tables.setdefault(path, {})
+            for row in self.tables[table]:
+                self.assertEqual(rows.setdefault(row["name"], row), row, f"two tables of {path}")
+        for path, described in tables.items():
             rows = [resolve(p) for p in OPENAPI["paths"][path]["post"]["parameters"]]
             documented = by([p for p in rows if p["in"] == "query"], lambda p: p["name"])
             for name in self.same_names(described, documented):
@@ -86,7 +90,8 @@ class OpenApi(unittest.TestCase):
         """The table of each operation's parameters, and the path of its endpoint."""
         for table in self.tables:
             if table.endswith("parameters"):
-                yield table, "/v1/" + (table.removesuffix("parameters").rstrip("_") or "voxelize")
+                operation = table.removesuffix("parameters").rstrip("_") or "voxelize"
+                yield table, "/v1/" + HEADS.get(operation, operation)
 
     def same_parameter(self, described, documented):
         schema, allowed = documented["schema"], described["allowed"]

@@ -83,6 +83,15 @@ def scatter(daemon):
     yield daemon
 
 
+@deed(("voxeld_candidates_total", "kept"))
+def decode_center(daemon):
+    path = "/v1/decode?head=center&point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1&feature_map_stride=1"
+    channels = {"heatmap": 1, "center": 2, "height": 1, "dim": 3, "rot": 2}
+    maps = tensor_file(**{name: ((1, 1, count), bytes(4 * count)) for name, count in channels.items()})
+    assert daemon.post(path, maps).status == 200
+    yield daemon
+
+
 @deed(("voxeld_boxes_total", "kept"))
 def suppress(daemon):
     assert daemon.post("/v1/nms", tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))).status == 200

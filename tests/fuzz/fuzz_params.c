@@ -67,6 +67,44 @@ static void check_scatter(const struct job_request *request) {
   assert(request->num_clouds > 0);
 }
 
+static void check_nms(const struct vx_nms *nms) {
+  assert(nms->iou_threshold >= 0 && nms->iou_threshold <= 1 && nms->radius == 0);
+  assert(nms->pre_max >= 1 && nms->pre_max <= VX_MAX_RANKED && nms->post_max >= 1 && nms->post_max <= VX_MAX_RANKED);
+}
+
+static void check_ranges(const float min[3], const float max[3]) {
+  for (int a = 0; a < 3; a++) assert(isfinite(min[a]) && isfinite(max[a]) && min[a] < max[a]);
+}
+
+static void check_anchor_head(const struct vx_decode *head) {
+  assert(head->num_sizes >= 1 && head->num_sizes <= VX_MAX_ANCHOR_SIZES);
+  assert(head->num_rotations >= 1 && head->num_rotations <= VX_MAX_ANCHOR_ROTATIONS);
+  for (int i = 0; i < 3 * head->num_sizes; i++) assert(head->sizes[i / 3][i % 3] > 0);
+  assert(head->dir_bins >= 1 && head->dir_bins <= VX_MAX_DIR_BINS);
+  assert(head->score_threshold >= 0 && head->score_threshold <= 1);
+  check_ranges(head->range_min, head->range_max);
+  check_nms(&head->nms);
+}
+
+static void check_center_head(const struct vx_decode_center *head) {
+  int64_t classes = 0;
+  assert(head->num_tasks >= 0 && head->num_tasks <= VX_MAX_TASKS && head->num_radii <= VX_MAX_TASKS);
+  for (int32_t i = 0; i < head->num_tasks; i++) {
+    assert(head->task_classes[i] >= 1);
+    classes += head->task_classes[i];
+  }
+  assert(classes <= VX_MAX_CLASSES);
+  assert(head->num_radii <= 1 || head->num_radii == head->num_tasks);
+  for (int32_t i = 0; i < head->num_radii; i++) assert(isfinite(head->radii[i]) && head->radii[i] >= 0);
+  assert(!head->nms.circle || head->num_radii > 0);
+  assert(head->stride >= 1 && head->stride <= VX_MAX_STRIDE);
+  assert(head->max_objects >= 1 && head->max_objects <= VX_MAX_RANKED);
+  assert(head->score_threshold >= 0 && head->score_threshold <= 1);
+  check_ranges(head->range_min, head->range_max);
+  if (head->limited) check_ranges(head->center_min, head->center_max);
+  check_nms(&head->nms);
+}
+
 static void check_request(const struct job_request *request) {
   bool points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
   assert(!points || (request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES));
@@ -80,6 +118,9 @@ static void check_request(const struct job_request *request) {
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
   if (request->job.op == VX_TRANSFORM) check_transform(request);
   if (request->job.op == VX_SCATTER) check_scatter(request);
+  if (request->job.op == VX_NMS) check_nms(&request->job.params.nms);
+  if (request->job.op == VX_DECODE) check_anchor_head(&request->job.params.decode);
+  if (request->job.op == VX_DECODE_CENTER) check_center_head(&request->job.params.center);
 }
 
 // The clouds have all rows, and of a request for points as many samples as they can have.

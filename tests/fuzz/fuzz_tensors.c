@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/presets.h"
 #include "api/wire/tensors.h"
 #include "kernels/ops.h"
 
@@ -23,24 +24,24 @@ static void check_input(const struct vx_input *input, const char *body, size_t s
   for (size_t i = 0; i < bytes; i++) sum += (unsigned char)data[i];  // all of it can be read
 }
 
-// As a query makes it: a head has anchors.
-static void make(struct job_request *request, enum vx_op op) {
-  static const char *const head[][2] = {{"point_cloud_range", "0,0,0,1,1,1"},
-                                        {"anchor_sizes", "1,1,1,2,2,2"},
-                                        {"anchor_bottoms", "0,0"},
-                                        {"anchor_rotations", "0,1,2,3,4,5,6,7"}};
-  struct problem problem;
-  job_request_init(request, op);
-  for (size_t i = 0; op == VX_DECODE && i < sizeof head / sizeof *head; i++) {
-    bool good = job_request_set(request, head[i][0], strlen(head[i][0]), head[i][1], strlen(head[i][1]), &problem);
-    assert(good);
-  }
+// The request of a preset that has the operation: heads need parameters.
+static void begin(struct job_request *request, enum vx_op op) {
+  static struct presets *presets;
+  char error[512];
+  if (!presets) presets = presets_load("", error, sizeof error);
+  assert(presets);
+  const char *name = op == VX_DECODE_CENTER ? "nuscenes_centerpoint_voxel01" : "kitti_pointpillar";
+  const struct job_request *from = presets_request_of(presets_find(presets, name), op);
+  if (from)
+    *request = *from;
+  else
+    job_request_init(request, op);
 }
 
 static void read_body(enum vx_op op, char *body, size_t size) {
   static struct job_request request;
   struct problem problem = {.kind = PROBLEM_NONE};
-  make(&request, op);
+  begin(&request, op);
   bool good = tensors_read(body, size, &request, &problem);
   if (good) {
     bool points = vx_operation_of(op)->items == VX_POINT_ITEMS;
@@ -54,7 +55,7 @@ static void read_body(enum vx_op op, char *body, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_SCATTER};
+  static const enum vx_op ops[] = {VX_NMS, VX_TRANSFORM, VX_VOXELIZE, VX_DECODE, VX_DECODE_CENTER, VX_SCATTER};
   if (size == 0) return 0;
   // A block of its own, so that a read behind the body is seen; its size need not be a multiple of the alignment.
   char *block = NULL;

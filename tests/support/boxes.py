@@ -86,14 +86,14 @@ def is_valid(box, score):
     return finite and min(box[3:6]) >= 0 and abs(box[6]) <= 65536
 
 
-def keep(candidates, rectangles, labels, threshold, post_max):
+def keep(candidates, rectangles, labels, threshold, post_max, goes=suppresses):
     """(kept, suppressed): the loop as it is defined, one candidate at a time."""
     kept, suppressed = [], 0
     for i in candidates:
         if len(kept) == post_max:
             break
         same = [j for j in kept if labels is None or labels[i] == labels[j]]
-        if any(suppresses(rectangles[j], rectangles[i], threshold) for j in same):
+        if any(goes(rectangles[j], rectangles[i], threshold) for j in same):
             suppressed += 1
         else:
             kept.append(i)

@@ -11,6 +11,7 @@ import subprocess
 
 from daemon import voxeld_binary
 
+HEADS = {"decode_center": "decode"}  # operations that the parameter `head` chooses, and the one that has the endpoint
 AFTER_DRAIN = 9  # seconds that the end takes at most after drain_delay_s and drain_timeout_s; see server/daemon/drain.c
 
 
@@ -49,10 +50,10 @@ PAGE_TABLES = {
     ),
     **{
         f"{operation}_parameters": (
-            (f"parameter of {operation}", "default", "allowed", "meaning"),
+            (f"parameter of {operation.replace('_', ', head=')}", "default", "allowed", "meaning"),
             lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
         )
-        for operation in ("fps", "transform", "nms", "decode", "scatter")
+        for operation in ("fps", "transform", "nms", "decode", "decode_center", "scatter")
     },
     "options": (
         ("option", "default", "allowed", "meaning"),

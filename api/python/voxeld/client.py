@@ -159,6 +159,7 @@ class Client:
         boxes: Any,
         scores: Any,
         labels: Any = None,
+        preset: Optional[str] = None,
         *,
         metadata_only: bool = False,
         request_id: Optional[str] = None,
@@ -169,7 +170,25 @@ class Client:
         scores: [N]; labels: [N] whole numbers, for class_agnostic="no". The other arguments are those of voxelize."""
         given = {"boxes": (boxes, "F32"), "scores": (scores, "F32"), "labels": (labels, "I32")}
         body = tensors.pack({name: item for name, item in given.items() if item[0] is not None})
-        return self._ask("/v1/nms", body, parameters, metadata_only, request_id, traceparent, TENSORS)
+        told = {"preset": preset, **parameters}
+        return self._ask("/v1/nms", body, told, metadata_only, request_id, traceparent, TENSORS)
+
+    def decode(
+        self,
+        maps: Mapping[str, Any],
+        preset: Optional[str] = None,
+        *,
+        metadata_only: bool = False,
+        request_id: Optional[str] = None,
+        traceparent: Optional[str] = None,
+        **parameters: Any,
+    ) -> Result:
+        """Boxes of a head's maps: the tensors boxes, scores, labels, box_indices, box_counts. maps: arrays of float32
+        or float16 by the names of the inputs, channels last, [B, H, W, C] or [H, W, C]; those that are None are not
+        sent. The other arguments are those of voxelize."""
+        given = {name: (values, tensors.float_type(values)) for name, values in maps.items() if values is not None}
+        told = {"preset": preset, **parameters}
+        return self._ask("/v1/decode", tensors.pack(given), told, metadata_only, request_id, traceparent, TENSORS)
 
     def scatter(
         self,

@@ -37,12 +37,18 @@ def buffer(length: int) -> NDArray[np.uint8]:
     return room[start : start + length]
 
 
+def float_type(values: Any) -> str:
+    """The type that an array of float16 or float32 has in a file; F32 of anything else."""
+    return "F16" if np.asarray(values).dtype == DTYPES["F16"] else "F32"
+
+
 def pack(given: Mapping[str, Tuple[Any, str]]) -> List[memoryview]:
     """A file of arrays, each of which has the dtype that is named; lists of numbers are converted to it. TypeError for
     arrays of another dtype."""
     header: Dict[str, Any] = {}
     pieces, end = [], 0
-    for name, (values, dtype) in given.items():
+    # The widest first, so that each begins at a multiple of its numbers' size.
+    for name, (values, dtype) in sorted(given.items(), key=lambda item: -DTYPES[item[1][1]].itemsize):
         expected = DTYPES[dtype]
         array: NDArray[Any] = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, expected)
         if array.dtype != expected:

@@ -6,14 +6,9 @@
 
 #include "kernels/anchors.h"
 #include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/boxes/found.h"
 #include "kernels/cpu/boxes/suppress.h"
 #include "kernels/ops.h"
-
-struct candidate {
-  int32_t anchor;  // flat, of its cloud
-  int32_t label;
-  float logit;
-};
 
 struct decode {
   struct vx_job *job;
@@ -24,12 +19,12 @@ struct decode {
   float least_logit;         // of a candidate
   struct cpu_suppressor suppressor;
   // Of one cloud at a time.
-  struct candidate *candidates;  // by rising anchor; [cells * A]
+  struct cpu_candidate *candidates;  // by rising anchor; [cells * A]
   float (*boxes)[VX_BOX_VALUES];
   int32_t *labels, *kept;
   float *widened;  // the logits of a group, or of an anchor's directions, from float16; [WIDENED]
   // Of all clouds: what is kept.
-  struct candidate *chosen;
+  struct cpu_candidate *chosen;
   float (*chosen_boxes)[VX_BOX_VALUES];
 };
 
@@ -38,22 +33,6 @@ enum {
   WIDENED = GROUP * VX_MAX_CLASSES,
 };
 _Static_assert((int)WIDENED >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
-
-static float value_of(const struct vx_input *map, int64_t index) {
-  return map->dtype == VX_FLOAT16 ? vx_half_to_float(((const uint16_t *)map->data)[index])
-                                  : ((const float *)map->data)[index];
-}
-
-// `count` values of a map from `first` on, as float32: where they are, or in decode->widened, until the next call.
-static const float *values_of(const struct decode *decode, const struct vx_input *map, int64_t first, int32_t count) {
-  if (map->dtype != VX_FLOAT16) {
-    return (const float *)map->data + first;
-  }
-  for (int32_t i = 0; i < count; i++) {
-    decode->widened[i] = value_of(map, first + i);
-  }
-  return decode->widened;
-}
 
 static void lay_out(struct decode *decode, struct cpu_arena *arena) {
   uint64_t most = (uint64_t)(decode->cells * decode->anchors);
@@ -70,14 +49,6 @@ static void lay_out(struct decode *decode, struct cpu_arena *arena) {
 }
 
 // ---- candidates ----
-
-static bool any_reaches(const float *logits, int32_t count, float least) {
-  int reaches = 0;
-  for (int32_t i = 0; i < count; i++) {
-    reaches |= logits[i] >= least;
-  }
-  return reaches != 0;
-}
 
 static int32_t first_largest(const float *values, int32_t count, float *largest) {
   int32_t first = 0;
@@ -97,9 +68,10 @@ static int32_t list_candidates(struct decode *decode, int32_t cloud) {
   int32_t total = (int32_t)(decode->cells * decode->anchors), listed = 0, classes = decode->classes;
   for (int32_t begin = 0; begin < total; begin += GROUP) {
     int32_t count = total - begin < GROUP ? total - begin : GROUP;
-    const float *logits = values_of(decode, map, ((int64_t)cloud * total + begin) * classes, count * classes);
-    for (int32_t i = any_reaches(logits, count * classes, decode->least_logit) ? 0 : count; i < count; i++) {
-      struct candidate candidate = {.anchor = begin + i};
+    const float *logits =
+        cpu_map_values(map, ((int64_t)cloud * total + begin) * classes, count * classes, decode->widened);
+    for (int32_t i = cpu_any_reaches(logits, count * classes, decode->least_logit) ? 0 : count; i < count; i++) {
+      struct cpu_candidate candidate = {.index = begin + i};
       candidate.label = first_largest(logits + (int64_t)i * classes, classes, &candidate.logit);
       if (candidate.logit >= decode->least_logit && candidate.logit > -INFINITY) {
         decode->candidates[listed++] = candidate;
@@ -114,7 +86,7 @@ static int32_t list_candidates(struct decode *decode, int32_t cloud) {
 static int32_t bin_of(const struct decode *decode, int64_t anchor) {
   float largest;
   int32_t bins = decode->params->dir_bins;
-  const float *logits = values_of(decode, &decode->job->inputs[VX_DIR_CLS_PREDS], anchor * bins, bins);
+  const float *logits = cpu_map_values(&decode->job->inputs[VX_DIR_CLS_PREDS], anchor * bins, bins, decode->widened);
   return first_largest(logits, bins, &largest);
 }
 
@@ -125,7 +97,7 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
   float y = vx_anchor_place(params, 1, cell / decode->sizes.width, decode->sizes.height);
   float moves[VX_BOX_VALUES];
   for (int i = 0; i < VX_BOX_VALUES; i++) {
-    moves[i] = value_of(&decode->job->inputs[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
+    moves[i] = cpu_map_value(&decode->job->inputs[VX_BOX_PREDS], flat * VX_BOX_VALUES + i);
   }
   vx_decode_box(params, anchor % decode->anchors, x, y, moves, box);
   if (decode->job->inputs[VX_DIR_CLS_PREDS].rank != 0) {
@@ -137,8 +109,8 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
 static int32_t make_boxes(struct decode *decode, int32_t cloud, int32_t candidates) {
   int32_t valid = 0;
   for (int32_t i = 0; i < candidates; i++) {
-    struct candidate candidate = decode->candidates[i];
-    make_box(decode, cloud, candidate.anchor, decode->boxes[valid]);
+    struct cpu_candidate candidate = decode->candidates[i];
+    make_box(decode, cloud, candidate.index, decode->boxes[valid]);
     if (vx_is_valid_box(decode->boxes[valid], 0)) {
       decode->suppressor.ranked[valid] = (struct cpu_keyed){vx_rank_key(candidate.logit), valid};
       decode->labels[valid] = candidate.label;
@@ -171,37 +143,6 @@ static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, int32_t
   return VX_OK;
 }
 
-static void write_tensors(const struct decode *decode, const struct vx_layout *layout, unsigned char *output) {
-  const struct vx_job *job = decode->job;
-  void *at[VX_TENSOR_COUNT];
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    at[tensor] = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 ? output + layout->offset[tensor] : NULL;
-  }
-  float *scores = at[VX_DECODED_SCORES];
-  int32_t *labels = at[VX_DECODED_LABELS], *indices = at[VX_BOX_INDICES];
-  if (at[VX_DECODED_BOXES] != NULL) {
-    memcpy(at[VX_DECODED_BOXES], decode->chosen_boxes, layout->shape[VX_DECODED_BOXES].bytes);
-  }
-  if (at[VX_BOX_COUNTS] != NULL) {
-    memcpy(at[VX_BOX_COUNTS], job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
-  }
-  for (int64_t i = 0; i < job->counts.kept; i++) {
-    if (scores != NULL) scores[i] = vx_sigmoid(decode->chosen[i].logit);
-    if (labels != NULL) labels[i] = decode->chosen[i].label;
-    if (indices != NULL) indices[i] = decode->chosen[i].anchor;
-  }
-}
-
-static enum vx_status write_output(const struct decode *decode, struct vx_error *error) {
-  struct vx_layout layout;
-  void *output = NULL;
-  enum vx_status status = vx_take_output(decode->job, &layout, &output, error);
-  if (status == VX_OK && layout.bytes > 0) {
-    write_tensors(decode, &layout, output);
-  }
-  return status;
-}
-
 enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   const struct vx_decode *params = &job->params.decode;
   struct decode decode = {.job = job, .params = params, .sizes = vx_sizes_of(job)};
@@ -209,7 +150,7 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_er
   decode.anchors = params->num_sizes * params->num_rotations;
   decode.classes = (int32_t)(decode.sizes.logits / decode.anchors);
   decode.cells = decode.sizes.height * decode.sizes.width;
-  decode.least_logit = vx_least_logit(params->score_threshold);
+  decode.least_logit = vx_least_logit(params->score_threshold, false);
   decode.suppressor.job = job;
   decode.suppressor.params = &params->nms;
   lay_out(&decode, &measured);
@@ -224,5 +165,6 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_er
   for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++) {
     status = decode_cloud(&decode, cloud, &chosen, error);
   }
-  return status != VX_OK || job->tensors == 0 ? status : write_output(&decode, error);
+  return status != VX_OK || job->tensors == 0 ? status
+                                              : cpu_write_found(job, decode.chosen, decode.chosen_boxes[0], error);
 }

@@ -34,8 +34,7 @@ static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t cand
   const struct cpu_keyed *ranked = suppressor->ranked;
   for (int32_t i = best + 1; i < candidates; i++) {
     bool other = labels != NULL && labels[ranked[i].number] != labels[ranked[best].number];
-    if (!suppressor->struck[i] && !other &&
-        vx_suppresses(kept, &suppressor->rectangles[i], suppressor->params->iou_threshold)) {
+    if (!suppressor->struck[i] && !other && vx_suppresses(kept, &suppressor->rectangles[i], suppressor->params)) {
       suppressor->struck[i] = 1;
     }
   }

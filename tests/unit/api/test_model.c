@@ -107,6 +107,14 @@ static void inputs_are_those_of_the_operation(void **state) {
   assert_tensor(inputs, 1, "box_preds", "shape", "[-1,-1,-1,28]");
   assert_tensor(inputs, 2, "dir_cls_preds", "shape", "[-1,-1,-1,8]");
   json_decref(root);
+  job_request_init(&request, VX_DECODE_CENTER);
+  ask(VX_DECODE_CENTER, "task_classes", "1,2,2");
+  root = written(&(struct model){"centers", &request, true}, model_write_metadata);
+  inputs = json_object_get(root, "inputs");
+  assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,-1]");
+  assert_tensor(inputs, 3, "dim", "shape", "[-1,-1,-1,9]");
+  assert_tensor(json_object_get(root, "outputs"), 0, "boxes", "shape", "[-1,-1]");
+  json_decref(root);
 }
 
 static void each_operation_can_be_told(void **state) {

@@ -44,7 +44,12 @@ static void refused_files_say_why(void **state) {
       {"", "line"},
       {"[]", "expected an object"},
       {"{\"parameters\":{" GOOD "}}", "expected an object"},
-      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"more\":1}", "expected an object"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"more\":{}}", "more is not the name of a further operation"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"nms\":1}", "nms is not the name of a further operation"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"voxelize\":{" GOOD "}}", "voxelize is not the name"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"nms\":{\"iou_threshold\":2}}", "from 0 to 1"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"decode\":{}}", "point_cloud_range is missing"},
+      {"{\"description\":\"d\",\"parameters\":{" GOOD "},\"decode\":{\"head\":\"center\"}}", "head is 'center'"},
       {"{\"description\":\"d\",\"parameters\":{}}", "point_cloud_range is missing"},
       {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{}}", "num_samples is missing"},
       {"{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{" GOOD "}}", "there is no parameter"},
@@ -99,6 +104,54 @@ static void a_preset_has_an_operation(void **state) {
   }
 }
 
+static void a_preset_may_have_several_operations(void **state) {
+  (void)state;
+  static const char json[] = "{\"description\":\"d\",\"nms\":{\"nms_post_max\":7},\"parameters\":{" GOOD
+                             "},\"fps\":{\"num_samples\":5,\"timeout_ms\":9}}";
+  char error[256] = "", memory[4096];
+  struct text text = text_over(memory, sizeof memory);
+  struct preset *preset = preset_parse("p", json, strlen(json), error, sizeof error);
+  if (!preset) fail_msg("%s", error);
+  assert_ptr_equal(presets_request_of(preset, VX_VOXELIZE), presets_request(preset));
+  assert_int_equal(presets_request_of(preset, VX_NMS)->job.params.nms.post_max, 7);
+  assert_int_equal(presets_request_of(preset, VX_FPS)->timeout_ms, 9);
+  assert_int_equal(presets_request(preset)->timeout_ms, 0);
+  assert_null(presets_request_of(preset, VX_DECODE));
+  preset_write(preset, &text);
+  assert_non_null(strstr(memory, "\"nms\":{\"preset\":\"p\""));
+  assert_null(strstr(memory, "\"operation\""));
+  preset_free(preset);
+}
+
+// What a model's operations have in common is equal, and each built-in head is that of a model.
+static void built_in_heads_fit_their_grids(void **state) {
+  (void)state;
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
+  int heads = 0;
+  for (size_t i = 0; i < presets_count(presets); i++) {
+    const struct preset *preset = presets_at(presets, i);
+    const struct vx_voxelize *grid = &presets_request(preset)->job.params.voxelize;
+    const struct job_request *anchor = presets_request_of(preset, VX_DECODE);
+    const struct job_request *center = presets_request_of(preset, VX_DECODE_CENTER);
+    const struct job_request *nms = presets_request_of(preset, VX_NMS), *head = anchor ? anchor : center;
+    if (!head) continue;
+    const struct vx_nms *own = anchor ? &anchor->job.params.decode.nms : &center->job.params.center.nms;
+    const float *min = anchor ? anchor->job.params.decode.range_min : center->job.params.center.range_min;
+    const float *max = anchor ? anchor->job.params.decode.range_max : center->job.params.center.range_max;
+    assert_true(!anchor || !center);
+    assert_memory_equal(min, grid->range_min, 2 * sizeof *min);  // the z of dynamic pillars has no bounds
+    assert_memory_equal(max, grid->range_max, 2 * sizeof *max);
+    if (center) assert_memory_equal(center->job.params.center.voxel_size, grid->voxel_size, 2 * sizeof(float));
+    if (nms) assert_memory_equal(&nms->job.params.nms, own, sizeof *own);
+    assert_int_not_equal(head->num_class_names, 0);
+    heads++;
+  }
+  assert_int_equal(heads, 7);
+  presets_free(presets);
+}
+
 // A matrix for each of the most clouds, every number as long as one can be.
 static void a_preset_may_hold_all_matrices(void **state) {
   (void)state;
@@ -151,6 +204,8 @@ int main(void) {
       cmocka_unit_test(refused_files_say_why),
       cmocka_unit_test(a_preset_may_sample),
       cmocka_unit_test(a_preset_has_an_operation),
+      cmocka_unit_test(a_preset_may_have_several_operations),
+      cmocka_unit_test(built_in_heads_fit_their_grids),
       cmocka_unit_test(a_preset_may_hold_all_matrices),
       cmocka_unit_test(a_directory_overrides_and_adds),
   };

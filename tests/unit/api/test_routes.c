@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "api/ops/ops.h"
 #include "api/routes.h"
 #include "kernels/ops.h"
 
@@ -103,7 +104,8 @@ static void probes_and_pages_for_browsers_need_no_credentials(void **state) {
   assert_true(route_is_probe(ENDPOINT_KSERVE_LIVE) && route_is_probe(ENDPOINT_KSERVE_READY));
 }
 
-// One endpoint an operation, named like it; the others compute nothing.
+// One endpoint an operation, named like it; the others compute nothing. The operations that `head` chooses among share
+// the endpoint of the first.
 static void each_operation_has_its_endpoint(void **state) {
   (void)state;
   int endpoints[VX_OPS] = {0};
@@ -116,7 +118,10 @@ static void each_operation_has_its_endpoint(void **state) {
     assert_string_equal(route->path + 4, vx_operation_of(route->op)->name);
     endpoints[route->op]++;
   }
-  for (int op = 0; op < VX_OPS; op++) assert_int_equal(endpoints[op], 1);
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    const char *head = operation_of(op)->head;
+    assert_int_equal(endpoints[op], head && strcmp(head, operation_of(VX_DECODE)->head) != 0 ? 0 : 1);
+  }
 }
 
 // However long the path, all paths are named behind it.

@@ -1,0 +1,169 @@
+// The parameters of POST /v1/decode with head=center; kernels/center.h says what they mean.
+#include "api/ops/boxes.h"
+
+// ---- rows -----------------------------------------------------------------------------------------------------------
+
+#define CENTER(member) FIELD(job.params.center.member)
+
+static const char *const rot_words[] = {"cos_sin", "sin_cos", NULL};  // enum vx_rot_order
+static const char *const nms_words[] = {"rotated", "circle", NULL};   // vx_nms.circle
+
+static const struct param point_cloud_range = PARAM_MAPS_RANGE(job.params.center.range_min);
+static const struct param voxel_size = {
+    .name = "voxel_size",
+    .type = &value_floats,
+    .offset = CENTER(voxel_size),
+    .least = 3,
+    .allowed = "x,y,z, finite, each above 0",
+    .doc = "metres; that of the points' voxels; z is not used",
+};
+static const struct param feature_map_stride = {
+    .name = "feature_map_stride",
+    .type = &value_int,
+    .offset = CENTER(stride),
+    .least = 1,
+    .most = VX_MAX_STRIDE,
+    .doc = "voxels of a cell of the maps, along x and along y",
+};
+static const struct param task_classes = {
+    .name = "task_classes",
+    .type = &value_counts,
+    .offset = CENTER(task_classes),
+    .second = CENTER(num_tasks),
+    .most = VX_MAX_TASKS,
+    .allowed = "1 to 32 whole numbers, each 1 or more, that add up to the channels of heatmap",
+    .doc = "classes of each task, which is decoded for itself; without it one task has all classes",
+};
+static const struct param rot_order = {
+    .name = "rot_order",
+    .type = &value_word,
+    .offset = CENTER(rot_order),
+    .words = rot_words,
+    .initial = "cos_sin",
+    .doc = "what the two channels of rot are: cos_sin in OpenPCDet, sin_cos in mmdetection3d and Autoware",
+};
+static const struct param max_objects = {
+    .name = "max_objects",
+    .type = &value_int,
+    .offset = CENTER(max_objects),
+    .least = 1,
+    .most = VX_MAX_RANKED,
+    .initial = "500",
+    .doc = "candidates of a task that become boxes at most: those with the highest scores",
+};
+static const struct param post_center_range = {
+    .name = "post_center_range",
+    .type = &value_floats,
+    .offset = CENTER(center_min),
+    .least = 6,
+    .allowed = "x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max",
+    .doc = "metres; boxes whose centres are outside of it are dropped; without it none is",
+};
+_Static_assert(CENTER(range_max) == CENTER(range_min) + 3 * sizeof(float) &&
+                   CENTER(center_max) == CENTER(center_min) + 3 * sizeof(float),
+               "ranges are read as six floats");
+static const struct param nms = {
+    .name = "nms",
+    .type = &value_word,
+    .offset = CENTER(nms.circle),
+    .words = nms_words,
+    .initial = "rotated",
+    .doc = "what suppresses a box: a better one that overlaps it by nms_threshold, or one within min_radius",
+};
+static const struct param min_radius = {
+    .name = "min_radius",
+    .type = &value_rows,
+    .offset = CENTER(radii),
+    .second = CENTER(num_radii),
+    .least = 1,
+    .most = VX_MAX_TASKS,
+    .allowed = "a number of 0 or more, or one for each of task_classes",
+    .doc = "metres between the centres of two boxes, with nms=circle: up to it the better one suppresses the other",
+};
+static const struct param score_threshold = PARAM_SCORE_THRESHOLD(job.params.center.score_threshold);
+static const struct param nms_threshold = PARAM_NMS_THRESHOLD(job.params.center.nms.iou_threshold);
+static const struct param nms_pre_max = PARAM_NMS_PRE_MAX(job.params.center.nms.pre_max, CLOUD_OR_TASK);
+static const struct param nms_post_max = PARAM_NMS_POST_MAX(job.params.center.nms.post_max, CLOUD_OR_TASK);
+static const struct param class_agnostic = PARAM_CLASS_AGNOSTIC(job.params.center.nms.class_agnostic);
+static const struct param outputs = PARAM_OUTPUTS(VX_DECODE_TENSORS, "all");
+
+static const struct param *const rows[] = {
+    &param_preset,       &param_head,   &point_cloud_range,   &voxel_size,
+    &feature_map_stride, &task_classes, &rot_order,           &max_objects,
+    &score_threshold,    &nms,          &post_center_range,   &min_radius,
+    &nms_threshold,      &nms_pre_max,  &nms_post_max,        &class_agnostic,
+    &param_class_names,  &outputs,      &param_points_region, &param_output_region,
+    &param_timeout_ms,   NULL};
+PARAM_ROWS_FIT(rows);
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+static uint32_t tensors(const struct job_request *request) {
+  (void)request;
+  return VX_DECODE_TENSORS;
+}
+
+static bool check_tasks(const struct vx_decode_center *params, struct problem *problem) {
+  int64_t classes = 0;
+  for (int32_t task = 0; task < params->num_tasks; task++) {
+    classes += params->task_classes[task];
+    if (params->task_classes[task] < 1)
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "task_classes", "task_classes has 0; allowed: 1 or more");
+  }
+  return classes <= VX_MAX_CLASSES ||
+         problem_set(problem, PROBLEM_BAD_PARAMETER, "task_classes",
+                     "task_classes add up to %lld classes; allowed: up to %d", (long long)classes, VX_MAX_CLASSES);
+}
+
+static bool check_radii(const struct job_request *request, struct problem *problem) {
+  const struct vx_decode_center *params = &request->job.params.center;
+  if (params->nms.circle && params->num_radii == 0)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "min_radius", "min_radius is missing, which nms=circle needs");
+  if (params->num_radii > 1 && params->num_radii != params->num_tasks)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "min_radius",
+                       "min_radius has %d numbers for %d task_classes; allowed: one, or one for each",
+                       (int)params->num_radii, (int)params->num_tasks);
+  for (int32_t i = 0; i < params->num_radii; i++)
+    if (!(params->radii[i] >= 0))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "min_radius", "min_radius has %g; allowed: 0 or more",
+                         (double)params->radii[i]);
+  return true;
+}
+
+static bool finish(struct job_request *request, struct problem *problem) {
+  static const char *const needed[] = {"point_cloud_range", "voxel_size", "feature_map_stride", NULL};
+  struct vx_decode_center *params = &request->job.params.center;
+  params->limited = job_request_is_given(request, "post_center_range");
+  if (!boxes_check_given(request, needed, problem) ||
+      !boxes_check_range("point_cloud_range", params->range_min, params->range_max, problem) ||
+      (params->limited && !boxes_check_range("post_center_range", params->center_min, params->center_max, problem)))
+    return false;
+  for (int a = 0; a < 3; a++)
+    if (!(params->voxel_size[a] > 0))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "voxel_size", "voxel_size along %c is %g; allowed: above 0",
+                         "xyz"[a], (double)params -> voxel_size[a]);
+  return check_tasks(params, problem) && check_radii(request, problem);
+}
+
+// Each cloud has a candidate for each class at each cell.
+static bool count(struct job_request *request, struct problem *problem) {
+  int64_t channels = request->job.inputs[VX_HEATMAP].dims[3], classes = vx_sizes_of(&request->job).logits;
+  if (!boxes_check_maps(request, problem)) return false;
+  if (channels < 1 || channels > VX_MAX_CLASSES)
+    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the input heatmap has %lld channels; allowed: 1 to %d",
+                       (long long)channels, VX_MAX_CLASSES);
+  if (channels != classes)
+    return problem_set(problem, PROBLEM_BAD_BODY, "task_classes",
+                       "the input heatmap has %lld channels; task_classes add up to %lld", (long long)channels,
+                       (long long)classes);
+  return boxes_count(request, classes, problem);
+}
+
+const struct operation operation_decode_center = {
+    .head = "center",
+    .body = FORMAT_SAFETENSORS,
+    .rows = rows,
+    .tensors = tensors,
+    .finish = finish,
+    .count = count,
+};

@@ -1,0 +1,244 @@
+// Decoding of both heads as a job: boxes, fates, ties, batches, inputs that do not fit; and the least logit. Whether
+// every bit is right is the matter of tests/oracle; here maps are few and plain.
+#include "kernels/centers.h"
+#include "kernels/decode.h"
+#include "tests/unit/kernels/kernels_reference.h"
+
+static void assert_fates_add_up(const struct outcome *outcome) {
+  const struct vx_counts *counts = &outcome->counts;
+  if (outcome->status != VX_OK) fail_msg("%s", outcome->error.text);
+  assert_int_equal(counts->received, counts->kept + counts->below_threshold + counts->over_max_objects +
+                                         counts->invalid + counts->outside + counts->over_pre_max + counts->suppressed +
+                                         counts->over_post_max);
+}
+
+static void assert_indices(const struct outcome *outcome, int32_t count, const int32_t *indices) {
+  assert_fates_add_up(outcome);
+  assert_int_equal(outcome->counts.kept, count);
+  assert_memory_equal(tensor(outcome, VX_BOX_INDICES), indices, (size_t)count * sizeof *indices);
+}
+
+// ---- anchors --------------------------------------------------------------------------------------------------------
+
+enum { CELLS = 4, CLASSES = 2 };  // a row of cells, one anchor each
+
+static struct vx_job anchor_job(const float *logits, const float *moves) {
+  return (struct vx_job){
+      .op = VX_DECODE,
+      .params.decode = {.range_max = {30, 1, 1},
+                        .num_sizes = 1,
+                        .num_rotations = 1,
+                        .sizes = {{4, 2, 1}},
+                        .dir_bins = 2,
+                        .score_threshold = 0.5f,
+                        .nms = {0.1f, 100, 100, 1, 0, 0}},
+      .inputs = {{VX_FLOAT32, 4, {1, 1, CELLS, CLASSES}, logits}, {VX_FLOAT32, 4, {1, 1, CELLS, VX_BOX_VALUES}, moves}},
+      .tensors = VX_DECODE_TENSORS};
+}
+
+static const float moves[CELLS][VX_BOX_VALUES];
+
+static struct outcome run_anchors(const struct vx_job *asked) {
+  return run_on(lane, asked, asked->inputs[0].data, 1, (int32_t[]){CELLS});
+}
+
+static void anchors_become_boxes(void **state) {
+  (void)state;
+  const float logits[CELLS][CLASSES] = {{-1, 2}, {NAN, -3}, {1, 1}, {3, NAN}};
+  const struct vx_job asked = anchor_job(logits[0], moves[0]);
+  struct outcome outcome = run_anchors(&asked);
+  assert_indices(&outcome, 3, (int32_t[]){3, 0, 2});
+  assert_int_equal(outcome.counts.below_threshold, 1);
+  assert_memory_equal(tensor(&outcome, VX_DECODED_LABELS), ((int32_t[]){0, 1, 0}), 3 * sizeof(int32_t));
+  assert_memory_equal(
+      tensor(&outcome, VX_DECODED_BOXES),
+      ((float[3][VX_BOX_VALUES]){{30, 0, 0.5f, 4, 2, 1, 0}, {0, 0, 0.5f, 4, 2, 1, 0}, {20, 0, 0.5f, 4, 2, 1, 0}}),
+      3 * sizeof moves[0]);
+  assert_true(((const float *)tensor(&outcome, VX_DECODED_SCORES))[1] == vx_sigmoid(2));
+  free(outcome.block);
+}
+
+static void anchors_have_fates(void **state) {
+  (void)state;
+  const float logits[CELLS][CLASSES] = {{1, 0}, {4, 0}, {-1, -1}, {2, 3}};
+  float moved[CELLS][VX_BOX_VALUES] = {{0}};
+  moved[0][0] = (float)(10 / sqrt(20));  // to where the second is
+  moved[3][3] = 200;                     // infinitely long
+  struct vx_job asked = anchor_job(logits[0], moved[0]);
+  struct outcome outcome = run_anchors(&asked);
+  assert_indices(&outcome, 1, (int32_t[]){1});
+  assert_int_equal(outcome.counts.invalid, 1);
+  assert_int_equal(outcome.counts.suppressed, 1);
+  free(outcome.block);
+  asked.params.decode.nms.pre_max = 1;
+  outcome = run_anchors(&asked);
+  assert_int_equal(outcome.counts.over_pre_max, 1);
+  assert_fates_add_up(&outcome);
+  free(outcome.block);
+}
+
+static void directions_turn_boxes(void **state) {
+  (void)state;
+  const float logits[CELLS][CLASSES] = {{1, 0}, {1, 0}, {1, 0}, {1, 0}};
+  const float bins[CELLS][2] = {{1, 0}, {0, 1}, {1, 1}, {NAN, 0}};  // of equals the first
+  struct vx_job asked = anchor_job(logits[0], moves[0]);
+  asked.inputs[VX_DIR_CLS_PREDS] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, 2}, bins};
+  struct outcome outcome = run_anchors(&asked);
+  assert_indices(&outcome, 4, (int32_t[]){0, 1, 2, 3});
+  const float *boxes = tensor(&outcome, VX_DECODED_BOXES);
+  const float headings[CELLS] = {0, (float)VX_PI, 0, (float)VX_PI};
+  for (int i = 0; i < CELLS; i++) assert_true(boxes[i * VX_BOX_VALUES + 6] == headings[i]);
+  free(outcome.block);
+}
+
+static void maps_must_fit(void **state) {
+  (void)state;
+  const float logits[CELLS][CLASSES] = {{0}};
+  struct vx_job asked = anchor_job(logits[0], moves[0]);
+  asked.inputs[VX_BOX_PREDS].dims[2] = CELLS - 1;
+  struct outcome outcome = run_anchors(&asked);
+  assert_int_equal(outcome.status, VX_REFUSED);
+  assert_non_null(strstr(outcome.error.text, "box_preds has not the shape"));
+}
+
+// ---- centres --------------------------------------------------------------------------------------------------------
+
+// A task of one class and a task of two, on a row of cells.
+enum { TASKS = 2, ALL = 3 };
+
+static const float offsets[CELLS][TASKS][2], heights[CELLS][TASKS], dims[CELLS][TASKS][3];
+static const float ahead[CELLS][TASKS][2] = {{{1, 0}, {0, 1}}, {{1, 0}, {0, 1}}, {{1, 0}, {0, 1}}, {{1, 0}, {0, 1}}};
+
+static struct vx_job center_job(const float *logits) {
+  return (struct vx_job){.op = VX_DECODE_CENTER,
+                         .params.center = {.range_min = {-10, 5, 0},
+                                           .range_max = {100, 100, 1},
+                                           .voxel_size = {0.5f, 1, 1},
+                                           .stride = 8,
+                                           .num_tasks = TASKS,
+                                           .task_classes = {1, 2},
+                                           .score_threshold = 0.5f,
+                                           .max_objects = 100,
+                                           .nms = {0.1f, 100, 100, 1, 0, 0}},
+                         .inputs = {{VX_FLOAT32, 4, {1, 1, CELLS, ALL}, logits},
+                                    {VX_FLOAT32, 4, {1, 1, CELLS, TASKS * 2}, offsets},
+                                    {VX_FLOAT32, 4, {1, 1, CELLS, TASKS}, heights},
+                                    {VX_FLOAT32, 4, {1, 1, CELLS, TASKS * 3}, dims},
+                                    {VX_FLOAT32, 4, {1, 1, CELLS, TASKS * 2}, ahead}},
+                         .tensors = VX_DECODE_TENSORS};
+}
+
+static struct outcome run_centers(const struct vx_job *asked) {
+  return run_on(lane, asked, asked->inputs[0].data, 1, (int32_t[]){CELLS * ALL});
+}
+
+static void tasks_follow_on_each_other(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{0, 1, 1}, {2, 0, 0}, {1, 0, 3}, {NAN, -1, -INFINITY}};  // 0 is half: too little
+  const struct vx_job asked = center_job(logits[0]);
+  struct outcome outcome = run_centers(&asked);
+  // The first cell's two boxes of the second task are equal: of equal logits the first class wins.
+  assert_indices(&outcome, 4, (int32_t[]){1, 2, 8 + 2, 4 + 0});
+  assert_memory_equal(tensor(&outcome, VX_DECODED_LABELS), ((int32_t[]){0, 0, 2, 1}), 4 * sizeof(int32_t));
+  assert_int_equal(outcome.counts.below_threshold, 7);
+  assert_int_equal(outcome.counts.suppressed, 1);
+  assert_int_equal(outcome.row_counts[0], 4);
+  const float *boxes = tensor(&outcome, VX_DECODED_BOXES);
+  assert_memory_equal(boxes, ((float[VX_BOX_VALUES]){-6, 5, 0, 1, 1, 1, 0}), VX_BOX_VALUES * sizeof *boxes);
+  assert_memory_equal(boxes + 2 * VX_BOX_VALUES, ((float[VX_BOX_VALUES]){-2, 5, 0, 1, 1, 1, (float)VX_HALF_PI}),
+                      VX_BOX_VALUES * sizeof *boxes);
+  free(outcome.block);
+}
+
+static void centers_have_fates(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{5, 0, 0}, {4, 0, 0}, {3, 0, 0}, {2, 0, 0}};
+  float broken[CELLS][TASKS][2];
+  memcpy(broken, ahead, sizeof broken);
+  broken[0][0][1] = NAN;
+  struct vx_job asked = center_job(logits[0]);
+  asked.inputs[VX_ROT].data = broken;
+  asked.params.center.max_objects = 3;
+  asked.params.center.limited = 1;
+  const float min[3] = {-6, 5, 0}, max[3] = {-6, 5, 0};  // one place, and its borders belong to it
+  memcpy(asked.params.center.center_min, min, sizeof min);
+  memcpy(asked.params.center.center_max, max, sizeof max);
+  struct outcome outcome = run_centers(&asked);
+  assert_indices(&outcome, 1, (int32_t[]){1});
+  assert_int_equal(outcome.counts.invalid, 1);
+  assert_int_equal(outcome.counts.outside, 1);
+  assert_int_equal(outcome.counts.over_max_objects, 1);
+  free(outcome.block);
+}
+
+static void circles_suppress(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{5, 0, 2}, {4, 0, 1}, {3, 0, 0}, {2, 0, 0}};  // 4 m from each other
+  struct vx_job asked = center_job(logits[0]);
+  asked.params.center.nms.circle = 1;
+  asked.params.center.num_radii = 2;
+  asked.params.center.radii[0] = 4;
+  asked.params.center.radii[1] = 3.9f;
+  struct outcome outcome = run_centers(&asked);
+  assert_indices(&outcome, 4, (int32_t[]){0, 2, 8 + 0, 8 + 1});
+  assert_int_equal(outcome.counts.suppressed, 2);
+  free(outcome.block);
+}
+
+static void velocities_make_longer_boxes(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{1, -1, -1}, {-1, -1, -1}, {-1, -1, -1}, {2, -1, -1}};
+  float moving[CELLS][TASKS][2] = {{{3, 4}}};
+  moving[3][0][0] = INFINITY;
+  struct vx_job asked = center_job(logits[0]);
+  asked.inputs[VX_VEL] = (struct vx_input){VX_FLOAT32, 4, {1, 1, CELLS, TASKS * 2}, moving};
+  asked.params.center.rot_order = VX_SIN_COS;
+  struct outcome outcome = run_centers(&asked);
+  assert_indices(&outcome, 1, (int32_t[]){0});
+  assert_int_equal(outcome.counts.invalid, 1);
+  assert_int_equal(outcome.layout.shape[VX_DECODED_BOXES].dims[1], VX_MOVING_BOX_VALUES);
+  assert_memory_equal(tensor(&outcome, VX_DECODED_BOXES), ((float[]){-10, 5, 0, 1, 1, 1, (float)VX_HALF_PI, 3, 4}),
+                      VX_MOVING_BOX_VALUES * sizeof(float));
+  free(outcome.block);
+}
+
+static void tasks_must_have_all_classes(void **state) {
+  (void)state;
+  const float logits[CELLS][ALL] = {{0}};
+  struct vx_job asked = center_job(logits[0]);
+  asked.params.center.task_classes[1] = 3;
+  struct outcome outcome = run_centers(&asked);
+  assert_int_equal(outcome.status, VX_REFUSED);
+  assert_non_null(strstr(outcome.error.text, "heatmap has not the shape"));
+}
+
+// ---- thresholds -----------------------------------------------------------------------------------------------------
+
+static void the_least_logit_is_the_least(void **state) {
+  (void)state;
+  const float thresholds[] = {0.01f, 0.1f, 0.25f, 0.5f, 0.7f, 0.999f};
+  for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
+    float least = vx_least_logit(thresholds[i], false), above = vx_least_logit(thresholds[i], true);
+    assert_true(vx_sigmoid(least) >= thresholds[i] && vx_sigmoid(nextafterf(least, -200)) < thresholds[i]);
+    assert_true(vx_sigmoid(above) > thresholds[i] && vx_sigmoid(nextafterf(above, -200)) <= thresholds[i]);
+  }
+  assert_true(vx_least_logit(0.1f, false) == -2.1972244f);
+  assert_true(vx_least_logit(0, false) == -INFINITY);
+  assert_true(isnan(vx_least_logit(1, true)));  // no score is above 1
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(anchors_become_boxes),
+      cmocka_unit_test(anchors_have_fates),
+      cmocka_unit_test(directions_turn_boxes),
+      cmocka_unit_test(maps_must_fit),
+      cmocka_unit_test(tasks_follow_on_each_other),
+      cmocka_unit_test(centers_have_fates),
+      cmocka_unit_test(circles_suppress),
+      cmocka_unit_test(velocities_make_longer_boxes),
+      cmocka_unit_test(tasks_must_have_all_classes),
+      cmocka_unit_test(the_least_logit_is_the_least),
+  };
+  return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
