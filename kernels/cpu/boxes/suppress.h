@@ -14,8 +14,8 @@ struct cpu_suppressor {
   const int32_t *labels;  // by number; NULL if they make no difference
   // Filled by the caller: the key and number of each valid box of the cloud, by rising number; then in scratch memory.
   struct cpu_keyed *ranked, *spare;
-  // Of the candidates, in the order of ranks: their rectangles; their centres, and how far from these they reach, packed
-  // for a quick look at all; and which of them are struck out.
+  // Of the candidates, in the order of ranks: their rectangles; their centres, and how far from these they reach,
+  // packed for a quick look at all; and which of them are struck out.
   struct vx_rectangle *rectangles;
   double *x, *y, *reach;
   unsigned char *struck;
