@@ -118,8 +118,8 @@ enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *qu
 
 // Writes a safetensors file of `count` tensors into `file`, which has `room` bytes, and returns the size of the whole
 // file. If that is more than `room`, the file is cut: call again with so much memory. 0 if a tensor cannot be sent: its
-// name is not one of letters, digits and _, up to 63 of them, or its bytes are not those of its shape. The data need not
-// be aligned.
+// name has other characters than letters, digits and _ or more than 63, or its bytes are not those of its shape. The
+// data need not be aligned.
 size_t voxeld_pack(const struct voxeld_tensor *tensors, size_t count, void *file, size_t room);
 
 // POST /v1/nms and /v1/decode. `file` is a file of voxeld_pack, and stays the caller's.

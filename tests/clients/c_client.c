@@ -1,6 +1,6 @@
 // What tests/clients/test_c.py drives the C client by: posts the standard input as many times as told, each time into
-// the same result, prints a JSON line a call, and writes the last call's tensors, one after the other, into a file. With
-// -s the standard input is the data of tensors, one after the other, which a file is made of. One thread.
+// the same result, prints a JSON line a call, and writes the last call's tensors, one after the other, into a file.
+// With -s the standard input is the data of tensors, one after the other, which a file is made of. One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <jansson.h>
 #include <stdbool.h>

@@ -54,10 +54,10 @@ post() { ask --data-binary "@$files/$2" "${@:3}" "$1"; }
 @test "a preset knows its anchor head" {
   post '/v1/decode?preset=kitti_pointpillar' anchor
   is "$code" 200
-  is "$(tensor '{n: (t["dtype"], t["shape"]) for n, t in d.items() if n[0] != "_"}')" \
-    "{'boxes': ('F32', [1, 7]), 'scores': ('F32', [1]), 'labels': ('I32', [1]), 'box_indices': ('I32', [1]), 'box_counts': ('I32', [1])}"
-  is "$(tensor 'meta["anchors"]')" \
-    "{'received': 6, 'kept': 1, 'below_threshold': 5, 'invalid': 0, 'over_pre_max': 0, 'suppressed': 0, 'over_post_max': 0}"
+  is "$(tensor '[(n, t["dtype"], t["shape"]) for n, t in d.items() if n[0] != "_"][:2]')" \
+    "[('boxes', 'F32', [1, 7]), ('scores', 'F32', [1])]"
+  is "$(tensor 'sorted(n for n in d if n[0] != "_")')" "['box_counts', 'box_indices', 'boxes', 'labels', 'scores']"
+  is "$(tensor '{n: c for n, c in meta["anchors"].items() if c}')" "{'received': 6, 'kept': 1, 'below_threshold': 5}"
   is "$(tensor 'meta["parameters"]["head"], meta["parameters"]["class_names"][2]')" "('anchor', 'Cyclist')"
   # The last anchor of the only cell: x and y at the range's lower end, the bottom at -0.6.
   is "$(tensor '[round(v, 3) for v in struct.unpack_from("<7f", data, 8 + size + d["boxes"]["data_offsets"][0])]')" \
@@ -69,8 +69,9 @@ post() { ask --data-binary "@$files/$2" "${@:3}" "$1"; }
   is "$code" 200
   is "$(tensor 'd["boxes"]["shape"], meta["batch"]')" \
     "([2, 9], {'size': 1, 'candidates': [10], 'kept': [2]})"
-  is "$(tensor 'meta["candidates"]')" \
-    "{'received': 10, 'kept': 2, 'below_threshold': 8, 'over_max_objects': 0, 'invalid': 0, 'outside': 0, 'over_pre_max': 0, 'suppressed': 0, 'over_post_max': 0}"
+  is "$(tensor '{n: c for n, c in meta["candidates"].items() if c}')" \
+    "{'received': 10, 'kept': 2, 'below_threshold': 8}"
+  is "$(tensor 'sorted(meta["candidates"])[1:4]')" "['invalid', 'kept', 'outside']"
   is "$(tensor 'meta["parameters"]["head"], meta["parameters"]["nms_post_max"]')" "('center', 83)"
   is "$(tensor 'sorted(meta["timing_us"])')" "['copy_in', 'copy_out', 'decode', 'nms', 'queue', 'receive', 'total']"
   post '/v1/decode?preset=waymo_centerpoint&nms_threshold=0.5&outputs=labels' waymo
@@ -124,7 +125,7 @@ post() { ask --data-binary "@$files/$2" "${@:3}" "$1"; }
   post "/v1/decode?$center&nms=circle" waymo
   is_problem 400 bad-parameter min_radius
   for query in point_cloud_range voxel_size feature_map_stride; do
-    post "/v1/decode?head=center$(tr '&' '\n' <<<"$center" | grep -v "^head\|^$query" | sed 's/^/\&/' | tr -d '\n')" waymo
+    post "/v1/decode?$(tr '&' '\n' <<<"$center" | grep -v "^$query" | paste -sd '&')" waymo
     is_problem 400 bad-parameter "$query"
     has "$(json 'd["detail"]')" 'is missing'
   done

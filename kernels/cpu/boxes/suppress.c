@@ -1,4 +1,5 @@
 // Suppression on the CPU; see suppress.h. Each box that is kept strikes out those after it that it overlaps too much.
+// Most boxes are far apart, which a pass without branches finds first.
 #include "kernels/cpu/boxes/suppress.h"
 
 #include <stdio.h>
@@ -12,7 +13,11 @@ void cpu_suppressor_lay_out(struct cpu_suppressor *suppressor, int32_t most, str
   suppressor->ranked = cpu_arena_take(arena, (uint64_t)most, sizeof *suppressor->ranked);
   suppressor->spare = cpu_arena_take(arena, (uint64_t)most, sizeof *suppressor->spare);
   suppressor->rectangles = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->rectangles);
+  suppressor->x = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->x);
+  suppressor->y = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->y);
+  suppressor->reach = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->reach);
   suppressor->struck = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->struck);
+  suppressor->near = cpu_arena_take(arena, (uint64_t)candidates, sizeof *suppressor->near);
 }
 
 static void rank(struct cpu_suppressor *suppressor, int32_t valid, int32_t candidates) {
@@ -22,21 +27,40 @@ static void rank(struct cpu_suppressor *suppressor, int32_t valid, int32_t candi
     suppressor->ranked = sorted;
   }
   for (int32_t i = 0; i < candidates; i++) {
-    suppressor->rectangles[i] = vx_rectangle_of(suppressor->boxes + (int64_t)sorted[i].number * VX_BOX_VALUES);
+    struct vx_rectangle rectangle = vx_rectangle_of(suppressor->boxes + (int64_t)sorted[i].number * VX_BOX_VALUES);
+    suppressor->rectangles[i] = rectangle;
+    suppressor->x[i] = rectangle.x;
+    suppressor->y[i] = rectangle.y;
+    suppressor->reach[i] = suppressor->params->circle ? 0 : rectangle.radius;
     suppressor->struck[i] = 0;
   }
 }
 
+// Lists the candidates behind number `best` that are neither struck out nor apart from it. Returns how many.
+static int32_t list_near(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
+  const double *x = suppressor->x, *y = suppressor->y, *reaches = suppressor->reach;
+  const unsigned char *struck = suppressor->struck;
+  double own_x = x[best], own_y = y[best];
+  double own_reach = suppressor->params->circle ? (double)suppressor->params->radius : reaches[best];
+  int32_t *near = suppressor->near, count = 0;
+  for (int32_t i = best + 1; i < candidates; i++) {
+    double along = x[i] - own_x, across = y[i] - own_y, reach = own_reach + reaches[i];
+    near[count] = i;
+    count += (along * along + across * across <= reach * reach) & !struck[i];
+  }
+  return count;
+}
+
 // Strikes out those of the candidates behind number `best` that it suppresses.
 static void strike(struct cpu_suppressor *suppressor, int32_t best, int32_t candidates) {
-  const struct vx_rectangle *kept = &suppressor->rectangles[best];
+  const struct vx_rectangle *rectangles = suppressor->rectangles;
   const int32_t *labels = suppressor->labels;
   const struct cpu_keyed *ranked = suppressor->ranked;
-  for (int32_t i = best + 1; i < candidates; i++) {
+  int32_t count = list_near(suppressor, best, candidates);
+  for (int32_t n = 0; n < count; n++) {
+    int32_t i = suppressor->near[n];
     bool other = labels != NULL && labels[ranked[i].number] != labels[ranked[best].number];
-    if (!suppressor->struck[i] && !other && vx_suppresses(kept, &suppressor->rectangles[i], suppressor->params)) {
-      suppressor->struck[i] = 1;
-    }
+    suppressor->struck[i] = !other && vx_suppresses(&rectangles[best], &rectangles[i], suppressor->params);
   }
 }
 

@@ -16,8 +16,12 @@ struct cpu_suppressor {
   const int32_t *labels;  // by number; NULL if they make no difference
   // Filled by the caller: the key and number of each valid box of the cloud, by rising number; then in scratch memory.
   struct cpu_keyed *ranked, *spare;
-  struct vx_rectangle *rectangles;  // of the candidates, in the order of ranks
+  // Of the candidates, in the order of ranks: their rectangles; their centres, and how far from these they reach,
+  // packed for a quick look at all; and which of them are struck out.
+  struct vx_rectangle *rectangles;
+  double *x, *y, *reach;
   unsigned char *struck;
+  int32_t *near;  // numbers of those that may be suppressed by the box in hand
   int64_t work;  // pairs since the caller was asked
 };
 
