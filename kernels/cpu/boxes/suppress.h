@@ -22,7 +22,7 @@ struct cpu_suppressor {
   double *x, *y, *reach;
   unsigned char *struck;
   int32_t *near;  // numbers of those that may be suppressed by the box in hand
-  int64_t work;  // pairs since the caller was asked
+  int64_t work;   // pairs since the caller was asked
 };
 
 // Takes the arrays for clouds of up to `most` boxes.
