@@ -376,7 +376,7 @@ JSON
   has "$(json 'd["detail"]')" 'a preset of fps; allowed: a preset of voxelize'
   sample "$scan" 'preset=kitti_second&num_samples=1'
   is_problem 400 bad-parameter preset
-  has "$(json 'd["detail"]')" 'a preset of voxelize; allowed: a preset of fps'
+  has "$(json 'd["detail"]')" 'a preset of voxelize, nms, decode; allowed: a preset of fps'
   ask /v1/presets/keypoints
   is "$(json 'd["operation"]')" fps
   stop_daemon

@@ -30,8 +30,8 @@ teardown_file() { stop_daemon; }
 @test "POST /v2/repository/index lists the models, with a body or without" {
   ask -X POST /v2/repository/index
   is "$code" 200
-  is "$(json '[m["name"] for m in d][:6], {m["state"] for m in d}')" \
-    "(['voxelize', 'fps', 'transform', 'nms', 'decode', 'scatter'], {'READY'})"
+  is "$(json '[m["name"] for m in d][:7], {m["state"] for m in d}')" \
+    "(['voxelize', 'fps', 'transform', 'nms', 'decode', 'decode_center', 'scatter'], {'READY'})"
   is "$(json '"kitti_second" in [m["name"] for m in d]')" True
   ask -d '{"ready":true}' /v2/repository/index
   is "$code $(json 'len(d) > 3, d[0]["version"], d[0]["reason"]')" "200 (True, '1', '')"
