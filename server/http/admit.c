@@ -42,6 +42,7 @@ struct heads {
   const char *authorization;
   int forwards;
   const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
+  bool relayed;                          // there is a header that proxies add
   // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
   // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
   bool odd;
@@ -83,6 +84,9 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
     heads->inference_head = value;
   } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
     add_forwarded(heads, value);
+    heads->relayed = true;
+  } else if (strcasecmp(name, "Forwarded") == 0 || strcasecmp(name, "Via") == 0) {
+    heads->relayed = true;
   } else if (strcasecmp(name, "traceparent") == 0) {
     heads->traces++;
     heads->traceparent = value;
@@ -292,6 +296,7 @@ static bool reserve(struct request *request) {
 // the proxy's own address stays.
 static void name_client(struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
+  request->relayed = heads->relayed;
   if (peer->proxy && heads->forwards > 0 &&
       !proxies_client(request->service->proxies, heads->forwarded, heads->forwards, request->address))
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);

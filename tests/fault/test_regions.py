@@ -436,7 +436,9 @@ class Access(FaultCase):
         with Daemon(*arguments) as daemon, Memory(16, "voxeld") as memory:
             for headers in ({}, {"X-Forwarded-For": "127.0.0.1"}):
                 self.assertEqual(memory.register(daemon, "a", headers, source="127.0.0.3").status, 501)
-            self.assertEqual(memory.register(daemon, "a", {"X-Forwarded-For": "10.0.0.1"}).status, 200)
+            for headers in ({"X-Forwarded-For": "10.0.0.1"}, {"Forwarded": "for=10.0.0.1"}, {"Via": "1.1 nginx"}):
+                self.assertEqual(memory.register(daemon, "a", headers).status, 501)
+            self.assertEqual(memory.register(daemon, "a").status, 200)
 
     def test_regions_belong_to_the_user_of_the_token(self):
         with tempfile.TemporaryDirectory() as folder, Memory(len(POINTS), "voxeld") as memory:

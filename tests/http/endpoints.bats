@@ -31,6 +31,10 @@ teardown_file() { stop_daemon; }
   ask /v1/status
   is "$(json '[c["name"] for c in d["clients"]["greediest"]]')" "['127.0.0.1']"
   is "$(json 'd["clients"]["limits"]["connections"]')" 1000
+  for relay in 'Via: 1.1 nginx' 'Forwarded: for=192.0.2.7' 'X-Forwarded-For: 192.0.2.7'; do
+    ask -H "$relay" /v1/status
+    is "$(json '"name" in d["clients"]["greediest"][0]')" False
+  done
   start_daemon --trusted-proxies 127.0.0.1
   ask -H 'X-Forwarded-For: 192.0.2.7' /v1/status
   is "$(json '"connections" in d["clients"]["greediest"][0], "name" in d["clients"]["greediest"][0]')" '(True, False)'

@@ -16,26 +16,22 @@ export class Refusal extends Error {
   }
 }
 
-async function ask(path, options = {}) {
+// `kind` is how the body is read: json, text or arrayBuffer.
+async function ask(path, kind, options = {}) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   let response;
   try {
     response = await fetch(path, { ...options, headers, cache: "no-store" });
+    if (response.ok) return await response[kind]();
   } catch {
     throw new Refusal(0, { title: "No answer", detail: "the service cannot be reached" });
   }
-  if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
   throw new Refusal(response.status, problem);
 }
 
-export async function getJson(path) {
-  return (await ask(path)).json();
-}
-
-export async function getText(path) {
-  return (await ask(path)).text();
-}
+export const getJson = (path) => ask(path, "json");
+export const getText = (path) => ask(path, "text");
 
 const arrays = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64: BigInt64Array, U8: Uint8Array };
 
@@ -63,6 +59,5 @@ export function pathOf(operation, parameters) {
 }
 
 export async function post(operation, parameters, body) {
-  const response = await ask(pathOf(operation, parameters), { method: "POST", body });
-  return parseSafetensors(await response.arrayBuffer());
+  return parseSafetensors(await ask(pathOf(operation, parameters), "arrayBuffer", { method: "POST", body }));
 }

@@ -32,10 +32,12 @@ export function parseBoxes(name, buffer) {
   }
   const { boxes, labels } = tensors;
   const [number, columns] = boxes?.shape ?? [];
-  if (!(columns >= 7) || boxes.data.length !== number * columns) throw refusal(`${name} has no tensor boxes [N, 7]`);
+  const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;
+  if (!isReal || !(columns >= 7) || boxes.data.length !== number * columns)
+    throw refusal(`${name} has no tensor boxes [N, 7]`);
   const groups = new Map();
   for (let i = 0; i < number; i++) {
-    const label = Number(labels?.data[i] ?? 0);
+    const label = Math.trunc(Number(labels?.data[i])) || 0;
     if (!groups.has(label)) groups.set(label, []);
     const lines = linesOf(boxes.data.subarray(i * columns));
     if (lines.every(Number.isFinite)) groups.get(label).push(...lines);

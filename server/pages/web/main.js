@@ -24,6 +24,7 @@ let scene, form, shown; // shown: what voxelize gave
 let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
 let boxFiles = []; // of a detection
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
+let round = 0; // of Play
 
 // --- drawing ---
 
@@ -166,9 +167,10 @@ function stop() {
 }
 
 async function play() {
+  const mine = ++round;
   playing = !playing;
   byId("play").setAttribute("aria-pressed", String(playing));
-  while (playing) {
+  while (playing && mine === round) {
     await turnTo((frame + 1) % frames.length);
     await new Promise((resolve) => setTimeout(resolve, PLAY_PAUSE));
   }
