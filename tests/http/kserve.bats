@@ -31,7 +31,7 @@ teardown_file() { stop_daemon; }
   ask -X POST /v2/repository/index
   is "$code" 200
   is "$(json '[m["name"] for m in d][:7], {m["state"] for m in d}')" \
-    "(['voxelize', 'fps', 'transform', 'nms', 'decode', 'decode_center', 'scatter'], {'READY'})"
+    "(['voxelize', 'fps', 'transform', 'nms', 'decode', 'scatter', 'decode_center'], {'READY'})"
   is "$(json '"kitti_second" in [m["name"] for m in d]')" True
   ask -d '{"ready":true}' /v2/repository/index
   is "$code $(json 'len(d) > 3, d[0]["version"], d[0]["reason"]')" "200 (True, '1', '')"
