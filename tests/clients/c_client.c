@@ -129,10 +129,10 @@ int main(int argc, char **argv) {
   if (!client) return 3;
   size_t size;
   unsigned char *input = read_all(&size), *file = count ? pack(tensors, count, input, &size) : NULL;
-  if (count && !file) return 4;
+  bool packed = count == 0 || file;
   const unsigned char *rows = file ? file : input;
   struct voxeld_result result = {0};
-  for (int i = 0; i < calls; i++) {
+  for (int i = 0; packed && i < calls; i++) {
     print(ask(client, query, no_rows ? NULL : rows, size, &result), &result);
     fflush(stdout);
   }
@@ -141,5 +141,6 @@ int main(int argc, char **argv) {
   free(file);
   voxeld_result_free(&result);
   voxeld_close(client);
+  if (!packed) return 4;
   return written ? 0 : 1;
 }
