@@ -78,7 +78,7 @@ class Gone(FaultCase):
 
     def test_deadline_in_mid_sampling(self):
         for path in (LONG, LONG_VOXELS):
-            reply = self.daemon.post(path + "&timeout_ms=400", BODY)
+            reply = self.daemon.post(path + "&timeout_ms=100", BODY)
             self.assert_problem(reply, 504)
             self.assertIn("deadline", reply.json()["type"])
         self.until_free()
