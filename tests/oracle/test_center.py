@@ -3,19 +3,17 @@ kinds of suppression; and what must hold of any."""
 
 import os
 import unittest
-import urllib.parse
 
 import numpy as np
 
 import boxes
 import centers as oracle
 import check
-from daemon import OneDaemonCase
+from decoding import SAFETENSORS, DecodeCase
 from safetensors.numpy import save
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "13000"))
 CASES = int(os.environ.get("VOXELD_TEST_CASES", "80"))
-SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 200, -200, 1e30], np.float32)
 HEAD = {"head": "center", "point_cloud_range": "-8,-6,-3,8,6,1", "voxel_size": "0.1,0.2,4", "feature_map_stride": "8"}
 TASKS = ([1], [3], [10], [1, 2], [1, 2, 2, 1, 2, 2])
@@ -67,20 +65,8 @@ def random_maps(rng, shape, tasks):
     return maps
 
 
-class Center(OneDaemonCase):
-    ARGS = ("--workers", "1")
-
-    def check(self, query, tensors, where=""):
-        expected, kept, told = oracle.decode(query, tensors)
-        reply = self.daemon.post("/v1/decode?" + urllib.parse.urlencode(query, safe=","), save(tensors), SAFETENSORS)
-        self.assertEqual(reply.status, 200, f"{where} {reply}")
-        answered, metadata = check.parse_by_hand(reply.body)
-        self.assertEqual((metadata["candidates"], metadata["batch"]["kept"]), (told, kept), where)
-        self.assertEqual(sorted(answered), sorted(expected))
-        for name, tensor in expected.items():
-            self.assertEqual((answered[name].dtype, answered[name].shape), (tensor.dtype, tensor.shape), where)
-            self.assertEqual(answered[name].tobytes(), tensor.tobytes(), f"{where}: {name}")
-        return answered
+class Center(DecodeCase):
+    oracle, items = oracle, "candidates"
 
     def test_random(self):
         for case in range(CASES):

@@ -2,18 +2,14 @@
 
 import os
 import unittest
-import urllib.parse
 
 import numpy as np
 
 import boxes as oracle
-import check
-from daemon import OneDaemonCase
-from safetensors.numpy import save
+from decoding import DecodeCase
 
 SEED = int(os.environ.get("VOXELD_TEST_SEED", "12000"))
 CASES = int(os.environ.get("VOXELD_TEST_CASES", "80"))
-SAFETENSORS = {"Content-Type": "application/vnd.safetensors"}
 KITTI = {
     "point_cloud_range": "0,-39.68,-3,69.12,39.68,1",
     "anchor_sizes": "3.9,1.6,1.56,0.8,0.6,1.73,1.76,0.6,1.73",
@@ -64,20 +60,8 @@ def random_maps(rng, shape, anchors, classes, bins):
     return maps
 
 
-class Decode(OneDaemonCase):
-    ARGS = ("--workers", "1")
-
-    def check(self, query, tensors, where=""):
-        expected, kept, told = oracle.decode(query, tensors)
-        reply = self.daemon.post("/v1/decode?" + urllib.parse.urlencode(query, safe=","), save(tensors), SAFETENSORS)
-        self.assertEqual(reply.status, 200, f"{where} {reply}")
-        answered, metadata = check.parse_by_hand(reply.body)
-        self.assertEqual((metadata["anchors"], metadata["batch"]["kept"]), (told, kept), where)
-        self.assertEqual(sorted(answered), sorted(expected))
-        for name, tensor in expected.items():
-            self.assertEqual((answered[name].dtype, answered[name].shape), (tensor.dtype, tensor.shape), where)
-            self.assertEqual(answered[name].tobytes(), tensor.tobytes(), f"{where}: {name}")
-        return answered
+class Decode(DecodeCase):
+    oracle, items = oracle, "anchors"
 
     def test_random(self):
         for case in range(CASES):
