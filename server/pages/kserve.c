@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "api/models.h"
-#include "kernels/ops.h"
 #include "server/pages/ready.h"
 #include "server/pages/view.h"
 
@@ -51,16 +50,15 @@ static bool write_one(const struct view *view, const char *name, model_writer wr
   return found || model_missing(name, problem);
 }
 
-// Writes all as the elements of a list: operations, then presets.
+// Writes all as the elements of a list.
 static void write_each(const struct view *view, model_writer writer, struct text *out) {
   struct job_request memory;
   struct model model;
+  char name[MODEL_NAME_SIZE];
   const char *comma = "";
   const struct presets *presets = shelf_look(view->shelf);
-  for (size_t i = 0; i < VX_OPS + presets_count(presets); i++) {
-    bool preset = i >= VX_OPS;
-    const char *name = preset ? preset_name(presets_at(presets, i - VX_OPS)) : vx_operation_of((enum vx_op)i)->name;
-    if (!model_find(presets, name, &memory, &model) || model.preset != preset) continue;
+  for (size_t number = 0; number < model_numbers(presets); number++) {
+    if (!model_at(presets, number, name, &memory, &model)) continue;
     text_put(out, comma);
     writer(view, &model, out);
     comma = ",\n ";
