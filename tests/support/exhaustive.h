@@ -23,13 +23,13 @@ struct exhaustive_row {
   uint64_t part_hash, hash;
 };
 
-// In the order of the enum. gcc and clang have computed the hashes, on x86-64.
+// In the order of the enum. gcc has computed the hashes, on x86-64, and clang those of the parts too.
 static const struct exhaustive_row exhaustive_rows[EXHAUSTIVES] = {
-    {"exp", "floats", UINT64_C(1) << 32, 4099, 0xa208ab5d109bee38u, 0},
-    {"sigmoid", "floats", UINT64_C(1) << 32, 4099, 0xbbe0e5dd77d9a113u, 0},
-    {"sincos", "floats within 65536", UINT64_C(2) * 0x47800001, 4099, 0xfbea566a2e1b0d8fu, 0},
-    {"overlap", "pairs of boxes", 20000000, 101, 0xcb8869ace2d96481u, 0},
-    {"atan2", "points", 20000000, 101, 0x72732c62a2a94826u, 0},
+    {"exp", "floats", UINT64_C(1) << 32, 4099, 0xa208ab5d109bee38u, 0x2153e4e36352d518u},
+    {"sigmoid", "floats", UINT64_C(1) << 32, 4099, 0xbbe0e5dd77d9a113u, 0xa30bf2436ccbbd04u},
+    {"sincos", "floats within 65536", UINT64_C(2) * 0x47800001, 4099, 0xfbea566a2e1b0d8fu, 0x3db9223305844024u},
+    {"overlap", "pairs of boxes", 20000000, 101, 0xcb8869ace2d96481u, 0xe2c647ccc1a9d9e0u},
+    {"atan2", "points", 20000000, 101, 0x72732c62a2a94826u, 0x7f1ca3a66ed8c0dau},
 };
 
 struct exhaustive_sum {
