@@ -1,6 +1,6 @@
-// The models of the KServe v2 protocol: each operation with its defaults, each preset, and each further operation that a
-// preset has parameters of, by the name PRESET_OPERATION. If several have the same name, it is the first of these. Any
-// thread.
+// The models of the KServe v2 protocol: each operation with its defaults, each preset, and each further operation that
+// a preset has parameters of, by the name PRESET_OPERATION. If several have the same name, it is the first of these.
+// Any thread.
 #ifndef VOXELD_MODELS_OF_API_H
 #define VOXELD_MODELS_OF_API_H
 
