@@ -1,5 +1,5 @@
 """What the soak asks of operations on tensors, as safetensors and by KServe's protocol, and of the dense maps of
-voxelize. Their oracles are boxes.py and maps.py."""
+voxelize. Their oracles are boxes.py, centers.py and maps.py."""
 
 import dataclasses
 import urllib.parse
@@ -8,6 +8,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import boxes
+import centers
 import check
 import infer
 import maps
@@ -19,17 +20,30 @@ def scatter(query, tensors):
     return {"bev_features": dense}, kept, told
 
 
-ORACLES = {"nms": (boxes.nms, "boxes"), "decode": (boxes.decode, "anchors"), "scatter": (scatter, "voxels")}
+ORACLES = {
+    "nms": (boxes.nms, "boxes"),
+    "decode": (boxes.decode, "anchors"),
+    "decode_center": (centers.decode, "candidates"),
+    "scatter": (scatter, "voxels"),
+}
 HEAD = {
     "point_cloud_range": "0,-40,-3,70,40,1",
     "anchor_sizes": "3.9,1.6,1.56,0.8,0.6,1.7",
     "anchor_bottoms": "-1.8,-0.6",
 }
+CENTERS = {
+    "head": "center",
+    "point_cloud_range": "-8,-6,-3,8,6,1",
+    "voxel_size": "0.1,0.2,4",
+    "feature_map_stride": "4",
+    "task_classes": "1,2",
+}
 LINES = ("Content-Type: application/vnd.safetensors",)
 
 
 def path_of(operation, query):
-    return f"/v1/{operation}?{urllib.parse.urlencode(query, safe=',')}"
+    """Both decoders have one endpoint."""
+    return f"/v1/{operation.removesuffix('_center')}?{urllib.parse.urlencode(query, safe=',')}"
 
 
 @dataclasses.dataclass
@@ -94,6 +108,10 @@ def inputs_of(rng):
         maps = {"cls_preds": 12, "box_preds": 28, "dir_cls_preds": 8}
         tensors = {name: rng.normal(-1, 1, (*shape, channels)).astype(kind) for name, channels in maps.items()}
         yield "decode", HEAD, tensors
+    channels = {"heatmap": 3, "center": 4, "height": 2, "dim": 6, "rot": 4, "vel": 4}
+    for shape, kind in (((3, 4), "<f4"), ((2, 30, 25), "<f2")):
+        tensors = {name: rng.normal(0, 1, (*shape, values)).astype(kind) for name, values in channels.items()}
+        yield "decode_center", CENTERS, tensors
     for rows, kind, query in (
         (0, "<f4", {"grid_size": "5,4,3"}),
         (300, "<f2", {"grid_size": "20,15,2", "batch_size": "3"}),
