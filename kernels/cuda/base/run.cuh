@@ -37,6 +37,13 @@
 
 struct cuda_fps_box;
 
+// An input of the job as kernels read it, of those operations whose inputs are not points: inputs.cuh.
+struct cuda_input {
+  const void *data;  // host memory, or a copy of it; NULL if the input is not given or is empty
+  void *copy;        // if the device cannot read the host's memory
+  size_t bytes;
+};
+
 // The arrays of a job that samples. The rows of all clouds are one list, and so are their samples.
 struct cuda_fps {
   uint32_t num_rows, num_samples, largest_cloud;
@@ -82,6 +89,8 @@ struct cuda_run {
   struct cuda_tally sizes;
   struct vx_layout layout;  // of the output
   void *output;             // the caller's, once the layout is known
+
+  struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the job is about points
 
   // Arrays of the job; those not needed are NULL.
   const void *source;           // [num_points, columns] as the client sent it; host memory, or a copy of it
