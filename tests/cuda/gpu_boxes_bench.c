@@ -3,10 +3,10 @@
 //   gpu-boxes-bench [--repeat N]
 //
 // Medians of N runs (200; the CPU a tenth of that) after a warm-up. `in` and `nms` are by the device's clock: `in` until
-// the boxes have come, `nms` from there until the device knows which are kept, with the ranking in it; `whole` is by the
-// host's, with both ways over the bus. The targets are for the decoding of a KITTI head too. The boxes are cars that lie
-// around a number of objects, as a network's do. Says whether GPU and CPU wrote the same bytes. One thread. Exit code 77
-// without a GPU. Asserts no time.
+// the boxes have come, `nms` from there until the device knows which are kept, with the ranking; `whole` is by the
+// host's, with both ways over the bus. The targets are for the decoding of a KITTI head too. The boxes are cars that
+// lie around a number of objects, as a network's do. Says whether GPU and CPU wrote the same bytes. One thread. Exit
+// code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/boxes/rank.cuh"
 
-enum { WARP = 32, BLOCK = 512, WINDOW = 64, SHARES = BLOCK / WINDOW };
+enum { WARP = 32, BLOCK = 1024, WINDOW = 64, SHARES = BLOCK / WINDOW };
 enum { CHUNK = 4096, WORDS = CHUNK / WARP, STRIKE_BLOCK = 256, ROUNDS_PER_LOOK = 16 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");
 
