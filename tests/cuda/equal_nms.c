@@ -25,18 +25,20 @@ static void fill_box(const struct boxes *boxes, int64_t number, float box[VX_BOX
   static const float odd[] = {0, -0.0f, 1e-20f, 1e-40f, 1, 3e38f, 1e6f},
                      headings[] = {0, 1.5707964f, 3.1415927f, 65536};
   struct random *random = boxes->random;
-  int32_t object = random_below(random, boxes->objects);
-  const float car[VX_BOX_VALUES] = {(float)(object % 20) * 6, (float)(object / 20) * 5, -1, 3.9f, 1.6f, 1.56f, 0};
+  int32_t object = random_below(random, boxes->objects), row = object / 20, column = object % 20;
+  const float car[VX_BOX_VALUES] = {(float)column * 6, (float)row * 5, -1, 3.9f, 1.6f, 1.56f, 0};
   memcpy(box, car, sizeof car);
   if (boxes->kind == TOUCHING) {  // edge to edge, and corner to corner
-    const float cell[VX_BOX_VALUES] = {(float)(number % 8) * 2, (float)(number / 8 % 8), 0, 2, 1, 1, 0};
+    int64_t x = number % 8, y = number / 8 % 8;
+    const float cell[VX_BOX_VALUES] = {(float)x * 2, (float)y, 0, 2, 1, 1, 0};
     memcpy(box, cell, sizeof cell);
   }
   for (int i = 0; i < VX_BOX_VALUES && boxes->kind != TOUCHING && boxes->kind != IDENTICAL; i++) {
     float reach = i < 3 && boxes->kind == ANYWHERE ? 2000 : i == 6 ? 7 : 0.6f;
     box[i] += (random_unit(random) - (i >= 3 && i < 6 ? 0 : 0.5f)) * reach;
     if (boxes->kind == DEGENERATE && random_one_in(random, 3)) {
-      box[i] = i == 6 ? from(random, headings, 4) : from(random, odd, 7) * (i < 3 && random_one_in(random, 2) ? -1 : 1);
+      float sign = i < 3 && random_one_in(random, 2) ? -1.0f : 1.0f;
+      box[i] = i == 6 ? from(random, headings, 4) : from(random, odd, 7) * sign;
     }
   }
   if (boxes->strange && random_one_in(random, 30)) {

@@ -2,11 +2,11 @@
 //
 //   gpu-boxes-bench [--repeat N]
 //
-// Medians of N runs (200; the CPU a tenth of that) after a warm-up. `in` and `nms` are by the device's clock: `in` until
-// the boxes have come, `nms` from there until the device knows which are kept, with the ranking; `whole` is by the
-// host's, with both ways over the bus. The targets are for the decoding of a KITTI head too. The boxes are cars that
-// lie around a number of objects, as a network's do. Says whether GPU and CPU wrote the same bytes. One thread. Exit
-// code 77 without a GPU. Asserts no time.
+// Medians of N runs (200; the CPU a tenth of that) after a warm-up. `in` and `nms` are by the device's clock: `in` is
+// until the boxes have come, `nms` from there until the device knows which are kept, with the ranking; `whole` is by
+// the host's, with both ways over the bus. The targets are for the decoding of a KITTI head too. The boxes are cars
+// that lie around a number of objects, as a network's do. Says whether GPU and CPU wrote the same bytes. One thread.
+// Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "tests/measure/bench/timing.h"
 
 enum { MOST = 16384, MAX_REPEAT = 5000, WARM_UP = 10, CPU_SHARE = 10 };
+#define BOX_BYTES ((size_t)MOST * VX_BOX_VALUES * sizeof(float))
 
 static const struct work {
   int32_t boxes, objects, pre_max, post_max;
@@ -40,9 +41,9 @@ static float random_in(float low, float high) {
 
 static void fill(const struct work *work, struct side sides[2]) {
   for (int32_t i = 0; i < work->boxes; i++) {
-    int32_t object = i % work->objects;
-    const float car[VX_BOX_VALUES] = {6 * (float)(object % 64) + random_in(-0.3f, 0.3f),
-                                      5 * (float)(object / 64) + random_in(-0.3f, 0.3f),
+    int32_t object = i % work->objects, row = object / 64, column = object % 64;
+    const float car[VX_BOX_VALUES] = {6 * (float)column + random_in(-0.3f, 0.3f),
+                                      5 * (float)row + random_in(-0.3f, 0.3f),
                                       random_in(-1.5f, -0.5f),
                                       random_in(3.6f, 4.2f),
                                       random_in(1.5f, 1.7f),
@@ -71,14 +72,14 @@ static bool open_side(struct side *side, const struct vx_backend *backend) {
     printf("gpu-boxes-bench: skipped: %s\n", error.text);
     return false;
   }
-  side->boxes = backend->host_alloc(side->device, MOST * VX_BOX_VALUES * sizeof *side->boxes);
+  side->boxes = backend->host_alloc(side->device, BOX_BYTES);
   side->scores = backend->host_alloc(side->device, MOST * sizeof *side->scores);
   side->kept = backend->host_alloc(side->device, MOST * sizeof *side->kept);
   return side->boxes && side->scores && side->kept;
 }
 
 static void close_side(struct side *side) {
-  side->backend->host_free(side->device, side->boxes, MOST * VX_BOX_VALUES * sizeof *side->boxes);
+  side->backend->host_free(side->device, side->boxes, BOX_BYTES);
   side->backend->host_free(side->device, side->scores, MOST * sizeof *side->scores);
   side->backend->host_free(side->device, side->kept, MOST * sizeof *side->kept);
   side->backend->lane_close(side->lane);
