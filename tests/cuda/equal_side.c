@@ -66,10 +66,19 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
   side->job.row_counts = side->row_counts;
 }
 
+static size_t input_bytes(const struct vx_job *asked, const struct scan *scan) {
+  const struct vx_input *input = &asked->inputs[VX_POINTS];
+  size_t bytes = vx_dtype_size(input->dtype);
+  if (input->rank != VX_MAX_RANK) return bytes * (size_t)scan->num_points * (size_t)job_columns(asked);
+  for (int i = 0; i < VX_MAX_RANK; i++) bytes *= (size_t)input->dims[i];
+  return bytes;
+}
+
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan,
                         struct vx_error *error) {
-  size_t bytes = (size_t)scan->num_points * (size_t)job_columns(asked) * vx_dtype_size(asked->inputs[VX_POINTS].dtype);
-  void *input = room(side, &side->input, &side->input_bytes, bytes);
+  size_t bytes = input_bytes(asked, scan), shift = (uintptr_t)scan->points % VX_TENSOR_ALIGNMENT;
+  bool points = vx_operation_of(asked->op)->items == VX_POINT_ITEMS;  // which must be aligned
+  char *input = (char *)room(side, &side->input, &side->input_bytes, bytes + shift) + (points ? 0 : shift);
   memcpy(input, scan->points, bytes);
   if (side->output != NULL) {
     size_t poisoned = side->output_bytes < (size_t)64 << 20 ? side->output_bytes : (size_t)64 << 20;
@@ -99,11 +108,14 @@ static bool gaps_are_zero(const struct side *side) {
   return true;
 }
 
+// Names the fates whose counts differ.
 static void describe_counts(const struct vx_counts *x, const struct vx_counts *y, char *text, size_t size) {
-  snprintf(text, size, "counts: kept %lld %lld range %lld %lld cap %lld %lld voxels %lld %lld dropped %lld %lld",
-           (long long)x->kept, (long long)y->kept, (long long)x->out_of_range, (long long)y->out_of_range,
-           (long long)x->over_voxel_cap, (long long)y->over_voxel_cap, (long long)x->voxels_kept,
-           (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
+  int length = snprintf(text, size, "counts: voxels %lld %lld dropped %lld %lld", (long long)x->voxels_kept,
+                        (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT && (size_t)length < size; fate++) {
+    long long a = vx_fate_count(fate, x), b = vx_fate_count(fate, y);
+    if (a != b) length += snprintf(text + length, size - (size_t)length, " %s %lld %lld", vx_fate_name(fate), a, b);
+  }
 }
 
 // False if the results of two sides differ; `text` says where.
