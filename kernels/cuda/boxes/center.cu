@@ -68,7 +68,8 @@ static __device__ struct vx_center_values values_at(const struct center_head &he
 // Makes the box of a candidate of a segment. Its fate: kept so far, invalid or outside.
 static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, uint32_t number,
                                         float box[VX_MOVING_BOX_VALUES]) {
-  uint32_t cloud = segment / head.tasks, task = segment % head.tasks, cell = number % head.cells;
+  uint32_t cloud = segment / head.tasks, task = segment % head.tasks;
+  uint32_t cell = number % head.cells;  // if the job was stopped, the number is anything
   struct vx_center_values values = values_at(head, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
   vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
   if (!vx_is_valid_center(&values, box)) {
@@ -180,7 +181,7 @@ enum vx_status cuda_decode_center(struct cuda_run *run, struct vx_error *error) 
   found.some_left_out = true;
   found.radii = head.params.nms.circle ? head.params.radii : NULL;
   found.num_radii = (uint32_t)head.params.num_radii;
-  CUDA_TRY(cuda_begin_found(&found, error));
+  CUDA_TRY(cuda_prepare_found(&found, error));
   memcpy(head.maps, found.maps, sizeof head.maps);
   CUDA_TRY(cuda_find(&found, head, vx_least_logit(head.params.score_threshold, true), error));
   CUDA_TRY(cuda_rank(run, &found.ranking, error));

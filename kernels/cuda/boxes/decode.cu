@@ -87,7 +87,7 @@ static __global__ void __launch_bounds__(MAKE_BLOCK) make_kernel(const __grid_co
     uint32_t cloud = (uint32_t)(i / p.most), rank = (uint32_t)(i % p.most);
     if (rank < p.num_found[cloud]) {
       uint64_t at = cuda_ranked_begin(p.clouds, p.most, cloud) + rank;
-      uint32_t number = (uint32_t)p.ranked[at];
+      uint32_t number = min((uint32_t)p.ranked[at], p.head.per_cloud - 1);  // if the job was stopped, it is anything
       uint64_t anchor = (uint64_t)cloud * p.head.per_cloud + number;
       make_box(p.head, cloud, number, p.boxes + at * VX_BOX_VALUES);
       p.labels[at] = (int32_t)cuda_first_largest(p.head.logits, anchor * p.head.classes, p.head.classes);
@@ -143,7 +143,7 @@ enum vx_status cuda_decode(struct cuda_run *run, struct vx_error *error) {
   found.tasks = 1;
   found.task_first[1] = (uint32_t)(sizes.rows / sizes.clouds);
   found.most_ranked = (uint32_t)params->nms.pre_max;
-  CUDA_TRY(cuda_begin_found(&found, error));
+  CUDA_TRY(cuda_prepare_found(&found, error));
   struct anchor_head head = head_of(&found, &sizes);
   CUDA_TRY(cuda_find(&found, head, vx_least_logit(params->score_threshold, false), error));
   CUDA_TRY(cuda_rank(run, &found.ranking, error));

@@ -7,6 +7,7 @@
 #define VOXELD_CUDA_FIND_CUH
 
 #include <float.h>
+#include <string.h>
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
@@ -23,15 +24,24 @@ struct cuda_finding {
   float logit;
 };
 
+// What the later kernels read of the segments.
+struct find_segments {
+  uint32_t count, tasks, task_first[VX_MAX_TASKS + 1], num_radii;
+  float radii[VX_MAX_TASKS];
+  uint32_t *first;  // out, [count]; NULL if there is one task
+  float *device_radii;
+};
+
 // `head` has a function of its own: cuda_finding cuda_judge(const head &, uint64_t at), which
 // tells about the logit at that place of the map.
 template <typename head> struct find_params {
   head judge;
   struct cuda_map logits;
-  uint64_t count;       // of the logits
-  uint32_t before;      // the parts: those logits lie before the first address that is a multiple of 16
-  uint64_t parts;       // whole ones
-  float least;          // more than -inf
+  uint64_t count;   // of the logits
+  uint32_t before;  // the parts: those logits lie before the first address that is a multiple of 16
+  uint64_t parts;   // whole ones
+  float least;      // more than -inf
+  struct find_segments segments;
   uint64_t *keys;       // of all segments
   uint32_t *num_found;  // [segments], zeros before: how many are listed
   struct cuda_tally *tally;
@@ -114,9 +124,22 @@ template <typename head> static __device__ uint32_t find_at_edges(const find_par
   return find_handle(p, reaches, at);
 }
 
+// As a block.
+static __device__ inline void find_note_segments(const struct find_segments &p) {
+  for (uint32_t i = threadIdx.x; p.first != NULL && i < p.count; i += FIND_BLOCK) {
+    p.first[i] = i / p.tasks * p.task_first[p.tasks] + p.task_first[i % p.tasks];
+  }
+  if (threadIdx.x < p.num_radii) {
+    p.device_radii[threadIdx.x] = p.radii[threadIdx.x];
+  }
+}
+
 template <typename head>
 static __global__ void __launch_bounds__(FIND_BLOCK) find_kernel(const __grid_constant__ find_params<head> p) {
   cuda_wait_alone();
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    p.tally->moments[CUDA_BEGUN] = cuda_now();
+  }
   uint32_t invalid = 0;
   const uint64_t chunk = FIND_BLOCK * FIND_AHEAD;
   for (uint64_t begin = blockIdx.x * chunk; begin < p.parts; begin += gridDim.x * chunk) {
@@ -127,6 +150,9 @@ static __global__ void __launch_bounds__(FIND_BLOCK) find_kernel(const __grid_co
     invalid += find_at_edges(p);
   }
   cuda_let_next();
+  if (blockIdx.x == gridDim.x - 1) {
+    find_note_segments(p.segments);
+  }
   invalid = cuda_warp_add(invalid);
   if (threadIdx.x % 32 == 0 && invalid != 0) {
     atomicAdd(&p.tally->invalid, invalid);
@@ -135,6 +161,19 @@ static __global__ void __launch_bounds__(FIND_BLOCK) find_kernel(const __grid_co
   if (threadIdx.x == 0) {
     atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
   }
+}
+
+static inline struct find_segments find_segments_of(const struct cuda_found *found) {
+  struct find_segments p = {};
+  p.count = found->segments.count;
+  p.tasks = found->tasks;
+  memcpy(p.task_first, found->task_first, sizeof p.task_first);
+  p.first = found->first;
+  p.device_radii = found->device_radii;
+  for (; found->radii != NULL && p.num_radii < found->num_radii; p.num_radii++) {
+    p.radii[p.num_radii] = found->radii[p.num_radii];
+  }
+  return p;
 }
 
 // Enqueues the pass over the job's first input. `least` as vx_least_logit has it.
@@ -152,6 +191,7 @@ static inline enum vx_status cuda_find(const struct cuda_found *found, const hea
   p.before = (uint32_t)(before < p.count ? before : p.count);
   p.parts = (p.count - p.before) / (FIND_PART / size);
   p.least = least < -FLT_MAX ? -FLT_MAX : least;
+  p.segments = find_segments_of(found);
   p.keys = found->keys;
   p.num_found = found->num_found;
   p.tally = run->tally;

@@ -13,7 +13,7 @@
 
 enum { BLOCK = 256 };
 
-// --- arrays ---
+// --- prepare ---
 
 static uint32_t largest_segment(const struct cuda_found *found) {
   uint32_t largest = 0;
@@ -29,10 +29,11 @@ static void lay_out(struct cuda_found *found, struct cuda_arena *arena) {
   uint64_t segments = found->segments.count;
   uint64_t boxes = cuda_ranked_room(found->segments, (uint32_t)found->nms.pre_max);
   cuda_take_inputs(found->run, arena);
-  take(arena, &found->first, segments);
+  if (found->tasks > 1) {
+    take(arena, &found->first, segments);
+  }
   take(arena, &found->device_radii, found->num_radii);
   take(arena, &found->keys, found->segments.room);
-  take(arena, &found->num_found, segments);
   take(arena, &found->num_made, segments);
   take(arena, &found->boxes, boxes * found->values);
   take(arena, &found->labels, boxes);
@@ -45,7 +46,7 @@ static void lay_out(struct cuda_found *found, struct cuda_arena *arena) {
 static void fill_parts(struct cuda_found *found) {
   struct cuda_ranking *ranking = &found->ranking;
   struct cuda_suppression *suppression = &found->suppression;
-  found->segments.first = found->first;
+  found->segments.first = found->first;  // NULL if segments are clouds, which all have the same size
   ranking->segments = suppression->segments = found->segments;
   ranking->counts = found->num_found;
   ranking->keys = found->keys;
@@ -56,48 +57,8 @@ static void fill_parts(struct cuda_found *found) {
   suppression->labels = found->nms.class_agnostic ? NULL : found->labels;
 }
 
-// --- begin ---
-
-struct begin_params {
-  uint32_t num_segments, tasks, task_first[VX_MAX_TASKS + 1], num_radii;
-  float radii[VX_MAX_TASKS];
-  uint32_t *first, *num_found;
-  float *device_radii;
-  struct cuda_tally *tally;
-};
-
-static __global__ void __launch_bounds__(BLOCK) begin_kernel(const __grid_constant__ struct begin_params p) {
-  cuda_wait();
-  uint32_t begin = blockIdx.x * BLOCK + threadIdx.x;
-  if (begin == 0) {
-    p.tally->moments[CUDA_BEGUN] = cuda_now();
-  }
-  if (begin < p.num_radii) {
-    p.device_radii[begin] = p.radii[begin];
-  }
-  for (uint32_t segment = begin; segment < p.num_segments; segment += gridDim.x * BLOCK) {
-    p.first[segment] = segment / p.tasks * p.task_first[p.tasks] + p.task_first[segment % p.tasks];
-    p.num_found[segment] = 0;
-  }
-}
-
-static enum vx_status begin(const struct cuda_found *found, struct vx_error *error) {
-  struct begin_params p = {};
-  p.num_segments = found->segments.count;
-  p.tasks = found->tasks;
-  memcpy(p.task_first, found->task_first, sizeof p.task_first);
-  p.first = found->first;
-  p.num_found = found->num_found;
-  p.device_radii = found->device_radii;
-  for (; found->radii != NULL && p.num_radii < found->num_radii; p.num_radii++) {
-    p.radii[p.num_radii] = found->radii[p.num_radii];
-  }
-  p.tally = found->run->tally;
-  unsigned blocks = cuda_looping_blocks(found->run, p.num_segments, BLOCK, 2);
-  return cuda_launch("begin_kernel", begin_kernel, blocks, BLOCK, 0, found->run, p, error);
-}
-
-enum vx_status cuda_begin_found(struct cuda_found *found, struct vx_error *error) {
+// The numbers of what is found are where another operation has its tiles, which are zero when a job begins.
+enum vx_status cuda_prepare_found(struct cuda_found *found, struct vx_error *error) {
   struct cuda_run *run = found->run;
   struct cuda_arena measured = {}, arena = {};
   found->segments.count = (uint32_t)run->clouds.count * found->tasks;
@@ -113,13 +74,15 @@ enum vx_status cuda_begin_found(struct cuda_found *found, struct vx_error *error
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->scratch, measured.used, error));
   arena.memory = run->lane->scratch.memory;
   lay_out(found, &arena);
-  fill_parts(found);
+  run->num_tiles = cuda_blocks(found->segments.count, sizeof(uint64_t) / sizeof *found->num_found);
   CUDA_TRY(cuda_prepare_control(run, error));
+  found->num_found = (uint32_t *)run->control->tiles;
+  fill_parts(found);
   CUDA_TRY(cuda_copy_inputs(run, error));
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     found->maps[i] = {run->inputs[i].data, run->job->inputs[i].dtype == VX_FLOAT16};
   }
-  return begin(found, error);
+  return VX_OK;
 }
 
 // --- settle ---

@@ -32,10 +32,10 @@ struct cuda_found {
   struct cuda_map maps[VX_MAX_INPUTS];
   // Arrays on the device.
   struct cuda_segments segments;
-  uint32_t *first;      // [segments]: place of each segment's keys
+  uint32_t *first;      // [segments]: place of each segment's keys; NULL if there is one task
   float *device_radii;  // [num_radii]
   uint64_t *keys;       // rank key and number of each candidate that is ranked, segment by segment
-  uint32_t *num_found;  // [segments]: how many those are
+  uint32_t *num_found;  // [segments]: how many those are; zeros at first
   uint64_t *ranked;     // [cuda_ranked_room(most_ranked)]: the best of them; later, of those that have boxes
   uint32_t *num_made;   // [segments]: boxes that were made
   float *boxes;         // [cuda_ranked_room(pre_max), values]: in the order of ranks
@@ -48,7 +48,7 @@ struct cuda_found {
 // The output of a job whose maps are empty.
 VX_WARN_UNUSED enum vx_status cuda_write_none(struct cuda_run *run, struct vx_error *error);
 // Gives all arrays their place and brings the inputs to the device, once the decoder has said its part.
-VX_WARN_UNUSED enum vx_status cuda_begin_found(struct cuda_found *found, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cuda_prepare_found(struct cuda_found *found, struct vx_error *error);
 // All that comes after the boxes.
 VX_WARN_UNUSED enum vx_status cuda_finish_found(struct cuda_found *found, struct vx_error *error);
 
