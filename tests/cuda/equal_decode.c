@@ -214,7 +214,7 @@ static void run(struct side sides[2], struct random *random, const struct shape 
   const struct vx_decode *anchors = &asked->params.decode;
   int32_t per_cell = asked->op == VX_DECODE ? anchors->num_sizes * anchors->num_rotations : shape->classes;
   int32_t per_cloud = shape->height * shape->width * per_cell;
-  scan = (struct scan){.points = (void *)asked->inputs[0].data, .num_clouds = shape->clouds};
+  scan = (struct scan){.points = (void *)asked->inputs[0].data, .num_clouds = shape->clouds, .unseen = true};
   scan.num_points = (int64_t)per_cloud * shape->clouds;
   for (int32_t i = 0; i < shape->clouds; i++) scan.counts[i] = per_cloud;
   snprintf(scan.name, sizeof scan.name, "%dx%dx%d, %d classes, values %d %d", shape->clouds, shape->height,

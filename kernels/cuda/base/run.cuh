@@ -90,6 +90,7 @@ struct cuda_run {
   struct vx_layout layout;  // of the output
   void *output;             // the caller's, once the layout is known
 
+  const volatile uint32_t *long_word;  // the host's wait for this word may be long, so it may stop the job; or NULL
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the job is about points
 
   // Arrays of the job; those not needed are NULL.

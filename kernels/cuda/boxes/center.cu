@@ -178,6 +178,7 @@ enum vx_status cuda_decode_center(struct cuda_run *run, struct vx_error *error) 
   found.tasks = head.tasks;
   lay_out_tasks(&head, &found);
   found.most_ranked = (uint32_t)head.params.max_objects;
+  found.nms.pre_max = min(head.params.nms.pre_max, head.params.max_objects);  // a task has no more boxes
   found.some_left_out = true;
   found.radii = head.params.nms.circle ? head.params.radii : NULL;
   found.num_radii = (uint32_t)head.params.num_radii;

@@ -40,6 +40,7 @@ static void lay_out(struct cuda_found *found, struct cuda_arena *arena) {
   take(arena, &found->first_row, segments);
   cuda_take_ranking(&found->ranking, arena);
   cuda_take_suppression(&found->suppression, arena);
+  take(arena, &found->suppression.num_kept, segments);
 }
 
 // The parts that rank and suppress, once the arrays have their places.
@@ -76,6 +77,7 @@ enum vx_status cuda_prepare_found(struct cuda_found *found, struct vx_error *err
   lay_out(found, &arena);
   run->num_tiles = cuda_blocks(found->segments.count, sizeof(uint64_t) / sizeof *found->num_found);
   CUDA_TRY(cuda_prepare_control(run, error));
+  run->long_word = &run->lane->report->sized;
   found->num_found = (uint32_t *)run->control->tiles;
   fill_parts(found);
   CUDA_TRY(cuda_copy_inputs(run, error));
