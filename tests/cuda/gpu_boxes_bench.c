@@ -3,9 +3,9 @@
 //   gpu-boxes-bench [--repeat N]
 //
 // Medians of N runs (200; the CPU a tenth of that) after a warm-up. By the device's clock, with maps that are on the
-// device: `find` is the pass over the logits, `boxes` ranks and boxes, `nms` the suppression, `device` all of these;
-// `whole` is by the host's clock, with maps in the host's memory and the boxes' way back. Says whether GPU and CPU wrote
-// the same bytes. Exit code 77 without a GPU. Asserts no time.
+// device: `find` is the pass over the logits, `boxes` ranks and boxes, `nms` the suppression, `device` all of these.
+// `whole` is by the host's clock, with maps in the host's memory and the boxes' way back. Says whether GPU and CPU
+// wrote the same bytes. Exit code 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -118,7 +118,7 @@ static void set_transform(const struct way *way, struct vx_job *job) {
 
 // The maps of a head with two candidates in each cell, from the same numbers as the points.
 static void set_maps(const struct way *way, struct vx_job *job) {
-  static const int64_t channels[][VX_MAX_INPUTS] = {{2, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
+  static const int32_t channels[][VX_MAX_INPUTS] = {{2, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
   const struct vx_nms nms = {0.1f, 50, 20, 1, 0, 0};
   if (way->op == VX_DECODE)
     job->params.decode = (struct vx_decode){.range_min = {-10, -10, -1},

@@ -80,8 +80,11 @@ static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t
 
 static __device__ void store_box(const struct make_params &p, uint64_t at, uint32_t label, const float *box) {
   p.labels[at] = (int32_t)label;
-  for (uint32_t i = 0; i < p.values; i++) {
-    p.boxes[at * p.values + i] = box[i];
+#pragma unroll
+  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++) {
+    if (i < p.values) {
+      p.boxes[at * p.values + i] = box[i];
+    }
   }
 }
 
@@ -115,7 +118,7 @@ static __device__ uint32_t make_boxes(const struct make_params &p, uint32_t segm
   return made;
 }
 
-static __global__ void __launch_bounds__(MAKE_BLOCK) make_kernel(const __grid_constant__ struct make_params p) {
+static __global__ void __launch_bounds__(MAKE_BLOCK) make_centers_kernel(const __grid_constant__ struct make_params p) {
   cuda_wait();
   uint32_t segment = blockIdx.x, found = p.num_found[segment], objects = min(found, p.most_ranked);
   uint32_t made = make_boxes(p, segment, objects);
@@ -140,7 +143,7 @@ static enum vx_status make(const struct cuda_found *found, const struct center_h
   p.values = found->values;
   p.labels = found->labels;
   p.tally = found->run->tally;
-  return cuda_launch("make_kernel", make_kernel, p.segments.count, MAKE_BLOCK, 0, found->run, p, error);
+  return cuda_launch("make_centers_kernel", make_centers_kernel, p.segments.count, MAKE_BLOCK, 0, found->run, p, error);
 }
 
 // --- the job ---

@@ -1,5 +1,5 @@
-// Decoding of an anchor head on a GPU: decode.h says what it computes, found.cuh in which steps. Runs on the thread that
-// has the lane.
+// Decoding of an anchor head on a GPU: decode.h says what it computes, found.cuh in which steps. Runs on the thread
+// that has the lane.
 //
 // A candidate's box is made twice: when it is found, as one that is not valid has no rank, and again once it is ranked.
 // So candidates leave nothing but their keys.
@@ -80,7 +80,7 @@ struct make_params {
   struct cuda_tally *tally;
 };
 
-static __global__ void __launch_bounds__(MAKE_BLOCK) make_kernel(const __grid_constant__ struct make_params p) {
+static __global__ void __launch_bounds__(MAKE_BLOCK) make_anchors_kernel(const __grid_constant__ struct make_params p) {
   cuda_wait();
   uint64_t places = (uint64_t)p.clouds.count * p.most, step = (uint64_t)gridDim.x * MAKE_BLOCK;
   for (uint64_t i = (uint64_t)blockIdx.x * MAKE_BLOCK + threadIdx.x; i < places; i += step) {
@@ -110,7 +110,7 @@ static enum vx_status make(const struct cuda_found *found, const struct anchor_h
   p.labels = found->labels;
   p.tally = found->run->tally;
   unsigned blocks = cuda_looping_blocks(found->run, (uint64_t)p.clouds.count * p.most, MAKE_BLOCK, 8);
-  return cuda_launch("make_kernel", make_kernel, blocks, MAKE_BLOCK, 0, found->run, p, error);
+  return cuda_launch("make_anchors_kernel", make_anchors_kernel, blocks, MAKE_BLOCK, 0, found->run, p, error);
 }
 
 // --- the job ---

@@ -1,8 +1,8 @@
 // Finds the candidates of a head's map of logits, in one pass over it. Both decoders instantiate it.
 //
-// Each thread reads parts of 16 bytes and compares their logits with the least of a candidate. Those that reach it are
-// few, mostly: a warp handles them one of each thread at a time, and lists what becomes of them, each in its segment, by
-// one atomic addition for the warp. So the lists are in any order; the ranks are not.
+// Each thread reads parts of 16 bytes and compares their logits with the least of a candidate. Mostly few reach it: a
+// warp handles these one of each thread at a time, and adds those that get a rank to the lists of their segments, by
+// one atomic addition for each segment. So the lists are in any order; the ranks are not.
 #ifndef VOXELD_CUDA_FIND_CUH
 #define VOXELD_CUDA_FIND_CUH
 
@@ -32,8 +32,8 @@ struct find_segments {
   float *device_radii;
 };
 
-// `head` has a function of its own: cuda_finding cuda_judge(const head &, uint64_t at), which
-// tells about the logit at that place of the map.
+// The decoder of a head has a function cuda_finding cuda_judge(const head &, uint64_t at), which says what the logit at
+// that place of the map is.
 template <typename head> struct find_params {
   head judge;
   struct cuda_map logits;
@@ -49,7 +49,24 @@ template <typename head> struct find_params {
 
 static __device__ inline uint32_t find_per_part(const struct cuda_map &map) { return map.halves ? 8 : 4; }
 
-// A bit for each logit of the thread's parts that reaches the least. Parts beyond the end are NaN, which reaches nothing.
+// A bit for each logit of a part that reaches the least.
+static __device__ inline uint32_t find_reaching(uint4 part, bool halves, float least) {
+  const uint32_t words[4] = {part.x, part.y, part.z, part.w};
+  uint32_t reaching = 0;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    if (halves) {
+      bool low = vx_half_to_float((uint16_t)(words[i] & 0xFFFF)) >= least;
+      bool high = vx_half_to_float((uint16_t)(words[i] >> 16)) >= least;
+      reaching |= ((uint32_t)low | (uint32_t)high << 1) << (2 * i);
+    } else {
+      reaching |= (uint32_t)(vx_bits_float(words[i]) >= least) << i;
+    }
+  }
+  return reaching;
+}
+
+// The same for the thread's parts, one behind the other. Parts beyond the end are NaN, which does not reach it.
 template <typename head> static __device__ uint32_t find_hits(const find_params<head> &p, uint64_t part) {
   const uint4 *parts = (const uint4 *)((const char *)p.logits.values + p.before * (p.logits.halves ? 2 : 4));
   uint4 bits[FIND_AHEAD];
@@ -63,16 +80,7 @@ template <typename head> static __device__ uint32_t find_hits(const find_params<
   uint32_t hits = 0;
 #pragma unroll
   for (int i = 0; i < FIND_AHEAD; i++) {
-    const uint32_t words[4] = {bits[i].x, bits[i].y, bits[i].z, bits[i].w};
-#pragma unroll
-    for (int k = 0; k < 4; k++) {
-      if (p.logits.halves) {
-        hits |= (uint32_t)(vx_half_to_float((uint16_t)(words[k] & 0xFFFF)) >= p.least) << (8 * i + 2 * k);
-        hits |= (uint32_t)(vx_half_to_float((uint16_t)(words[k] >> 16)) >= p.least) << (8 * i + 2 * k + 1);
-      } else {
-        hits |= (uint32_t)(vx_bits_float(words[k]) >= p.least) << (4 * i + k);
-      }
-    }
+    hits |= find_reaching(bits[i], p.logits.halves, p.least) << (i * find_per_part(p.logits));
   }
   return hits;
 }

@@ -99,7 +99,7 @@ struct settle_params {
 };
 
 // Each thread has some segments in a row.
-static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct settle_params p) {
+static __global__ void __launch_bounds__(BLOCK) settle_found_kernel(const __grid_constant__ struct settle_params p) {
   cuda_wait();
   uint32_t each = (p.num_segments + BLOCK - 1) / BLOCK, begin = threadIdx.x * each, own = 0, total;
   uint32_t end = min(begin + each, p.num_segments);
@@ -133,7 +133,7 @@ static enum vx_status settle(const struct cuda_found *found, struct vx_error *er
   p.cloud_rows = run->control->cloud_rows;
   p.tally = run->tally;
   p.publish = publish_params_of(run, run->lane->sequence);
-  return cuda_launch("settle_kernel", settle_kernel, 1, BLOCK, 0, run, p, error);
+  return cuda_launch("settle_found_kernel", settle_found_kernel, 1, BLOCK, 0, run, p, error);
 }
 
 // What has no other fate is below the threshold; what is compared and neither kept nor suppressed is over post_max.
@@ -205,7 +205,7 @@ static __device__ void write_row(const struct write_params &p, uint32_t row) {
   }
 }
 
-static __global__ void __launch_bounds__(BLOCK) write_kernel(const __grid_constant__ struct write_params p) {
+static __global__ void __launch_bounds__(BLOCK) write_found_kernel(const __grid_constant__ struct write_params p) {
   cuda_wait();
   uint32_t begin = blockIdx.x * BLOCK + threadIdx.x, step = gridDim.x * BLOCK;
   int32_t *counts = (int32_t *)tensor_of(p, VX_BOX_COUNTS);
@@ -251,7 +251,7 @@ static enum vx_status write(const struct cuda_found *found, struct vx_error *err
     }
   }
   unsigned blocks = cuda_looping_blocks(run, p.num_rows, BLOCK, 4);
-  return cuda_launch("write_kernel", write_kernel, blocks, BLOCK, 0, run, p, error);
+  return cuda_launch("write_found_kernel", write_found_kernel, blocks, BLOCK, 0, run, p, error);
 }
 
 enum vx_status cuda_write_none(struct cuda_run *run, struct vx_error *error) {

@@ -108,7 +108,7 @@ struct vx_job heads_center_job(const struct heads_centers *maps) {
                        .num_clouds = 1,
                        .point_counts = rows};
   const void *const data[] = {maps->heatmap, maps->center, maps->height, maps->dim, maps->rot, maps->vel};
-  const int64_t channels[] = {HEADS_ALL_CLASSES, 2 * HEADS_TASKS, HEADS_TASKS,
+  const int32_t channels[] = {HEADS_ALL_CLASSES, 2 * HEADS_TASKS, HEADS_TASKS,
                               3 * HEADS_TASKS,   2 * HEADS_TASKS, 2 * HEADS_TASKS};
   for (int i = 0; i <= VX_VEL; i++)
     job.inputs[i] = (struct vx_input){VX_FLOAT32, 4, {1, HEADS_SIDE, HEADS_SIDE, channels[i]}, data[i]};
