@@ -12,7 +12,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/boxes/rank.cuh"
 
-enum { WARP = 32, BLOCK = 512, WINDOW = 64, SHARES = BLOCK / WINDOW };
+enum { WARP = 32, BLOCK = 1024, WINDOW = 64, SHARES = BLOCK / WINDOW };
 enum { CHUNK = 4096, WORDS = CHUNK / WARP, STRIKE_BLOCK = 256, ROUNDS_PER_LOOK = 16 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");
 
@@ -173,13 +173,16 @@ static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, 
   own->num_kept = num_kept;
 }
 
-// As a block: strikes out what the best of the window suppress among the places from `next` on.
+// As a block: strikes out what the best of the window suppress among the places from `next` on, a word to each warp.
 static __device__ void strike_rest(const struct cuda_ranked_box *boxes, uint32_t next, uint32_t end,
                                    const struct vx_nms &nms, struct settling *own) {
-  for (uint32_t i = next + threadIdx.x; i < end; i += BLOCK) {
-    uint32_t bit = 1u << (i % WARP);
-    if ((own->struck[i / WARP] & bit) == 0 && suppressors(own->window, own->best, boxes[i], nms, false) != 0) {
-      atomicOr(&own->struck[i / WARP], bit);
+  uint32_t lane = threadIdx.x % WARP;
+  for (uint32_t i = next / WARP * WARP + threadIdx.x; i - lane < end; i += BLOCK) {
+    uint32_t word = own->struck[i / WARP];
+    bool open = i >= next && i < end && (word >> lane & 1) == 0;
+    uint32_t bits = __ballot_sync(~0u, open && suppressors(own->window, own->best, boxes[i], nms, false) != 0);
+    if (lane == 0) {
+      own->struck[i / WARP] = word | bits;
     }
   }
   __syncthreads();
