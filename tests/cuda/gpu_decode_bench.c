@@ -41,6 +41,7 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
   struct side *side = cls;
   if (layout->bytes > MEMORY) return vx_refuse(error, "no memory for %zu bytes", layout->bytes);
   side->output_bytes = layout->bytes;
+  memset(side->output, 0, layout->bytes);  // not every backend writes the gaps
   *block = side->output;
   return VX_OK;
 }
