@@ -12,6 +12,8 @@
 
 #include "kernels/backends.h"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/boxes/center.cuh"
+#include "kernels/cuda/boxes/decode.cuh"
 #include "kernels/cuda/boxes/nms.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
@@ -162,9 +164,9 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_FPS */ cuda_sample_points,
     /* VX_TRANSFORM */ cuda_transform,
     /* VX_NMS */ cuda_nms,
-    /* VX_DECODE */ NULL,
+    /* VX_DECODE */ cuda_decode,
     /* VX_SCATTER */ NULL,
-    /* VX_DECODE_CENTER */ NULL,
+    /* VX_DECODE_CENTER */ cuda_decode_center,
 };
 
 // The dense tensors of a voxelization have no kernels here.

@@ -18,7 +18,7 @@
 #define ALL VX_VOXEL_TENSORS
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
-enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000 };
+enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000, SIDE = 10 };  // SIDE: of maps, in cells
 
 // One for each way through the backend.
 static const struct way {
@@ -53,6 +53,10 @@ static const struct way {
     {"boxes", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_NMS_TENSORS, 0, VX_NMS, false},
     {"boxes counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, true, 0, 0, VX_NMS, false},
     {"boxes of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, VX_NMS_TENSORS, 0, VX_NMS, false},
+    {"decode", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 0, VX_DECODE, false},
+    {"decode counted", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_DECODE, false},
+    {"decode a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_DECODE_TENSORS, 0, VX_DECODE, false},
+    {"decode centres", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 0, VX_DECODE_CENTER, false},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
 // Has more cells than a new lane has memory for.
@@ -66,6 +70,7 @@ static int32_t counts[CLOUDS] = {2000, 0, 4000}, row_counts[CLOUDS];
 static const int32_t box_counts[CLOUDS] = {NUM_BOXES / 3, 0, NUM_BOXES - NUM_BOXES / 3};
 static const int32_t all_boxes[1] = {NUM_BOXES};
 static const int32_t sample_counts[CLOUDS] = {50, 0, 70};
+static const int32_t map_counts[CLOUDS] = {SIDE * SIDE * 2, SIDE *SIDE * 2, SIDE *SIDE * 2};
 static const int32_t one_count[1] = {NUM_POINTS};
 
 struct block {
@@ -128,18 +133,44 @@ static void set_transform(const struct way *way, struct vx_job *job) {
   job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {way->filtered ? CLOUDS : 1, 4, 4}, matrices};
 }
 
+// The maps of a head with two candidates in each cell, from the same numbers as the points.
+static void set_maps(const struct way *way, struct vx_job *job) {
+  static const int32_t channels[][VX_MAX_INPUTS] = {{2, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
+  const struct vx_nms nms = {0.1f, 50, 20, 1, 0, 0};
+  if (way->op == VX_DECODE)
+    job->params.decode = (struct vx_decode){.range_min = {-10, -10, -1},
+                                            .range_max = {10, 10, 1},
+                                            .num_sizes = 2,
+                                            .num_rotations = 1,
+                                            .sizes = {{1, 1, 1}, {2, 1, 1}},
+                                            .dir_bins = 2,
+                                            .score_threshold = 0.5f,
+                                            .nms = nms};
+  else
+    job->params.center = (struct vx_decode_center){
+        .voxel_size = {1, 1, 1}, .stride = 2, .score_threshold = 0.5f, .max_objects = 60, .num_radii = 1, .nms = nms};
+  for (int i = 0; i < VX_MAX_INPUTS && channels[way->op != VX_DECODE][i] != 0; i++)
+    job->inputs[i] = (struct vx_input){way->input,
+                                       4,
+                                       {way->num_clouds, SIDE, SIDE, channels[way->op != VX_DECODE][i]},
+                                       way->input == VX_FLOAT16 ? (const void *)(halves + i) : floats + i};
+}
+
+static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
+
 // The job that the way asks for. Boxes are more than are ranked without a selection, and than one chunk has.
 static struct vx_job job_of(const struct way *way) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
   if (way->op == VX_TRANSFORM) set_transform(way, &asked);
+  if (has_maps(way)) set_maps(way, &asked);
   if (way->sampled)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   bool one = way->num_clouds == 1;
   if (way->op != VX_NMS) {
     const void *points = way->input == VX_FLOAT16 ? (const void *)halves : floats;
-    return job_over(&asked, points, way->num_clouds, one ? one_count : counts);
+    return job_over(&asked, points, way->num_clouds, has_maps(way) ? map_counts : one ? one_count : counts);
   }
   asked.params.nms = (struct vx_nms){0.3f, way->filtered ? 5000 : VX_MAX_RANKED, 3000, 0, 0, 0};
   asked.inputs[VX_BOXES] = (struct vx_input){VX_FLOAT32, 2, {0, VX_BOX_VALUES}, NULL};

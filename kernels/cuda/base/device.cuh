@@ -52,6 +52,28 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #endif
 }
 
+// As a block of whole warps: the sum of the values of the threads before this one. `total`: of all threads.
+__device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *total) {
+  __shared__ uint32_t sums[32];
+  uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = value;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    uint32_t other = __shfl_up_sync(~0u, before, offset);
+    before += (int)lane >= offset ? other : 0;
+  }
+  __syncthreads();  // all have read the sums of the last call
+  if (lane == 31) {
+    sums[warp] = before;
+  }
+  __syncthreads();
+  before -= value;
+  *total = 0;
+  for (uint32_t i = 0; i < blockDim.x / 32; i++) {
+    before += i < warp ? sums[i] : 0;
+    *total += sums[i];
+  }
+  return before;
+}
+
 // Called by a block that has done its part. True in the last of `blocks` blocks, which then sees the others' writes.
 __device__ static inline bool cuda_last_block(uint32_t *ticket, uint32_t blocks) {
   __shared__ bool last;

@@ -10,8 +10,8 @@
 //   gather    Writes the tensors into an image of the output block. Orders short lists on the way.
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
-// A job that samples goes on to fps.cuh, or does only that. A transform (transform.cu) and a suppression (nms.cu) have
-// their own stages between the way from the host and the image's way to it.
+// A job that samples goes on to fps.cuh, or does only that. Other operations have their own stages (transform.cu,
+// nms.cu, found.cuh) between the inputs' way from the host and the image's way to it.
 //
 // The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
 // takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
