@@ -193,17 +193,23 @@ static enum vx_status take_control(struct cuda_run *run, struct vx_error *error)
   lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
   run->tally = &run->control->tallies[lane->sequence / 4 % 2];
+  run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
+  run->cells = (struct cuda_cell *)lane->cells.memory;
   return VX_OK;
 }
 
+static enum vx_status reserve_control(const struct cuda_run *run, struct vx_error *error) {
+  return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error);
+}
+
 enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
-  CUDA_TRY(reserve_table(run->lane, run->num_tiles, 0, 0, error));
+  CUDA_TRY(reserve_control(run, error));
   return take_control(run, error);
 }
 
 enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error) {
   struct vx_lane *lane = run->lane;
-  CUDA_TRY(reserve_table(lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error));
+  CUDA_TRY(reserve_control(run, error));
   struct cuda_arena measured = {};
   lay_out(run, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
@@ -214,8 +220,6 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
   struct cuda_arena arena = {lane->scratch.memory, 0};
   lay_out(run, &arena);
   run->source = run->source == NULL ? run->source_copy : run->source;
-  run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
-  run->cells = (struct cuda_cell *)lane->cells.memory;
   return VX_OK;
 }
 

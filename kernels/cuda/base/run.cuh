@@ -11,7 +11,7 @@
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
 // A job that samples goes on to fps.cuh, or does only that. A transform has its own stages (transform.cu) between the
-// points' way from the host and the image's way to it.
+// points' way from the host and the image's way to it; so does a scatter (scatter.cu).
 //
 // The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
 // takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.

@@ -5,12 +5,11 @@
 // or cub has to sort something, the host waits for the sizes first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-#include <stdio.h>
-
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
@@ -24,17 +23,7 @@
 #include "kernels/cuda/voxelize/order.cuh"
 #include "kernels/samples.h"
 
-#define EAGER_BYTES ((size_t)256 << 20)  // an image for the most rows possible is reserved up to this size
-
 // --- what the job asks for ---
-
-static uint64_t power_of_two(uint64_t least) {
-  uint64_t power = 2;
-  while (power < least) {
-    power *= 2;
-  }
-  return power;
-}
 
 static void read_params(struct cuda_run *run) {
   const struct vx_voxelize *params = run->params;
@@ -46,19 +35,16 @@ static void read_params(struct cuda_run *run) {
   run->whole_lists = run->lists_wanted && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
   run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) != 0);
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
-  // At least half empty, and more for small scans, so that probes are short. Above 2^30 points the table cannot grow
-  // further, as a slot's number has 32 bits.
-  uint64_t slots = power_of_two((run->num_points < 1 << 19 ? 4 : 2) * (uint64_t)run->num_points);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
-  run->table_slots = run->direct ? run->num_cells : slots > UINT64_C(1) << 31 ? UINT64_C(1) << 31 : slots;
-  run->block_slots = power_of_two(2 * (uint64_t)run->row_capacity);
+  run->table_slots = run->direct ? run->num_cells : cuda_hashed_slots(run->num_points);
+  run->block_slots = cuda_power_of_two(2 * (uint64_t)run->row_capacity);
 }
 
 // Whether the gather can be enqueued before the host knows any size.
 static void plan(struct cuda_run *run) {
   bool filtered = run->params->block_filter.enabled;
   bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->direct;
-  size_t most = run->lane->image.bytes > EAGER_BYTES ? run->lane->image.bytes : EAGER_BYTES;
+  size_t most = run->lane->image.bytes > CUDA_EAGER_BYTES ? run->lane->image.bytes : CUDA_EAGER_BYTES;
   run->eager = !filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
@@ -83,14 +69,9 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
 // --- what the device says ---
 
 static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, sequence, error));
+  CUDA_TRY(cuda_read_tally(run, sequence, error));
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
-  run->sizes = report->tally;
   const struct cuda_tally *tally = &run->sizes;
-  if (tally->unplaced != 0) {
-    snprintf(error->text, sizeof error->text, "%u points found no slot", tally->unplaced);
-    return VX_DEVICE_LOST;
-  }
   struct vx_counts *counts = &run->job->counts;
   counts->kept = tally->kept;
   counts->not_finite = tally->not_finite;
