@@ -167,10 +167,7 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_DECODE_CENTER */ NULL,
 };
 
-// The dense tensors of a voxelization have no kernels here.
-static bool runs(const struct vx_job *job) {
-  return operations[job->op] != NULL && (job->op == VX_SCATTER || (job->tensors & VX_DENSE_TENSORS) == 0);
-}
+static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;

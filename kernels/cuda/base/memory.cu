@@ -75,7 +75,7 @@ static enum vx_status give_back(struct vx_lane *lane, struct vx_error *error) {
 }
 
 // Grows to a power of two, so a job that is a little larger needs no new allocation. If that much does not fit, the
-// size itself may, once nothing is left free in the pool.
+// size itself may, once nothing is left free in the pool. Sizes are whole words: a kernel may change bits of the last.
 enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct vx_error *error) {
   if (bytes <= block->bytes) {
     return VX_OK;
@@ -84,6 +84,7 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
     snprintf(error->text, sizeof error->text, "no device has memory for such a job");
     return VX_OUT_OF_MEMORY;
   }
+  bytes += -bytes % sizeof(uint32_t);
   size_t grown = MEGABYTE;
   while (grown < bytes) {
     grown *= 2;
@@ -147,6 +148,9 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &run->means, rows * run->columns);
     // A sixteenth of the points is more than all levels of group sums need.
     take(arena, &run->tree_sums, (points / (CUDA_SUM_GROUP / 4) + 2) * run->columns);
+  }
+  if ((run->tensors & VX_TENSOR_BIT(VX_BEV_TOP_INTENSITY)) != 0) {
+    take(arena, &run->tops, run->num_pillars);
   }
   if (ordered || filtered) {
     take(arena, &run->output_rows, rows);
