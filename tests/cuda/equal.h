@@ -48,6 +48,7 @@ struct scan {
   int32_t num_clouds;
   int32_t counts[VX_MAX_CLOUDS], samples[VX_MAX_CLOUDS];
   int64_t num_points;
+  size_t offset;  // bytes from a page's begin to the points, as a side has them
 };
 
 // Opens device 0 and a lane. Ends the program with 77 if there is no device.
@@ -86,6 +87,9 @@ void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans,
 
 // Points moved and filtered: random clouds of up to that many points.
 void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
+// Rows scattered, maps of each preset's grid and of random clouds of up to that many points.
+void test_maps(struct side sides[2], const struct presets *presets, uint64_t seed, int jobs, int64_t largest);
 
 // What one lane keeps from job to job, lanes side by side, and what those do that grow.
 void test_lanes(uint64_t seed);

@@ -69,7 +69,7 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan,
                         struct vx_error *error) {
   size_t bytes = (size_t)scan->num_points * (size_t)job_columns(asked) * vx_dtype_size(asked->inputs[VX_POINTS].dtype);
-  void *input = room(side, &side->input, &side->input_bytes, bytes);
+  void *input = (char *)room(side, &side->input, &side->input_bytes, bytes + scan->offset) + scan->offset;
   memcpy(input, scan->points, bytes);
   if (side->output != NULL) {
     size_t poisoned = side->output_bytes < (size_t)64 << 20 ? side->output_bytes : (size_t)64 << 20;
