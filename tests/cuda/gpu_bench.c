@@ -8,8 +8,8 @@
 // measured; `floor` the time of a device copy of points and tensors. The rest is of whole requests, both ways over the
 // bus: `in` until the last point has come (most are in their cells by then), then cells and tensors, then `out`, all by
 // the device's clock, and `whole` by the host's. All maps of a scan are to take at most 25 us more than its `coords`.
-// DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU. Asserts
-// no time.
+// DIRECTORY holds the scans (kitti_raw_*.bin and so on; ../shared/data). One thread. Exit code 77 without a GPU.
+// Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
