@@ -54,26 +54,22 @@ static void test_scatter(struct side sides[2], struct random *random, int64_t la
   random_grid(random, values / channels / scan.num_clouds, asked.params.scatter.grid_size);
   size_t bytes = (size_t)scan.num_points * (size_t)channels * vx_dtype_size(dtype);
   size_t coord_bytes = ((size_t)scan.num_points + 1) * 4 * sizeof(int32_t);
-  bool pinned = random_one_in(random, 2), filled = random_one_in(random, 4);
-  int32_t *coords = pinned ? sides[1].backend->host_alloc(sides[1].device, coord_bytes) : malloc(coord_bytes);
+  bool filled = random_one_in(random, 4);
+  int32_t *coords = malloc(coord_bytes);
   unsigned char *features = malloc(bytes + 1);
   for (size_t i = 0; i < bytes; i++) features[i] = filled ? 0xFF : (unsigned char)random_bits(random);
-  int32_t *first = coords + random_below(random, 5);
   // A grid that is smaller than its clouds say leaves the last of them empty.
   int32_t used = random_one_in(random, 3) ? 1 + scan.num_clouds / 2 : scan.num_clouds;
-  random_rows(random, &asked, used, scan.num_points, first);
+  random_rows(random, &asked, used, scan.num_points, coords);
+  scan.unseen = random_one_in(random, 3);
   asked.inputs[VX_COORDS].dims[0] = scan.num_points;
-  asked.inputs[VX_COORDS].data = first;
+  asked.inputs[VX_COORDS].data = coords;
   scan.points = features;
   scan.offset = random_one_in(random, 2) ? 0 : (size_t)random_below(random, 16) * vx_dtype_size(dtype);
   snprintf(scan.name, sizeof scan.name, "%d", number);
   compare(sides, &asked, &scan, "random scatter");
   free(features);
-  if (pinned) {
-    sides[1].backend->host_free(sides[1].device, coords, coord_bytes);
-  } else {
-    free(coords);
-  }
+  free(coords);
 }
 
 // Grids of more cells than any memory has, of which only the counts are wanted, and one that both must refuse.

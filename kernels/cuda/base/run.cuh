@@ -11,8 +11,8 @@
 //   maps      Clears the dense tensors before the gather, and fills most of them after it.
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
-// A job that samples goes on to fps.cuh, or does only that. A transform has its own stages (transform.cu) between the
-// points' way from the host and the image's way to it; so does a scatter (scatter.cu).
+// A job that samples goes on to fps.cuh, or does only that. A transform (transform.cu), a scatter (scatter.cu) and a
+// suppression (nms.cu) have their own stages between the way from the host and the image's way to it.
 //
 // The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
 // takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
@@ -92,6 +92,7 @@ struct cuda_run {
   struct vx_layout layout;  // of the output
   void *output;             // the caller's, once the layout is known
 
+  const volatile uint32_t *long_word;  // the host's wait for this word may be long, so it may stop the job; or NULL
   struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the job is about points
 
   // Arrays of the job; those not needed are NULL.
