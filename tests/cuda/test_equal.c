@@ -3,10 +3,10 @@
 //   cuda-equal [--jobs N] [--seed N] [--largest POINTS] [--no-lanes] [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data), then N random jobs, N that sample points, N that move points, N that scatter rows, N that make maps, N
-// that suppress boxes, all on one lane of each backend, so that what one job leaves behind is there for the next. Then
-// come the tests of lanes. Prints a line for each difference and one summary line; exits with 1 if there was any, with
-// 77 without a device.
+// ../shared/data), then N random jobs, N that sample points, N that move points, N that scatter rows, N that make maps
+// and N that suppress boxes, all on one lane of each backend, so that what one job leaves behind is there for the next.
+// Then come the tests of lanes. Prints a line for each difference and one summary line; exits with 1 if there was any,
+// with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
