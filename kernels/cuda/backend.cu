@@ -17,6 +17,7 @@
 #include "kernels/cuda/boxes/nms.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
+#include "kernels/cuda/scatter/scatter.cuh"
 #include "kernels/cuda/transform/transform.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
@@ -165,26 +166,23 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_TRANSFORM */ cuda_transform,
     /* VX_NMS */ cuda_nms,
     /* VX_DECODE */ cuda_decode,
-    /* VX_SCATTER */ NULL,
+    /* VX_SCATTER */ cuda_scatter,
     /* VX_DECODE_CENTER */ cuda_decode_center,
 };
 
-// The dense tensors of a voxelization have no kernels here.
-static bool runs(const struct vx_job *job) {
-  return operations[job->op] != NULL && (job->tensors & VX_DENSE_TENSORS) == 0;
-}
+static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
   uint32_t *first = run->lane->orders->cloud_points;
   first[0] = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
     int32_t points = job->point_counts[cloud], most = run->params == NULL ? 0 : run->params->max_voxels;
     first[cloud + 1] = first[cloud] + (uint32_t)points;
     run->row_capacity += (uint32_t)(points < most ? points : most);
     run->num_samples += run->sampling == NULL ? 0 : job->sample_counts[cloud];
   }
-  run->num_points = first[job->num_clouds];
+  run->num_points = (uint32_t)job->counts.received;
   run->clouds.count = job->num_clouds;
   run->clouds.num_points = run->num_points;
   run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;

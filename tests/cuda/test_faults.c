@@ -28,7 +28,7 @@ static const struct way {
   enum vx_dtype input;
   bool filtered;  // a transform: with a matrix for each cloud; boxes: only some of them get a rank
   uint32_t tensors;
-  float size;  // of a voxel
+  float size;  // of a voxel; of a scatter: the grid's length along x
   enum vx_op op;
   bool sampled;
 } ways[] = {
@@ -50,6 +50,12 @@ static const struct way {
     {"transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
     {"transform counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_TRANSFORM, false},
     {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
+    {"maps", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_DENSE_TENSORS, 2, VX_VOXELIZE, false},
+    {"maps of a batch", 0, CLOUDS, VX_ORDER_KEY, VX_FLOAT16, true, VX_DENSE_TENSORS, 0.5f, VX_VOXELIZE, false},
+    {"scatter", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_SCATTER_TENSORS, 40, VX_SCATTER, false},
+    {"scatter counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 40, VX_SCATTER, false},
+    {"scatter of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 30, VX_SCATTER, false},
+    {"scatter that waits", 0, 1, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 600000, VX_SCATTER, false},
     {"boxes", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_NMS_TENSORS, 0, VX_NMS, false},
     {"boxes counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, true, 0, 0, VX_NMS, false},
     {"boxes of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, VX_NMS_TENSORS, 0, VX_NMS, false},
@@ -158,6 +164,17 @@ static void set_maps(const struct way *way, struct vx_job *job) {
 
 static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
 
+// Some rows are outside, some have a cell that another has.
+static void set_scatter(const struct way *way, struct vx_job *job) {
+  static int32_t coords[NUM_POINTS][4];
+  for (int32_t row = 0; row < NUM_POINTS; row++) {
+    const int32_t cell[4] = {row % (way->num_clouds + 1), row % 2, row / 7 % 31, row % 37};
+    memcpy(coords[row], cell, sizeof cell);
+  }
+  job->params.scatter = (struct vx_scatter){.grid_size = {(int32_t)way->size, 30, 2}};
+  job->inputs[VX_COORDS] = (struct vx_input){VX_INT32, 2, {NUM_POINTS, 4}, coords};
+}
+
 // The job that the way asks for. Boxes are more than are ranked without a selection, and than one chunk has.
 static struct vx_job job_of(const struct way *way) {
   struct vx_job asked = {
@@ -165,6 +182,7 @@ static struct vx_job job_of(const struct way *way) {
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
   if (way->op == VX_TRANSFORM) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
+  if (way->op == VX_SCATTER) set_scatter(way, &asked);
   if (way->sampled)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   bool one = way->num_clouds == 1;

@@ -20,7 +20,7 @@ ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
     "kernels/cpu": ("", "boxes", "voxelize", "scatter", "transform", "fps", "base"),
-    "kernels/cuda": ("", "boxes", "voxelize", "transform", "fps", "base"),
+    "kernels/cuda": ("", "boxes", "voxelize", "scatter", "transform", "fps", "base"),
     "kernels": ("",),
 }
 FOLDERS = ("server", "api", "kernels")

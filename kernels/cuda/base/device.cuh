@@ -1,10 +1,12 @@
 // What kernels of all operations use on the device: waiting for the previous kernel, the clock, sums and maxima of a
-// warp, the last block.
+// warp, floats as integers, the last block.
 #ifndef VOXELD_CUDA_DEVICE_CUH
 #define VOXELD_CUDA_DEVICE_CUH
 
 #include <cuda_runtime.h>
 #include <stdint.h>
+
+#include "kernels/half.h"
 
 // Lets the blocks of the next kernel start. They take resources, so call it shortly before this kernel's end.
 __device__ static inline void cuda_let_next() {
@@ -72,6 +74,16 @@ __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *to
     *total += sums[i];
   }
   return before;
+}
+
+// An integer that is ordered as the floats are; 0 only of a NaN.
+__device__ static inline uint32_t cuda_ordered(float value) {
+  uint32_t bits = vx_float_bits(value);
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+}
+
+__device__ static inline float cuda_unordered(uint32_t bits) {
+  return vx_bits_float(bits >> 31 != 0 ? bits & 0x7FFFFFFFu : ~bits);
 }
 
 // Called by a block that has done its part. True in the last of `blocks` blocks, which then sees the others' writes.

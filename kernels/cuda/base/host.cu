@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/cuda/base/transfer.cuh"
@@ -108,11 +109,27 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   return stopped ? VX_STOPPED : VX_OK;
 }
 
+enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+  CUDA_TRY(cuda_await(run, &run->lane->report->sized, sequence, error));
+  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  if (run->sizes.unplaced != 0) {
+    snprintf(error->text, sizeof error->text, "%u items found no slot", run->sizes.unplaced);
+    return VX_DEVICE_LOST;
+  }
+  return VX_OK;
+}
+
 // --- output ---
 
 enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
+  return VX_OK;
+}
+
+enum vx_status cuda_take_zeros(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(cuda_take_output(run, error));
+  memset(run->output, 0, run->layout.bytes);
   return VX_OK;
 }
 
@@ -136,6 +153,9 @@ static void read_times(const struct cuda_run *run) {
   }
   if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_TRANSFORM)) != 0) {
     stage_ns[VX_STAGE_TRANSFORM] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
+  }
+  if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_SCATTER)) != 0) {
+    stage_ns[VX_STAGE_SCATTER] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
   }
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }

@@ -4,6 +4,8 @@
 
 #include "kernels/cuda/base/run.cuh"
 
+#define CUDA_EAGER_BYTES ((size_t)256 << 20)  // an image of up to this size is made before the host knows any count
+
 // Host memory as the device sees it, or NULL if the device cannot read it.
 VX_WARN_UNUSED enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error);
 
@@ -15,8 +17,13 @@ VX_WARN_UNUSED enum vx_status cuda_copy_source(const struct cuda_run *run, struc
 VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
                                          struct vx_error *error);
 
+// Waits for the tally that the device publishes with `sequence`, and fills run->sizes.
+VX_WARN_UNUSED enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct vx_error *error);
+
 // Asks the caller for the output's memory, once job->counts are final.
 VX_WARN_UNUSED enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error);
+// The same for a job without rows: all that its output holds is 0.
+VX_WARN_UNUSED enum vx_status cuda_take_zeros(struct cuda_run *run, struct vx_error *error);
 // Sends the image to that memory, cleans the lane, and waits for the end of the sending.
 VX_WARN_UNUSED enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error);
 

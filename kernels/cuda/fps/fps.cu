@@ -138,7 +138,7 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error
   p.image = run->lane->image.memory;
   p.tally = run->tally;
   uint64_t end = 0;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+  for (int tensor = 0; tensor <= VX_SAMPLED_DISTANCES; tensor++) {
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
       continue;
     }

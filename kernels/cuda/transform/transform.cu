@@ -284,8 +284,7 @@ static void read_rows(const struct cuda_run *run, const volatile struct cuda_rep
 }
 
 static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence, error));
-  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  CUDA_TRY(cuda_read_tally(run, run->lane->sequence, error));
   struct vx_job *job = run->job;
   job->counts.kept = run->sizes.kept;
   job->counts.not_finite = run->sizes.not_finite;
