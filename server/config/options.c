@@ -10,6 +10,7 @@
 #include "api/base/json.h"
 #include "server/config/buffer_size.h"
 #include "server/config/device_list.h"
+#include "server/config/hosts.h"
 #include "server/config/proxies.h"
 
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
@@ -52,6 +53,10 @@ const struct option options_table[] = {
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
+    {"allowed_hosts", TYPE_TEXT, FIELD(allowed_hosts), 0, 0, NULL, "",
+     "names, separated by commas, by which clients may ask over TCP, beside addresses and localhost; another Host "
+     "header "
+     "is answered 403; empty = any"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
      "a directory of NAME.json presets, which are added to the built-in ones and replace those of the same name"},
@@ -321,6 +326,10 @@ static bool check_access(const struct options *options, char *error, size_t erro
     return error_set(error, error_size,
                      "trusted_proxies is '%.80s'; allowed: up to %d addresses, networks such as 10.0.0.0/8, or unix",
                      options->trusted_proxies, PROXIES_MAX);
+  if (!hosts_are_sound(options->allowed_hosts))
+    return error_set(error, error_size,
+                     "allowed_hosts is '%.80s'; allowed: host names without port, separated by commas",
+                     options->allowed_hosts);
   if (!options->tls_cert[0] != !options->tls_key[0])
     return error_set(error, error_size, "tls_cert and tls_key need each other");
   if (options->tls_client_ca[0] && !options->tls_cert[0])

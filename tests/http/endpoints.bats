@@ -35,6 +35,15 @@ teardown_file() { stop_daemon; }
     ask -H "$relay" /v1/status
     is "$(json '"name" in d["clients"]["greediest"][0]')" False
   done
+  # A web page that makes its host lead here (DNS rebinding) cannot change the Host that the browser sends.
+  for host in rebound.example rebound.example:8080 localhost.example; do
+    ask -H "Host: $host" /v1/status
+    is "$(json '"name" in d["clients"]["greediest"][0]')" False
+  done
+  for host in 'Host: 127.0.0.1:8080' 'Host: [::1]' 'Host: localhost' 'Host: scan.localhost:8080' 'Host;'; do
+    ask -H "$host" /v1/status
+    is "$(json '"name" in d["clients"]["greediest"][0]')" True
+  done
   start_daemon --trusted-proxies 127.0.0.1
   ask -H 'X-Forwarded-For: 192.0.2.7' /v1/status
   is "$(json '"connections" in d["clients"]["greediest"][0], "name" in d["clients"]["greediest"][0]')" '(True, False)'
