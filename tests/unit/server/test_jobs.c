@@ -62,7 +62,7 @@ static int open_room(void **state) {
   (void)state;
   char error[256];
   const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 64, [SHARE_SAMPLING_JOBS] = 64, [SHARE_BYTES] = 16 << 20, [SHARE_SAMPLING_BYTES] = 8 << 20};
+      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 16 << 20, [SHARE_LONG_BYTES] = 8 << 20};
   memset(&jobs, 0, sizeof jobs);
   atomic_store(&gone, false);
   finished = 0;
@@ -296,7 +296,7 @@ static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int6
   job.done = on_done_held;
   other.deadline_ns = deadline_ns;
   assert_true(jobs_submit(&jobs, &job));
-  while (queue_depth(&jobs.queues[VX_LANE_SAMPLE]) > 0) sched_yield();
+  while (queue_depth(&jobs.queues[VX_LANE_LONG]) > 0) sched_yield();
   assert_true(jobs_submit(&jobs, &other));
   refuse();
   await(1);

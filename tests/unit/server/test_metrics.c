@@ -41,7 +41,7 @@ static void on_gpu_lost(void *cls) { (void)cls; }
 static int open_rooms(void **state) {
   (void)state;
   char error[256];
-  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64, [SHARE_SAMPLING_JOBS] = 64, [SHARE_BYTES] = 16 << 20};
+  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 16 << 20};
   http_init(&http);
   return clients_init(&clients, 4, limits) &&
                  jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
@@ -190,7 +190,7 @@ static void aborts_by_stage(void **state) {
 static void what_the_rooms_hold(void **state) {
   (void)state;
   struct client *client = clients_join(&clients, "", "192.0.2.1");
-  assert_int_equal(client_take(&clients, client, SHARE_SAMPLING_JOBS, 3, 0), GRANTED);
+  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   write_page();
   has("voxeld_ready 1");
   has("voxeld_clients 1");
@@ -204,7 +204,7 @@ static void what_the_rooms_hold(void **state) {
   has("voxeld_page_connections_limit 0");
   has("voxeld_buffer_budget_bytes 16777216");
   has("process_start_time_seconds 1700000000");
-  client_give(&clients, client, SHARE_SAMPLING_JOBS, 3);
+  client_give(&clients, client, SHARE_LONG_JOBS, 3);
   clients_leave(&clients, client);
   atomic_store(&phase, PHASE_DRAINING);
   write_page();
