@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "server/base/clock.h"
 #include "server/base/phase.h"
@@ -212,6 +213,25 @@ static void what_the_rooms_hold(void **state) {
   has("voxeld_clients 0");
 }
 
+static double seconds_used(void) {
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+  return (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6 + (double)usage.ru_stime.tv_sec +
+         (double)usage.ru_stime.tv_usec / 1e6;
+}
+
+static void the_processors_time_is_that_of_the_process(void **state) {
+  (void)state;
+  while (seconds_used() < 0.02) write_page();
+  double before = seconds_used();
+  write_page();
+  static const char name[] = "\nprocess_cpu_seconds_total ";
+  const char *line = strstr(page, name);
+  assert_non_null(line);
+  double told = strtod(line + strlen(name), NULL);
+  assert_true(told > before - 0.001 && told < seconds_used() + 0.001);  // the page rounds it
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(a_histogram_has_buckets_sum_and_count, reset),
@@ -222,6 +242,7 @@ int main(void) {
       cmocka_unit_test_setup(answers_of_one_status_are_one_sample, reset),
       cmocka_unit_test_setup(aborts_by_stage, reset),
       cmocka_unit_test_setup(what_the_rooms_hold, reset),
+      cmocka_unit_test_setup(the_processors_time_is_that_of_the_process, reset),
   };
   return cmocka_run_group_tests(tests, open_rooms, close_rooms);
 }
