@@ -116,9 +116,9 @@ struct vx_job {
 struct vx_device;
 struct vx_lane;
 
-// What a lane is opened for. Any lane runs any job. Jobs that sample can take long, so they go to lanes of their own,
-// which give way to the quick ones.
-enum vx_lane_use { VX_LANE_QUICK, VX_LANE_SAMPLE, VX_LANE_USES };
+// What a lane is opened for. Any lane runs any job. Jobs that sample or compare many boxes can take long, so they go to
+// lanes of their own, which give way to the quick ones.
+enum vx_lane_use { VX_LANE_QUICK, VX_LANE_LONG, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"

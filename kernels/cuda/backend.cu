@@ -128,7 +128,7 @@ static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, stru
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   int lowest, highest;
   CUDA_CALL(cudaDeviceGetStreamPriorityRange(&lowest, &highest), error);
-  int priority = use == VX_LANE_SAMPLE ? lowest : highest;
+  int priority = use == VX_LANE_LONG ? lowest : highest;
   CUDA_CALL(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, priority), error);
   void *report;
   CUDA_CALL(cudaHostAlloc(&report, sizeof(struct cuda_report), cudaHostAllocMapped), error);

@@ -29,7 +29,9 @@ void job_init(struct job *job, struct job_means *means) {
   job->problem.kind = PROBLEM_NONE;
 }
 
-enum vx_lane_use job_lane_use(const struct job *job) { return vx_lane_use_of(&job->asked.job); }
+enum vx_lane_use job_lane_use(const struct job *job) {
+  return vx_lane_use_of(&job->asked.job, job->asked.point_counts);
+}
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 
@@ -85,9 +87,9 @@ bool job_take_place(struct job *job, struct problem *problem) {
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
 
-// Jobs that sample may wait long, so their inputs get only a part of the memory.
+// Long jobs may wait long, so their inputs get only a part of the memory.
 static enum share input_share(const struct job *job) {
-  return job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
+  return job_lane_use(job) == VX_LANE_LONG ? SHARE_LONG_BYTES : SHARE_BYTES;
 }
 
 bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) {

@@ -113,7 +113,8 @@ void job_init(struct job *job, struct job_means *means);
 // Where the body begins.
 static inline char *job_body(const struct job *job) { return job->input->data + job->lead; }
 
-// The use of the lanes that the job goes to.
+// The use of the lanes that the job goes to. Once its body is open it may be another: the body says how many boxes are
+// to be compared.
 enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);

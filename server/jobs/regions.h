@@ -42,8 +42,8 @@ VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *cli
                                      const struct region_terms *terms, struct problem *problem);
 // Removes the client's region of that name, or all (NULL). Copies that are under way are finished.
 void regions_unregister(struct regions *regions, const struct client *client, const char *name);
-// Writes the client's region of that name, or all (NULL), as a JSON array. False with a problem if there is none of
-// that name.
+// Writes the client's region of that name, or all (NULL), as a JSON array. No client (NULL) has none. False with a
+// problem if there is none of that name.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
                                   struct text *out, struct problem *problem);
 

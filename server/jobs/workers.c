@@ -120,8 +120,8 @@ struct crew {
 
 static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
   struct crew quick = {options->streams, options->workers};
-  struct crew sample = {options->sampling_streams, options->sampling_workers};
-  return use == VX_LANE_SAMPLE ? sample : quick;
+  struct crew slow = {options->sampling_streams, options->sampling_workers};
+  return use == VX_LANE_LONG ? slow : quick;
 }
 
 static int64_t crew_size(const struct crew *crew, int64_t gpus) {
