@@ -187,12 +187,12 @@ static enum vx_status checked_output(void *cls, const struct vx_layout *layout, 
 
 static bool ask_scratch(void *cls, size_t bytes) {
   const struct behind *behind = cls;
-  return behind->caller->scratch(behind->cls, bytes);
+  return behind->caller->scratch == NULL || behind->caller->scratch(behind->cls, bytes);
 }
 
 static bool ask_stopped(void *cls) {
   const struct behind *behind = cls;
-  return behind->caller->stopped(behind->cls);
+  return behind->caller->stopped != NULL && behind->caller->stopped(behind->cls);
 }
 
 static const struct vx_caller checked_caller = {checked_output, ask_scratch, ask_stopped};
