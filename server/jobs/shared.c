@@ -64,9 +64,11 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          job->asked.intensity_scale == 0;
 }
 
+// More points than a body may have are left to the copy, which is refused.
 bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
-  return gpu_alone_reads(job, gpu) &&
-         regions_reach(job->means->regions, job->client, ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
+  struct regions *regions = job->means->regions;
+  return ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
+         regions_reach(regions, job->client, ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
 }
 
 // Jobs that sample take too long: whoever unregisters the region waits for the end of the writing. A client that is

@@ -39,13 +39,13 @@ class Pinned(unittest.TestCase):
         self.addCleanup(self.memory.__exit__)
         self.memory.write(POINTS)
 
-    def start(self, *args, inject=None):
+    def start(self, *args, plain=True):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         self.request = pathlib.Path(folder, "inject")
         shared = ("--backend", "cuda", "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
         env = {**ENVIRONMENT, "VOXELD_INJECT": str(self.request)}
         daemon = self.enterContext(Daemon(*shared, *args, env=env))
-        self.plain = daemon.post(VOXELIZE, POINTS).tensors()
+        self.plain = daemon.post(VOXELIZE, POINTS).tensors() if plain else None
         self.assertEqual(self.memory.register(daemon, "a").status, 200)
         return daemon
 
@@ -118,6 +118,12 @@ class Pinned(unittest.TestCase):
         bytes_of = lambda answer: answer.body[int(answer.headers["Inference-Header-Content-Length"]) :]
         self.assertEqual(bytes_of(reply), bytes_of(plain))
         self.assertEqual(self.ways(daemon), (1, 0))
+
+    def test_no_more_points_than_a_body_may_have(self):
+        daemon = self.start("--max-body-bytes", "65536", plain=False)
+        reply = daemon.post(f"{VOXELIZE}&points_region=a,0,{2 * SIZE}")
+        self.assertEqual((reply.status, reply.json().get("type")), (413, "urn:voxeld:problem:body-too-large"), reply)
+        self.assertEqual(self.ways(daemon)[0], 0)
 
     def test_the_limit(self):
         daemon = self.start("--shared-memory-pinned-bytes", "0")
