@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "kernels/backends.h"
+#include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/boxes/center.cuh"
 #include "kernels/cuda/boxes/decode.cuh"
@@ -249,12 +250,9 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory != NULL) {
-    (void)cudaSetDevice(device->index);
-    cudaError_t result = cudaHostUnregister(memory);
-    (void)cudaGetLastError();
     // Other devices may still map these addresses to the present pages if the device is lost. New memory at the same
     // addresses would then be read from the old pages. So the addresses are not given back.
-    if (result == cudaSuccess || result == cudaErrorHostMemoryNotRegistered) {
+    if (cuda_unpin(device, memory)) {
       munmap(memory, mapped(bytes));
     }
   }
@@ -272,4 +270,6 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* run */ run_job,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,
+    /* host_pin */ cuda_pin,
+    /* host_unpin */ cuda_unpin,
 };

@@ -30,6 +30,7 @@ enum share {
   SHARE_BYTES,                                  // memory of bodies and answers
   SHARE_LONG_BYTES,                             // of it, the bodies of long jobs
   SHARE_REGIONS,                                // of shared memory
+  SHARE_PINNED,                                 // bytes of them that GPUs reach
   SHARES
 };
 

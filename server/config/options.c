@@ -50,6 +50,9 @@ const struct option options_table[] = {
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
     {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
      "what the keys of shared memory must begin with: one or more prefixes, separated by commas"},
+    {"shared_memory_pinned_bytes", TYPE_INT, FIELD(shared_memory_pinned_bytes), 0, 1024 * GB, NULL, "1073741824",
+     "with a GPU, bytes of shared memory that are pinned for it to read and write; what is beyond that is copied; 0 = "
+     "copy all"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
      "10.0.0.0/8, or unix for every peer of a Unix socket"},

@@ -83,7 +83,8 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_LONG_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
                                   [SHARE_LONG_BYTES] = options->memory_budget_bytes / 2,
-                                  [SHARE_REGIONS] = REGIONS_MAX};
+                                  [SHARE_REGIONS] = REGIONS_MAX,
+                                  [SHARE_PINNED] = options->shared_memory_pinned_bytes};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
   if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX, limits) &&

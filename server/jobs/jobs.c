@@ -3,6 +3,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/phase.h"
+#include "server/jobs/shared.h"
 
 // Tells the daemon, and wakes the workers that stand by for the lost GPU.
 static void on_gpu_lost(void *cls) {
@@ -53,6 +54,7 @@ static void refuse(struct job *list, enum problem_kind kind, const char *detail)
     (void)problem_set(&list->problem, kind, NULL, "%s", detail);
     job_leave_place(list);
     job_give_input(list);
+    shared_leave(list);
     list->done(list);
     list = next;
   }

@@ -98,6 +98,9 @@ void test_nms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 // Maps of both heads decoded: edge cases, and random maps of up to that many logits.
 void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
+// Points and output in memory that is pinned, whose owner writes to it and resizes it while jobs run.
+void test_regions(struct side sides[2], uint64_t seed);
+
 // What one lane keeps from job to job, lanes side by side, and what those do that grow.
 void test_lanes(uint64_t seed);
 void test_growth(uint64_t seed);

@@ -5,7 +5,7 @@
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
 // ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that scatter rows, N
 // that make maps, N that suppress boxes, 2 N that decode maps, all on one lane of each backend, so that what one job
-// leaves behind is there for the next. Then come the tests of lanes. Prints a line for each difference and one summary
+// leaves behind is there for the next. Then come the tests of pinned memory and of lanes. Prints a line for each difference and one summary
 // line; exits with 1 if there was any, with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,6 +147,7 @@ int main(int argc, char **argv) {
   test_maps(sides, presets, options.seed, options.jobs, options.largest);
   test_nms(sides, options.seed, options.jobs, options.largest);
   test_decode(sides, options.seed, options.jobs, options.largest);
+  test_regions(sides, options.seed);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
          jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernels/backends.h"
 #include "kernels/half.h"
@@ -297,6 +298,27 @@ static void go_through_opening(struct vx_device *device) {
   }
 }
 
+// What could not be pinned is not pinned in part: the next try works, and unpinning.
+static void go_through_pinning(struct vx_device *device) {
+  enum { BYTES = 1 << 16 };
+  struct vx_error error = {""};
+  void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int class = VX_REFUSED; memory != MAP_FAILED && class <= VX_DEVICE_LOST; class ++) {
+    bool reached = true;
+    for (long long call = 1; reached; call++, faults++) {
+      inject_set((enum vx_status) class, call, INJECT_ONCE);
+      enum vx_status status = vx_cuda_backend.host_pin(device, memory, BYTES, &error);
+      reached = inject_calls() >= call;
+      inject_set(VX_OK, 0, INJECT_ONCE);
+      if ((int)status != (reached ? class : VX_OK)) fail(&ways[0], call, class, "host_pin does not tell");
+      if (status == VX_OK && !vx_cuda_backend.host_unpin(device, memory)) fail(&ways[0], call, class, "host_unpin");
+      if (vx_cuda_backend.host_pin(device, memory, BYTES, &error) != VX_OK) fail(&ways[0], call, class, error.text);
+      if (!vx_cuda_backend.host_unpin(device, memory)) fail(&ways[0], call, class, "host_unpin");
+    }
+  }
+  if (memory == MAP_FAILED || munmap(memory, BYTES) != 0) fail(&ways[0], 0, 0, "no memory for the test");
+}
+
 int main(void) {
   struct vx_error error = {""};
   struct vx_device *cpu, *gpu;
@@ -314,6 +336,7 @@ int main(void) {
   fill_points();
   fill_boxes();
   go_through_opening(gpu);
+  go_through_pinning(gpu);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     struct block right;
     struct vx_counts sum;

@@ -21,6 +21,48 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx
   return VX_OK;
 }
 
+enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
+                             struct vx_error *error) {
+  CUDA_TRY(cuda_see(memory, bytes, seen, error));
+  if (*seen == NULL && run->job->pinned) {
+    snprintf(error->text, sizeof error->text, "the device does not see memory that was pinned for it");
+    return VX_REFUSED;
+  }
+  return VX_OK;
+}
+
+static enum vx_status register_pages(void *memory, size_t bytes, struct vx_error *error) {
+  void *seen = NULL;
+  CUDA_CALL(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped), error);
+  CUDA_TRY(cuda_see(memory, bytes, &seen, error));
+  if (seen != memory) {
+    snprintf(error->text, sizeof error->text, "the device sees pinned memory at other addresses than the host");
+    return VX_REFUSED;
+  }
+  return VX_OK;
+}
+
+// A GPU that shares the host's memory may cache it in other ways than the owner of the pages does.
+enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct vx_error *error) {
+  if (device->description.integrated) {
+    snprintf(error->text, sizeof error->text, "an integrated GPU pins no memory of others");
+    return VX_REFUSED;
+  }
+  CUDA_CALL(cudaSetDevice(device->index), error);
+  enum vx_status status = register_pages(memory, bytes, error);
+  if (status != VX_OK) {
+    (void)!cuda_unpin(device, memory);
+  }
+  return status;
+}
+
+bool cuda_unpin(struct vx_device *device, void *memory) {
+  (void)cudaSetDevice(device->index);
+  cudaError_t result = cudaHostUnregister(memory);
+  (void)cudaGetLastError();
+  return result == cudaSuccess || result == cudaErrorHostMemoryNotRegistered;
+}
+
 size_t cuda_input_bytes(const struct cuda_run *run) {
   return (size_t)run->num_points * run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
 }
@@ -165,7 +207,7 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *e
   if (run->layout.bytes == 0) {
     return cuda_clean(run, error);
   }
-  CUDA_TRY(cuda_see(run->output, run->layout.bytes, &seen, error));
+  CUDA_TRY(cuda_see_part(run, run->output, run->layout.bytes, &seen, error));
   if (seen == NULL) {
     CUDA_CALL(
         cudaMemcpyAsync(run->output, run->lane->image.memory, run->layout.bytes, cudaMemcpyDeviceToHost, run->stream),

@@ -1,4 +1,5 @@
-// The host's part in a job: reading memory, waiting, the output's memory. Runs on the thread that has the lane.
+// The host's part in a job: reading memory, waiting, the output's memory. Runs on the thread that has the lane; memory
+// is pinned on any thread.
 #ifndef VOXELD_CUDA_HOST_CUH
 #define VOXELD_CUDA_HOST_CUH
 
@@ -8,6 +9,13 @@
 
 // Host memory as the device sees it, or NULL if the device cannot read it.
 VX_WARN_UNUSED enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx_error *error);
+// The same for the job's points or output. A job over pinned memory is refused rather than have the driver copy it.
+VX_WARN_UNUSED enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
+                                            struct vx_error *error);
+
+// See vx_backend.
+VX_WARN_UNUSED enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct vx_error *error);
+VX_WARN_UNUSED bool cuda_unpin(struct vx_device *device, void *memory);
 
 size_t cuda_input_bytes(const struct cuda_run *run);
 // Enqueues the copy of points that the device cannot read in place.

@@ -243,7 +243,7 @@ static enum vx_status prepare(struct transform *transform, struct vx_error *erro
   struct cuda_run *run = transform->run;
   struct cuda_arena measured = {}, arena = {};
   void *source;
-  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   lay_out(transform, &measured);

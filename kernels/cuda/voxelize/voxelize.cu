@@ -60,7 +60,7 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
   bool possible = vx_layout_of(run->tensors, &most, &largest, error) == VX_OK;
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
   CUDA_TRY(vx_layout_of(run->tensors, &least, &largest, error));
-  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (run->params->block_filter.enabled) {
     CUDA_TRY(cuda_measure_filter(run, &run->filter_cub_bytes, error));
