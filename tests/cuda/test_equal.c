@@ -5,8 +5,8 @@
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
 // ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that scatter rows, N
 // that make maps, N that suppress boxes, 2 N that decode maps, all on one lane of each backend, so that what one job
-// leaves behind is there for the next. Then come the tests of pinned memory and of lanes. Prints a line for each difference and one summary
-// line; exits with 1 if there was any, with 77 without a device.
+// leaves behind is there for the next. Then come the tests of pinned memory and of lanes. Prints a line for each
+// difference and one summary line; exits with 1 if there was any, with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
