@@ -100,7 +100,10 @@ static void check_undisturbed(struct side sides[2], struct region *region, const
     const char *right = (const char *)sides[0].output + sides[0].layout.offset[t];
     good = memcmp(region->owned + region->output + output.layout.offset[t], right, output.layout.shape[t].bytes) == 0;
   }
-  if (!good) return fail("a job over pinned memory differs from the CPU");
+  if (!good) {
+    fail("a job over pinned memory differs from the CPU");
+    return;
+  }
   atomic_fetch_add(&jobs_run, 1);
   atomic_fetch_add(&jobs_equal, 1);
 }
@@ -136,7 +139,10 @@ static void check_disturbed(struct side sides[2], struct region *region, const s
   struct output output;
   pthread_t thread;
   atomic_store(&region->over, false);
-  if (pthread_create(&thread, NULL, owner, region) != 0) return fail("no thread");
+  if (pthread_create(&thread, NULL, owner, region) != 0) {
+    fail("no thread");
+    return;
+  }
   for (int i = 0; i < RUNS; i++) {
     bool good = run(&sides[1], region, asked, scan, &output) && each_has_one_fate(&sides[1].job.counts);
     atomic_fetch_add(&jobs_run, 1);
@@ -158,7 +164,10 @@ void test_regions(struct side sides[2], uint64_t seed) {
   static struct scan scan;
   struct region region = {.over = false};
   struct random random = {seed};
-  if (sides[1].backend->host_pin == NULL || !open_region(&region, &sides[1])) return fail("memory is not pinned");
+  if (sides[1].backend->host_pin == NULL || !open_region(&region, &sides[1])) {
+    fail("memory is not pinned");
+    return;
+  }
   fill_scan(&random, &scan, POINTS, "region");
   struct vx_job jobs[] = {pillars(0.5f, 5), pillars(2, 32)};
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
