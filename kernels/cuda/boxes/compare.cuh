@@ -1,0 +1,174 @@
+// The pairs of a chunk of ranked boxes that suppression concerns, as bits: the first stage of suppress.cu, and what its
+// stages know of a chunk.
+#ifndef VOXELD_CUDA_COMPARE_CUH
+#define VOXELD_CUDA_COMPARE_CUH
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/boxes/rank.cuh"
+#include "kernels/cuda/boxes/suppress.cuh"
+
+enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, COMPARE_BLOCK = 256 };
+static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");
+
+struct suppress_params {
+  struct cuda_suppression s;
+  uint32_t number;  // of the chunk
+  uint32_t slices;
+  struct cuda_stop stop;
+  struct cuda_tally *tally;
+};
+
+// --- boxes ---
+
+static __device__ struct cuda_ranked_box box_of(const struct cuda_suppression &s, uint32_t segment, uint32_t rank) {
+  uint64_t at = cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) + rank;
+  if (s.ranked != NULL) {
+    at = cuda_segment_begin(s.segments, segment) + (uint32_t)s.ranked[at];
+  }
+  return {vx_rectangle_of(s.boxes + at * s.values), s.labels == NULL ? 0 : s.labels[at]};
+}
+
+static __device__ struct vx_nms nms_of(const struct cuda_suppression &s, uint32_t segment) {
+  struct vx_nms nms = s.nms;
+  nms.radius = s.radii == NULL ? nms.radius : s.radii[segment % s.num_radii];
+  return nms;
+}
+
+static __host__ __device__ uint32_t chunk_room(const struct cuda_suppression &s) {
+  return (uint32_t)s.nms.pre_max < CHUNK ? (uint32_t)s.nms.pre_max : (uint32_t)CHUNK;
+}
+
+// A row of WORDS words for each box of the chunk.
+static __device__ uint32_t *overlaps_of(const struct cuda_suppression &s, uint32_t segment) {
+  return s.overlaps + cuda_ranked_begin(s.segments, chunk_room(s), segment) * WORDS;
+}
+
+// A segment's words hold its bits, as each has a word more than it fills.
+static __device__ uint32_t *struck_of(const struct cuda_suppression &s, uint32_t segment) {
+  return s.struck + cuda_ranked_begin(s.segments, (uint32_t)s.nms.pre_max, segment) / WARP + segment;
+}
+
+static __device__ bool may_suppress(const struct cuda_ranked_box &a, const struct cuda_ranked_box &b,
+                                    const struct vx_nms &nms) {
+  bool near =
+      nms.circle ? vx_are_near(&a.rectangle, &b.rectangle, nms.radius) : !vx_are_apart(&a.rectangle, &b.rectangle);
+  return near && a.label == b.label;
+}
+
+// What is left of a segment to a chunk. `long_job`: the host may want it to end.
+struct chunk {
+  uint32_t segment, valid, ranked;  // valid boxes of the segment; those with a rank
+  uint32_t begin, left, end;        // the chunk's first rank; boxes from there on; those of the chunk
+  bool long_job;
+};
+
+static __device__ struct chunk chunk_of(const struct suppress_params &p, uint32_t segment) {
+  struct chunk chunk = {segment, p.s.counts[segment]};
+  chunk.ranked = min(chunk.valid, (uint32_t)p.s.nms.pre_max);
+  chunk.begin = p.number * CHUNK;
+  chunk.left = chunk.ranked > chunk.begin ? chunk.ranked - chunk.begin : 0;
+  chunk.end = min(chunk.left, (uint32_t)CHUNK);
+  chunk.long_job = p.number > 0 || chunk.valid > CUDA_QUICK_KEYS;
+  return chunk;
+}
+
+static __device__ bool is_full(const struct suppress_params &p, uint32_t segment) {
+  return p.number > 0 && p.s.num_kept[segment] == (uint32_t)p.s.nms.post_max;
+}
+
+// Bits of the 32 places from `word` * 32 on: those that are struck out, or behind the end.
+static __device__ uint32_t closed_of(const struct suppress_params &p, const struct chunk &chunk, uint32_t word) {
+  uint32_t left = chunk.end > word * WARP ? chunk.end - word * WARP : 0, behind = left >= WARP ? 0 : ~0u << left;
+  return behind | (p.number == 0 || left == 0 ? 0 : struck_of(p.s, chunk.segment)[chunk.begin / WARP + word]);
+}
+
+// --- compare ---
+
+// The boxes of a tile's rows and of its columns, and the pairs of them that are near.
+struct tile {
+  struct cuda_ranked_box boxes[2][TILE];
+  uint32_t open[2];             // those that are not struck out
+  uint16_t pairs[TILE * TILE];  // row * TILE + column
+  uint32_t count, bits[TILE];   // of the pairs; of the rows
+};
+
+// As a block, its first two warps: places row * TILE on and column * TILE on.
+static __device__ void fill_tile(const struct suppress_params &p, const struct chunk &chunk, uint32_t row,
+                                 uint32_t column, struct tile *tile) {
+  uint32_t side = threadIdx.x / TILE, lane = threadIdx.x % TILE;
+  __syncthreads();  // the last tile has been written
+  if (side < 2) {
+    uint32_t word = side == 0 ? row : column, open = ~closed_of(p, chunk, word);
+    if ((open >> lane & 1) != 0) {
+      tile->boxes[side][lane] = box_of(p.s, chunk.segment, chunk.begin + word * TILE + lane);
+    }
+    if (lane == 0) {
+      tile->open[side] = open;
+      tile->count = 0;
+    }
+    if (side == 0) {
+      tile->bits[lane] = 0;
+    }
+  }
+  __syncthreads();
+}
+
+// As a block: lists the pairs that are near. A warp has a row at a time, a lane a column.
+static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struct tile *tile) {
+  uint32_t lane = threadIdx.x % WARP;
+  for (uint32_t row = threadIdx.x / WARP; row < TILE; row += COMPARE_BLOCK / WARP) {
+    bool both = (tile->open[0] >> row & tile->open[1] >> lane & 1) != 0 && (!diagonal || row < lane);
+    bool near = both && may_suppress(tile->boxes[0][row], tile->boxes[1][lane], nms);
+    uint32_t all = __ballot_sync(~0u, near), place = 0;
+    if (lane == 0 && all != 0) {
+      place = atomicAdd(&tile->count, __popc(all));
+    }
+    place = __shfl_sync(~0u, place, 0) + __popc(all & ((1u << lane) - 1));
+    if (near) {
+      tile->pairs[place] = (uint16_t)(row * TILE + lane);
+    }
+  }
+  __syncthreads();
+}
+
+// As a block: the bits of the listed pairs.
+static __device__ void compare_pairs(const struct vx_nms &nms, struct tile *tile) {
+  for (uint32_t i = threadIdx.x; i < tile->count; i += COMPARE_BLOCK) {
+    uint32_t row = tile->pairs[i] / TILE, column = tile->pairs[i] % TILE;
+    if (vx_suppresses(&tile->boxes[0][row].rectangle, &tile->boxes[1][column].rectangle, &nms)) {
+      atomicOr(&tile->bits[row], 1u << column);
+    }
+  }
+  __syncthreads();
+}
+
+static __global__ void __launch_bounds__(COMPARE_BLOCK)
+    compare_kernel(const __grid_constant__ struct suppress_params p) {
+  __shared__ struct tile tile;
+  cuda_wait();
+  const struct chunk chunk = chunk_of(p, blockIdx.x / p.slices);
+  if (chunk.left == 0 || is_full(p, chunk.segment) || (chunk.long_job && cuda_is_stopped(p.stop))) {
+    return;
+  }
+  const struct vx_nms nms = nms_of(p.s, chunk.segment);
+  uint32_t *overlaps = overlaps_of(p.s, chunk.segment);
+  // Tiles on and above the diagonal, column by column.
+  uint32_t row = blockIdx.x % p.slices, column = 0;
+  for (;; row += p.slices) {
+    for (; row > column; column++) {
+      row -= column + 1;
+    }
+    if (column * TILE >= chunk.end) {
+      return;
+    }
+    fill_tile(p, chunk, row, column, &tile);
+    list_pairs(nms, row == column, &tile);
+    compare_pairs(nms, &tile);
+    uint32_t place = row * TILE + threadIdx.x;
+    if (threadIdx.x < TILE && place < chunk.end) {
+      overlaps[place * WORDS + column] = tile.bits[threadIdx.x];
+    }
+  }
+}
+
+#endif
