@@ -1,9 +1,9 @@
 // The one C interface to the computation: what a job is, what a backend must do.
 //
 // A job is one operation (enum vx_op) on inputs. voxelize.h, fps.h, transform.h, boxes.h, decode.h, center.h and
-// scatter.h say what each operation means, maps.h what voxelize adds; ops.h has a row for each. A backend is a table of
-// function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing in here knows HTTP, JSON
-// or sockets, and nothing outside kernels/cuda includes a CUDA header.
+// scatter.h say what each operation means, maps.h and encode.h what voxelize adds; ops.h has a row for each. A backend
+// is a table of function pointers (struct vx_backend): kernels/cpu fills one, kernels/cuda another. Nothing in here
+// knows HTTP, JSON or sockets, and nothing outside kernels/cuda includes a CUDA header.
 //
 // Threads: all threads may share a device; a lane belongs to one thread at a time. Errors are values: a call that can
 // fail returns a vx_status and fills the caller's struct vx_error, if it takes one.
@@ -16,6 +16,7 @@
 
 #include "kernels/center.h"
 #include "kernels/decode.h"
+#include "kernels/encode.h"
 #include "kernels/fps.h"
 #include "kernels/maps.h"
 #include "kernels/scatter.h"

@@ -15,12 +15,23 @@ static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
+  if (job->params.voxelize.encoder.width > 0) {
+    sizes->values = job->params.voxelize.encoder.width;
+  }
   sizes->feature_dtype = job->params.voxelize.feature_dtype;
   struct vx_grid grid;
   struct vx_error error;
   if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
     add_grid(grid.cells, sizes);
   }
+}
+
+static enum vx_status check_voxelize(const struct vx_job *job, struct vx_error *error) {
+  const struct vx_voxelize *params = &job->params.voxelize;
+  if (params->encoder.width == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) {
+    return VX_OK;
+  }
+  return vx_encoder_fits(&params->encoder, job->inputs[VX_POINTS].dims[1], params->max_points_per_voxel, error);
 }
 
 static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
@@ -119,13 +130,14 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 static const struct vx_operation operations[VX_OPS] = {
     [VX_VOXELIZE] = {.name = "voxelize",
                      .inputs = {POINTS},
-                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
+                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_ENCODED_TENSORS | VX_SAMPLED_TENSORS,
                      .stages = STAGES,
                      .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |
                               VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED),
                      .makes_voxels = true,
                      .rows = "voxels",
                      .add_sizes = add_voxelize_sizes,
+                     .check = check_voxelize,
                      .sampling = voxelize_sampling},
     [VX_FPS] = {.name = "fps",
                 .inputs = {POINTS},
@@ -263,6 +275,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
   struct vx_sizes sizes = {.clouds = job->num_clouds,
                            .rows = job->inputs[0].dims[0],
                            .columns = job->inputs[0].dims[1],
+                           .values = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
                            .stacked = sampling != NULL && sampling->stacked};
   if (operations[job->op].add_sizes != NULL) {
@@ -304,7 +317,7 @@ enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
     }
   }
   job->counts.received = rows;
-  return VX_OK;
+  return operation->check == NULL ? VX_OK : operation->check(job, error);
 }
 
 enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,

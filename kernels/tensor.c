@@ -46,6 +46,7 @@ static const struct tensor_row {
     [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, false, PLANE},
     [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, false, PLANE},
     [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, false, PLANE},
+    [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
 };
 
 static const struct dtype_row {
@@ -96,11 +97,12 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_BINS: return sizes->bins;
     case VX_EXTENT_CLOUDS: return sizes->clouds;
     case VX_EXTENT_DEPTH: return sizes->depth;
-    case VX_EXTENT_CHANNELS: return product(sizes->columns, sizes->depth);
+    case VX_EXTENT_CHANNELS: return product(sizes->values, sizes->depth);
     case VX_EXTENT_PACKED: return sizes->width / 8 + (sizes->width % 8 != 0);
     case VX_EXTENT_TASKS: return sizes->tasks;
     case VX_EXTENT_TASKS_2: return sizes->tasks * 2;
     case VX_EXTENT_TASKS_3: return sizes->tasks * 3;
+    case VX_EXTENT_VALUES: return sizes->values;
     case VX_EXTENT_NONE: break;
   }
   return 1;

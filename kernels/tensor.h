@@ -52,6 +52,7 @@ enum vx_tensor {
   VX_BEV_MAX_INTENSITY,
   VX_BEV_TOP_INTENSITY,
   VX_BEV_DENSITY,
+  VX_ENCODED_FEATURES,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
@@ -81,16 +82,18 @@ enum vx_extent {
   VX_EXTENT_BINS,      // of a cell: directions of all anchors
   VX_EXTENT_CLOUDS,    // as VX_EXTENT_BATCH, but never left out
   VX_EXTENT_DEPTH,     // of a grid: its cells along z
-  VX_EXTENT_CHANNELS,  // of a scattered map: a point's columns, each at every z
+  VX_EXTENT_CHANNELS,  // of a scattered map: the values of a voxel, each at every z
   VX_EXTENT_PACKED,    // bytes that hold a bit for each cell along x
   VX_EXTENT_TASKS,     // of a cell: one value for each task; then two, and three
   VX_EXTENT_TASKS_2,
   VX_EXTENT_TASKS_3,
+  VX_EXTENT_VALUES,  // of a voxel's row of features: a point's columns, or an encoder's width
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
 struct vx_sizes {
   int64_t clouds, rows, columns;
+  int64_t values;       // of a row of features
   int64_t voxels, cap;  // a cap of 0 is none
   int64_t samples;
   int64_t kept;                   // rows
@@ -100,7 +103,7 @@ struct vx_sizes {
   int64_t tasks;                  // of a head
   int64_t decoded;                // values of a decoded box
   bool stacked;                   // the clouds' samples follow on each other
-  enum vx_dtype feature_dtype;    // of voxel_features, pillar_features and bev_features
+  enum vx_dtype feature_dtype;    // of voxel_features, pillar_features, encoded_features and bev_features
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);

@@ -166,9 +166,9 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_DECODE_CENTER */ NULL,
 };
 
-// The dense tensors of a voxelization have no kernels here.
+// The dense and the encoded tensors of a voxelization have no kernels here.
 static bool runs(const struct vx_job *job) {
-  return operations[job->op] != NULL && (job->tensors & VX_DENSE_TENSORS) == 0;
+  return operations[job->op] != NULL && (job->tensors & (VX_DENSE_TENSORS | VX_ENCODED_TENSORS)) == 0;
 }
 
 static void measure_clouds(struct cuda_run *run) {

@@ -85,8 +85,12 @@ struct cpu_run {
   int32_t num_filled;
   struct cpu_pillar *pillars;  // [num_points]
   int32_t num_pillars;
-  unsigned char *features;    // [row_capacity, columns] of feature_dtype, if they are scattered
+  unsigned char *features;    // [row_capacity, columns or encoder.width] of feature_dtype, if they are scattered
   struct cpu_placed *placed;  // [largest_rows]: those of a cloud
+
+  // Of the pillar in hand, if it is encoded.
+  float *pillar_rows;  // [cap, columns + 6]
+  float *encoded;      // [encoder.width]
 
   // Of the cloud in hand.
   struct cpu_cell_index cells;    // its voxels

@@ -31,6 +31,20 @@ static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, in
   index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
 }
 
+static void lay_out_features(struct cpu_run *run, struct cpu_arena *arena) {
+  uint64_t width = (uint64_t)run->params->encoder.width;
+  if (width != 0) {
+    run->pillar_rows =
+        cpu_arena_take(arena, (uint64_t)run->cap * (uint64_t)run->params->encoder.channels, sizeof(float));
+    run->encoded = cpu_arena_take(arena, width, sizeof *run->encoded);
+  }
+  if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
+    size_t row_bytes = (width == 0 ? (size_t)run->columns : width) * vx_dtype_size(run->params->feature_dtype);
+    run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
+    run->placed = cpu_arena_take(arena, (uint64_t)run->largest_rows, sizeof *run->placed);
+  }
+}
+
 // Takes all scratch of a job. Runs twice: over an empty arena to measure, then over the lane's.
 static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   bool filtered = run->params->block_filter.enabled;
@@ -54,11 +68,7 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
     run->means = cpu_arena_take(arena, (uint64_t)run->row_capacity * (uint64_t)run->columns, sizeof *run->means);
     cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
   }
-  if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
-    size_t row_bytes = (size_t)run->columns * vx_dtype_size(run->params->feature_dtype);
-    run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
-    run->placed = cpu_arena_take(arena, rows, sizeof *run->placed);
-  }
+  lay_out_features(run, arena);
   cpu_maps_lay_out(run, arena);
   if (ordered || filtered) {
     run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);

@@ -33,7 +33,8 @@ static void names(void **state) {
                                  "bev_min_height",
                                  "bev_max_intensity",
                                  "bev_top_intensity",
-                                 "bev_density"};
+                                 "bev_density",
+                                 "encoded_features"};
   const char *const stages[] = {"copy_in", "voxelize", "features", "sample",  "transform",
                                 "decode",  "nms",      "scatter",  "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
