@@ -20,6 +20,8 @@
 extern "C" {
 #endif
 
+enum { VX_PILLAR_EXTRA = 6 };  // channels of a pillar beside the columns of a point
+
 // The memory is the caller's and outlives the job. All values are finite.
 struct vx_encoder {
   const float *weight;  // [channels, width]

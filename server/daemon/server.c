@@ -16,7 +16,8 @@ bool server_prepare(struct server *server, char *error, size_t error_size) {
   struct options *options = &server->options;
   options_fit(options, limits_processors(""));
   if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
-  return shelf_open(&server->shelf, options->presets_dir, error, error_size) &&
+  return shelf_open(&server->shelf, options->presets_dir, options->models_dir, options->onnxruntime,
+                    (int)options->network_threads, error, error_size) &&
          access_open(&server->access, options, error, error_size);
 }
 
@@ -81,8 +82,10 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_LINGERING] = LINGER_SLOTS,
                                   [SHARE_JOBS] = options->queue_depth,
                                   [SHARE_SAMPLING_JOBS] = options->queue_depth,
+                                  [SHARE_DETECTION_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
                                   [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2,
+                                  [SHARE_DETECTION_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_REGIONS] = REGIONS_MAX};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};

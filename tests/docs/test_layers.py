@@ -20,7 +20,7 @@ LAYERS = {
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
-    "kernels/cpu": ("", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
+    "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
     "kernels/cuda": ("", "voxelize", "transform", "fps", "base"),
     "kernels/engine": ("",),
     "kernels": ("",),
