@@ -331,7 +331,7 @@ static enum vx_status run_network(struct vx_network *network, const struct vx_ne
                   error);
   unwrap(api, &out);
   unwrap(api, &in);
-  return good ? VX_OK : VX_REFUSED;
+  return good ? VX_OK : VX_FAILED;
 }
 
 const struct vx_engine vx_onnxruntime = {

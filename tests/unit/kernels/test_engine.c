@@ -131,17 +131,17 @@ static void each_call_that_fails_is_an_error_and_leaks_nothing(void **state) {
     atomic_store(calls, 0);
     atomic_store(fail_at, i);
     struct trial trial = try_all(standin_path());
-    assert_int_equal(trial.status, VX_REFUSED);
+    assert_true(trial.status == VX_REFUSED || trial.status == VX_FAILED);
     assert_string_equal(trial.error.text, "onnxruntime: the stand-in fails this call");
     assert_int_equal(atomic_load(standin("standin_alive")), 0);
   }
   atomic_store(fail_at, 0);
 }
 
-static void assert_refused(const char *network, const char *reason) {
+static void assert_refused(const char *network, enum vx_status status, const char *reason) {
   write_network(network, strlen(network));
   struct trial trial = try_all(standin_path());
-  assert_int_equal(trial.status, VX_REFUSED);
+  assert_int_equal(trial.status, status);
   if (!strstr(trial.error.text, reason)) fail_msg("'%s' has no '%s'", trial.error.text, reason);
   assert_int_equal(atomic_load(standin("standin_alive")), 0);
 }
@@ -151,20 +151,21 @@ static void networks_that_do_not_fit_are_refused(void **state) {
   char many[512] = "standin\n", wide[256];
   for (int i = 0; i <= VX_NETWORK_TENSORS; i++) strcat(many, "input x 1 3\n");
   snprintf(wide, sizeof wide, "standin\ninput %0*d 1 3\n", VX_NETWORK_NAME_SIZE, 1);
-  assert_refused("", "onnxruntime: Load model failed");
-  assert_refused(many, "the network has 17 inputs; allowed: up to 16");
-  assert_refused(wide, "the name of the network's input 0 has 128 bytes; allowed: up to 127");
-  assert_refused("standin\ninput x 1 3\noutput y 7 1 0 3\n",
+  assert_refused("", VX_REFUSED, "onnxruntime: Load model failed");
+  assert_refused(many, VX_REFUSED, "the network has 17 inputs; allowed: up to 16");
+  assert_refused(wide, VX_REFUSED, "the name of the network's input 0 has 128 bytes; allowed: up to 127");
+  assert_refused("standin\ninput x 1 3\noutput y 7 1 0 3\n", VX_REFUSED,
                  "output y has elements of ONNX's type 7; allowed: float32");
-  assert_refused("standin\ninput x 1 1 2 3 4 5\n", "input x has 5 dimensions; allowed: up to 4");
-  assert_refused("standin\ninput x 0\n", "input x is no tensor");
+  assert_refused("standin\ninput x 1 1 2 3 4 5\n", VX_REFUSED, "input x has 5 dimensions; allowed: up to 4");
+  assert_refused("standin\ninput x 0\n", VX_REFUSED, "input x is no tensor");
 }
 
 static void runs_that_do_not_fit_are_refused(void **state) {
   (void)state;
-  assert_refused("standin\ninput x 1 -1 4\noutput twice 1 1 0 2 3\noutput more 1 1 0 2 3\n", "Got invalid dimensions");
-  assert_refused("standin\ninput x 1 2 3\noutput twice 1 1 0 2 3\n", "Invalid name: more");
-  assert_refused("standin\ninput x 1 2 3\noutput more 1 1 0 2 3\nfail\n", "Non-zero status code");
+  assert_refused("standin\ninput x 1 -1 4\noutput twice 1 1 0 2 3\noutput more 1 1 0 2 3\n", VX_FAILED,
+                 "Got invalid dimensions");
+  assert_refused("standin\ninput x 1 2 3\noutput twice 1 1 0 2 3\n", VX_FAILED, "Invalid name: more");
+  assert_refused("standin\ninput x 1 2 3\noutput more 1 1 0 2 3\nfail\n", VX_FAILED, "Non-zero status code");
 }
 
 static void a_run_of_too_many_tensors_is_refused(void **state) {
@@ -179,7 +180,7 @@ static void a_run_of_too_many_tensors_is_refused(void **state) {
   write_network(doubling, sizeof doubling - 1);
   assert_int_equal(engine->open(standin_path(), &library, &error), VX_OK);
   assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
-  assert_int_equal(engine->network_run(network, &run, &error), VX_REFUSED);
+  assert_int_equal(engine->network_run(network, &run, &error), VX_FAILED);
   assert_string_equal(error.text, "a run has 17 tensors; allowed: up to 16");
   engine->network_close(network);
   engine->close(library);
@@ -338,7 +339,7 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
       {1, 1, &in[0], &out[1]}, {1, 1, &in[0], &out[2]},
   };
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
-    assert_int_equal(engine->network_run(network, &runs[i], &error), i == 0 ? VX_OK : VX_REFUSED);
+    assert_int_equal(engine->network_run(network, &runs[i], &error), i == 0 ? VX_OK : VX_FAILED);
   engine->network_close(network);
   engine->close(library);
 }
