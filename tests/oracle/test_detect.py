@@ -12,9 +12,32 @@ from safetensors.numpy import save
 import check
 import models
 from daemon import OneDaemonCase
+from encoding import encode
 
 BOXES = "boxes,scores,labels,box_indices,box_counts"
 ALL = BOXES + ",bev_features," + ",".join(models.MAPS)
+
+
+def weights():
+    return {name: np.frombuffer(data, "<f4").reshape(shape) for name, (shape, data) in models.weights().items()}
+
+
+def standin_maps(features):
+    """The maps of a batch, [B, CELLS, CELLS, channels] each."""
+    maps = {}
+    for (name, channels), scale, bias in zip(models.MAPS.items(), models.SCALES, models.BIASES):
+        shape = (len(features), models.CELLS, models.CELLS, channels)
+        taken = np.resize(features.reshape(-1), int(np.prod(shape)))
+        maps[name] = (taken * np.float32(scale) + np.float32(bias)).reshape(shape)
+    return maps
+
+
+def onnx_maps(features):
+    maps = {}
+    for m, (name, channels) in enumerate(models.MAPS.items()):
+        planes = features[:, (np.arange(channels) + m) % models.WIDTH]
+        maps[name] = np.moveaxis(planes * np.float32(models.SCALES[m]) + np.float32(models.BIASES[m]), 1, 3)
+    return maps
 
 
 def scan(points, seed=3):
@@ -35,8 +58,8 @@ class Stages(OneDaemonCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        models.write(cls.folder.name, "whole", models.standin(), models.description("nhwc"))
-        models.write(cls.folder.name, "single", models.standin(batch=1), models.description("nhwc"))
+        models.write(cls.folder.name, "whole", models.standin())
+        models.write(cls.folder.name, "single", models.standin(batch=1))
         cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", models.STANDIN)
         super().setUpClass()
 
@@ -50,8 +73,12 @@ class Stages(OneDaemonCase):
         tensors, _ = self.ask(
             "/v1/voxelize", points.tobytes(), **models.VOXELIZE, feature="pillar", point_counts=counts
         )
-        rows = models.encode(tensors["pillar_features"], tensors["voxel_num_points"], models.weights())
-        return models.scatter(rows, tensors["voxel_coords"], len(counts))
+        encoder = weights()
+        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], encoder["weight"], encoder["bias"])
+        coords = tensors["voxel_coords"]
+        features = np.zeros((len(counts), models.WIDTH, models.CELLS, models.CELLS), np.float32)
+        features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
+        return features
 
     def decode(self, maps):
         reply = self.daemon.post(
@@ -75,7 +102,7 @@ class Stages(OneDaemonCase):
         features = self.features(points, [3000])
         tensors, metadata = self.ask("/v1/detect", points.tobytes(), model="whole", outputs=ALL)
         self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
-        maps = models.standin_maps(features)
+        maps = standin_maps(features)
         for name in models.MAPS:
             self.assertEqual(tensors[name].shape, maps[name].shape)
             self.assertEqual(tensors[name].tobytes(), maps[name].tobytes(), name)
@@ -87,9 +114,9 @@ class Stages(OneDaemonCase):
         counts = [1000, 0, 1500]
         points = scan(2500)
         features = self.features(points, counts)
-        each = [models.standin_maps(features[i : i + 1]) for i in range(3)]
+        each = [standin_maps(features[i : i + 1]) for i in range(3)]
         apart = {name: np.concatenate([maps[name] for maps in each]) for name in models.MAPS}
-        for model, maps in (("whole", models.standin_maps(features)), ("single", apart)):
+        for model, maps in (("whole", standin_maps(features)), ("single", apart)):
             with self.subTest(model):
                 tensors, metadata = self.ask(
                     "/v1/detect", points.tobytes(), model=model, outputs=ALL, point_counts=counts
@@ -117,7 +144,7 @@ class RealLibrary(Stages):
             raise unittest.SkipTest("the tests' environment has no ONNX Runtime")
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        models.write(cls.folder.name, "whole", models.onnx())
+        models.write(cls.folder.name, "whole", models.onnx(), models.description("nchw"))
         cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", library)
         OneDaemonCase.setUpClass.__func__(cls)
 
@@ -125,7 +152,7 @@ class RealLibrary(Stages):
         features = self.features(points, counts)
         tensors, metadata = self.ask("/v1/detect", points.tobytes(), model="whole", outputs=ALL, point_counts=counts)
         self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
-        for name, expected in models.onnx_maps(features).items():
+        for name, expected in onnx_maps(features).items():
             np.testing.assert_allclose(tensors[name], expected, rtol=1e-5, atol=1e-5)
         self.check_boxes(tensors, metadata, {name: tensors[name] for name in models.MAPS})
 

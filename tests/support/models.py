@@ -1,5 +1,5 @@
 """Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
-of ONNX. What such a network makes is computed here too, in numpy.
+of ONNX. Standard library only.
 
 The networks are one layer: map m has channel c of a cell as SCALES[m] times the same cell of plane (c + m) mod WIDTH,
 plus BIASES[m]. That of the stand-in is as tests/support/standin/onnxruntime.c says.
@@ -8,11 +8,10 @@ plus BIASES[m]. That of the stand-in is as tests/support/standin/onnxruntime.c s
 import glob
 import json
 import os
+import random
 import struct
 
-import numpy as np
-from safetensors.numpy import save_file
-
+from client import tensor_file
 from daemon import BIN, ROOT
 
 STANDIN = os.environ.get("VOXELD_ONNXRUNTIME_STANDIN", str(BIN.parent / "tests" / "libonnxruntime_standin.so"))
@@ -39,7 +38,7 @@ def library():
     return next(iter(glob.glob(str(pattern))), None)
 
 
-def description(layout="nchw", **parts):
+def description(layout="nhwc", **parts):
     """What model.json has; `parts` replace members."""
     network = {"file": "network.onnx", "input": "map", "outputs": {name: "out_" + name for name in MAPS}}
     return {
@@ -55,9 +54,10 @@ def description(layout="nchw", **parts):
 
 
 def weights(seed=1):
-    rng = np.random.default_rng(seed)
-    weight = rng.normal(0, 0.2, (COLUMNS + 6, WIDTH)).astype(np.float32)
-    return {"weight": weight, "bias": rng.normal(0, 0.1, WIDTH).astype(np.float32)}
+    """The encoder's tensors, each with its shape and its bytes."""
+    source = random.Random(seed)
+    floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
+    return {"weight": ([COLUMNS + 6, WIDTH], floats((COLUMNS + 6) * WIDTH)), "bias": ([WIDTH], floats(WIDTH))}
 
 
 # --- networks ---
@@ -69,16 +69,6 @@ def standin(batch=-1, lines=()):
     for (name, channels), scale, bias in zip(MAPS.items(), SCALES, BIASES):
         words.append(f"output out_{name} 1 {scale} {bias} {batch} {CELLS} {CELLS} {channels}")
     return "\n".join(["standin", *words, *lines, ""]).encode()
-
-
-def standin_maps(features):
-    """The maps of a batch, [B, CELLS, CELLS, channels] each."""
-    values, maps = features.reshape(-1), {}
-    for (name, channels), scale, bias in zip(MAPS.items(), SCALES, BIASES):
-        shape = (len(features), CELLS, CELLS, channels)
-        taken = np.resize(values, int(np.prod(shape)))
-        maps[name] = (taken * np.float32(scale) + np.float32(bias)).reshape(shape)
-    return maps
 
 
 def field(number, value):
@@ -101,31 +91,22 @@ def value_info(name, dims):
     return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
 
 
-def initializer(name, values):
-    dims = b"".join(field(1, size) for size in values.shape)
-    return dims + field(2, 1) + field(8, name) + field(9, values.astype("<f4").tobytes())
+def initializer(name, dims, values):
+    sizes = b"".join(field(1, size) for size in dims)
+    return sizes + field(2, 1) + field(8, name) + field(9, struct.pack(f"<{len(values)}f", *values))
 
 
 def onnx():
     """The same maps by a convolution of one cell each, [B, channels, CELLS, CELLS]."""
     graph = field(2, "maps") + field(11, value_info("map", ["batch", WIDTH, CELLS, CELLS]))
     for m, (name, channels) in enumerate(MAPS.items()):
-        kernel = np.zeros((channels, WIDTH, 1, 1))
-        kernel[np.arange(channels), (np.arange(channels) + m) % WIDTH] = SCALES[m]
+        kernel = [SCALES[m] * (plane == (c + m) % WIDTH) for c in range(channels) for plane in range(WIDTH)]
         names = ["map", f"weight{m}", f"bias{m}"]
         node = b"".join(field(1, each) for each in names) + field(2, "out_" + name) + field(4, "Conv")
-        graph += field(1, node) + field(5, initializer(names[1], kernel))
-        graph += field(5, initializer(names[2], np.full(channels, BIASES[m])))
+        graph += field(1, node) + field(5, initializer(names[1], (channels, WIDTH, 1, 1), kernel))
+        graph += field(5, initializer(names[2], (channels,), [BIASES[m]] * channels))
         graph += field(12, value_info("out_" + name, ["batch", channels, CELLS, CELLS]))
     return field(1, 8) + field(7, graph) + field(8, field(2, 17))
-
-
-def onnx_maps(features):
-    maps = {}
-    for m, (name, channels) in enumerate(MAPS.items()):
-        planes = features[:, (np.arange(channels) + m) % WIDTH]
-        maps[name] = np.moveaxis(planes * np.float32(SCALES[m]) + np.float32(BIASES[m]), 1, 3)
-    return maps
 
 
 def write(folder, name, network, model=None, tensors=None):
@@ -134,25 +115,8 @@ def write(folder, name, network, model=None, tensors=None):
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
         json.dump(model or description(), file)
-    save_file(tensors or weights(), os.path.join(path, "encoder.safetensors"))
+    with open(os.path.join(path, "encoder.safetensors"), "wb") as file:
+        file.write(tensor_file(**(tensors or weights())))
     with open(os.path.join(path, "network.onnx"), "wb") as file:
         file.write(network)
     return path
-
-
-# --- the stages before the network ---
-
-
-def encode(pillars, counts, tensors):
-    """The rows of features [V, WIDTH] of pillar_features, as kernels/encode.h says."""
-    sums = np.broadcast_to(tensors["bias"], (*pillars.shape[:2], WIDTH)).copy()
-    for c in range(pillars.shape[2]):
-        sums += pillars[:, :, c, None] * tensors["weight"][c]
-    sums = np.where(np.isnan(sums), np.float32(-np.inf), sums)
-    return np.maximum(sums.max(axis=1, initial=-np.inf), 0) + np.float32(0)
-
-
-def scatter(rows, coords, clouds):
-    features = np.zeros((clouds, WIDTH, CELLS, CELLS), np.float32)
-    features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
-    return features
