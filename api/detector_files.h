@@ -2,7 +2,7 @@
 #ifndef VOXELD_DETECTOR_FILES_H
 #define VOXELD_DETECTOR_FILES_H
 
-#include "api/detector.h"
+#include "api/ops/ops.h"
 
 enum { DETECTOR_FAULT_SIZE = 600, DETECTOR_MAX_WIDTH = 4096 };
 

@@ -6,8 +6,8 @@
 #include "api/query.h"
 #include "api/wire/model.h"
 
-// Finds a model. `memory` gets the request of an operation or of a detector; a preset's own is pointed to. If a detector
-// does not serve, its request has no detector. False if there is none.
+// Finds a model. `memory` gets the request of an operation or of a detector; a preset's own is pointed to. The request
+// of a detector that does not serve has no detector. False if there is none.
 VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, struct job_request *memory,
                                struct model *model);
 

@@ -74,8 +74,8 @@ struct vx_engine {
   // When no thread runs it.
   void (*network_close)(struct vx_network *network);
   const struct vx_network_shape *(*network_shape)(const struct vx_network *network);
-  // Computes the named outputs from the inputs. VX_FAILED for any reason that the library has; a name, a type or a shape
-  // may not fit.
+  // Computes the named outputs from the inputs. VX_FAILED for any reason that the library has, such as a name, or a
+  // shape, that does not fit.
   VX_WARN_UNUSED enum vx_status (*network_run)(struct vx_network *network, const struct vx_network_run *run,
                                                struct vx_error *error);
 };

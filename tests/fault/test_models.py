@@ -1,5 +1,5 @@
-"""Models that are broken, slow, replaced or gone, and a library that is missing. A broken model is refused by name, with
-the file and the field at fault, while the others serve."""
+"""Models that are broken, slow, replaced or gone, and a library that is missing. A broken model is refused by name,
+with the file and the field at fault, while the others serve."""
 
 import json
 import os
