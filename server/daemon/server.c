@@ -121,8 +121,9 @@ static void warn_of_memory(const struct server *server) {
   // The sum of docs/operation.md. A connection has one request at most.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
+  int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
   int64_t most = options->memory_budget_bytes + connections * of_a_connection +
-                 server->jobs.workers.count * (int64_t)VX_SCRATCH_KEPT;
+                 (server->jobs.workers.count + detecting) * (int64_t)VX_SCRATCH_KEPT;
   if (limit >= most) return;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");
@@ -145,6 +146,8 @@ static void log_listening(const struct server *server) {
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
   log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
   log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
+  if (server->options.models_dir[0])
+    log_integer(&line, "detection_workers", workers_at_work(&server->jobs.workers, VX_LANE_DETECT));
   log_integer(&line, "io_threads", server->options.io_threads);
   log_end(&line);
 }
