@@ -207,7 +207,7 @@ static float *read_values(const struct tensor_file *file, const struct vx_input_
   else if (input.rank != rank || input.dims[0] != rows || (columns && input.dims[1] != columns))
     FAULT("tensor %s has not the shape [%lld%s%.0lld]", row->name, (long long)rows, columns ? ", " : "",
           (long long)columns);
-  else if (!(values = malloc(count * sizeof *values)))
+  else if (count == 0 || !(values = malloc(count * sizeof *values)))
     FAULT("out of memory");
   else
     memcpy(values, input.data, count * sizeof *values);  // it may not be aligned
