@@ -21,6 +21,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     VOXELD_HANG_LIBRARY=${CMAKE_BINARY_DIR}/tests/libhang.so
+    VOXELD_ENCODE_LIBRARY=${CMAKE_BINARY_DIR}/tests/libencode.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
     PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
     PYTHONDONTWRITEBYTECODE=1
@@ -76,6 +77,12 @@ foreach(name oom hang)
   target_compile_options(${name} PRIVATE ${voxeld_warnings})
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
+
+# oracle.encode calls the encoder of pillars in this library.
+add_library(encode MODULE kernels/cpu/encode/encode.c)
+target_include_directories(encode PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_options(encode PRIVATE ${voxeld_warnings} -O3 -ffp-contract=off)
+set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
