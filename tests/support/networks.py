@@ -63,10 +63,16 @@ def deconv(state, name, x):
     return y.reshape(x.shape[0], -1, x.shape[2] * side, x.shape[3] * side)
 
 
-def encoder(state, name, features, eps=EPS):
+def encoder(state, name, features, layers=1):
     """features [V, P, C], padding included."""
-    y = np.einsum("vpc,dc->vpd", features.astype(float), state[f"{name}.linear.weight"].astype(float), optimize=True)
-    return relu(norm(state, f"{name}.norm", y, eps, 2)).max(axis=1)
+    rows = features.astype(float)
+    for number in range(layers):
+        place = f"{name}.pfn_layers.{number}"
+        y = np.einsum("vpc,dc->vpd", rows, state[f"{place}.linear.weight"].astype(float), optimize=True)
+        y = relu(norm(state, f"{place}.norm", y, EPS, 2))
+        largest = y.max(axis=1)
+        rows = np.concatenate([y, np.broadcast_to(largest[:, None], y.shape)], axis=2)
+    return largest
 
 
 # ---- the backbone -------------------------------------------------------------------------------------------------------
