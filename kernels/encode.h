@@ -1,9 +1,9 @@
 // Encode: the points of each pillar in, one row of learned features out.
 //
 // This is the pillar feature network of PointPillars, each norm folded into the linear layer before it. A pillar's rows
-// are the rows of pillar_features of its kept points, in float32. If it has fewer points than the cap, its padding takes
-// part, as in OpenPCDet: one more row, of zeros, stands for all of it. Channel d of a layer with weight w [C, D] and
-// bias b [D] is for the row f [C]
+// are the rows of pillar_features of its kept points, in float32. If it has fewer points than the cap, its padding
+// takes part, as in OpenPCDet: one more row, of zeros, stands for all of it. Channel d of a layer with weight w [C, D]
+// and bias b [D] is for the row f [C]
 //   s = b[d];  s = s + f[c] * w[c][d]  for c = 0, 1, ... C - 1
 // in float32, each product and each sum rounded to nearest, in this order; then s if s > 0, else +0, also if it is NaN:
 // one broken value of a point does not spread. The layer's largest value of channel d over the rows is m[d]. That of

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-EPS, MOMENTUM = 1e-3, 0.01
+EPS, MOMENTUM = 1e-3, 0.05
 BOX_VALUES = 7
 
 

@@ -42,7 +42,7 @@ def near(test, found, expected):
     test.assertLessEqual(np.abs(found - expected).max(), TOLERANCE * max(1, np.abs(expected).max()))
 
 
-# ---- OpenPCDet --------------------------------------------------------------------------------------------------------
+# ---- OpenPCDet ------------------------------------------------------------------------------------------------------
 
 PCDET_SPEC = {**BACKBONE, **UP, "input": 64, "transposed": lambda stride: stride >= 1}
 PCDET_BLOCKS = ("backbone_2d.blocks", "backbone_2d.deblocks", 1)
@@ -154,7 +154,7 @@ def pcdet_center_names():
     )
 
 
-# ---- mmdetection3d ----------------------------------------------------------------------------------------------------
+# ---- mmdetection3d --------------------------------------------------------------------------------------------------
 
 MMDET_SPEC = {**PCDET_SPEC, "transposed": lambda stride: stride >= 1}
 MMDET_CENTER_SPEC = {**PCDET_SPEC, "up": [0.5, 1, 2], "transposed": lambda stride: stride > 1}
@@ -237,7 +237,7 @@ def mmdet_center_names():
     )
 
 
-# ---- tests ------------------------------------------------------------------------------------------------------------
+# ---- tests ----------------------------------------------------------------------------------------------------------
 
 
 class Convert(unittest.TestCase):

@@ -1,10 +1,10 @@
-"""The encoder of pillars in numpy, from the rules of kernels/encode.h alone: float32, one rounded operation at a time."""
+"""The encoder of pillars in numpy, from the rules of kernels/encode.h alone: float32, one operation at a time."""
 
 import numpy as np
 
 
 def encode(features, num_points, *layers):
-    """features [V, P, C], of which each pillar's first num_points rows are points; layers of weight [C, D] and bias [D].
+    """features [V, P, C], of which each pillar's first num_points rows are points; layers (weight [C, D], bias [D]).
 
     Gives [V, width of the last layer].
     """

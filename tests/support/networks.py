@@ -28,7 +28,7 @@ class Weights:
         self.state[f"{name}.num_batches_tracked"] = np.array(1000)
 
 
-# ---- layers, in float64 -----------------------------------------------------------------------------------------------
+# ---- layers, in float64 ---------------------------------------------------------------------------------------------
 
 
 def relu(x):
@@ -75,7 +75,7 @@ def encoder(state, name, features, layers=1):
     return largest
 
 
-# ---- the backbone -------------------------------------------------------------------------------------------------------
+# ---- the backbone ---------------------------------------------------------------------------------------------------
 
 
 def make_backbone(weights, blocks, deblocks, first, spec):
@@ -106,7 +106,7 @@ def run_backbone(state, blocks, deblocks, first, spec, x, eps=EPS):
     return np.concatenate(ups, 1)
 
 
-# ---- the centre head --------------------------------------------------------------------------------------------------
+# ---- the centre head ------------------------------------------------------------------------------------------------
 
 CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 
