@@ -23,6 +23,7 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXELD_ONNXRUNTIME_STANDIN=${CMAKE_BINARY_DIR}/tests/libonnxruntime_standin.so
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     VOXELD_HANG_LIBRARY=${CMAKE_BINARY_DIR}/tests/libhang.so
+    VOXELD_ENCODE_LIBRARY=${CMAKE_BINARY_DIR}/tests/libencode.so
     VOXELD_TRAPS=${CMAKE_BINARY_DIR}/tests/traps
     PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support:${CMAKE_SOURCE_DIR}/api/python
     PYTHONDONTWRITEBYTECODE=1
@@ -87,6 +88,12 @@ foreach(name oom hang)
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
 
+# oracle.encode calls the encoder of pillars in this library.
+add_library(encode MODULE kernels/cpu/encode/encode.c)
+target_include_directories(encode PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_options(encode PRIVATE ${voxeld_warnings} -O3 -ffp-contract=off)
+set_target_properties(encode PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # docs.libmicrohttpd runs this program, which asks the library of this machine.
 file(GLOB trap_sources CONFIGURE_DEPENDS tests/library/*traps.c tests/library/stage.c)
 voxeld_program(traps plain DIRECTORY tests SOURCES ${trap_sources}
@@ -98,6 +105,7 @@ if(VOXELD_CUDA_FOUND)
   voxeld_test(fault.devices faults fault 900 ${PYTHON} tests/fault/test_devices.py)
   voxeld_test(cuda.faults plain cuda 600 ${CMAKE_BINARY_DIR}/bin/faults/cuda-faults)
   voxeld_test(cuda.equal plain cuda 900 ${CMAKE_BINARY_DIR}/bin/cuda-equal --jobs 200)
+  include(cmake/emulated.cmake)
 endif()
 foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays tested
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000

@@ -15,8 +15,8 @@ static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
-  if (job->params.voxelize.encoder.width > 0) {
-    sizes->values = job->params.voxelize.encoder.width;
+  if (job->params.voxelize.encoder.num_layers > 0) {
+    sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
   }
   sizes->feature_dtype = job->params.voxelize.feature_dtype;
   struct vx_grid grid;
@@ -28,10 +28,10 @@ static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes)
 
 static enum vx_status check_voxelize(const struct vx_job *job, struct vx_error *error) {
   const struct vx_voxelize *params = &job->params.voxelize;
-  if (params->encoder.width == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) {
+  if (params->encoder.num_layers == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) {
     return VX_OK;
   }
-  return vx_encoder_fits(&params->encoder, job->inputs[VX_POINTS].dims[1], params->max_points_per_voxel, error);
+  return vx_encoder_fits(&params->encoder, job->inputs[VX_POINTS].dims[1], error);
 }
 
 static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
@@ -86,7 +86,7 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   const struct vx_detector_map *maps = detector->maps;
   struct vx_grid grid;
   struct vx_error error;
-  sizes->values = detector->voxelize.encoder.width;
+  sizes->values = vx_encoder_width(&detector->voxelize.encoder);
   sizes->feature_dtype = detector->voxelize.feature_dtype;
   if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) {
     add_grid(grid.cells, sizes);

@@ -47,7 +47,7 @@ static uint32_t missing_maps(const struct vx_detector *detector) {
 }
 
 static int32_t columns_of(const struct vx_detector *detector) {
-  return detector->voxelize.encoder.channels - VX_PILLAR_EXTRA;
+  return detector->voxelize.encoder.layers[0].inputs - VX_PILLAR_EXTRA;
 }
 
 static bool check_columns(const struct job_request *request, struct problem *problem) {

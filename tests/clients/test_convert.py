@@ -42,7 +42,7 @@ def near(test, found, expected):
     test.assertLessEqual(np.abs(found - expected).max(), TOLERANCE * max(1, np.abs(expected).max()))
 
 
-# ---- OpenPCDet --------------------------------------------------------------------------------------------------------
+# ---- OpenPCDet ------------------------------------------------------------------------------------------------------
 
 PCDET_SPEC = {**BACKBONE, **UP, "input": 64, "transposed": lambda stride: stride >= 1}
 PCDET_BLOCKS = ("backbone_2d.blocks", "backbone_2d.deblocks", 1)
@@ -154,7 +154,7 @@ def pcdet_center_names():
     )
 
 
-# ---- mmdetection3d ----------------------------------------------------------------------------------------------------
+# ---- mmdetection3d --------------------------------------------------------------------------------------------------
 
 MMDET_SPEC = {**PCDET_SPEC, "transposed": lambda stride: stride >= 1}
 MMDET_CENTER_SPEC = {**PCDET_SPEC, "up": [0.5, 1, 2], "transposed": lambda stride: stride > 1}
@@ -237,7 +237,7 @@ def mmdet_center_names():
     )
 
 
-# ---- tests ------------------------------------------------------------------------------------------------------------
+# ---- tests ----------------------------------------------------------------------------------------------------------
 
 
 class Convert(unittest.TestCase):
@@ -273,7 +273,9 @@ class Convert(unittest.TestCase):
         """The encoder of the folder, in voxeld's own arithmetic."""
         tensors = load_file(self.folder / "model" / "encoder.safetensors")
         self.assertEqual({tensor.dtype for tensor in tensors.values()}, {np.dtype(np.float32)})
-        return encode(features, num_points, tensors["weight"], tensors["bias"])
+        ends = ["", *(f"_{number}" for number in range(1, len(tensors) // 2))]
+        layers = [(tensors[f"weight{end}"], tensors[f"bias{end}"]) for end in ends]
+        return encode(features, num_points, *layers)
 
     def pillars(self, columns):
         """Random rows of pillar_features with padding: features [V, P, C + 6] and their numbers of points."""
@@ -301,7 +303,7 @@ class Convert(unittest.TestCase):
         state = pcdet_state()
         document = self.convert("openpcdet", state, pcdet_config())
         features, num_points = self.pillars(4)
-        near(self, self.encoded(features, num_points), networks.encoder(state, "vfe.pfn_layers.0", features))
+        near(self, self.encoded(features, num_points), networks.encoder(state, "vfe", features))
         head = {name: f"dense_head.conv_{name.removesuffix('_preds')}" for name in document["network"]["outputs"]}
         self.assertEqual(list(head), ["cls_preds", "box_preds", "dir_cls_preds"])
         self.check_anchor_maps(state, head, PCDET_BLOCKS, PCDET_SPEC, document)
@@ -334,7 +336,7 @@ class Convert(unittest.TestCase):
         document = self.convert("openpcdet", state, config)
         self.assertEqual(document["voxelize"]["num_features"], 4)
         features, num_points = self.pillars(4)
-        expected = networks.encoder(state, "vfe.pfn_layers.0", features[:, :, 3:])
+        expected = networks.encoder(state, "vfe", features[:, :, 3:])
         near(self, self.encoded(features, num_points), expected)
 
     def test_openpcdet_centers(self):
@@ -356,6 +358,29 @@ class Convert(unittest.TestCase):
         for output, expected in networks.run_center(weights.state, names, MAPS, tasks, y).items():
             near(self, found[output], expected.transpose(0, 2, 3, 1))
 
+    def test_encoders_of_two_layers(self):
+        config, state = pcdet_config(), pcdet_state()
+        weights = Weights(6)
+        for number, (outputs, inputs) in enumerate(((32, 11), (64, 64))):
+            weights.weight(f"vfe.pfn_layers.{number}.linear", outputs, inputs)
+            weights.norm(f"vfe.pfn_layers.{number}.norm", outputs)
+        state = {**{name: value for name, value in state.items() if not name.startswith("vfe.")}, **weights.state}
+        config["MODEL"]["VFE"].update(NAME="DynPillarVFE", NUM_FILTERS=[64, 64])
+        config["DATA_CONFIG"]["DATA_PROCESSOR"] = [
+            {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
+        ]
+        document = self.convert("openpcdet", state, config)
+        self.assertEqual(
+            document["encoder"], {"file": "encoder.safetensors", "features": "pillar11", "width": 64, "layers": 2}
+        )
+        self.assertEqual(document["voxelize"]["max_points_per_voxel"], 0)
+        self.assertEqual(document["voxelize"]["max_voxels"], CELLS * CELLS)
+        self.assertEqual(document["voxelize"]["point_cloud_range"], [*BOUNDS[:2], -1001, *BOUNDS[3:5], 999])
+        self.assertEqual(document["decode"]["point_cloud_range"], BOUNDS)
+        features, num_points = self.pillars(5)
+        expected = networks.encoder(state, "vfe", features, layers=2)
+        near(self, self.encoded(features, num_points), expected)
+
     def test_mmdet3d_anchors(self):
         (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
         for inputs, legacy in ((10, False), (10, True), (9, False), (9, True)):
@@ -369,7 +394,7 @@ class Convert(unittest.TestCase):
                 seen = features[:, :, : 7 + center].copy()
                 if legacy:  # the coordinates are overwritten by the offsets from the centre
                     seen[:, :, :center] = seen[:, :, 7 : 7 + center]
-                expected = networks.encoder(state, "voxel_encoder.pfn_layers.0", seen)
+                expected = networks.encoder(state, "voxel_encoder", seen)
                 near(self, self.encoded(features, num_points), expected)
         names = ("cls_preds", "cls"), ("box_preds", "reg"), ("dir_cls_preds", "dir_cls")
         head = {output: f"bbox_head.conv_{name}" for output, name in names}
@@ -394,7 +419,7 @@ class Convert(unittest.TestCase):
         near(
             self,
             self.encoded(features, num_points),
-            networks.encoder(weights.state, "pts_voxel_encoder.pfn_layers.0", features),
+            networks.encoder(weights.state, "pts_voxel_encoder", features),
         )
         x, found = self.maps()
         y = networks.run_backbone(weights.state, *layers, MMDET_CENTER_SPEC, x.astype(float))
@@ -430,7 +455,8 @@ class Convert(unittest.TestCase):
             return config
 
         cases = {
-            "MODEL.VFE.NUM_FILTERS has 2 layers": changed("MODEL", "VFE", "NUM_FILTERS", value=[64, 64]),
+            "has no vfe.pfn_layers.1.linear.weight": changed("MODEL", "VFE", "NUM_FILTERS", value=[128, 64]),
+            "MODEL.VFE.NAME is MeanVFE": changed("MODEL", "VFE", "NAME", value="MeanVFE"),
             "MODEL.VFE.WITH_DISTANCE": changed("MODEL", "VFE", "WITH_DISTANCE", value=True),
             "MODEL.DENSE_HEAD.NAME is PointHead": changed("MODEL", "DENSE_HEAD", "NAME", value="PointHead"),
             "has no MODEL.BACKBONE_2D.LAYER_NUMS": changed("MODEL", "BACKBONE_2D", value={"NAME": "BaseBEVBackbone"}),

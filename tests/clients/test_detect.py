@@ -92,7 +92,7 @@ class Detect(unittest.TestCase):
     def features(self, name, points):
         tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **self.document(name)["voxelize"])
         weights = load_file(self.folder / "models" / name / "encoder.safetensors")
-        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], weights["weight"], weights["bias"])
+        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], (weights["weight"], weights["bias"]))
         features = np.zeros((1, 64, convert.CELLS, convert.CELLS), np.float32)
         coords = tensors["voxel_coords"]
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows

@@ -1,11 +1,11 @@
 // Whether the CUDA backend writes the same bytes as the CPU backend, and how long it takes.
 //
-//   cuda-equal [--jobs N] [--seed N] [--largest POINTS] [--no-lanes] [DIRECTORY]
+//   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data), N random jobs, N that sample points, all on one lane of each backend, so that what one job leaves
-// behind is there for the next. Then come the tests of lanes. Prints a line for each difference and one summary
-// line; exits with 1 if there was any, with 77 without a device.
+// ../shared/data), N random jobs, as many that sample points or --samplings, all on one lane of each backend, so that
+// what one job leaves behind is there for the next. Then come the tests of lanes. Prints a line for each difference and
+// one summary line; exits with 1 if there was any, with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static void compare_random(struct side sides[2], struct random *random, int coun
 
 struct options {
   const char *directory;
-  int jobs;
+  int jobs, samplings;
   int64_t largest;
   uint64_t seed;
   bool no_lanes;
@@ -111,6 +111,8 @@ static void parse(int argc, char **argv, struct options *options) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--jobs") == 0 && i + 1 < argc)
       options->jobs = atoi(argv[++i]);
+    else if (strcmp(argv[i], "--samplings") == 0 && i + 1 < argc)
+      options->samplings = atoi(argv[++i]);
     else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
       options->seed = strtoull(argv[++i], NULL, 10);
     else if (strcmp(argv[i], "--largest") == 0 && i + 1 < argc)
@@ -120,10 +122,11 @@ static void parse(int argc, char **argv, struct options *options) {
     else
       options->directory = argv[i];
   }
+  options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 
 int main(int argc, char **argv) {
-  struct options options = {.directory = "../shared/data", .jobs = 300, .largest = 2000000, .seed = 1};
+  struct options options = {.directory = "../shared/data", .jobs = 300, .samplings = -1, .largest = 2000000, .seed = 1};
   static struct side sides[2];
   char error[256];
   parse(argc, argv, &options);
@@ -138,7 +141,7 @@ int main(int argc, char **argv) {
   struct random random = {options.seed};
   compare_presets(sides, presets, loaded);
   compare_random(sides, &random, options.jobs, options.largest);
-  test_samples(sides, options.seed, scans, loaded, options.jobs, options.largest);
+  test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
   test_transforms(sides, options.seed, options.jobs, options.largest);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,

@@ -106,7 +106,7 @@ WRONG = (
 
 class Infer(FaultCase):
     ARGS = ("--workers", "2", "--sampling-workers", "1", "--memory-budget-bytes", str(1024 * MB))
-    ARGS += ("--max-sampling-work", str(10**13))
+    ARGS += ("--streams", "1", "--sampling-streams", "1", "--max-sampling-work", str(10**13))
 
     def infer(self, body, head=None, model="kitti_second", headers=None):
         headers = dict(headers or {})

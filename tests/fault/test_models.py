@@ -89,13 +89,18 @@ class Files(Models):
             "model.json: encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'",
         ),
         "width": (with_part("encoder", width=4097), "model.json: encoder.width is no number from 1 to 4096"),
+        "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is no number from 1 to 4"),
+        "second": (with_part("encoder", layers=2), "encoder.safetensors: it has no tensor weight_1"),
+        "columns": (
+            with_part("encoder", width=9),
+            "encoder.safetensors: tensor weight has 8 columns; encoder.width is 9",
+        ),
         "path": (with_part("encoder", file="../x"), "model.json: encoder.file is '../x'; allowed: the name of a file"),
         "voxelize": (with_part("voxelize", voxel_size=[1, 1, 0]), "model.json: voxelize: voxel_size along z is 0"),
         "region": (
             with_part("voxelize", output_region="a,0,1"),
             "model.json: voxelize: output_region is not allowed in a model",
         ),
-        "cap": (with_part("voxelize", max_points_per_voxel=0, feature="mean"), "max_points_per_voxel is 0"),
         "fps": (with_part("voxelize", fps=5), "model.json: voxelize: fps is given; a model does not sample"),
         "layout": (with_part("network", layout="chw"), "model.json: network.layout is 'chw'; allowed: nhwc, nchw"),
         "input": (with_part("network", input=None), "model.json: network.input is no string of 1 to 127 bytes"),
@@ -173,7 +178,7 @@ class Files(Models):
             ),
             "narrow": (
                 {**good, "weight": ([columns, rows_], weight)},
-                "encoder.safetensors: tensor weight has not the shape [10, 8]",
+                "encoder.safetensors: tensor weight has not the shape [10, width]",
             ),
             "endless": (
                 {**good, "bias": ([columns], b"\0\0\x80\x7f" * columns)},

@@ -118,8 +118,8 @@ class Connections(Neighbourhood):
         held = [self.raw(source=f"127.0.{i // 250 + 1}.{i % 250 + 1}").send(SLOW.beginning) for i in range(64)]
         reached = lambda: self.polite(body=rows(10), number=1) == [200]
         wait_until(reached, "a slow connection to make room")
-        ended = counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
-        self.assertGreater(ended, 0)
+        ended = lambda: counters(self.daemon, "voxeld_connections_ended_total")['reason="outpaced"']
+        wait_until(lambda: ended() > 0, "its end to be counted")
         for connection in held:
             connection.close()
         wait_until(lambda: self.connections_at_most(2), "their ends")

@@ -74,7 +74,7 @@ class Stages(OneDaemonCase):
             "/v1/voxelize", points.tobytes(), **models.VOXELIZE, feature="pillar", point_counts=counts
         )
         encoder = weights()
-        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], encoder["weight"], encoder["bias"])
+        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], (encoder["weight"], encoder["bias"]))
         coords = tensors["voxel_coords"]
         features = np.zeros((len(counts), models.WIDTH, models.CELLS, models.CELLS), np.float32)
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows

@@ -1,21 +1,22 @@
-"""The encoder of pillars in numpy, from the rules of kernels/encode.h alone: float32, one rounded operation at a time."""
+"""The encoder of pillars in numpy, from the rules of kernels/encode.h alone: float32, one operation at a time."""
 
 import numpy as np
 
 
-def encode(features, num_points, weight, bias):
-    """features [V, P, C] float32, of which each pillar's first num_points rows are points; weight [C, D]; bias [D].
+def encode(features, num_points, *layers):
+    """features [V, P, C], of which each pillar's first num_points rows are points; layers (weight [C, D], bias [D]).
 
-    Gives [V, D]. Rows of padding give ReLU of the bias; a sum that is NaN does not count; every zero is +0.
+    Gives [V, width of the last layer].
     """
-    voxels, cap, channels = features.shape
-    best = np.zeros((voxels, weight.shape[1]), np.float32)
+    voxels, cap, _ = features.shape
+    padding = np.arange(cap) >= num_points[:, None]
+    rows = np.where(padding[:, :, None], np.float32(0), features)
     with np.errstate(all="ignore"):
-        for row in range(cap):
-            values = np.repeat(bias[None], voxels, axis=0)
-            for c in range(channels):
-                values = values + features[:, row, c, None] * weight[c]
-            padding = (num_points <= row)[:, None]
-            values = np.where(padding, bias, values)
-            best = np.where(values > best, values, best)
-    return best
+        for weight, bias in layers:
+            values = np.broadcast_to(bias, (voxels, cap, len(bias)))
+            for c in range(len(weight)):
+                values = values + rows[:, :, c, None] * weight[c]
+            values = np.where(values > 0, values, np.float32(0))
+            largest = values.max(axis=1)
+            rows = np.concatenate([values, np.repeat(largest[:, None], cap, axis=1)], axis=2)
+    return largest

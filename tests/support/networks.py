@@ -28,7 +28,7 @@ class Weights:
         self.state[f"{name}.num_batches_tracked"] = np.array(1000)
 
 
-# ---- layers, in float64 -----------------------------------------------------------------------------------------------
+# ---- layers, in float64 ---------------------------------------------------------------------------------------------
 
 
 def relu(x):
@@ -63,13 +63,19 @@ def deconv(state, name, x):
     return y.reshape(x.shape[0], -1, x.shape[2] * side, x.shape[3] * side)
 
 
-def encoder(state, name, features, eps=EPS):
+def encoder(state, name, features, layers=1):
     """features [V, P, C], padding included."""
-    y = np.einsum("vpc,dc->vpd", features.astype(float), state[f"{name}.linear.weight"].astype(float), optimize=True)
-    return relu(norm(state, f"{name}.norm", y, eps, 2)).max(axis=1)
+    rows = features.astype(float)
+    for number in range(layers):
+        place = f"{name}.pfn_layers.{number}"
+        y = np.einsum("vpc,dc->vpd", rows, state[f"{place}.linear.weight"].astype(float), optimize=True)
+        y = relu(norm(state, f"{place}.norm", y, EPS, 2))
+        largest = y.max(axis=1)
+        rows = np.concatenate([y, np.broadcast_to(largest[:, None], y.shape)], axis=2)
+    return largest
 
 
-# ---- the backbone -------------------------------------------------------------------------------------------------------
+# ---- the backbone ---------------------------------------------------------------------------------------------------
 
 
 def make_backbone(weights, blocks, deblocks, first, spec):
@@ -100,7 +106,7 @@ def run_backbone(state, blocks, deblocks, first, spec, x, eps=EPS):
     return np.concatenate(ups, 1)
 
 
-# ---- the centre head --------------------------------------------------------------------------------------------------
+# ---- the centre head ------------------------------------------------------------------------------------------------
 
 CENTER_CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
 

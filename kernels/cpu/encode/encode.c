@@ -1,5 +1,5 @@
-// The encoder of one pillar, a block of channels at a time: the sums of a block stay in registers while the pillar's
-// points go by. Each channel has a lane of its own, so the vectors change no sum.
+// The encoder of one pillar, layer by layer, a block of channels at a time: the sums of a block stay in registers while
+// the pillar's rows go by. Each channel has a lane of its own, so the vectors change no sum.
 #include "kernels/cpu/encode/encode.h"
 
 #include <string.h>
@@ -10,6 +10,17 @@ enum { LANES = 4, VECTORS = 4, BLOCK = LANES * VECTORS };
 
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+
+// A layer over the rows of a pillar. The rows for a next layer have the largest values behind their own; they are
+// computed behind the first.
+struct pass {
+  const struct vx_encoder_layer *layer;
+  const float *rows;  // [count, inputs]
+  int32_t count;
+  bool last;       // of the layers
+  float *next;     // [count, 2 * width], unless it is the last
+  float *largest;  // [width]
+};
 
 static inline floats load(const float *from) {
   floats values;
@@ -24,51 +35,82 @@ static inline floats larger(floats a, floats b) {
 }
 
 // The BLOCK channels from `channel` on.
-static void encode_block(const struct vx_encoder *encoder, int32_t channel, const float *rows, int32_t count,
-                         bool padded, float *values) {
-  floats bias[VECTORS], best[VECTORS];
-  for (int64_t v = 0; v < VECTORS; v++) {
-    bias[v] = load(encoder->bias + channel + v * LANES);
-    best[v] = padded ? larger(bias[v], (floats){0}) : (floats){0};
-  }
-  for (int32_t i = 0; i < count; i++, rows += encoder->channels) {
-    const float *weight = encoder->weight + channel;
+static void encode_block(const struct pass *pass, int32_t channel) {
+  const struct vx_encoder_layer *layer = pass->layer;
+  const float *row = pass->rows;
+  int64_t place = channel;  // in the next rows
+  floats bias[VECTORS], best[VECTORS] = {{0}};
+  memcpy(bias, layer->bias + channel, sizeof bias);
+  for (int32_t i = 0; i < pass->count; i++, row += layer->inputs) {
+    const float *weight = layer->weight + channel;
     floats sum[VECTORS];
     memcpy(sum, bias, sizeof sum);
-    for (int32_t c = 0; c < encoder->channels; c++, weight += encoder->width) {
+    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
       for (int64_t v = 0; v < VECTORS; v++) {
-        sum[v] += rows[c] * load(weight + v * LANES);
+        sum[v] += row[c] * load(weight + v * LANES);
       }
     }
     for (int64_t v = 0; v < VECTORS; v++) {
+      sum[v] = larger(sum[v], (floats){0});
       best[v] = larger(sum[v], best[v]);
     }
+    if (!pass->last) {
+      memcpy(pass->next + place, sum, sizeof sum);
+      place += 2 * (int64_t)layer->width;
+    }
   }
-  memcpy(values + channel, best, sizeof best);
+  memcpy(pass->largest + channel, best, sizeof best);
 }
 
 // One channel, of those that fill no block.
-static void encode_channel(const struct vx_encoder *encoder, int32_t channel, const float *rows, int32_t count,
-                           bool padded, float *values) {
-  float bias = encoder->bias[channel], best = padded && bias > 0 ? bias : 0;
-  for (int32_t i = 0; i < count; i++, rows += encoder->channels) {
-    const float *weight = encoder->weight + channel;
-    float sum = bias;
-    for (int32_t c = 0; c < encoder->channels; c++, weight += encoder->width) {
-      sum += rows[c] * *weight;
+static void encode_channel(const struct pass *pass, int32_t channel) {
+  const struct vx_encoder_layer *layer = pass->layer;
+  const float *row = pass->rows;
+  float best = 0;
+  for (int32_t i = 0; i < pass->count; i++, row += layer->inputs) {
+    const float *weight = layer->weight + channel;
+    float sum = layer->bias[channel];
+    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
+      sum += row[c] * *weight;
     }
+    sum = sum > 0 ? sum : 0;
     best = sum > best ? sum : best;
+    if (!pass->last) {
+      pass->next[2 * (int64_t)layer->width * i + channel] = sum;
+    }
   }
-  values[channel] = best;
+  pass->largest[channel] = best;
 }
 
-void cpu_encode(const struct vx_encoder *encoder, const float *rows, int32_t count, int32_t cap, float *values) {
-  bool padded = count < cap;
-  int32_t channel = 0;
-  for (; encoder->width - channel >= BLOCK; channel += BLOCK) {
-    encode_block(encoder, channel, rows, count, padded, values);
+static void run(const struct pass *pass) {
+  int32_t width = pass->layer->width, channel = 0;
+  for (; width - channel >= BLOCK; channel += BLOCK) {
+    encode_block(pass, channel);
   }
-  for (; channel < encoder->width; channel++) {
-    encode_channel(encoder, channel, rows, count, padded, values);
+  for (; channel < width; channel++) {
+    encode_channel(pass, channel);
   }
+  for (int32_t i = 1; i < pass->count && !pass->last; i++) {
+    memcpy(pass->next + (2 * (int64_t)i + 1) * width, pass->largest, (size_t)width * sizeof(float));
+  }
+}
+
+int32_t cpu_encode_room(const struct vx_encoder *encoder) {
+  int32_t most = 0;
+  for (int32_t i = 0; i < encoder->num_layers; i++) {
+    int32_t inputs = encoder->layers[i].inputs;
+    most = inputs > most ? inputs : most;
+  }
+  return most;
+}
+
+void cpu_encode(const struct vx_encoder *encoder, float *rows, float *other, int32_t count, float *values) {
+  const struct vx_encoder_layer *layer = encoder->layers;
+  for (int32_t i = 1; i < encoder->num_layers; i++, layer++) {
+    run(&(struct pass){layer, rows, count, false, other, other + layer->width});
+    float *next = other;
+    other = rows;
+    rows = next;
+  }
+  run(&(struct pass){layer, rows, count, true, NULL, values});
 }

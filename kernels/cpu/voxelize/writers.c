@@ -206,18 +206,20 @@ static void write_pillars(const struct cpu_run *run, void *out) {
 static void write_encoded(const struct cpu_run *run, void *out) {
   const struct vx_encoder *encoder = &run->params->encoder;
   enum vx_dtype dtype = run->params->feature_dtype;
-  size_t row_bytes = (size_t)encoder->width * vx_dtype_size(dtype);
+  int32_t inputs = encoder->layers[0].inputs;
+  size_t row_bytes = (size_t)run->encoded_values * vx_dtype_size(dtype);
   unsigned char *place = out;
   for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
     const struct cpu_row *row = &run->rows[i];
     struct pillar pillar = pillar_of(run, row);
-    for (int32_t k = 0; k < row->kept; k++) {
-      float *values = run->pillar_rows + (int64_t)k * encoder->channels;
+    float *values = run->pillar_rows[0], *encoded = row_in(dtype, place, run->encoded);
+    for (int32_t k = 0; k < row->kept; k++, values += inputs) {
       fill_pillar_point(run, &pillar, run->list[row->first + k], values);
     }
-    float *encoded = row_in(dtype, place, run->encoded);
-    cpu_encode(encoder, run->pillar_rows, row->kept, run->cap, encoded);
-    narrow_row(dtype, place, encoded, encoder->width);
+    bool padded = run->cap != INT32_MAX && row->kept < run->cap;
+    memset(values, 0, padded ? (size_t)inputs * sizeof *values : 0);
+    cpu_encode(encoder, run->pillar_rows[0], run->pillar_rows[1], row->kept + padded, encoded);
+    narrow_row(dtype, place, encoded, run->encoded_values);
   }
 }
 
@@ -237,7 +239,7 @@ static void write_mask(const struct cpu_run *run, void *out) {
 // The rows of a cloud are neighbours, and so are their features.
 static void write_bev_features(const struct cpu_run *run, void *out) {
   const int32_t *size = run->grid.cells, *rows = run->job->row_counts;
-  int32_t width = run->params->encoder.width;
+  int32_t width = run->encoded_values;
   struct cpu_planes planes = {run->features, run->params->feature_dtype, width == 0 ? run->columns : width,
                               (int64_t)size[0] * size[1] * size[2]};
   size_t cloud_bytes = (size_t)planes.channels * (size_t)planes.cells * vx_dtype_size(planes.dtype);

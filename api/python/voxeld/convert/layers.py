@@ -15,6 +15,20 @@ from .state import ConvertError, State
 NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
 
 
+def encoder_layers(
+    state: State, name: str, widths: List[int], inputs: int, norm: bool = True, eps: float = NORM_EPS
+) -> List[fold.Layer]:
+    """The layers of a pillar feature network. All but the last have half the width that the configuration says, since
+    the largest values of the pillar are joined to theirs."""
+    layers = []
+    for number, width in enumerate(widths):
+        place = f"{name}.pfn_layers.{number}"
+        outputs = width if number + 1 == len(widths) else width // 2
+        layers.append(fold.linear(state, f"{place}.linear", outputs, inputs, f"{place}.norm" if norm else None, eps))
+        inputs = 2 * outputs
+    return layers
+
+
 @dataclasses.dataclass
 class Backbone:
     """Levels of convolutions, each followed by an upsampling; the upsampled maps are joined."""

@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 
 from . import fold
 from .config import Config, read_python
-from .layers import NORM_EPS, Backbone, CenterHead, anchor_head
+from .layers import NORM_EPS, Backbone, CenterHead, anchor_head, encoder_layers
 from .model import Head, Model, Voxels, pillar_encoder
 from .network import Map, Network
 from .state import ConvertError, State
@@ -25,7 +25,7 @@ def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
     prefix = PREFIXES[kind]
     encoder = _encoder(state, model.at(f"{prefix}voxel_encoder"), f"{prefix}voxel_encoder", voxels)
     network = Network(half_weights)
-    x = _backbone(model, prefix).build(state, network, voxels.map(network, encoder[1].size))
+    x = _backbone(model, prefix).build(state, network, voxels.map(network, encoder[-1][1].size))
     head = _anchor_head if kind == "VoxelNet" else _center_head
     return Model(
         description=f"{kind} of mmdetection3d, converted from {path.name}",
@@ -50,12 +50,9 @@ def _voxels(config: Config) -> Voxels:
     )
 
 
-def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> fold.Layer:
+def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> List[fold.Layer]:
     encoder.expect("type", "PillarFeatureNet")
-    widths = encoder.integers("feat_channels")
     voxels.columns = columns = int(encoder.number("in_channels"))
-    if len(widths) != 1:
-        raise ConvertError(f"{encoder.path}.feat_channels has {len(widths)} layers; only one can be converted")
     if encoder.get("with_distance", False):
         raise ConvertError(f"{encoder.path}.with_distance: the distance of a point is no value of pillar_features")
     inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
@@ -67,9 +64,9 @@ def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> fold.L
     centers = list(range(columns + 3, columns + 3 + center))
     if encoder.get("legacy", True):  # the offsets from the centre replace the coordinates too
         rows[:center] = centers
-    linear = f"{name}.pfn_layers.0.linear"
-    layer = fold.linear(state, linear, widths[0], inputs, f"{name}.pfn_layers.0.norm", _eps(encoder, NORM_EPS))
-    return pillar_encoder(layer, rows + centers, columns)
+    widths = encoder.integers("feat_channels")
+    layers = encoder_layers(state, name, widths, inputs, eps=_eps(encoder, NORM_EPS))
+    return pillar_encoder(layers, rows + centers, columns)
 
 
 def _eps(part: Config, default: float) -> float:

@@ -10,12 +10,13 @@ from typing import Any, Dict, List
 import numpy as np
 
 from .fold import Layer
-from .network import Map, Network
+from .network import Map, Network, narrow
 from .state import Array, ConvertError
 
 FORMAT = 1  # of model.json
 MODEL, ENCODER, NETWORK = "model.json", "encoder.safetensors", "network.onnx"
 INPUT = "bev_features"
+ANY_HEIGHT = 2000  # metres
 PILLAR_EXTRA = 6  # offsets from the mean, then offsets from the centre
 
 
@@ -25,9 +26,10 @@ class Voxels:
 
     bounds: List[float]  # point_cloud_range
     size: List[float]
-    cap: int  # points that a pillar keeps
+    cap: int  # points that a pillar keeps; 0: all
     most: int  # pillars of a cloud
     columns: int = 0  # of a point
+    any_height: bool = False  # whether points above and below the range are taken too
 
     def grid(self) -> List[int]:
         """Cells along x, y and z."""
@@ -47,10 +49,14 @@ class Voxels:
 
     def parameters(self) -> Dict[str, Any]:
         """Those of /v1/voxelize."""
+        bounds, size = list(self.bounds), list(self.size)
+        if self.any_height:  # one cell with the same middle
+            middle = (bounds[2] + bounds[5]) / 2
+            bounds[2], bounds[5], size[2] = middle - ANY_HEIGHT / 2, middle + ANY_HEIGHT / 2, ANY_HEIGHT
         return {
             "num_features": self.columns,
-            "point_cloud_range": self.bounds,
-            "voxel_size": self.size,
+            "point_cloud_range": bounds,
+            "voxel_size": size,
             "max_points_per_voxel": self.cap,
             "max_voxels": self.most,
             "feature": ["pillar"],
@@ -69,32 +75,46 @@ class Head:
 class Model:
     description: str
     voxels: Voxels
-    encoder: Layer  # [columns + 6, width] and [width], float64
+    encoder: List[Layer]  # weight [inputs, width] and bias [width] of each, float64
     network: Network
     head: Head
 
     def found(self) -> List[str]:
         """What there was, for people."""
-        features, width = self.encoder[0].shape
+        shapes = ", then ".join(f"{weight.shape[0]} to {weight.shape[1]}" for weight, _ in self.encoder)
         return [
-            f"encoder: points of {self.voxels.columns} columns, {features} values of a row, {width} features",
+            f"encoder: points of {self.voxels.columns} columns, values of a row {shapes}",
             f"network: {self.network.describe()}",
             f"head: {self.head.decode['head']}, classes {', '.join(self.head.class_names)}",
             *(f"note: {note}" for note in self.head.notes),
         ]
 
     def document(self) -> Dict[str, Any]:
-        features, width = self.encoder[0].shape
+        encoder = {
+            "file": ENCODER,
+            "features": f"pillar{self.encoder[0][0].shape[0]}",
+            "width": self.encoder[-1][1].size,
+        }
+        if len(self.encoder) > 1:
+            encoder["layers"] = len(self.encoder)
         outputs = {name: name for name in self.head.outputs}
         return {
             "format": FORMAT,
             "description": self.description,
             "class_names": self.head.class_names,
             "voxelize": self.voxels.parameters(),
-            "encoder": {"file": ENCODER, "features": f"pillar{features}", "width": width},
+            "encoder": encoder,
             "network": {"file": NETWORK, "input": INPUT, "outputs": outputs, "layout": "nhwc"},
             "decode": {**self.head.decode, "class_names": self.head.class_names},
         }
+
+    def encoder_tensors(self) -> Dict[str, Array]:
+        """weight and bias of the first layer, weight_1 and bias_1 of the next, and so on."""
+        tensors = {}
+        for number, layer in enumerate(self.encoder):
+            for name, values in zip(("weight", "bias"), layer):
+                tensors[f"{name}_{number}" if number else name] = narrow(values, np.float32)
+        return tensors
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the files, model.json last: a folder without it is no model."""
@@ -103,20 +123,19 @@ class Model:
         if (folder / MODEL).exists():
             raise ConvertError(f"{folder} has a model already")
         folder.mkdir(parents=True, exist_ok=True)
-        weight, bias = (np.ascontiguousarray(part, np.float32) for part in self.encoder)
-        (folder / ENCODER).write_bytes(save({"weight": weight, "bias": bias}))
+        (folder / ENCODER).write_bytes(save(self.encoder_tensors()))
         (folder / NETWORK).write_bytes(self.network.model(self.description).SerializeToString())
         (folder / MODEL).write_text(json.dumps(self.document(), indent=2) + "\n", encoding="utf-8")
 
 
-def pillar_encoder(layer: Layer, rows: List[int], columns: int) -> Layer:
+def pillar_encoder(layers: List[Layer], rows: List[int], columns: int) -> List[Layer]:
     """The encoder over a point's row of pillar_features: its columns, its offsets from the mean and from the centre.
 
-    `rows` says for each input of the layer [width, inputs] which value of the row it is. A value that the layer does
-    not have gets weights of 0.
+    Of the first layer [width, inputs], `rows` says for each input which value of the row it is. A value that the layer
+    does not have gets weights of 0.
     """
-    weight, bias = layer
+    weight, bias = layers[0]
     spread: Array = np.zeros((columns + PILLAR_EXTRA, weight.shape[0]))
     for row, values in zip(rows, weight.T):
         spread[row] += values
-    return spread, bias
+    return [(spread, bias), *((weight.T, bias) for weight, bias in layers[1:])]

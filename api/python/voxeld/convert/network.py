@@ -98,7 +98,7 @@ class Network:
 
     def _weight(self, values: Array) -> str:
         name = self._name("weight")
-        self._weights.append(numpy_helper.from_array(_narrow(values, np.float16 if self._half else np.float32), name))
+        self._weights.append(numpy_helper.from_array(narrow(values, np.float16 if self._half else np.float32), name))
         return self._node("Cast", [name], to=TensorProto.FLOAT) if self._half else name
 
     def _name(self, kind: str) -> str:
@@ -106,7 +106,7 @@ class Network:
         return f"{kind}_{self._count}"
 
 
-def _narrow(values: Array, dtype: Any) -> Array:
+def narrow(values: Array, dtype: Any) -> Array:
     with np.errstate(over="ignore"):
         narrow: Array = np.ascontiguousarray(values, dtype)
     if not np.isfinite(narrow).all():

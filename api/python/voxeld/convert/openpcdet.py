@@ -7,22 +7,22 @@ from typing import Any, Dict, List
 
 from . import fold
 from .config import Config, read_yaml
-from .layers import NORM_EPS, Backbone, CenterHead, anchor_head
+from .layers import Backbone, CenterHead, anchor_head, encoder_layers
 from .model import PILLAR_EXTRA, Head, Model, Voxels, pillar_encoder
 from .network import Map, Network
 from .state import ConvertError, State
 
-ENCODER = "vfe.pfn_layers.0"
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
 
 
 def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
     config = read_yaml(path)
-    model, voxels = config.at("MODEL"), _voxels(config.at("DATA_CONFIG"))
+    model = config.at("MODEL")
+    voxels = VOXELS[model.at("VFE").choice("NAME", VOXELS)](config.at("DATA_CONFIG"))
     encoder = _encoder(state, model.at("VFE"), voxels)
     model.at("MAP_TO_BEV").expect("NAME", "PointPillarScatter")
     network = Network(half_weights)
-    x = _backbone(model.at("BACKBONE_2D")).build(state, network, voxels.map(network, encoder[1].size))
+    x = _backbone(model.at("BACKBONE_2D")).build(state, network, voxels.map(network, encoder[-1][1].size))
     head = HEADS[model.at("DENSE_HEAD").choice("NAME", HEADS)]
     return Model(
         description=f"{model.text('NAME')} of OpenPCDet, converted from {path.name}",
@@ -33,30 +33,41 @@ def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
     )
 
 
-def _voxels(data: Config) -> Voxels:
-    steps = [step for step in data.items("DATA_PROCESSOR") if step.text("NAME") == "transform_points_to_voxels"]
+def _step(data: Config, name: str) -> Config:
+    steps = [step for step in data.items("DATA_PROCESSOR") if step.text("NAME") == name]
     if len(steps) != 1:
-        raise ConvertError(f"{data.path}.DATA_PROCESSOR has not one step transform_points_to_voxels")
+        raise ConvertError(f"{data.path}.DATA_PROCESSOR has not one step {name}")
+    return steps[0]
+
+
+def _voxels(data: Config) -> Voxels:
+    step = _step(data, "transform_points_to_voxels")
     return Voxels(
         bounds=data.numbers("POINT_CLOUD_RANGE", 6),
-        size=steps[0].numbers("VOXEL_SIZE", 3),
-        cap=int(steps[0].number("MAX_POINTS_PER_VOXEL")),
-        most=int(steps[0].at("MAX_NUMBER_OF_VOXELS").number("test")),
+        size=step.numbers("VOXEL_SIZE", 3),
+        cap=int(step.number("MAX_POINTS_PER_VOXEL")),
+        most=int(step.at("MAX_NUMBER_OF_VOXELS").number("test")),
     )
 
 
-def _encoder(state: State, vfe: Config, voxels: Voxels) -> fold.Layer:
-    vfe.expect("NAME", "PillarVFE")
-    widths = vfe.numbers("NUM_FILTERS")
-    if len(widths) != 1:
-        raise ConvertError(f"{vfe.path}.NUM_FILTERS has {len(widths)} layers; only an encoder of one can be converted")
+def _dynamic_voxels(data: Config) -> Voxels:
+    size = _step(data, "transform_points_to_voxels_placeholder").numbers("VOXEL_SIZE", 3)
+    voxels = Voxels(data.numbers("POINT_CLOUD_RANGE", 6), size, cap=0, most=0, any_height=True)
+    nx, ny, _ = voxels.grid()
+    voxels.most = nx * ny
+    return voxels
+
+
+VOXELS = {"PillarVFE": _voxels, "DynPillarVFE": _dynamic_voxels, "DynamicPillarVFE": _dynamic_voxels}
+
+
+def _encoder(state: State, vfe: Config, voxels: Voxels) -> List[fold.Layer]:
     if vfe.get("WITH_DISTANCE", False):
         raise ConvertError(f"{vfe.path}.WITH_DISTANCE: the distance of a point is no value of pillar_features")
-    inputs, hidden = state.shape(f"{ENCODER}.linear.weight")[1], 0 if vfe.get("USE_ABSLOTE_XYZ", True) else 3
+    inputs, hidden = state.shape("vfe.pfn_layers.0.linear.weight")[1], 0 if vfe.get("USE_ABSLOTE_XYZ", True) else 3
     voxels.columns = columns = inputs - PILLAR_EXTRA + hidden
-    norm = f"{ENCODER}.norm" if vfe.get("USE_NORM", True) else None
-    layer = fold.linear(state, f"{ENCODER}.linear", int(widths[0]), inputs, norm, NORM_EPS)
-    return pillar_encoder(layer, list(range(hidden, columns + PILLAR_EXTRA)), columns)
+    layers = encoder_layers(state, "vfe", vfe.integers("NUM_FILTERS"), inputs, norm=bool(vfe.get("USE_NORM", True)))
+    return pillar_encoder(layers, list(range(hidden, columns + PILLAR_EXTRA)), columns)
 
 
 def _backbone(config: Config) -> Backbone:

@@ -1,0 +1,51 @@
+# cuda-equal-emulated: the comparison of the CUDA kernels with the CPU backend, on an emulated GPU. See
+# tests/support/emulator/README.md. Its x86-64 code switches stacks; its addresses of shared variables have 32 bits, so
+# it is not position-independent. UBSan notices what a GPU faults at: vectors that are not aligned.
+if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
+  return()
+endif()
+enable_language(CXX)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+set(emulator ${CMAKE_SOURCE_DIR}/tests/support/emulator)
+set(emulated ${CMAKE_BINARY_DIR}/emulated)
+file(GLOB_RECURSE emulated_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} kernels/cuda/*.cu kernels/cuda/*.cuh)
+file(GLOB emulator_sources CONFIGURE_DEPENDS ${emulator}/*.cc)
+set(translated)
+foreach(file IN LISTS emulated_files)
+  # A compiler takes .cu for CUDA C.
+  if(file MATCHES "\\.cu$")
+    list(APPEND translated ${emulated}/${file}.cc)
+  endif()
+endforeach()
+list(TRANSFORM emulated_files PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE emulated_paths)
+add_custom_command(
+  OUTPUT ${translated}
+  COMMAND ${Python3_EXECUTABLE} ${emulator}/translate.py ${CMAKE_SOURCE_DIR} ${emulated} ${emulated_files}
+  DEPENDS ${emulated_paths} ${emulator}/translate.py
+  COMMENT "Translating the CUDA kernels for the emulator"
+  VERBATIM)
+
+# Its include path: the translated headers before those of the project, the emulator's before CUDA's.
+set(emulated_sources ${kernels_sources} ${api_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
+add_executable(cuda-equal-emulated tests/cuda/test_equal.c ${cuda_equal_sources} ${emulated_sources} ${translated}
+               ${emulator_sources})
+add_dependencies(cuda-equal-emulated resources)
+target_include_directories(cuda-equal-emulated PRIVATE ${emulated} ${CMAKE_SOURCE_DIR}
+                           "$<$<COMPILE_LANGUAGE:CXX>:${emulator}>")
+target_include_directories(cuda-equal-emulated SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+target_compile_definitions(cuda-equal-emulated PRIVATE _GNU_SOURCE VOXELD_CUDA VOXELD_VERSION="${PROJECT_VERSION}")
+target_compile_options(cuda-equal-emulated PRIVATE -O2 -fno-pie -ffp-contract=off
+  "$<$<COMPILE_LANGUAGE:CXX>:-w;-fsanitize=alignment,bounds,shift;-fno-sanitize-recover=all>")
+target_link_options(cuda-equal-emulated PRIVATE -no-pie -fsanitize=alignment,bounds,shift)
+target_link_libraries(cuda-equal-emulated PRIVATE PkgConfig::jansson PkgConfig::zlib PkgConfig::libzstd
+                      Threads::Threads m)
+set_target_properties(cuda-equal-emulated PROPERTIES CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF
+                      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+foreach(seed 1 2)
+  voxeld_test(cuda.emulated_${seed} plain cuda 600 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs 20
+              --samplings 4 --largest 3000 --no-lanes --seed ${seed} /nowhere)
+endforeach()
+set_property(TEST cuda.emulated_1 APPEND PROPERTY ENVIRONMENT VOXELD_EMULATED_SEED=1)
+set_property(TEST cuda.emulated_2 APPEND PROPERTY ENVIRONMENT VOXELD_EMULATED_SEED=2 VOXELD_EMULATED_BLIND=1)

@@ -1,0 +1,129 @@
+// The emulated device's part of CUDA's runtime interface: one device without clusters, whose memory is the host's.
+//
+// New memory has a pattern, so that nothing relies on zeros. With VOXELD_EMULATED_BLIND=1 the device does not see the
+// host's memory, so that inputs are copied to it. Streams do nothing: each call is done when it returns.
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cuda_runtime.h"
+
+#define DONE                                                                                                           \
+  { return cudaSuccess; }
+
+uint64_t emulated_now() {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static cudaError_t allocate(void **memory, size_t bytes) {
+  enum { PAGE = 4096 };
+  size_t whole = (bytes + PAGE) / PAGE * PAGE;
+  *memory = aligned_alloc(PAGE, whole);
+  if (*memory == NULL) {
+    return cudaErrorMemoryAllocation;
+  }
+  memset(*memory, 0xA5, whole);
+  return cudaSuccess;
+}
+
+extern "C" {
+
+// --- the device ---
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int) {
+  *properties = {};
+  snprintf(properties->name, sizeof properties->name, "emulated");
+  properties->totalGlobalMem = (size_t)4 << 30;
+  properties->major = 7;
+  properties->minor = 5;
+  properties->multiProcessorCount = 4;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? (int)EMULATED_SHARED_BYTES
+           : attribute == cudaDevAttrMultiProcessorCount        ? 4
+                                                                : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) DONE cudaError_t cudaSetDeviceFlags(unsigned) DONE cudaError_t
+    cudaDeviceSynchronize() DONE cudaError_t cudaGetLastError() DONE cudaError_t cudaPeekAtLastError() DONE const
+    char *cudaGetErrorName(cudaError_t) {
+  return "emulated";
+}
+const char *cudaGetErrorString(cudaError_t) { return "the emulator fails at nothing but memory"; }
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = *greatest = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int) {
+  static int one;
+  *stream = (cudaStream_t)&one;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) DONE cudaError_t cudaStreamQuery(cudaStream_t) DONE cudaError_t
+    cudaStreamDestroy(cudaStream_t) DONE cudaError_t
+    cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *) {
+  *attributes = {};
+  return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) DONE cudaError_t
+    cudaOccupancyMaxActiveClusters(int *clusters, const void *, const cudaLaunchConfig_t *) {
+  *clusters = 0;
+  return cudaSuccess;
+}
+
+// --- memory ---
+
+cudaError_t cudaMalloc(void **memory, size_t bytes) { return allocate(memory, bytes); }
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned) { return allocate(memory, bytes); }
+cudaError_t cudaMallocFromPoolAsync(void **memory, size_t bytes, cudaMemPool_t, cudaStream_t) {
+  return allocate(memory, bytes);
+}
+static cudaError_t give_back(void *memory) {
+  free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void *memory) { return give_back(memory); }
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t) { return give_back(memory); }
+cudaError_t cudaFreeHost(void *memory) { return give_back(memory); }
+cudaError_t cudaHostRegister(void *, size_t, unsigned) DONE cudaError_t cudaHostUnregister(void *) DONE cudaError_t
+    cudaHostGetDevicePointer(void **seen, void *memory, unsigned) {
+  *seen = memory;
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory) {
+  *attributes = {};
+  attributes->type = getenv("VOXELD_EMULATED_BLIND") == NULL ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+  attributes->hostPointer = attributes->devicePointer = (void *)memory;
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t) {
+  memset(memory, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *, int) { return cudaErrorNotSupported; }
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *, int) { return cudaErrorNotSupported; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) DONE cudaError_t
+    cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *) {
+  return cudaErrorNotSupported;
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) DONE cudaError_t
+    cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes) {
+  *free_bytes = *all_bytes = (size_t)4 << 30;
+  return cudaSuccess;
+}
+}
