@@ -110,6 +110,7 @@ struct vx_job {
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *cls;
+  bool pinned;  // points or output may lie in memory of host_pin, which the device alone touches; `output` may set it
 
   // Out.
   int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if only the run shows their number
@@ -120,9 +121,9 @@ struct vx_job {
 struct vx_device;
 struct vx_lane;
 
-// What a lane is opened for. Any lane runs any job. Jobs that sample can take long, so they go to lanes of their own,
-// which give way to the quick ones. Detections take longer than quick jobs too.
-enum vx_lane_use { VX_LANE_QUICK, VX_LANE_SAMPLE, VX_LANE_DETECT, VX_LANE_USES };
+// What a lane is opened for. Any lane runs any job. Jobs that sample or compare many boxes can take long, so they go to
+// lanes of their own, which give way to the quick ones. Detections take longer than quick jobs too.
+enum vx_lane_use { VX_LANE_QUICK, VX_LANE_LONG, VX_LANE_DETECT, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"
@@ -153,6 +154,15 @@ struct vx_backend {
   // all of its devices, if it can.
   void *(*host_alloc)(struct vx_device *device, size_t bytes);
   void (*host_free)(struct vx_device *device, void *memory, size_t bytes);
+
+  // Pins whole pages that the caller has mapped, for all devices of the backend. Devices then read and write them in
+  // place, even if others take the pages out of the mapping, as the owner of shared memory can. The CPU would get a
+  // signal there, so neither the backend nor its driver touches them on the CPU. A backend that can pin writes zeros
+  // between the tensors of an output, too. NULL: it cannot.
+  VX_WARN_UNUSED enum vx_status (*host_pin)(struct vx_device *device, void *memory, size_t bytes,
+                                            struct vx_error *error);
+  // False if a device may still reach the pages by these addresses: then they must stay mapped.
+  VX_WARN_UNUSED bool (*host_unpin)(struct vx_device *device, void *memory);
 };
 
 #endif

@@ -103,6 +103,21 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->decoded = moving ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
+// Each box that is kept is compared with those that rank behind it, if none of them is suppressed before.
+static int64_t pairs_of(const struct vx_nms *nms, int64_t boxes) {
+  int64_t candidates = boxes < nms->pre_max ? boxes : nms->pre_max;
+  return candidates * (candidates < nms->post_max ? candidates : nms->post_max);
+}
+
+static int64_t nms_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.nms, rows); }
+static int64_t decode_pairs(const struct vx_job *job, int64_t rows) { return pairs_of(&job->params.decode.nms, rows); }
+
+static int64_t center_pairs(const struct vx_job *job, int64_t rows) {
+  const struct vx_decode_center *params = &job->params.center;
+  int64_t tasks = params->num_tasks == 0 ? 1 : params->num_tasks;
+  return tasks * pairs_of(&params->nms, rows < params->max_objects ? rows : params->max_objects);
+}
+
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
 static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
 
@@ -185,7 +200,8 @@ static const struct vx_operation operations[VX_OPS] = {
                 .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                 .fates = SUPPRESSION,
                 .rows = "kept",
-                .add_sizes = add_nms_sizes},
+                .add_sizes = add_nms_sizes,
+                .pairs = nms_pairs},
     [VX_DECODE] = {.name = "decode",
                    .items = VX_ANCHOR_ITEMS,
                    .inputs = {MAP("cls_preds", VX_EXTENT_LOGITS, true), MAP("box_preds", VX_EXTENT_OFFSETS, true),
@@ -195,7 +211,8 @@ static const struct vx_operation operations[VX_OPS] = {
                              VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                    .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD),
                    .rows = "kept",
-                   .add_sizes = add_decode_sizes},
+                   .add_sizes = add_decode_sizes,
+                   .pairs = decode_pairs},
     [VX_SCATTER] = {.name = "scatter",
                     .items = VX_VOXEL_ITEMS,
                     .inputs = {FEATURES, COORDS},
@@ -218,7 +235,8 @@ static const struct vx_operation operations[VX_OPS] = {
                           .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD) |
                                    VX_FATE_BIT(VX_FATE_OVER_MAX_OBJECTS) | VX_FATE_BIT(VX_FATE_OUTSIDE),
                           .rows = "kept",
-                          .add_sizes = add_center_sizes},
+                          .add_sizes = add_center_sizes,
+                          .pairs = center_pairs},
     [VX_DETECT] = {.name = "detect",
                    .inputs = {POINTS},
                    .tensors = VX_DETECT_TENSORS,
@@ -303,11 +321,16 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
   return sampling == NULL || !sampling->enabled ? NULL : sampling;
 }
 
-enum vx_lane_use vx_lane_use_of(const struct vx_job *job) {
+enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts) {
+  const struct vx_operation *operation = &operations[job->op];
+  int64_t pairs = 0;
   if (job->op == VX_DETECT) {
     return VX_LANE_DETECT;
   }
-  return vx_sampling_of(job) == NULL ? VX_LANE_QUICK : VX_LANE_SAMPLE;
+  for (int32_t cloud = 0; cloud < job->num_clouds && operation->pairs != NULL; cloud++) {
+    pairs += operation->pairs(job, point_counts[cloud]);
+  }
+  return vx_sampling_of(job) != NULL || pairs > VX_QUICK_PAIRS ? VX_LANE_LONG : VX_LANE_QUICK;
 }
 
 struct vx_sizes vx_sizes_of(const struct vx_job *job) {

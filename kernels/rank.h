@@ -15,6 +15,14 @@ VX_SHARED uint32_t vx_rank_key(float score) {
   return (bits >> 31) != 0 ? bits : ~bits & 0x7fffffffu;
 }
 
+// The score of a key, but for the sign of 0.
+VX_SHARED float vx_score_of_key(uint32_t key) {
+  uint32_t bits = (key >> 31) != 0 ? key : ~key & 0x7fffffffu;
+  float score;
+  memcpy(&score, &bits, sizeof score);
+  return score;
+}
+
 VX_SHARED bool vx_is_finite(float value) { return fabsf(value) < INFINITY; }
 
 VX_SHARED bool vx_is_valid_box(const float box[VX_BOX_VALUES], float score) {

@@ -27,6 +27,10 @@ struct vx_scatter {
   int32_t grid_size[3];  // nx, ny, nz: 1 or more each; the cells of all clouds at most VX_MAX_GRID_CELLS
 };
 
+// Fills `cells`: the cells of one cloud's grid. VX_REFUSED with a reason if the grids are not as they must be.
+VX_WARN_UNUSED enum vx_status vx_scatter_cells(const struct vx_scatter *params, int32_t num_clouds, int64_t *cells,
+                                               struct vx_error *error);
+
 #ifdef __cplusplus
 }
 #endif

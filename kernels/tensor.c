@@ -37,6 +37,10 @@ static const struct tensor_row {
     [VX_DECODED_LABELS] = {"labels", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_BOX_INDICES] = {"box_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
     [VX_BOX_COUNTS] = {"box_counts", VX_INT32, false, {VX_EXTENT_BATCH}},
+    [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
+    [VX_HEAD_CLS_PREDS] = {"cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_LOGITS)},
+    [VX_HEAD_BOX_PREDS] = {"box_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_OFFSETS)},
+    [VX_HEAD_DIR_CLS_PREDS] = {"dir_cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_BINS)},
     [VX_BEV_FEATURES] = {"bev_features",
                          VX_FLOAT32,
                          true,
@@ -49,10 +53,6 @@ static const struct tensor_row {
     [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, false, PLANE},
     [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, false, PLANE},
     [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, false, PLANE},
-    [VX_HEAD_CLS_PREDS] = {"cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_LOGITS)},
-    [VX_HEAD_BOX_PREDS] = {"box_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_OFFSETS)},
-    [VX_HEAD_DIR_CLS_PREDS] = {"dir_cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_BINS)},
-    [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
 };
 
 static const struct dtype_row {

@@ -105,7 +105,7 @@ static int begin(int argc, char **argv) {
     return action == ACTION_PROBE ? unwell(error) : fail(error);
   if (action == ACTION_SERVE || action == ACTION_DEMO) {
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN);  // a region beyond the limit of file sizes is an error of its request
+    signal(SIGXFSZ, SIG_IGN);  // beyond the limit of file sizes a region fails its request, a log loses lines
   } else {
     signals_unblock();
   }

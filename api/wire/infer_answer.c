@@ -144,7 +144,9 @@ static size_t reserve_json(const struct answer *answer, const struct vx_layout *
 }
 
 // Blanks may follow a JSON object, so the head fills what was reserved for it.
-static void write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve) {
+static void write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
+                       char *tensors) {
+  (void)tensors;  // what is between them is not sent
   struct text head = text_over(block, reserve);
   write_json(answer, layout, false, NULL, &head);
   size_t written = head.length < reserve ? head.length : reserve;

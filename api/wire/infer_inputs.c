@@ -115,6 +115,13 @@ bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *re
   return true;
 }
 
+const struct region_ref *infer_inputs_shared(const struct infer_inputs *inputs) {
+  for (int i = 1; i < VX_MAX_INPUTS; i++)
+    if (inputs->list[i].tensor.rank) return NULL;
+  const struct infer_input *first = &inputs->list[0];
+  return first->tensor.rank && first->region.name[0] ? &first->region : NULL;
+}
+
 static bool add_place(size_t *end, const struct infer_input *input) {
   size_t padded;
   return !__builtin_add_overflow(input->bytes, VX_TENSOR_ALIGNMENT - 1, &padded) &&

@@ -41,6 +41,8 @@ VX_WARN_UNUSED bool infer_input_copy(const struct infer_input *input, const char
 // Points the request's inputs to their values in the body. False if some are not there, or not aligned as kernels.h
 // wants them.
 VX_WARN_UNUSED bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request);
+// The part of shared memory that the first input is, if it is the only one. NULL if it is not.
+const struct region_ref *infer_inputs_shared(const struct infer_inputs *inputs);
 // Bytes of memory for a copy of all inputs; SIZE_MAX if there are too many.
 size_t infer_inputs_bytes(const struct infer_inputs *inputs);
 // Points the request's inputs to a copy of their values in `out`, which is aligned to VX_TENSOR_ALIGNMENT. False with a

@@ -11,10 +11,14 @@
 #include <sys/random.h>
 
 #include "kernels/backends.h"
+#include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/boxes/center.cuh"
+#include "kernels/cuda/boxes/decode.cuh"
 #include "kernels/cuda/boxes/nms.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
+#include "kernels/cuda/scatter/scatter.cuh"
 #include "kernels/cuda/transform/transform.cuh"
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
@@ -125,7 +129,7 @@ static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, stru
   CUDA_CALL(cudaSetDevice(lane->device->index), error);
   int lowest, highest;
   CUDA_CALL(cudaDeviceGetStreamPriorityRange(&lowest, &highest), error);
-  int priority = use == VX_LANE_SAMPLE ? lowest : highest;
+  int priority = use == VX_LANE_LONG ? lowest : highest;
   CUDA_CALL(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, priority), error);
   void *report;
   CUDA_CALL(cudaHostAlloc(&report, sizeof(struct cuda_report), cudaHostAllocMapped), error);
@@ -162,27 +166,29 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_FPS */ cuda_sample_points,
     /* VX_TRANSFORM */ cuda_transform,
     /* VX_NMS */ cuda_nms,
-    /* VX_DECODE */ NULL,
-    /* VX_SCATTER */ NULL,
-    /* VX_DECODE_CENTER */ NULL,
+    /* VX_DECODE */ cuda_decode,
+    /* VX_SCATTER */ cuda_scatter,
+    /* VX_DECODE_CENTER */ cuda_decode_center,
 };
 
-// The dense and the encoded tensors of a voxelization have no kernels here.
+// A voxelization with an encoder has no kernels here.
 static bool runs(const struct vx_job *job) {
-  return operations[job->op] != NULL && (job->tensors & (VX_DENSE_TENSORS | VX_ENCODED_TENSORS)) == 0;
+  const struct vx_encoder *encoder = job->op == VX_VOXELIZE ? &job->params.voxelize.encoder : NULL;
+  bool encodes = encoder != NULL && (encoder->num_layers > 0 || (job->tensors & VX_ENCODED_TENSORS) != 0);
+  return operations[job->op] != NULL && !encodes;
 }
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
   uint32_t *first = run->lane->orders->cloud_points;
   first[0] = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+  for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
     int32_t points = job->point_counts[cloud], most = run->params == NULL ? 0 : run->params->max_voxels;
     first[cloud + 1] = first[cloud] + (uint32_t)points;
     run->row_capacity += (uint32_t)(points < most ? points : most);
     run->num_samples += run->sampling == NULL ? 0 : job->sample_counts[cloud];
   }
-  run->num_points = first[job->num_clouds];
+  run->num_points = (uint32_t)job->counts.received;
   run->clouds.count = job->num_clouds;
   run->clouds.num_points = run->num_points;
   run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;
@@ -249,12 +255,9 @@ static void *alloc_host(struct vx_device *device, size_t bytes) {
 
 static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   if (memory != NULL) {
-    (void)cudaSetDevice(device->index);
-    cudaError_t result = cudaHostUnregister(memory);
-    (void)cudaGetLastError();
     // Other devices may still map these addresses to the present pages if the device is lost. New memory at the same
     // addresses would then be read from the old pages. So the addresses are not given back.
-    if (result == cudaSuccess || result == cudaErrorHostMemoryNotRegistered) {
+    if (cuda_unpin(device, memory)) {
       munmap(memory, mapped(bytes));
     }
   }
@@ -272,4 +275,6 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* run */ run_job,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,
+    /* host_pin */ cuda_pin,
+    /* host_unpin */ cuda_unpin,
 };

@@ -158,6 +158,8 @@ struct clients_use clients_use(struct clients *clients) {
 
 // ---- who holds how much ---------------------------------------------------------------------------------------------
 
+enum { STRETCH = 64 };  // clients that are looked at with the lock held
+
 // The greatest part that it holds of any share.
 static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   double most = 0;
@@ -168,21 +170,43 @@ static double greed(const struct clients *clients, const int64_t held[SHARES]) {
   return most;
 }
 
-size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room) {
+// Copies those of the next clients from `*number` on that exist, and moves `*number` behind them. Returns how many.
+static size_t copy_stretch(struct clients *clients, size_t *number, struct client_use out[STRETCH]) {
   size_t count = 0;
   pthread_mutex_lock(&clients->lock);
-  for (size_t number = 0; number < clients->used; number++) {
-    const struct client *client = &clients->client[number];
+  size_t end = clients->used - *number < STRETCH ? clients->used : *number + STRETCH;
+  for (; *number < end; ++*number) {
+    const struct client *client = &clients->client[*number];
     if (!exists(client)) continue;
-    size_t place = count;
-    while (place > 0 && greed(clients, out[place - 1].held) < greed(clients, client->held)) place--;
-    if (place == room) continue;
-    if (count < room) count++;
-    memmove(&out[place + 1], &out[place], (count - place - 1) * sizeof *out);
-    out[place].number = number;
-    memcpy(out[place].name, client->name, sizeof out[place].name);
-    memcpy(out[place].held, client->held, sizeof out[place].held);
+    out[count].number = *number;
+    memcpy(out[count].name, client->name, sizeof out[count].name);
+    memcpy(out[count++].held, client->held, sizeof client->held);
   }
   pthread_mutex_unlock(&clients->lock);
+  return count;
+}
+
+// Puts a client among the `count` greediest, if it is one of them. Returns how many there are then.
+static size_t rank(struct client_use *out, size_t count, size_t room, const struct client_use *use) {
+  size_t place = count;
+  while (place > 0 && out[place - 1].greed < use->greed) place--;
+  if (place == room) return count;
+  if (count < room) count++;
+  memmove(&out[place + 1], &out[place], (count - place - 1) * sizeof *out);
+  out[place] = *use;
+  return count;
+}
+
+size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room) {
+  struct client_use stretch[STRETCH];
+  size_t count = 0, number = 0, before;
+  do {
+    before = number;
+    size_t copied = copy_stretch(clients, &number, stretch);
+    for (size_t i = 0; i < copied; i++) {
+      stretch[i].greed = greed(clients, stretch[i].held);
+      count = rank(out, count, room, &stretch[i]);
+    }
+  } while (number > before);
   return count;
 }

@@ -26,12 +26,13 @@ enum share {
   SHARE_CONNECTIONS,
   SHARE_LINGERING,                                     // connections that linger after an early answer
   SHARE_JOBS,                                          // requests that upload or whose job waits
-  SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,   // those of sampling jobs
+  SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // those of long jobs
   SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
   SHARE_BYTES,                                         // memory of bodies and answers
-  SHARE_SAMPLING_BYTES,                                // of it, the bodies of sampling jobs
+  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs
   SHARE_DETECTION_BYTES,                               // of it, those of detections
   SHARE_REGIONS,                                       // of shared memory
+  SHARE_PINNED,                                        // bytes of them that GPUs reach
   SHARES
 };
 
@@ -112,9 +113,11 @@ struct client_use {
   size_t number;  // the client's while it exists, then another one's
   char name[CLIENT_NAME_SIZE];
   int64_t held[SHARES];
+  double greed;  // the greatest part that it holds of any share
 };
-// Fills `out` with up to `room` clients, the greediest first: the one that holds the greatest part of any share.
-// Returns how many there are.
+// Fills `out` with up to `room` clients, the greediest first. Returns how many there are. Locks for a few clients at a
+// time, so that nobody waits until all have been looked at: each is told as it was at some time during the call, and
+// one that comes or goes meanwhile may be missing, or told twice if it goes and comes back.
 size_t clients_greediest(struct clients *clients, struct client_use *out, size_t room);
 
 #endif

@@ -10,6 +10,7 @@
 #include "api/base/json.h"
 #include "server/config/buffer_size.h"
 #include "server/config/device_list.h"
+#include "server/config/hosts.h"
 #include "server/config/proxies.h"
 
 static const char *const backend_words[] = {"auto", "cpu", "cuda", NULL};
@@ -49,9 +50,16 @@ const struct option options_table[] = {
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
     {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
      "what the keys of shared memory must begin with: one or more prefixes, separated by commas"},
+    {"shared_memory_pinned_bytes", TYPE_INT, FIELD(shared_memory_pinned_bytes), 0, 1024 * GB, NULL, "1073741824",
+     "with a GPU, bytes of shared memory that are pinned for it to read and write; what is beyond that is copied; 0 = "
+     "copy all"},
     {"trusted_proxies", TYPE_TEXT, FIELD(trusted_proxies), 0, 0, NULL, "",
      "proxies whose X-Forwarded-For header names the client, separated by commas: addresses, networks such as "
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
+    {"allowed_hosts", TYPE_TEXT, FIELD(allowed_hosts), 0, 0, NULL, "",
+     "names, separated by commas, by which clients may ask over TCP, beside addresses and localhost; another Host "
+     "header "
+     "is answered 403; empty = any"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
      "a directory of NAME.json presets, which are added to the built-in ones and replace those of the same name"},
@@ -63,9 +71,10 @@ const struct option options_table[] = {
      "what computes; auto uses the GPUs that work, or the CPU if none does"},
     {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all", "the GPUs to use: all, or their numbers, such as 0,1"},
     {"streams", TYPE_INT, FIELD(streams), 1, 64, NULL, "2",
-     "jobs that run at the same time on each GPU, besides sampling jobs (farthest points)"},
+     "jobs that run at the same time on each GPU, besides detections and long ones (see sampling_streams)"},
     {"sampling_streams", TYPE_INT, FIELD(sampling_streams), 1, 64, NULL, "2",
-     "sampling jobs that run at the same time on each GPU, with a lower priority than other jobs"},
+     "long jobs that run at the same time on each GPU, with a lower priority than others: those that sample (farthest "
+     "points) or may compare more than 4194304 pairs of boxes"},
     {"detection_streams", TYPE_INT, FIELD(detection_streams), 1, 64, NULL, "1",
      "detections that run at the same time on each GPU"},
     {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
@@ -79,10 +88,11 @@ const struct option options_table[] = {
     {"access_log", TYPE_WORD, FIELD(access_log), 0, 0, access_words, "all",
      "requests that get a line in the log: all, errors (those that were refused, failed or aborted), or none"},
     {"workers", TYPE_INT, FIELD(workers), 0, 1024, NULL, "0",
-     "jobs that run at the same time on the CPU, besides sampling jobs; 0 = one for each processor that the process "
-     "may use, by its affinity and the CPU quota of its cgroup"},
+     "jobs that run at the same time on the CPU, besides detections and long ones; 0 = one for each processor that the "
+     "process may use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
-     "sampling jobs that run at the same time on the CPU; 0 = one for every two of those processors"},
+     "long jobs (see sampling_streams) that run at the same time on the CPU; 0 = one for every two of those "
+     "processors"},
     {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
      "detections that run at the same time on the CPU"},
     {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",
@@ -91,8 +101,8 @@ const struct option options_table[] = {
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
-     "requests that may upload or wait for a worker, and again as many sampling requests; beyond it 503, beyond a "
-     "client's share 429"},
+     "requests that may upload or wait for a worker, and again as many long ones and as many detections; beyond it "
+     "503, beyond a client's share 429"},
     {"client_requests", TYPE_INT, FIELD(client_requests), 0, 65536, NULL, "4",
      "requests of one client in hand at the same time while others are served; its next ones wait; 0 = any number"},
     {"max_sampling_work", TYPE_INT, FIELD(max_sampling_work), 1, INT64_C(1000000000000000), NULL, "10000000000",
@@ -331,6 +341,10 @@ static bool check_access(const struct options *options, char *error, size_t erro
     return error_set(error, error_size,
                      "trusted_proxies is '%.80s'; allowed: up to %d addresses, networks such as 10.0.0.0/8, or unix",
                      options->trusted_proxies, PROXIES_MAX);
+  if (!hosts_are_sound(options->allowed_hosts))
+    return error_set(error, error_size,
+                     "allowed_hosts is '%.80s'; allowed: host names without port, separated by commas",
+                     options->allowed_hosts);
   if (!options->tls_cert[0] != !options->tls_key[0])
     return error_set(error, error_size, "tls_cert and tls_key need each other");
   if (options->tls_client_ca[0] && !options->tls_cert[0])

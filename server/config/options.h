@@ -21,7 +21,9 @@ struct options {
   char token_file[1024];
   int32_t allow_shared_memory;      // bool
   char shared_memory_prefix[1024];  // see regions_register
-  char trusted_proxies[1024];       // see proxies_read
+  int64_t shared_memory_pinned_bytes;
+  char trusted_proxies[1024];  // see proxies_read
+  char allowed_hosts[1024];    // see hosts_have
   char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];
   char config[1024];
   char presets_dir[1024], models_dir[1024], onnxruntime[1024];

@@ -81,12 +81,13 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
   const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = options->max_connections,
                                   [SHARE_LINGERING] = LINGER_SLOTS,
                                   [SHARE_JOBS] = options->queue_depth,
-                                  [SHARE_SAMPLING_JOBS] = options->queue_depth,
+                                  [SHARE_LONG_JOBS] = options->queue_depth,
                                   [SHARE_DETECTION_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
-                                  [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2,
+                                  [SHARE_LONG_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_DETECTION_BYTES] = options->memory_budget_bytes / 2,
-                                  [SHARE_REGIONS] = REGIONS_MAX};
+                                  [SHARE_REGIONS] = REGIONS_MAX,
+                                  [SHARE_PINNED] = options->shared_memory_pinned_bytes};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
   if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX, limits) &&
@@ -145,7 +146,7 @@ static void log_listening(const struct server *server) {
   log_string(&line, "device", device->description.name);
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
   log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
-  log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
+  log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_LONG));
   if (server->options.models_dir[0])
     log_integer(&line, "detection_workers", workers_at_work(&server->jobs.workers, VX_LANE_DETECT));
   log_integer(&line, "io_threads", server->options.io_threads);

@@ -13,6 +13,7 @@
 #include "kernels/ops.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
+#include "server/config/hosts.h"
 #include "server/http/body.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
@@ -29,7 +30,7 @@ enum { FORWARDED_MAX = 8 };
 struct heads {
   struct layout *layout;
   int hosts, lengths, codings;  // how many headers of each name there are; likewise below
-  const char *length, *coding;
+  const char *host, *length, *coding;
   int encodings;
   const char *encoding;  // a Content-Encoding other than identity
   int accepts;
@@ -64,6 +65,7 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   layout_header(heads->layout, name, name_size, value, value_size);
   if (strcasecmp(name, "Host") == 0) {
     heads->hosts++;
+    heads->host = value;
   } else if (strcasecmp(name, "Content-Length") == 0) {
     heads->lengths++;
     heads->length = value;
@@ -306,6 +308,18 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
+// A request without Host, of HTTP/1.0, is from no browser. On a Unix socket a Host says nothing; nor does one that a
+// trusted proxy has let through.
+static bool check_host(struct request *request, const struct heads *heads) {
+  const struct peer *peer = request->peer;
+  const char *list = request->service->options->allowed_hosts, *host = heads->host ? heads->host : "";
+  bool tcp = strncmp(peer->address, "unix:", 5) != 0;
+  request->host_is_own = !tcp || host_is_own(host) || hosts_have(list, host);
+  if (request->host_is_own || !list[0] || peer->proxy || route_is_public(request->endpoint)) return true;
+  return problem_set(&request->problem, PROBLEM_FORBIDDEN, NULL,
+                     "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts", host);
+}
+
 // Checks credentials.
 static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
@@ -361,7 +375,7 @@ static bool decide(struct request *request, const char *method, const char *path
     return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
   }
   request->endpoint = route_find(path, request->name);
-  if (!check_access(request, &heads)) return false;
+  if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;

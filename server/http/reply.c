@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/wire/infer_answer.h"
 #include "server/base/clock.h"
@@ -80,10 +81,26 @@ static const char *tag_of_page(const struct request *request, const struct page 
   return page->tag_of ? page->tag_of(name_of(request, page)) : NULL;
 }
 
-// Whether the client has the page already. A tag is a hash in quotation marks, so it is nowhere within another one.
+// The tag of a page, and whether the client names it.
+struct tag_search {
+  const char *tag;
+  bool found;
+};
+
+// A tag is a hash in quotation marks, so it is nowhere within another one.
+static enum MHD_Result find_tag(void *cls, enum MHD_ValueKind kind, const char *name, const char *value) {
+  struct tag_search *search = cls;
+  (void)kind;
+  if (value && strcasecmp(name, "If-None-Match") == 0)
+    search->found = search->found || strcmp(value, "*") == 0 || strstr(value, search->tag);
+  return search->found ? MHD_NO : MHD_YES;
+}
+
+// Whether the client has the page already. Several headers of that name are one list.
 static bool client_has(const struct request *request, const char *tag) {
-  const char *has = MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "If-None-Match");
-  return tag && has && (strcmp(has, "*") == 0 || strstr(has, tag));
+  struct tag_search search = {tag, false};
+  if (tag) MHD_get_connection_values(request->connection, MHD_HEADER_KIND, find_tag, &search);
+  return search.found;
 }
 
 static struct MHD_Response *response_of_problem(struct request *request) {

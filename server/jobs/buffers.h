@@ -50,7 +50,7 @@ struct buffers {
 void buffers_init(struct buffers *buffers, const struct devices *devices, size_t budget, struct clients *clients);
 void buffers_destroy(struct buffers *buffers);  // all buffers must have been given back
 
-// A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES, and to its SHARE_SAMPLING_BYTES too if
+// A buffer of at least `size` bytes. It counts to the client's SHARE_BYTES, and to its SHARE_LONG_BYTES too if
 // `share` is that one. `mine`: bytes that the same request holds already; a request is not refused for its own sake.
 // NULL with the reason in `*shortage`.
 VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size,

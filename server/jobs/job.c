@@ -13,6 +13,8 @@ void job_init(struct job *job, struct job_means *means) {
   job->client = NULL;
   job->coding = job->answer_coding = CODING_NONE;
   job->local = job->form = job->has_place = job->begun = job->answered = job->output_refused = job->packed = false;
+  job->in_region = false;
+  job->points_reach.region = job->output_reach.region = NULL;
   job->kind = answer_kind_of(NULL);
   job->id = "";
   job->trace_id = NULL;
@@ -30,7 +32,9 @@ void job_init(struct job *job, struct job_means *means) {
   job->problem.kind = PROBLEM_NONE;
 }
 
-enum vx_lane_use job_lane_use(const struct job *job) { return vx_lane_use_of(&job->asked.job); }
+enum vx_lane_use job_lane_use(const struct job *job) {
+  return vx_lane_use_of(&job->asked.job, job->asked.point_counts);
+}
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 
@@ -86,9 +90,9 @@ bool job_take_place(struct job *job, struct problem *problem) {
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
 
-// Jobs that sample or detect may wait long, so their inputs get only a part of the memory.
+// Long jobs and detections may wait long, so their inputs get only a part of the memory.
 static enum share input_share(const struct job *job) {
-  static const enum share shares[VX_LANE_USES] = {SHARE_BYTES, SHARE_SAMPLING_BYTES, SHARE_DETECTION_BYTES};
+  static const enum share shares[VX_LANE_USES] = {SHARE_BYTES, SHARE_LONG_BYTES, SHARE_DETECTION_BYTES};
   return shares[job_lane_use(job)];
 }
 

@@ -23,9 +23,9 @@
 #include "server/jobs/buffers.h"
 #include "server/jobs/coders.h"
 #include "server/jobs/devices.h"
+#include "server/jobs/regions.h"
 
 struct loans;
-struct regions;
 
 // What all jobs share.
 struct job_means {
@@ -91,6 +91,7 @@ struct job {
   struct decoder *decoder;  // of a coded body, while it comes
   size_t decoder_bytes;     // that are charged for it
   size_t scratch_bytes;
+  struct reach points_reach, output_reach;  // regions whose bytes a GPU reads and writes itself
 
   // Its result.
   const void *points;       // rows in the input; NULL: the body is not opened yet
@@ -98,6 +99,7 @@ struct job {
   bool answered;            // `output` has the answer; else `problem` says why not
   bool output_refused;      // the answer is too large, or has no memory: another lane could do no better
   size_t output_length;     // bytes of the answer
+  bool in_region;           // the tensors went into output_region without a copy
   bool packed;              // an answer of several parts has them together
   size_t header_reserve;    // of these, the bytes in front of tensors that stay where they are
   struct vx_layout layout;  // of the tensors
@@ -115,7 +117,8 @@ void job_init(struct job *job, struct job_means *means);
 // Where the body begins.
 static inline char *job_body(const struct job *job) { return job->input->data + job->lead; }
 
-// The use of the lanes that the job goes to.
+// The use of the lanes that the job goes to. Once its body is open it may be another: the body says how many boxes are
+// to be compared.
 enum vx_lane_use job_lane_use(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);

@@ -3,6 +3,7 @@
 
 #include "server/base/clock.h"
 #include "server/base/phase.h"
+#include "server/jobs/shared.h"
 
 // Tells the daemon, and wakes the workers that stand by for the lost GPU.
 static void on_gpu_lost(void *cls) {
@@ -37,10 +38,10 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   regions_init(&jobs->regions, options, clients);
-  // Only the voxelizing queue has a worker wait awake: the others' jobs take far longer than waking a worker.
+  // Only the queue of quick jobs has a worker wait awake: the others' jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
-  queue_init(&jobs->queues[VX_LANE_SAMPLE], VX_LANE_SAMPLE, 0);
+  queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
   queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
   return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, error, error_size);
 }
@@ -54,6 +55,7 @@ static void refuse(struct job *list, enum problem_kind kind, const char *detail)
     (void)problem_set(&list->problem, kind, NULL, "%s", detail);
     job_leave_place(list);
     job_give_input(list);
+    shared_leave(list);
     list->done(list);
     list = next;
   }

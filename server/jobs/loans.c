@@ -44,17 +44,17 @@ static bool has(const struct loan *loan, enum share lacks) {
   enum vx_lane_use use = job_lane_use(loan->job);
   switch (lacks) {
     case SHARE_BYTES: return atomic_load(&loan->memory) > 0;
-    case SHARE_SAMPLING_BYTES: return atomic_load(&loan->memory) > 0 && use == VX_LANE_SAMPLE;
+    case SHARE_LONG_BYTES: return atomic_load(&loan->memory) > 0 && use == VX_LANE_LONG;
     case SHARE_DETECTION_BYTES: return atomic_load(&loan->memory) > 0 && use == VX_LANE_DETECT;
     case SHARE_JOBS:
-    case SHARE_SAMPLING_JOBS:
+    case SHARE_LONG_JOBS:
     case SHARE_DETECTION_JOBS: return atomic_load(&loan->place) && lacks == SHARE_JOBS + use;
     default: return false;
   }
 }
 
 static bool is_memory(enum share share) {
-  return share == SHARE_BYTES || share == SHARE_SAMPLING_BYTES || share == SHARE_DETECTION_BYTES;
+  return share == SHARE_BYTES || share == SHARE_LONG_BYTES || share == SHARE_DETECTION_BYTES;
 }
 
 // What the job's client would hold if the job got all that it lacks, the rest of its body too.

@@ -27,13 +27,29 @@ static bool take_rows(struct job *job, size_t bytes) {
   return loans_take_rows(job, bytes, &job->problem);
 }
 
-// Takes the points from a region of shared memory. They become the input: from then on nobody changes them.
-static bool take_shared(struct job *job, const struct region_ref *ref) {
-  if (!shared_read(job, ref, NULL, &job->problem)) return false;
-  if (ref->bytes == 0) return true;
+// Copies points out of a region of shared memory. They become the input: from then on nobody changes them.
+static bool copy_shared(struct job *job, const struct region_ref *ref) {
   if (!take_rows(job, (size_t)ref->bytes) || !shared_read(job, ref, job->rows->data, &job->problem)) return false;
   job_keep_rows(job);
+  return true;
+}
+
+static bool take_shared(struct job *job, const struct region_ref *ref, const struct device *gpu) {
+  if (!shared_read(job, ref, NULL, &job->problem)) return false;
   job->input_bytes = (int64_t)ref->bytes;
+  if (ref->bytes == 0) return true;
+  bool rows = job->asked.format == FORMAT_RAW;
+  return (rows && shared_reach_points(job, ref, gpu)) || copy_shared(job, ref);
+}
+
+bool points_copy(struct job *job) {
+  if (!job->points_reach.region) return true;
+  bool good = take_rows(job, job->points_reach.bytes) && shared_copy_points(job, job->rows->data);
+  regions_leave(job->means->regions, &job->points_reach);
+  if (!good) return false;
+  job_keep_rows(job);
+  job->points = job->work.inputs[VX_POINTS].data = job->input->data;
+  job->work.pinned = false;
   return true;
 }
 
@@ -86,7 +102,7 @@ static bool open_file(struct job *job, char **rows, int *intensity) {
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-// Where the first input begins; NULL if there is no body.
+// Where the first input begins, if it is in the body; NULL if there is none.
 static char *first_input(const struct job *job) {
   const char *data = job->asked.job.inputs[0].data;
   return job->input ? job->input->data + (data - job->input->data) : NULL;
@@ -107,10 +123,12 @@ static bool open_tensors(struct job *job, char **rows) {
 
 // Inputs that are JSON or shared, or bytes at an address that is not aligned, need memory of their own. Then all of
 // them get it.
-static bool place_inputs(struct job *job, const struct infer_body *body) {
+static bool place_inputs(struct job *job, const struct infer_body *body, const struct device *gpu) {
   const struct infer_memory memory = {shared_read, job};
   struct job_request *asked = &job->asked;
   if (infer_inputs_bind(&body->inputs, asked)) return true;
+  const struct region_ref *shared = infer_inputs_shared(&body->inputs);
+  if (shared && shared_reach_points(job, shared, gpu)) return true;
   if (!take_rows(job, infer_inputs_bytes(&body->inputs))) return false;
   if (!infer_inputs_copy(&body->inputs, &memory, job->rows->data, asked, &job->problem)) return false;
   job_keep_rows(job);
@@ -122,32 +140,33 @@ static void shorten_deadline(struct job *job) {
   if (job->asked.timeout_ms && asked_ns < job->deadline_ns) job->deadline_ns = asked_ns;
 }
 
-static bool open_inference(struct job *job, char **rows) {
+static bool open_inference(struct job *job, const struct device *gpu, char **rows) {
   struct infer_body body;
   struct infer *infer = &job->infer;
   const struct infer_memory memory = {shared_read, job};
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
   if (!loans_take_scratch(job, infer_json_cost(bytes, infer_json_bytes(infer, size)), &job->problem)) return false;
-  bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) && place_inputs(job, &body) &&
+  bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) &&
+              place_inputs(job, &body, gpu) &&
               job_request_split(&job->asked, vx_sizes_of(&job->asked.job).rows, &job->problem);
   infer_end(&body);
   job_give_scratch(job);
   if (!good) return false;
-  *rows = first_input(job);
+  *rows = job->points_reach.region ? job->points_reach.memory : first_input(job);
   job->kind = infer_answer_kind(infer, &job->asked);
   shorten_deadline(job);
   return true;
 }
 
-bool points_open(struct job *job) {
+bool points_open(struct job *job, const struct device *gpu) {
   const struct job_request *asked = &job->asked;
   bool inference = job->infer.model, named = inference || asked->format == FORMAT_RAW;
   bool tensors = !inference && asked->format == FORMAT_SAFETENSORS;
   int intensity = -1;
-  if (asked->points_region.name[0] && !take_shared(job, &asked->points_region)) return false;
-  char *rows = job->input ? job->input->data : NULL;
-  if (inference && !open_inference(job, &rows)) return false;
+  if (asked->points_region.name[0] && !take_shared(job, &asked->points_region, gpu)) return false;
+  char *rows = job->points_reach.region ? job->points_reach.memory : job->input ? job->input->data : NULL;
+  if (inference && !open_inference(job, gpu, &rows)) return false;
   if (!shared_check_answer(job)) return false;
   if (tensors && !open_tensors(job, &rows)) return refuse_file(job);
   if (!named && !tensors && !open_file(job, &rows, &intensity)) return refuse_file(job);

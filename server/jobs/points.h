@@ -7,8 +7,11 @@
 
 #include "server/jobs/job.h"
 
-// Sets job->points. The rows of a file are split among the clouds here, for raw rows that was done before. False with
-// job->problem set.
-VX_WARN_UNUSED bool points_open(struct job *job);
+// Sets job->points. The rows of a file are split among the clouds here, for raw rows that was done before. Rows in
+// shared memory stay there if `gpu`, on which the job will run, can reach them; NULL: no GPU. False with job->problem
+// set.
+VX_WARN_UNUSED bool points_open(struct job *job, const struct device *gpu);
+// Copies points that are in shared memory still, for the CPU. False with job->problem set.
+VX_WARN_UNUSED bool points_copy(struct job *job);
 
 #endif

@@ -17,8 +17,10 @@ struct region {
   struct client *client;
   struct region_terms terms;
   int fd;
-  int users;        // the registry while it is listed, and copies under way
+  int users;        // the registry while it is listed, copies under way, and GPUs that have it in reach
+  int writers;      // of them, GPUs that may write
   int64_t used_ns;  // when it was registered, or used last
+  struct pins pins;
 };
 
 static const int64_t tick_ns = 60 * NS_PER_S, left_ns = 600 * NS_PER_S;
@@ -27,6 +29,8 @@ void regions_init(struct regions *regions, const struct options *options, struct
   *regions = (struct regions){
       .clients = clients, .allowed = options->allow_shared_memory, .prefixes = options->shared_memory_prefix};
   pthread_mutex_init(&regions->lock, NULL);
+  pthread_cond_init(&regions->left, NULL);
+  pinner_init(&regions->pinner, clients, !options->allow_shared_memory || options->shared_memory_pinned_bytes == 0);
 }
 
 bool regions_allow(const struct regions *regions, bool local, struct problem *problem) {
@@ -39,12 +43,27 @@ bool regions_allow(const struct regions *regions, bool local, struct problem *pr
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// With the lock held; the region is no longer listed.
+// With the lock held; once nobody uses it, the region is no longer listed, and unlock frees it.
 static void let_go(struct regions *regions, struct region *region) {
   if (--region->users) return;
-  (void)close(region->fd);
   client_give(regions->clients, region->client, SHARE_REGIONS, 1);
-  free(region);
+  region->next = regions->ended;
+  regions->ended = region;
+}
+
+// Unpinning takes long, so it is done without the lock. Until then the client exists: it holds a share of what is
+// pinned.
+static void unlock(struct regions *regions) {
+  struct region *ended = regions->ended;
+  regions->ended = NULL;
+  pthread_mutex_unlock(&regions->lock);
+  while (ended) {
+    struct region *next = ended->next;
+    pins_close(&regions->pinner, &ended->pins);
+    (void)close(ended->fd);
+    free(ended);
+    ended = next;
+  }
 }
 
 // With the lock held.
@@ -69,14 +88,38 @@ static struct region **pass(struct regions *regions, struct region **link, bool 
 }
 
 void regions_destroy(struct regions *regions) {
+  pthread_mutex_lock(&regions->lock);
   while (regions->first) (void)pass(regions, &regions->first, true);
+  unlock(regions);
+  pinner_destroy(&regions->pinner);
+  pthread_cond_destroy(&regions->left);
   pthread_mutex_destroy(&regions->lock);
+}
+
+// With the lock held: moves the regions to a list of their own, so that nobody begins to use them.
+static struct region *unlist(struct regions *regions, const struct client *client, const char *name) {
+  struct region *unlisted = NULL;
+  for (struct region **link = &regions->first; *link;) {
+    struct region *region = *link;
+    if (!is_of(region, client, name)) {
+      link = &region->next;
+      continue;
+    }
+    *link = region->next;
+    region->next = unlisted;
+    unlisted = region;
+  }
+  return unlisted;
 }
 
 void regions_unregister(struct regions *regions, const struct client *client, const char *name) {
   pthread_mutex_lock(&regions->lock);
-  for (struct region **link = &regions->first; *link;) link = pass(regions, link, is_of(*link, client, name));
-  pthread_mutex_unlock(&regions->lock);
+  for (struct region *region = unlist(regions, client, name), *next; region; region = next) {
+    next = region->next;
+    while (region->writers) pthread_cond_wait(&regions->left, &regions->lock);
+    let_go(regions, region);
+  }
+  unlock(regions);
 }
 
 // With the lock held: removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
@@ -97,7 +140,7 @@ void regions_tick(struct regions *regions, int64_t now_ns) {
     regions->tick_ns = now_ns + tick_ns;
     remove_left(regions, NULL, now_ns - left_ns);
   }
-  pthread_mutex_unlock(&regions->lock);
+  unlock(regions);
 }
 
 // ---- registering ----------------------------------------------------------------------------------------------------
@@ -186,14 +229,14 @@ bool regions_register(struct regions *regions, struct client *client, const char
                        terms->key, regions->prefixes);
   struct region *region = malloc(sizeof *region);
   if (!region) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a region");
-  *region = (struct region){.client = client, .terms = *terms};
+  *region = (struct region){.client = client, .terms = *terms, .pins.client = client};
   if (!open_object(region, address, problem)) {
     free(region);
     return false;
   }
   pthread_mutex_lock(&regions->lock);
   bool listed = list(regions, region, problem);
-  pthread_mutex_unlock(&regions->lock);
+  unlock(regions);
   if (listed) return true;
   (void)close(region->fd);
   free(region);
@@ -249,7 +292,7 @@ static struct region *take(struct regions *regions, const struct client *client,
 static void give(struct regions *regions, struct region *region) {
   pthread_mutex_lock(&regions->lock);
   let_go(regions, region);
-  pthread_mutex_unlock(&regions->lock);
+  unlock(regions);
 }
 
 static bool has_bytes(const struct region *region, uint64_t end) {
@@ -309,4 +352,68 @@ bool regions_fill(struct regions *regions, const struct client *client, const st
   bool good = write_all(region, region->terms.offset + ref->offset, data, bytes, parameter, problem);
   give(regions, region);
   return good;
+}
+
+// ---- in reach of GPUs -----------------------------------------------------------------------------------------------
+
+// Counts a writer once the bytes are in reach, if the region is listed still: an unregistered one is written to no
+// more.
+static bool begin_writing(struct regions *regions, struct region *region) {
+  pthread_mutex_lock(&regions->lock);
+  const struct region *listed = regions->first;
+  while (listed && listed != region) listed = listed->next;
+  region->writers += listed != NULL;
+  pthread_mutex_unlock(&regions->lock);
+  return listed != NULL;
+}
+
+bool regions_reach(struct regions *regions, const struct client *client, const struct region_ref *ref, size_t bytes,
+                   const struct device *device, bool writes, struct reach *reach) {
+  struct problem unread;
+  struct region *region = take(regions, client, ref, "", &unread);
+  *reach = (struct reach){.region = region, .bytes = bytes, .writes = writes};
+  if (!region) return false;
+  const struct pins_file file = {region->fd, region->terms.offset, region->terms.bytes};
+  reach->at = region->terms.offset + ref->offset;
+  reach->memory = pins_reach(&regions->pinner, &region->pins, &file, ref->offset, bytes, device);
+  bool aligned = reach->memory && (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0;
+  if (aligned && (!writes || begin_writing(regions, region))) {
+    atomic_fetch_add(&regions->reached, 1);
+    return true;
+  }
+  reach->region = NULL;
+  give(regions, region);
+  return false;
+}
+
+bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem) {
+  return read_all(reach->region, reach->at, out, reach->bytes, parameter, problem);
+}
+
+bool regions_hold(struct regions *regions, const struct reach *reach) {
+  struct region *region = reach->region;
+  if (!region || pins_attached(&regions->pinner, &region->pins, reach->memory, reach->bytes)) return true;
+  pins_fail(&regions->pinner, &region->pins);
+  return false;
+}
+
+void regions_leave(struct regions *regions, struct reach *reach) {
+  struct region *region = reach->region;
+  if (!region) return;
+  reach->region = NULL;
+  pthread_mutex_lock(&regions->lock);
+  if (reach->writes && --region->writers == 0) pthread_cond_broadcast(&regions->left);
+  let_go(regions, region);
+  unlock(regions);
+}
+
+struct regions_use regions_use(struct regions *regions) {
+  struct regions_use use = {.pinned_bytes = atomic_load(&regions->pinner.bytes),
+                            .refusals = atomic_load(&regions->pinner.refusals),
+                            .reached = atomic_load(&regions->reached),
+                            .copied = atomic_load(&regions->copied)};
+  pthread_mutex_lock(&regions->lock);
+  for (const struct region *region = regions->first; region; region = region->next) use.count++;
+  pthread_mutex_unlock(&regions->lock);
+  return use;
 }

@@ -1,8 +1,8 @@
 // Regions: POSIX shared memory that clients have registered, for points and answers.
 //
 // A region belongs to the client that registered it; others neither use nor see it. It is never trusted: its owner may
-// shorten it, write to it or unlink it at any time. So it is not mapped. Its bytes are copied by pread and pwrite,
-// which fail if they are not there. Any thread.
+// shorten it, write to it or unlink it at any time. So the CPU copies its bytes by pread and pwrite, which fail if they
+// are not there. A GPU reads and writes them itself (pins.h). Any thread.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
 
@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
+#include "server/jobs/pins.h"
 
 enum { REGIONS_MAX = 256 };  // of all clients; each has a share of them
 
@@ -24,6 +25,10 @@ struct regions {
   bool allowed;
   const char *prefixes;  // see options.h
   int64_t tick_ns;       // the next one looks at the regions then
+  struct region *ended;  // used by nobody any more, to be freed without the lock
+  pthread_cond_t left;   // a GPU has ended writing to a region
+  struct pinner pinner;
+  atomic_ullong reached, copied;  // parts, since the start: by GPUs in place, and by pread and pwrite
 };
 
 // The options must stay.
@@ -40,10 +45,11 @@ VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, str
 // own the object, so that it gets nothing through the daemon that it could not open itself. False with a problem.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const char *address,
                                      const struct region_terms *terms, struct problem *problem);
-// Removes the client's region of that name, or all (NULL). Copies that are under way are finished.
+// Removes the client's region of that name, or all (NULL). Waits until no GPU writes to them any more, which ends by
+// itself within moments; copies that are under way are finished later.
 void regions_unregister(struct regions *regions, const struct client *client, const char *name);
-// Writes the client's region of that name, or all (NULL), as a JSON array. False with a problem if there is none of
-// that name.
+// Writes the client's region of that name, or all (NULL), as a JSON array. No client (NULL) has none. False with a
+// problem if there is none of that name.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,
                                   struct text *out, struct problem *problem);
 
@@ -54,5 +60,33 @@ VX_WARN_UNUSED bool regions_read(struct regions *regions, const struct client *c
 // Likewise copies `bytes` of `data` to the beginning of a part, which has that many or more.
 VX_WARN_UNUSED bool regions_fill(struct regions *regions, const struct client *client, const struct region_ref *ref,
                                  const char *data, size_t bytes, const char *parameter, struct problem *problem);
+
+// A part of a region in reach of a GPU, which keeps the region from being freed. The CPU does not touch its memory.
+struct reach {
+  struct region *region;  // NULL: nothing is in reach
+  char *memory;           // aligned to VX_TENSOR_ALIGNMENT
+  uint64_t at;            // of the object
+  size_t bytes;
+  bool writes;
+};
+// Brings `bytes` from the beginning of a part, which has that many or more, into the device's reach. False if that
+// cannot be, for a reason that regions_read tells or because they must be copied.
+VX_WARN_UNUSED bool regions_reach(struct regions *regions, const struct client *client, const struct region_ref *ref,
+                                  size_t bytes, const struct device *device, bool writes, struct reach *reach);
+// Copies the bytes in reach, as regions_read.
+VX_WARN_UNUSED bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem);
+// Whether the bytes in reach are the region's still. If not, its owner has shortened it: what a GPU read there may be
+// old and what it wrote lost. From then on its bytes are copied.
+VX_WARN_UNUSED bool regions_hold(struct regions *regions, const struct reach *reach);
+// Once no kernel uses the bytes any more. Does nothing if nothing is in reach.
+void regions_leave(struct regions *regions, struct reach *reach);
+
+struct regions_use {
+  int64_t count;                       // regions
+  int64_t pinned_bytes;                // of them
+  unsigned long long refusals;         // chunks that could not be pinned
+  unsigned long long reached, copied;  // parts, since the start
+};
+struct regions_use regions_use(struct regions *regions);
 
 #endif

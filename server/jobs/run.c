@@ -15,6 +15,14 @@
 
 static const char too_large[] = "the answer would have %zu bytes; allowed: up to %zu";
 
+// The tensors go behind the place of the file's header, which is a multiple of their alignment.
+static enum vx_status give_region(struct job *job, void **block) {
+  job->output_refused = false;
+  job->work.pinned = true;
+  *block = job->output_reach.memory + job->header_reserve;
+  return VX_OK;
+}
+
 // Called once the tensors' sizes are known: one buffer holds the tensors, behind the file's header if they stay there.
 static enum vx_status provide_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
   struct job *job = cls;
@@ -26,6 +34,8 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
     return vx_refuse(error, too_large, layout->bytes, most);
   job->output_length = job->header_reserve + layout->bytes;
   if (!shared_fits(job)) return VX_REFUSED;
+  job->in_region = shared_reach_output(job);
+  if (job->in_region) return give_region(job, block);
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
@@ -62,9 +72,11 @@ static void prepare(struct job *job, int64_t now_ns) {
       .trace_id = job->trace_id,
       .infer = job->infer.model ? &job->infer : NULL,
   };
-  if (job->asked.format == FORMAT_RAW) job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
+  job->work.pinned = job->points_reach.region != NULL;
+  if (job->asked.format == FORMAT_RAW && !job->work.pinned)
+    job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
   job->begun = true;
-  job->output_refused = false;
+  job->output_refused = job->in_region = false;
 }
 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
@@ -76,6 +88,19 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
   atomic_fetch_add(&device->running, 1);
   enum vx_status status = device->backend->run(lane, &job->work, error);
   atomic_fetch_sub(&device->running, 1);
+  return status;
+}
+
+// If the owner of a region shortens it meanwhile, the GPU may have read old bytes there, or written to pages that are
+// the region's no more. That region is copied from then on, and the job runs again.
+static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct vx_error *error) {
+  enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
+  while (!shared_held(job) && status == VX_OK) {
+    job_give_output(job);
+    job->output_refused = !points_copy(job);
+    if (job->output_refused) return VX_REFUSED;
+    status = run_on(job, lanes->gpu, lanes->on_gpu, error);
+  }
   return status;
 }
 
@@ -107,7 +132,7 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
   struct vx_error gpu_error = {""};
   bool trial = false;
   if (gpu && gpu->backend->runs(&job->work) && device_take(job->means->devices, gpu, clock_ns(), &trial)) {
-    gpu_status = run_on(job, gpu, lanes->on_gpu, error);
+    gpu_status = run_on_gpu(job, lanes, error);
     if (gpu_status == VX_OK || gpu_status == VX_STOPPED || job->output_refused) {
       tell(job, gpu, trial, gpu_status == VX_OK ? DEVICE_DID : DEVICE_UNDECIDED, "");
       return gpu_status;
@@ -117,7 +142,8 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
   job->problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
-  enum vx_status status = run_on(job, &job->means->devices->cpu, lanes->on_cpu, error);
+  bool reachable = points_copy(job);
+  enum vx_status status = reachable ? run_on(job, &job->means->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
   // The GPU is at fault if the CPU can do what it refused. If the CPU cannot, or comes to no end, that is not known.
   if (gpu_status == VX_REFUSED && status == VX_OK) report(job, gpu, trial, gpu_status, gpu_error.text);
   if (gpu_status == VX_REFUSED && status != VX_OK) tell(job, gpu, trial, DEVICE_UNDECIDED, "");
@@ -171,7 +197,10 @@ static bool write_answer(struct job *job) {
   struct answer *answer = &job->answer;
   answer->total_ns = clock_ns() - job->started_ns;
   if (job->kind->frame) {
-    job->kind->frame(answer, &job->layout, job->output->data, job->header_reserve);
+    if (job->in_region && !loans_take_output(job, job->header_reserve, &job->problem)) return false;
+    char *block = job->output->data;
+    job->kind->frame(answer, &job->layout, block, job->header_reserve,
+                     job->in_region ? NULL : block + job->header_reserve);
     return true;
   }
   answer->began_ns = clock_wall_ns() - answer->total_ns;
@@ -262,9 +291,9 @@ static bool run(struct job *job, const struct lanes *lanes) {
 }
 
 // A body may say that its job goes to other lanes: then the job takes a place there.
-static bool open_body(struct job *job, enum vx_lane_use use, bool *elsewhere) {
+static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
-  if (!is_in_time(job, clock_ns()) || !points_open(job)) return false;
+  if (!is_in_time(job, clock_ns()) || !points_open(job, gpu)) return false;
   *elsewhere = job_lane_use(job) != use;
   return !*elsewhere || job_take_place(job, &job->problem);
 }
@@ -272,7 +301,7 @@ static bool open_body(struct job *job, enum vx_lane_use use, bool *elsewhere) {
 bool job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false;
   job_leave_place(job);
-  bool opened = open_body(job, use, &elsewhere);
+  bool opened = open_body(job, lanes->gpu, use, &elsewhere);
   if (opened && elsewhere) return false;
   job->answered = opened && run(job, lanes);
   job_end(job);
@@ -284,5 +313,6 @@ void job_end(struct job *job) {
   // The input goes back now, since the answer may take long to send.
   job_give_input(job);
   job_give_rows(job);
+  shared_leave(job);
   if (!job->answered) job_give_output(job);
 }

@@ -7,11 +7,15 @@
 // The parameter by which an inference request names a region.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
+static void count_copy(const struct job *job) { atomic_fetch_add(&job->means->regions->copied, 1); }
+
+static const char *points_parameter(const struct job *job) { return job->infer.model ? of_tensor : of_points; }
+
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
   const struct job *job = cls;
-  const char *parameter = job->infer.model ? of_tensor : of_points;
+  if (out) count_copy(job);
   return regions_allow(job->means->regions, job->local, problem) &&
-         regions_read(job->means->regions, job->client, ref, out, parameter, problem);
+         regions_read(job->means->regions, job->client, ref, out, points_parameter(job), problem);
 }
 
 static bool check(struct job *job, const struct region_ref *ref, const char *parameter) {
@@ -50,21 +54,69 @@ static bool put(struct job *job, const struct region_ref *ref, const char *data,
   return regions_fill(job->means->regions, job->client, ref, data, bytes, parameter, &job->problem);
 }
 
+// ---- without a copy -------------------------------------------------------------------------------------------------
+
+// Whether the GPU will run the job, and nothing else touches its points: they are rows as they are.
+static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
+  struct vx_job work = job->asked.job;
+  work.tensors = job->kind->tensors(&job->asked);
+  return gpu && gpu->backend->host_pin && device_state(gpu) == DEVICE_WORKING && gpu->backend->runs(&work) &&
+         job->asked.intensity_scale == 0;
+}
+
+// More points than a body may have are left to the copy, which is refused.
+bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
+  struct regions *regions = job->means->regions;
+  return ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
+         regions_reach(regions, job->client, ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
+}
+
+// Jobs that sample take too long: whoever unregisters the region waits for the end of the writing. A client that is
+// gone may use its memory for something else by now.
+bool shared_reach_output(struct job *job) {
+  return shared_has_answer(job) && job->kind->frame && job->device->backend->host_pin &&
+         job_lane_use(job) == VX_LANE_QUICK && job->layout.bytes > 0 && !atomic_load(job->gone) &&
+         regions_reach(job->means->regions, job->client, &job->asked.output_region, job->output_length, job->device,
+                       true, &job->output_reach);
+}
+
+bool shared_copy_points(struct job *job, char *out) {
+  count_copy(job);
+  return regions_copy(&job->points_reach, out, points_parameter(job), &job->problem);
+}
+
+bool shared_held(struct job *job) {
+  struct regions *regions = job->means->regions;
+  bool points = regions_hold(regions, &job->points_reach), output = regions_hold(regions, &job->output_reach);
+  regions_leave(regions, &job->output_reach);
+  return points && output;
+}
+
+void shared_leave(struct job *job) {
+  regions_leave(job->means->regions, &job->points_reach);
+  regions_leave(job->means->regions, &job->output_reach);
+}
+
+// ---- copies ---------------------------------------------------------------------------------------------------------
+
 bool shared_put_tensors(struct job *job) {
   const struct vx_layout *layout = &job->layout;
   const char *tensors = job->output->data + job->header_reserve;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++)
-    if (layout->tensors & VX_TENSOR_BIT(tensor) && is_shared(job, tensor) &&
-        !put(job, &job->infer.regions[tensor], tensors + layout->offset[tensor], layout->shape[tensor].bytes,
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_shared(job, tensor)) continue;
+    if (!put(job, &job->infer.regions[tensor], tensors + layout->offset[tensor], layout->shape[tensor].bytes,
              of_tensor))
       return false;
+    count_copy(job);
+  }
   return true;
 }
 
 bool shared_put(struct job *job) {
   struct answer *answer = &job->answer;
-  if (!shared_fits(job) || !put(job, &job->asked.output_region, job->output->data, job->output_length, of_answer))
-    return false;
+  size_t bytes = job->in_region ? job->header_reserve : job->output_length;
+  if (!shared_fits(job) || !put(job, &job->asked.output_region, job->output->data, bytes, of_answer)) return false;
+  if (!job->in_region) count_copy(job);
   answer->region_bytes = job->output_length;
   answer->total_ns = clock_ns() - job->started_ns;
   job->kind = &answer_of_region;

@@ -123,7 +123,7 @@ static struct crew crew_of(const struct options *options, enum vx_lane_use use) 
   int64_t detect = options->models_dir[0] ? 1 : 0;
   const struct crew crews[VX_LANE_USES] = {
       [VX_LANE_QUICK] = {options->streams, options->workers},
-      [VX_LANE_SAMPLE] = {options->sampling_streams, options->sampling_workers},
+      [VX_LANE_LONG] = {options->sampling_streams, options->sampling_workers},
       [VX_LANE_DETECT] = {detect * options->detection_streams, detect * options->detection_workers},
   };
   return crews[use];

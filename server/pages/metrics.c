@@ -228,6 +228,14 @@ static double page_connection_limit(const struct view *view) {
   return view->options->pages_listen[0] ? PAGES_CONNECTIONS : 0;
 }
 static double budget(const struct view *view) { return (double)view->options->memory_budget_bytes; }
+static double pinned(const struct view *view) { return (double)regions_use(&view->jobs->regions).pinned_bytes; }
+static double pin_failures(const struct view *view) { return (double)regions_use(&view->jobs->regions).refusals; }
+static void write_parts(const struct view *view, const char *name, struct text *out) {
+  struct regions_use use = regions_use(&view->jobs->regions);
+  write_labelled(out, name, "way", "in_place", use.reached);
+  write_labelled(out, name, "way", "copied", use.copied);
+}
+static double regions(const struct view *view) { return (double)regions_use(&view->jobs->regions).count; }
 static double dropped(const struct view *view) { return (void)view, (double)log_lines_dropped(); }
 static double cpu(const struct view *view) { return (void)view, process_cpu_seconds(); }
 static double resident(const struct view *view) { return (void)view, process_resident_bytes(); }
@@ -297,6 +305,12 @@ static const struct family {
     {"voxeld_uploads_outpaced_total", "counter",
      "Slow uploads refused so that others get the memory or the place that they held.", NULL, outpaced},
     {"voxeld_buffer_budget_bytes", "gauge", "The most that voxeld_buffer_bytes may reach.", NULL, budget},
+    {"voxeld_regions", "gauge", "Regions of shared memory.", NULL, regions},
+    {"voxeld_regions_pinned_bytes", "gauge", "Bytes of regions that are pinned for GPUs.", NULL, pinned},
+    {"voxeld_region_pin_failures_total", "counter", "Parts of regions that could not be pinned, and so are copied.",
+     NULL, pin_failures},
+    {"voxeld_region_parts_total", "counter",
+     "Points and answers in regions, by whether a GPU reached them in place or they were copied.", write_parts, NULL},
     {"voxeld_log_lines_dropped_total", "counter", "Log lines dropped because stderr did not take them in time.", NULL,
      dropped},
     {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},

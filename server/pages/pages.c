@@ -136,6 +136,14 @@ static void write_lanes(const struct view *view, struct text *out) {
   }
 }
 
+static void write_regions(const struct view *view, struct text *out) {
+  struct regions_use use = regions_use(&view->jobs->regions);
+  text_printf(out, ",\"shared_memory\":{\"allowed\":%s,\"regions\":%lld,\"pinned_bytes\":%lld",
+              view->options->allow_shared_memory ? "true" : "false", (long long)use.count, (long long)use.pinned_bytes);
+  text_printf(out, ",\"pinned_limit_bytes\":%lld,\"pin_failures\":%llu,\"parts_in_place\":%llu,\"parts_copied\":%llu}",
+              (long long)view->options->shared_memory_pinned_bytes, use.refusals, use.reached, use.copied);
+}
+
 static void write_limits(const struct options *options, struct text *out) {
   text_printf(
       out,
@@ -161,6 +169,7 @@ static bool write_status(const struct view *view, const struct page_asked *asked
   write_requests(view, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);
+  write_regions(view, out);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
               (long long)atomic_load(&view->watcher->places.open), (long long)options->max_connections);
   shares_write(view, asked->local, out);

@@ -12,8 +12,10 @@ static struct client *join(const struct view *view, const struct page_asked *ask
 
 static const char *name_of(const struct page_asked *asked) { return asked->name[0] ? asked->name : NULL; }
 
+// A request that is not of this machine, as far as can be seen, has no regions, even if its client's address does.
 bool regions_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct problem *problem) {
+  if (!asked->local) return regions_write(&view->jobs->regions, NULL, name_of(asked), out, problem);
   struct client *client = join(view, asked, problem);
   if (!client) return false;
   bool good = regions_write(&view->jobs->regions, client, name_of(asked), out, problem);
@@ -35,6 +37,7 @@ bool regions_act_register(const struct view *view, const struct page_asked *aske
 }
 
 bool regions_act_unregister(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  if (!asked->local) return true;
   struct client *client = join(view, asked, problem);
   if (!client) return false;
   regions_unregister(&view->jobs->regions, client, name_of(asked));

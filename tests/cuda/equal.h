@@ -48,7 +48,8 @@ struct scan {
   int32_t num_clouds;
   int32_t counts[VX_MAX_CLOUDS], samples[VX_MAX_CLOUDS];
   int64_t num_points;
-  bool unseen;  // the inputs stay in the test's memory, which no device sees
+  size_t offset;  // bytes from the begin of a page to the first input, if it is moved
+  bool unseen;    // the inputs stay in the test's memory, which no device sees
 };
 
 // Opens device 0 and a lane. Ends the program with 77 if there is no device.
@@ -88,8 +89,17 @@ void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans,
 // Points moved and filtered: random clouds of up to that many points.
 void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
+// Rows scattered, maps of each preset's grid and of random clouds of up to that many points.
+void test_maps(struct side sides[2], const struct presets *presets, uint64_t seed, int jobs, int64_t largest);
+
 // Boxes suppressed: of every kind, random ones in clouds of up to that many.
 void test_nms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
+// Maps of both heads decoded: edge cases, and random maps of up to that many logits.
+void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
+// Points and output in memory that is pinned, whose owner writes to it and resizes it while jobs run.
+void test_regions(struct side sides[2], uint64_t seed);
 
 // What one lane keeps from job to job, lanes side by side, and what those do that grow.
 void test_lanes(uint64_t seed);

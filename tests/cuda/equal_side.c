@@ -73,10 +73,10 @@ static size_t bytes_of(const struct vx_input *input) {
 }
 
 // Moves the job's inputs into memory that the device sees. Only the first is aligned to more than its type needs.
-static void move_inputs(struct side *side) {
-  size_t bytes = 0;
+static void move_inputs(struct side *side, size_t offset) {
+  size_t bytes = offset;
   for (int i = 0; i < VX_MAX_INPUTS; i++) bytes += bytes_of(&side->job.inputs[i]) + sizeof(float);
-  unsigned char *to = room(side, &side->input, &side->input_bytes, bytes);
+  unsigned char *to = (unsigned char *)room(side, &side->input, &side->input_bytes, bytes) + offset;
   for (int i = 0; i < VX_MAX_INPUTS; i++) {
     struct vx_input *input = &side->job.inputs[i];
     if (input->rank == 0) continue;
@@ -96,7 +96,7 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   memset(&side->layout, 0, sizeof side->layout);
   memset(side->row_counts, 0x5A, sizeof side->row_counts);
   side_set_job(side, asked, scan);
-  if (!scan->unseen) move_inputs(side);
+  if (!scan->unseen) move_inputs(side, scan->offset);
   return side->backend->run(side->lane, &side->job, error);
 }
 

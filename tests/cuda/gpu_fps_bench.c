@@ -51,7 +51,7 @@ static bool open_side(struct side *side, const struct vx_backend *backend) {
   struct vx_error error = {"this build has no CUDA"};
   *side = (struct side){.backend = backend};
   if (backend && backend->open(0, &side->device, &error) == VX_OK &&
-      backend->lane_open(side->device, VX_LANE_SAMPLE, &side->lane, &error) == VX_OK)
+      backend->lane_open(side->device, VX_LANE_LONG, &side->lane, &error) == VX_OK)
     return true;
   printf("gpu-fps-bench: skipped: %s\n", error.text);
   return false;

@@ -1,12 +1,13 @@
 // Whether the CUDA backend writes the same bytes as the CPU backend, and how long it takes.
 //
-//   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [DIRECTORY]
+//   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [--no-regions]
+//              [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that suppress boxes,
-// all on one lane of each backend, so that what one job leaves behind is there for the next. Then come the tests of
-// lanes. Prints a line for each difference and one summary line; exits with 1 if there was any, with 77 without a
-// device.
+// ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that scatter rows, N
+// that make maps, N that suppress boxes, 2 N that decode maps, all on one lane of each backend, so that what one job
+// leaves behind is there for the next. Then come the tests of pinned memory and of lanes. Prints a line for each
+// difference and one summary line; exits with 1 if there was any, with 77 without a device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,7 @@ struct options {
   int jobs, samplings;
   int64_t largest;
   uint64_t seed;
-  bool no_lanes;
+  bool no_lanes, no_regions;
 };
 
 static void parse(int argc, char **argv, struct options *options) {
@@ -120,6 +121,8 @@ static void parse(int argc, char **argv, struct options *options) {
       options->largest = atoll(argv[++i]);
     else if (strcmp(argv[i], "--no-lanes") == 0)
       options->no_lanes = true;
+    else if (strcmp(argv[i], "--no-regions") == 0)
+      options->no_regions = true;
     else
       options->directory = argv[i];
   }
@@ -144,7 +147,10 @@ int main(int argc, char **argv) {
   compare_random(sides, &random, options.jobs, options.largest);
   test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
   test_transforms(sides, options.seed, options.jobs, options.largest);
+  test_maps(sides, presets, options.seed, options.jobs, options.largest);
   test_nms(sides, options.seed, options.jobs, options.largest);
+  test_decode(sides, options.seed, options.jobs, options.largest);
+  if (!options.no_regions) test_regions(sides, options.seed);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
          jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);

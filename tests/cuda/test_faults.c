@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "kernels/backends.h"
 #include "kernels/half.h"
@@ -18,7 +19,7 @@
 #define ALL VX_VOXEL_TENSORS
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
-enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000 };
+enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000, SIDE = 10 };  // SIDE: of maps, in cells
 
 // One for each way through the backend.
 static const struct way {
@@ -28,7 +29,7 @@ static const struct way {
   enum vx_dtype input;
   bool filtered;  // a transform: with a matrix for each cloud; boxes: only some of them get a rank
   uint32_t tensors;
-  float size;  // of a voxel
+  float size;  // of a voxel; of a scatter: the grid's length along x
   enum vx_op op;
   bool sampled;
 } ways[] = {
@@ -50,9 +51,19 @@ static const struct way {
     {"transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
     {"transform counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_TRANSFORM, false},
     {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
+    {"maps", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_DENSE_TENSORS, 2, VX_VOXELIZE, false},
+    {"maps of a batch", 0, CLOUDS, VX_ORDER_KEY, VX_FLOAT16, true, VX_DENSE_TENSORS, 0.5f, VX_VOXELIZE, false},
+    {"scatter", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_SCATTER_TENSORS, 40, VX_SCATTER, false},
+    {"scatter counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 40, VX_SCATTER, false},
+    {"scatter of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 30, VX_SCATTER, false},
+    {"scatter that waits", 0, 1, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 600000, VX_SCATTER, false},
     {"boxes", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_NMS_TENSORS, 0, VX_NMS, false},
     {"boxes counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, true, 0, 0, VX_NMS, false},
     {"boxes of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, VX_NMS_TENSORS, 0, VX_NMS, false},
+    {"decode", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 0, VX_DECODE, false},
+    {"decode counted", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_DECODE, false},
+    {"decode a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_DECODE_TENSORS, 0, VX_DECODE, false},
+    {"decode centres", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 0, VX_DECODE_CENTER, false},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
 // Has more cells than a new lane has memory for.
@@ -66,6 +77,7 @@ static int32_t counts[CLOUDS] = {2000, 0, 4000}, row_counts[CLOUDS];
 static const int32_t box_counts[CLOUDS] = {NUM_BOXES / 3, 0, NUM_BOXES - NUM_BOXES / 3};
 static const int32_t all_boxes[1] = {NUM_BOXES};
 static const int32_t sample_counts[CLOUDS] = {50, 0, 70};
+static const int32_t map_counts[CLOUDS] = {SIDE * SIDE * 2, SIDE *SIDE * 2, SIDE *SIDE * 2};
 static const int32_t one_count[1] = {NUM_POINTS};
 
 struct block {
@@ -128,18 +140,56 @@ static void set_transform(const struct way *way, struct vx_job *job) {
   job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {way->filtered ? CLOUDS : 1, 4, 4}, matrices};
 }
 
+// The maps of a head with two candidates in each cell, from the same numbers as the points.
+static void set_maps(const struct way *way, struct vx_job *job) {
+  static const int32_t channels[][VX_MAX_INPUTS] = {{2, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
+  const struct vx_nms nms = {0.1f, 50, 20, 1, 0, 0};
+  if (way->op == VX_DECODE)
+    job->params.decode = (struct vx_decode){.range_min = {-10, -10, -1},
+                                            .range_max = {10, 10, 1},
+                                            .num_sizes = 2,
+                                            .num_rotations = 1,
+                                            .sizes = {{1, 1, 1}, {2, 1, 1}},
+                                            .dir_bins = 2,
+                                            .score_threshold = 0.5f,
+                                            .nms = nms};
+  else
+    job->params.center = (struct vx_decode_center){
+        .voxel_size = {1, 1, 1}, .stride = 2, .score_threshold = 0.5f, .max_objects = 60, .num_radii = 1, .nms = nms};
+  for (int i = 0; i < VX_MAX_INPUTS && channels[way->op != VX_DECODE][i] != 0; i++)
+    job->inputs[i] = (struct vx_input){way->input,
+                                       4,
+                                       {way->num_clouds, SIDE, SIDE, channels[way->op != VX_DECODE][i]},
+                                       way->input == VX_FLOAT16 ? (const void *)(halves + i) : floats + i};
+}
+
+static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
+
+// Some rows are outside, some have a cell that another has.
+static void set_scatter(const struct way *way, struct vx_job *job) {
+  static int32_t coords[NUM_POINTS][4];
+  for (int32_t row = 0; row < NUM_POINTS; row++) {
+    const int32_t cell[4] = {row % (way->num_clouds + 1), row % 2, row / 7 % 31, row % 37};
+    memcpy(coords[row], cell, sizeof cell);
+  }
+  job->params.scatter = (struct vx_scatter){.grid_size = {(int32_t)way->size, 30, 2}};
+  job->inputs[VX_COORDS] = (struct vx_input){VX_INT32, 2, {NUM_POINTS, 4}, coords};
+}
+
 // The job that the way asks for. Boxes are more than are ranked without a selection, and than one chunk has.
 static struct vx_job job_of(const struct way *way) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
   if (way->op == VX_TRANSFORM) set_transform(way, &asked);
+  if (has_maps(way)) set_maps(way, &asked);
+  if (way->op == VX_SCATTER) set_scatter(way, &asked);
   if (way->sampled)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   bool one = way->num_clouds == 1;
   if (way->op != VX_NMS) {
     const void *points = way->input == VX_FLOAT16 ? (const void *)halves : floats;
-    return job_over(&asked, points, way->num_clouds, one ? one_count : counts);
+    return job_over(&asked, points, way->num_clouds, has_maps(way) ? map_counts : one ? one_count : counts);
   }
   asked.params.nms = (struct vx_nms){0.3f, way->filtered ? 5000 : VX_MAX_RANKED, 3000, 0, 0, 0};
   asked.inputs[VX_BOXES] = (struct vx_input){VX_FLOAT32, 2, {0, VX_BOX_VALUES}, NULL};
@@ -248,6 +298,27 @@ static void go_through_opening(struct vx_device *device) {
   }
 }
 
+// What could not be pinned is not pinned in part: the next try works, and unpinning.
+static void go_through_pinning(struct vx_device *device) {
+  enum { BYTES = 1 << 16 };
+  struct vx_error error = {""};
+  void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  for (int class = VX_REFUSED; memory != MAP_FAILED && class <= VX_DEVICE_LOST; class ++) {
+    bool reached = true;
+    for (long long call = 1; reached; call++, faults++) {
+      inject_set((enum vx_status) class, call, INJECT_ONCE);
+      enum vx_status status = vx_cuda_backend.host_pin(device, memory, BYTES, &error);
+      reached = inject_calls() >= call;
+      inject_set(VX_OK, 0, INJECT_ONCE);
+      if ((int)status != (reached ? class : VX_OK)) fail(&ways[0], call, class, "host_pin does not tell");
+      if (status == VX_OK && !vx_cuda_backend.host_unpin(device, memory)) fail(&ways[0], call, class, "host_unpin");
+      if (vx_cuda_backend.host_pin(device, memory, BYTES, &error) != VX_OK) fail(&ways[0], call, class, error.text);
+      if (!vx_cuda_backend.host_unpin(device, memory)) fail(&ways[0], call, class, "host_unpin");
+    }
+  }
+  if (memory == MAP_FAILED || munmap(memory, BYTES) != 0) fail(&ways[0], 0, 0, "no memory for the test");
+}
+
 int main(void) {
   struct vx_error error = {""};
   struct vx_device *cpu, *gpu;
@@ -265,6 +336,7 @@ int main(void) {
   fill_points();
   fill_boxes();
   go_through_opening(gpu);
+  go_through_pinning(gpu);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     struct block right;
     struct vx_counts sum;

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import tempfile
@@ -99,6 +100,20 @@ class Reader(unittest.TestCase):
             with self.served(folder, stderr=write) as process:
                 os.close(write)
                 os.close(read)
+                for _ in range(20):
+                    self.assertEqual(self.ask(folder), 200)
+                process.terminate()
+                self.assertEqual(process.wait(PATIENCE), 0)
+
+    def test_file_that_may_grow_no_more(self):
+        """The lines are dropped, and the signal for a file beyond the limit (RLIMIT_FSIZE) ends nothing."""
+        limit = 16384
+        verbose = {**os.environ, "VOXELD_LOG_LEVEL": "debug"}
+        with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "wb") as log:
+            size = lambda: os.fstat(log.fileno()).st_size
+            with self.served(folder, stderr=log, env=verbose) as process:
+                resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+                wait_until(lambda: self.ask(folder) == 200 and size() == limit, lambda: f"a full file, not {size()}")
                 for _ in range(20):
                     self.assertEqual(self.ask(folder), 200)
                 process.terminate()

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import socket
 import struct
 import tempfile
@@ -220,11 +221,33 @@ class Regions(FaultCase):
         self.large()
         path = f"{FPS}&points_region=large,0,{12 * LONG_POINTS}&output_region=a,0,{SIZE + ROOM}"
         with self.raw() as connection:
-            connection.send(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+            connection.send(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n".encode())
             running = lambda: self.daemon.status()["sampling_workers"]["running"]
             wait_until(lambda: running() == 1, "the job to run")
         wait_until(lambda: running() == 0, "the job to end")
         self.assertEqual(self.memory.read(SIZE + ROOM), before)
+
+    def test_a_limit_of_file_sizes(self):
+        """A region that lies beyond RLIMIT_FSIZE takes no answer, and the signal for it ends nothing."""
+        pid = self.daemon.pid()
+        _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        for limit, left in ((SIZE, 0), (SIZE + 1000, 1000)):
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, most))
+            before = self.memory.read(ROOM - left, SIZE + left)
+            self.refused(self.ask(output=f"a,{SIZE},{ROOM}"), 400, "File too large", "output_region")
+            self.assertEqual(self.memory.read(ROOM - left, SIZE + left), before)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+        self.works()
+
+    def test_not_for_a_web_page_of_a_strange_host(self):
+        """A page that makes its host lead here (DNS rebinding) does nothing to a local client's regions."""
+        strange = {"Host": "rebound.example"}
+        self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 501)
+        self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).json(), [])
+        self.assertEqual(self.daemon.get(f"{REGIONS}/region/a/status", strange).status, 404)
+        self.assertEqual(self.ask(headers=strange).status, 501)
+        self.done(self.daemon.post(f"{REGIONS}/unregister", headers=strange))
+        self.works()
 
     # --- what is kept ---
 

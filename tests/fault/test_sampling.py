@@ -1,5 +1,5 @@
-"""Samplings that take long: they end with their client, their deadline or the daemon, and keep no other job waiting.
-Comparisons of boxes end likewise."""
+"""Samplings and comparisons of boxes that take long: they end with their client, their deadline or the daemon, and keep
+no other job waiting."""
 
 import http.client
 import signal
@@ -31,9 +31,9 @@ def waiting(daemon):
 
 
 def begin(daemon, path=LONG, body=BODY):
-    """A client whose job is being sampled."""
+    """A client whose long job runs."""
     client = Raw(daemon).send(post(body, path))
-    wait_until(lambda: running(daemon) == 1, "a sampling that runs")
+    wait_until(lambda: running(daemon) == 1, "a long job that runs")
     return client
 
 
@@ -95,26 +95,34 @@ class Gone(FaultCase):
         self.until_free()
 
 
-class Boxes(FaultCase):
-    """Boxes without area on one spot: each is cut by each, and none goes."""
+# Boxes without area on one spot: each is cut by each, and none goes.
+COUNT = 100_000
+BOXES = client.tensor_file(boxes=([COUNT, 7], bytes(28 * COUNT)), scores=([COUNT], bytes(4 * COUNT)))
+COMPARED = f"/v1/nms?nms_pre_max={COUNT}&nms_post_max={COUNT}"
 
+
+class Boxes(FaultCase):
     ARGS = ARGS
-    COUNT = 100_000
-    BODY = client.tensor_file(boxes=([COUNT, 7], bytes(28 * COUNT)), scores=([COUNT], bytes(4 * COUNT)))
-    PATH = f"/v1/nms?nms_pre_max={COUNT}&nms_post_max={COUNT}"
 
     def until_free(self):
-        self.assertEqual(self.daemon.post("/v1/nms", self.BODY).status, 200)  # by the one worker
+        wait_until(lambda: running(self.daemon) == 0, "a worker that is free again")
 
     def test_deadline_in_mid_comparison(self):
-        reply = self.daemon.post(self.PATH + "&timeout_ms=400", self.BODY)
+        reply = self.daemon.post(COMPARED + "&timeout_ms=400", BOXES)
         self.assertIn("before all boxes were compared", self.assert_problem(reply, 504)["detail"])
         self.until_free()
 
     def test_client_that_resets_in_mid_comparison(self):
-        gone = Raw(self.daemon).send(post(self.BODY, self.PATH))
-        wait_until(lambda: self.daemon.status()["workers"]["running"] == 1, "a comparison that runs")
-        gone.reset()
+        begin(self.daemon, COMPARED, BOXES).reset()
+        self.until_free()
+
+    def test_others_do_not_wait(self):
+        """Boxes that are compared soon have the default parameters, which rank 4096 and keep 500."""
+        compared = begin(self.daemon, COMPARED, BOXES)
+        self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
+        self.assertEqual(self.daemon.post("/v1/nms", BOXES).status, 200)
+        self.assertEqual(running(self.daemon), 1)
+        compared.reset()
         self.until_free()
 
 
@@ -127,6 +135,9 @@ class Queue(FaultCase):
         wait_until(lambda: waiting(self.daemon) == 1, "a sampling that waits")
         for path in (SHORT, VOXELIZE + "&fps=3"):
             self.assertIn("queue-full", self.assert_problem(self.daemon.post(path, rows(100)), 503)["type"])
+        compared = self.assert_problem(self.daemon.post(COMPARED, BOXES), 503)  # once its body shows how long it is
+        self.assertIn("queue-full", compared["type"])
+        self.assertEqual(self.daemon.post("/v1/nms", BOXES).status, 200)
         self.assert_voxels(self.daemon.post(VOXELIZE, rows(100)))
         first.reset()
         self.assertEqual(second.read().status, 200)

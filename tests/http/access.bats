@@ -226,6 +226,43 @@ refused_to_start() {
 
 # --- where to listen ---
 
+@test "--allowed-hosts are the names by which clients may ask" {
+  start_daemon --allowed-hosts voxeld.example,Lidar-7 --listen "127.0.0.1:0,unix:$PWD/sock" --allow-shared-memory yes
+  url=http://${address%%,*}
+  for host in voxeld.example LIDAR-7:8080 127.0.0.1 localhost:8080 '[::1]:8080'; do
+    ask -H "Host: $host" /v1/status
+    is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 True'
+  done
+  ask -H 'Host: rebound.example:8080' /v1/status
+  is_problem 403 forbidden
+  has "$(json 'd["detail"]')" "the Host is 'rebound.example:8080'"
+  ask -H 'Host: rebound.example' --data-binary abc "/v1/voxelize?preset=kitti_second"
+  is_problem 403 forbidden
+  ask -H 'Host: rebound.example' /healthz # a probe tells nothing
+  is "$code" 200
+  ask --http1.0 -H 'Host:' /v1/status # no browser is without one
+  is "$code" 200
+  url=http://rebound.example
+  ask --unix-socket sock /v1/status
+  is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 True'
+  stop_daemon
+  start_daemon --allowed-hosts voxeld.example --trusted-proxies 127.0.0.1 # which decides what it passes on
+  ask -H 'Host: upstream' /v1/status
+  is "$code" 200
+  stop_daemon
+  refused_to_start "allowed_hosts is 'a:80'" --allowed-hosts a:80
+}
+
+@test "who asks by a strange name is not local, unless with a token" {
+  new_token alice
+  start_daemon --token-file tokens --allow-anonymous yes
+  ask -H 'Host: rebound.example' /v1/status
+  is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 False'
+  bearer "$token" -H 'Host: rebound.example' /v1/status
+  is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 True'
+  stop_daemon
+}
+
 @test "beyond loopback credentials are needed, or --allow-anonymous" {
   new_token alice
   for where in 0.0.0.0:0 127.0.0.1:0,0.0.0.0:0; do

@@ -35,6 +35,15 @@ teardown_file() { stop_daemon; }
     ask -H "$relay" /v1/status
     is "$(json '"name" in d["clients"]["greediest"][0]')" False
   done
+  # A web page that makes its host lead here (DNS rebinding) cannot change the Host that the browser sends.
+  for host in rebound.example rebound.example:8080 localhost.example; do
+    ask -H "Host: $host" /v1/status
+    is "$(json '"name" in d["clients"]["greediest"][0]')" False
+  done
+  for host in 'Host: 127.0.0.1:8080' 'Host: [::1]' 'Host: localhost' 'Host: scan.localhost:8080' 'Host;'; do
+    ask -H "$host" /v1/status
+    is "$(json '"name" in d["clients"]["greediest"][0]')" True
+  done
   start_daemon --trusted-proxies 127.0.0.1
   ask -H 'X-Forwarded-For: 192.0.2.7' /v1/status
   is "$(json '"connections" in d["clients"]["greediest"][0], "name" in d["clients"]["greediest"][0]')" '(True, False)'
@@ -123,6 +132,10 @@ teardown_file() { stop_daemon; }
       ask -I -H "If-None-Match: $had" "$path"
       is "$code" 304
     done
+    for had in "$tag" "W/$tag, \"third\"" '*'; do # several headers are one list
+      ask -H 'If-None-Match: "other"' -H "If-None-Match: $had" "$path"
+      is "$code $(stat -c %s "$body")" '304 0'
+    done
     for had in '"other"' "${tag//\"/}"; do
       ask -H "If-None-Match: $had" "$path"
       is "$code $(stat -c %s "$body")" "200 $size"
@@ -135,7 +148,7 @@ teardown_file() { stop_daemon; }
   is "$code $(header etag)" '200 '
   ask -X DELETE /
   is_problem 405 method-not-allowed
-  counted() { (ask /metrics && grep -qx 'voxeld_requests_total{endpoint="/",code="304"} 8' "$body"); }
+  counted() { (ask /metrics && grep -qx 'voxeld_requests_total{endpoint="/",code="304"} 11' "$body"); }
   await counted
 }
 

@@ -21,19 +21,6 @@ struct scatter {
   int64_t starts[VX_MAX_CLOUDS];  // where each cloud's rows begin in `placed`
 };
 
-// The cells of all clouds are numbered. Their number is at most VX_MAX_GRID_CELLS.
-static enum vx_status measure_grid(struct scatter *scatter, struct vx_error *error) {
-  const int32_t *size = scatter->job->params.scatter.grid_size;
-  int64_t plane = (int64_t)size[0] * size[1], height = (int64_t)size[2] * scatter->job->num_clouds;
-  if (plane < 1 || height < 1 || plane > VX_MAX_GRID_CELLS / height) {
-    return vx_refuse(error, "a grid of %d x %d x %d cells, %d times, has not from 1 to 2^62 cells", (int)size[0],
-                     (int)size[1], (int)size[2], (int)scatter->job->num_clouds);
-  }
-  scatter->cloud_cells = plane * size[2];
-  scatter->key_bits = 64 - __builtin_clzll((uint64_t)plane * (uint64_t)height);
-  return VX_OK;
-}
-
 static void lay_out(struct scatter *scatter, struct cpu_arena *arena) {
   uint64_t rows = (uint64_t)scatter->rows;
   struct cpu_cell_index *taken = &scatter->taken;
@@ -45,10 +32,12 @@ static void lay_out(struct scatter *scatter, struct cpu_arena *arena) {
 
 static enum vx_status prepare(struct scatter *scatter, struct vx_lane *lane, struct vx_error *error) {
   struct cpu_arena measured = {0};
-  enum vx_status status = measure_grid(scatter, error);
+  const struct vx_job *job = scatter->job;
+  enum vx_status status = vx_scatter_cells(&job->params.scatter, job->num_clouds, &scatter->cloud_cells, error);
   if (status == VX_OK) {
+    scatter->key_bits = 64 - __builtin_clzll((uint64_t)scatter->cloud_cells * (uint64_t)job->num_clouds);
     lay_out(scatter, &measured);
-    status = cpu_arena_reserve(&lane->scratch, &measured, scatter->job, error);
+    status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   }
   if (status == VX_OK) {
     lay_out(scatter, &lane->scratch);

@@ -1,10 +1,12 @@
 // What kernels of all operations use on the device: waiting for the previous kernel, the clock, sums and maxima of a
-// warp, the last block.
+// warp, floats as integers, the last block.
 #ifndef VOXELD_CUDA_DEVICE_CUH
 #define VOXELD_CUDA_DEVICE_CUH
 
 #include <cuda_runtime.h>
 #include <stdint.h>
+
+#include "kernels/half.h"
 
 // Lets the blocks of the next kernel start. They take resources, so call it shortly before this kernel's end.
 __device__ static inline void cuda_let_next() {
@@ -50,6 +52,38 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
   }
   return value;
 #endif
+}
+
+// As a block of whole warps: the sum of the values of the threads before this one. `total`: of all threads.
+__device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *total) {
+  __shared__ uint32_t sums[32];
+  uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = value;
+  for (int offset = 1; offset < 32; offset *= 2) {
+    uint32_t other = __shfl_up_sync(~0u, before, offset);
+    before += (int)lane >= offset ? other : 0;
+  }
+  __syncthreads();  // all have read the sums of the last call
+  if (lane == 31) {
+    sums[warp] = before;
+  }
+  __syncthreads();
+  before -= value;
+  *total = 0;
+  for (uint32_t i = 0; i < blockDim.x / 32; i++) {
+    before += i < warp ? sums[i] : 0;
+    *total += sums[i];
+  }
+  return before;
+}
+
+// An integer that is ordered as the floats are; 0 only of a NaN.
+__device__ static inline uint32_t cuda_ordered(float value) {
+  uint32_t bits = vx_float_bits(value);
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+}
+
+__device__ static inline float cuda_unordered(uint32_t bits) {
+  return vx_bits_float(bits >> 31 != 0 ? bits & 0x7FFFFFFFu : ~bits);
 }
 
 // Called by a block that has done its part. True in the last of `blocks` blocks, which then sees the others' writes.

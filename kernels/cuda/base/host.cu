@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/cuda/base/transfer.cuh"
@@ -18,6 +19,48 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx
   bool whole = (const char *)last.devicePointer - (const char *)first.devicePointer == (ptrdiff_t)(bytes - 1);
   *seen = all && whole ? first.devicePointer : NULL;
   return VX_OK;
+}
+
+enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
+                             struct vx_error *error) {
+  CUDA_TRY(cuda_see(memory, bytes, seen, error));
+  if (*seen == NULL && run->job->pinned) {
+    snprintf(error->text, sizeof error->text, "the device does not see memory that was pinned for it");
+    return VX_REFUSED;
+  }
+  return VX_OK;
+}
+
+static enum vx_status register_pages(void *memory, size_t bytes, struct vx_error *error) {
+  void *seen = NULL;
+  CUDA_CALL(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped), error);
+  CUDA_TRY(cuda_see(memory, bytes, &seen, error));
+  if (seen != memory) {
+    snprintf(error->text, sizeof error->text, "the device sees pinned memory at other addresses than the host");
+    return VX_REFUSED;
+  }
+  return VX_OK;
+}
+
+// A GPU that shares the host's memory may cache it in other ways than the owner of the pages does.
+enum vx_status cuda_pin(struct vx_device *device, void *memory, size_t bytes, struct vx_error *error) {
+  if (device->description.integrated) {
+    snprintf(error->text, sizeof error->text, "an integrated GPU pins no memory of others");
+    return VX_REFUSED;
+  }
+  CUDA_CALL(cudaSetDevice(device->index), error);
+  enum vx_status status = register_pages(memory, bytes, error);
+  if (status != VX_OK) {
+    (void)!cuda_unpin(device, memory);
+  }
+  return status;
+}
+
+bool cuda_unpin(struct vx_device *device, void *memory) {
+  (void)cudaSetDevice(device->index);
+  cudaError_t result = cudaHostUnregister(memory);
+  (void)cudaGetLastError();
+  return result == cudaSuccess || result == cudaErrorHostMemoryNotRegistered;
 }
 
 size_t cuda_input_bytes(const struct cuda_run *run) {
@@ -108,11 +151,27 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   return stopped ? VX_STOPPED : VX_OK;
 }
 
+enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
+  CUDA_TRY(cuda_await(run, &run->lane->report->sized, sequence, error));
+  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  if (run->sizes.unplaced != 0) {
+    snprintf(error->text, sizeof error->text, "%u items found no slot", run->sizes.unplaced);
+    return VX_DEVICE_LOST;
+  }
+  return VX_OK;
+}
+
 // --- output ---
 
 enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
+  return VX_OK;
+}
+
+enum vx_status cuda_take_zeros(struct cuda_run *run, struct vx_error *error) {
+  CUDA_TRY(cuda_take_output(run, error));
+  memset(run->output, 0, run->layout.bytes);
   return VX_OK;
 }
 
@@ -137,6 +196,9 @@ static void read_times(const struct cuda_run *run) {
   if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_TRANSFORM)) != 0) {
     stage_ns[VX_STAGE_TRANSFORM] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
   }
+  if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_SCATTER)) != 0) {
+    stage_ns[VX_STAGE_SCATTER] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
+  }
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
 
@@ -145,7 +207,7 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *e
   if (run->layout.bytes == 0) {
     return cuda_clean(run, error);
   }
-  CUDA_TRY(cuda_see(run->output, run->layout.bytes, &seen, error));
+  CUDA_TRY(cuda_see_part(run, run->output, run->layout.bytes, &seen, error));
   if (seen == NULL) {
     CUDA_CALL(
         cudaMemcpyAsync(run->output, run->lane->image.memory, run->layout.bytes, cudaMemcpyDeviceToHost, run->stream),

@@ -32,6 +32,7 @@ enum cuda_moment {
   CUDA_FOUND,
   CUDA_GATHERED,
   CUDA_SAMPLED,
+  CUDA_DECODED = CUDA_SAMPLED,  // no job does both
   CUDA_SENDING,
   CUDA_SENT,
   CUDA_MOMENTS

@@ -75,7 +75,7 @@ static enum vx_status give_back(struct vx_lane *lane, struct vx_error *error) {
 }
 
 // Grows to a power of two, so a job that is a little larger needs no new allocation. If that much does not fit, the
-// size itself may, once nothing is left free in the pool.
+// size itself may, once nothing is left free in the pool. Sizes are whole words: a kernel may change bits of the last.
 enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes, struct vx_error *error) {
   if (bytes <= block->bytes) {
     return VX_OK;
@@ -84,6 +84,7 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
     snprintf(error->text, sizeof error->text, "no device has memory for such a job");
     return VX_OUT_OF_MEMORY;
   }
+  bytes += -bytes % sizeof(uint32_t);
   size_t grown = MEGABYTE;
   while (grown < bytes) {
     grown *= 2;
@@ -148,6 +149,9 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     // A sixteenth of the points is more than all levels of group sums need.
     take(arena, &run->tree_sums, (points / (CUDA_SUM_GROUP / 4) + 2) * run->columns);
   }
+  if ((run->tensors & VX_TENSOR_BIT(VX_BEV_TOP_INTENSITY)) != 0) {
+    take(arena, &run->tops, run->num_pillars);
+  }
   if (ordered || filtered) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
@@ -193,17 +197,23 @@ static enum vx_status take_control(struct cuda_run *run, struct vx_error *error)
   lane->clean = false;  // until the end of this job
   run->control = (struct cuda_control *)lane->control.memory;
   run->tally = &run->control->tallies[lane->sequence / 4 % 2];
+  run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
+  run->cells = (struct cuda_cell *)lane->cells.memory;
   return VX_OK;
 }
 
+static enum vx_status reserve_control(const struct cuda_run *run, struct vx_error *error) {
+  return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error);
+}
+
 enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
-  CUDA_TRY(reserve_table(run->lane, run->num_tiles, 0, 0, error));
+  CUDA_TRY(reserve_control(run, error));
   return take_control(run, error);
 }
 
 enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error) {
   struct vx_lane *lane = run->lane;
-  CUDA_TRY(reserve_table(lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error));
+  CUDA_TRY(reserve_control(run, error));
   struct cuda_arena measured = {};
   lay_out(run, &measured);
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
@@ -214,8 +224,6 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
   struct cuda_arena arena = {lane->scratch.memory, 0};
   lay_out(run, &arena);
   run->source = run->source == NULL ? run->source_copy : run->source;
-  run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
-  run->cells = (struct cuda_cell *)lane->cells.memory;
   return VX_OK;
 }
 

@@ -8,10 +8,11 @@
 //   filter    Removes rows, if there is a block filter.
 //   order     Sorts the rows, if that is asked for.
 //   gather    Writes the tensors into an image of the output block. Orders short lists on the way.
+//   maps      Clears the dense tensors before the gather, and fills most of them after it.
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
-// A job that samples goes on to fps.cuh, or does only that. A transform (transform.cu) and a suppression (nms.cu) have
-// their own stages between the way from the host and the image's way to it.
+// A job that samples goes on to fps.cuh, or does only that. Other operations have their own stages (transform.cu,
+// scatter.cu, nms.cu, found.cuh) between the inputs' way from the host and the image's way to it.
 //
 // The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
 // takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
@@ -72,6 +73,7 @@ struct cuda_run {
   struct vx_cell_map map;
   struct vx_grid grid;
   uint64_t num_cells;     // of the grid, of all clouds
+  uint64_t num_pillars;   // likewise: its columns of cells
   uint32_t columns;       // C
   uint32_t num_points;    // of all clouds
   uint32_t row_capacity;  // most rows that all clouds can have
@@ -113,6 +115,7 @@ struct cuda_run {
   uint32_t *queue;             // [row_capacity]: from the front rows for a warp to order, from the end for a block
   float *means;                // [row_capacity, columns]: if sums are trees
   float *tree_sums;            // see tree_mean
+  uint64_t *tops;              // [num_pillars]: of each the highest point, see maps.cu
   uint64_t *block_keys;        // [block_slots]: hash table of the filter's blocks
   uint32_t *block_heights;     // [block_slots, 2]: lowest and highest z
   unsigned char *block_stays;  // [block_slots]

@@ -138,7 +138,7 @@ enum vx_status cuda_fps_write(const struct cuda_run *run, struct vx_error *error
   p.image = run->lane->image.memory;
   p.tally = run->tally;
   uint64_t end = 0;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+  for (int tensor = 0; tensor <= VX_SAMPLED_DISTANCES; tensor++) {
     if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
       continue;
     }
@@ -187,7 +187,7 @@ static enum vx_status find_candidates(struct cuda_run *run, struct vx_error *err
 // Points that the device cannot read in place get a copy. float32 points are copied to where the rows go anyway.
 static enum vx_status take_source(struct cuda_run *run, struct vx_error *error) {
   void *source;
-  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (source == NULL) {
     run->source_copy = run->fps.rows;

@@ -243,7 +243,7 @@ static enum vx_status prepare(struct transform *transform, struct vx_error *erro
   struct cuda_run *run = transform->run;
   struct cuda_arena measured = {}, arena = {};
   void *source;
-  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   lay_out(transform, &measured);
@@ -284,8 +284,7 @@ static void read_rows(const struct cuda_run *run, const volatile struct cuda_rep
 }
 
 static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, run->lane->sequence, error));
-  run->sizes = ((const struct cuda_report *)run->lane->report)->tally;
+  CUDA_TRY(cuda_read_tally(run, run->lane->sequence, error));
   struct vx_job *job = run->job;
   job->counts.kept = run->sizes.kept;
   job->counts.not_finite = run->sizes.not_finite;

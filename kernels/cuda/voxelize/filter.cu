@@ -6,6 +6,7 @@
 
 #include <cub/device/device_scan.cuh>
 
+#include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/half.h"
 
@@ -32,14 +33,6 @@ struct filter_params {
   uint32_t *cloud_rows;
   struct cuda_tally *tally;
 };
-
-// An integer that is ordered as the floats are.
-static __device__ uint32_t ordered(float value) {
-  uint32_t bits = vx_float_bits(value);
-  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
-}
-
-static __device__ float unordered(uint32_t bits) { return vx_bits_float(bits >> 31 != 0 ? bits & 0x7FFFFFFFu : ~bits); }
 
 static __device__ uint64_t block_key(const struct filter_params &p, int64_t cloud, int64_t x, int64_t y) {
   return (uint64_t)((cloud * p.grid_blocks[0] + x) * p.grid_blocks[1] + y);
@@ -92,7 +85,7 @@ static __global__ void __launch_bounds__(BLOCK) heights_kernel(const __grid_cons
   uint32_t mask = ((1u << ROW_THREADS) - 1) << (threadIdx.x % 32 / ROW_THREADS * ROW_THREADS);
   uint32_t lowest = UINT32_MAX, highest = 0;
   for (uint32_t k = lane; k < kept; k += ROW_THREADS) {
-    uint32_t z = ordered(p.points[(uint64_t)p.lists[record.begin + k] * p.columns + 2]);
+    uint32_t z = cuda_ordered(p.points[(uint64_t)p.lists[record.begin + k] * p.columns + 2]);
     lowest = min(lowest, z);
     highest = max(highest, z);
   }
@@ -131,7 +124,7 @@ static __global__ void __launch_bounds__(BLOCK) judge_blocks_kernel(const __grid
       }
     }
   }
-  float span = unordered(highest) - unordered(lowest);
+  float span = cuda_unordered(highest) - cuda_unordered(lowest);
   p.block_stays[slot] = span > p.low && span < p.high;
 }
 

@@ -36,25 +36,14 @@ static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) 
   return ((p.chunk + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
 }
 
-// As one thread: the place of each tensor, as vx_layout_of computes it for this number of rows.
+// As one thread: the place of each tensor that is written here.
+template <bool mapped>
 static __device__ void find_places(const struct gather_params &p, bool zero_gaps, struct places *places) {
-  uint64_t end = 0, num_rows = p.tally->num_output_rows;
-  unsigned char *at[VX_SAMPLED_INDICES];
-#pragma unroll
-  for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
-    at[tensor] = NULL;
-    if ((p.tensors >> tensor & 1) != 0) {
-      uint64_t begin = (end + VX_TENSOR_ALIGNMENT - 1) / VX_TENSOR_ALIGNMENT * VX_TENSOR_ALIGNMENT;
-      for (; zero_gaps && end < begin; end++) {
-        p.image[end] = 0;
-      }
-      at[tensor] = p.image + begin;
-      end = begin + (tensor == VX_POINT_VOXEL_IDS ? p.ids_bytes : p.row_bytes[tensor] * num_rows);
-    }
-  }
-  *places = {(int4 *)at[VX_VOXEL_COORDS],   (int32_t *)at[VX_VOXEL_NUM_POINTS], (float *)at[VX_VOXELS],
-             (void *)at[VX_VOXEL_FEATURES], (void *)at[VX_PILLAR_FEATURES],     (int32_t *)at[VX_POINT_VOXEL_IDS],
-             at[VX_VOXEL_POINT_MASK]};
+  unsigned char *at[mapped ? VX_BEV_FEATURES + 1 : VX_SAMPLED_INDICES];
+  cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, at);
+  *places = {(int4 *)at[VX_VOXEL_COORDS],   (int32_t *)at[VX_VOXEL_NUM_POINTS],      (float *)at[VX_VOXELS],
+             (void *)at[VX_VOXEL_FEATURES], (void *)at[VX_PILLAR_FEATURES],          (int32_t *)at[VX_POINT_VOXEL_IDS],
+             at[VX_VOXEL_POINT_MASK],       (void *)at[mapped ? VX_BEV_FEATURES : 0]};
 }
 
 static __device__ void write_ids(const struct gather_params &p, int32_t *ids, uint32_t block) {
@@ -112,8 +101,20 @@ static __device__ void order_lists(const struct gather_params &p, const struct c
   __syncthreads();
 }
 
-// As the row's threads: writes all but whole voxels.
-template <int width>
+// Writes a value of `voxel_features` where it belongs, there or in the map.
+static __device__ void write_feature(const struct gather_params &p, void *to, uint64_t at, float value) {
+  if (to == NULL) {
+    return;
+  }
+  if (p.half_features) {
+    ((uint16_t *)to)[at] = half_bits(value);
+  } else {
+    ((float *)to)[at] = value;
+  }
+}
+
+// As the row's threads: writes all but whole voxels. `mapped`: bev_features too.
+template <int width, bool mapped>
 static __device__ void write_row(const struct gather_params &p, const struct places &places,
                                  const struct gathered_row &row, int32_t cloud, const float *mean) {
   uint32_t lane = threadIdx.x % width;
@@ -123,7 +124,8 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
   if (lane == 0 && places.num_points != NULL) {
     places.num_points[row.output_row] = (int32_t)row.kept;
   }
-  bool wanted = places.features != NULL || p.sample_rows != NULL;
+  bool wanted = mapped || places.features != NULL || p.sample_rows != NULL;
+  uint64_t cell = ((uint64_t)row.cell[2] * p.ny + row.cell[1]) * p.nx + row.cell[0];
   for (uint32_t column = lane; wanted && column < p.columns; column += width) {
     float value = mean != NULL
                       ? mean[column]
@@ -132,20 +134,16 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
     if (p.sample_rows != NULL) {
       p.sample_rows[at] = value;
     }
-    if (places.features == NULL) {
-      continue;
-    }
-    if (p.half_features) {
-      ((uint16_t *)places.features)[at] = half_bits(value);
-    } else {
-      ((float *)places.features)[at] = value;
+    write_feature(p, places.features, at, value);
+    if (mapped) {
+      write_feature(p, places.map, cuda_place_of(p.planes, cloud, cell) + column * p.planes.cells, value);
     }
   }
 }
 
 // As a block: writes one part of the rows. Neighbouring rows have lists of similar length. A warp has neighbouring
 // rows, so its threads have equal work. The warps of a block have distant rows, so long lists do not meet in one block.
-template <int width>
+template <int width, bool mapped>
 static __device__ void gather_part(const struct gather_params &p, uint32_t num_rows, uint64_t output_row,
                                    struct gather_shared<width> *shared, float *chunk) {
   const struct places &places = shared->places;
@@ -167,7 +165,7 @@ static __device__ void gather_part(const struct gather_params &p, uint32_t num_r
     row.list = shared->lists[threadIdx.x / width];
   }
   if (here) {
-    write_row<width>(p, places, row, cloud, p.means == NULL ? NULL : p.means + (uint64_t)number * p.columns);
+    write_row<width, mapped>(p, places, row, cloud, p.means == NULL ? NULL : p.means + (uint64_t)number * p.columns);
     if (width == WARP && places.voxels != NULL) {
       write_voxel(p, places.voxels, chunk, row);
     }
@@ -181,7 +179,7 @@ static __device__ void gather_part(const struct gather_params &p, uint32_t num_r
   __syncthreads();
 }
 
-template <int width>
+template <int width, bool mapped>
 static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
     gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct gather_shared<width> shared;
@@ -197,7 +195,7 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
     return;
   }
   if (threadIdx.x == 0) {
-    find_places(p, block == 0, &shared.places);
+    find_places<mapped>(p, block == 0, &shared.places);
     if (block == 0) {
       p.tally->moments[CUDA_FOUND] = cuda_now();
     }
@@ -209,7 +207,7 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
     float *chunk = (float *)chunks + warp * chunk_floats(p);
     for (uint32_t part = block; part < parts; part += p.row_blocks) {
       uint64_t warp_rows = (part + (uint64_t)warp * parts) * (WARP / width);
-      gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, &shared, chunk);
+      gather_part<width, mapped>(p, num_rows, warp_rows + threadIdx.x % WARP / width, &shared, chunk);
     }
   }
   __syncthreads();
@@ -220,7 +218,7 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
 
 // --- launches ---
 
-static struct gather_params gather_params_of(const struct cuda_run *run, const struct vx_layout *row_layout) {
+static struct gather_params gather_params_of(const struct cuda_run *run) {
   struct gather_params p = {};
   p.map = run->map;
   p.points = run->points;
@@ -239,13 +237,10 @@ static struct gather_params gather_params_of(const struct cuda_run *run, const s
   p.kept_cap = run->cap;
   p.cap = (uint32_t)run->params->max_points_per_voxel;
   p.chunk = run->columns <= WARP ? WARP : WARP / 2;
-  p.tensors = run->tensors & VX_VOXEL_TENSORS;
   p.sample_rows = run->fps.rows;
-  for (int tensor = 0; tensor < VX_SAMPLED_INDICES; tensor++) {
-    p.row_bytes[tensor] = row_layout->shape[tensor].bytes;
-  }
-  p.ids_bytes = row_layout->shape[VX_POINT_VOXEL_IDS].bytes;
-  p.image = run->lane->image.memory;
+  p.nx = (uint32_t)run->grid.cells[0];
+  p.ny = (uint32_t)run->grid.cells[1];
+  p.planes = {run->columns, run->num_cells / (uint64_t)run->clouds.count};
   p.tally = run->tally;
   p.publish = publish_params_of(run, run->lane->sequence);
   return p;
@@ -257,18 +252,18 @@ static enum vx_status launch(const struct cuda_run *run, struct gather_params p,
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
   p.row_blocks = cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 8);
   p.publish_blocks = publish;
-  return cuda_launch("gather_kernel", gather_kernel<width>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
-                     shared_bytes, run, p, error);
+  bool mapped = (run->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0;
+  void (*kernel)(struct gather_params) = mapped ? gather_kernel<width, true> : gather_kernel<width, false>;
+  return cuda_launch("gather_kernel", kernel, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK, shared_bytes, run,
+                     p, error);
 }
 
 enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {
   const uint32_t whole_voxels =
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
-  struct vx_layout row_layout;
-  struct vx_sizes one_row = cuda_sizes_of(run, 1);
-  CUDA_TRY(vx_layout_of(run->tensors, &one_row, &row_layout, error));
-  struct gather_params p = gather_params_of(run, &row_layout);
-  if ((p.tensors & whole_voxels) == 0) {
+  struct gather_params p = gather_params_of(run);
+  CUDA_TRY(cuda_plan_image(run, &p.plan, error));
+  if ((run->tensors & whole_voxels) == 0) {
     return launch<8>(run, p, publish, 0, error);
   }
   return launch<WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);

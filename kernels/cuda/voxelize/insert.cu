@@ -3,15 +3,14 @@
 // The first points are in the table while the last are on their way (see bring.cuh). They are stored as float32 for the
 // gather.
 //
-// Small grids have a slot for each cell. In larger ones a cell's slot is found by hashing its key, with linear probing.
-// One compare-and-swap claims a slot. The table holds whole keys, so a slot with a point's key is its cell's slot.
-// Slots are free when a job begins (see clean_kernel). A slot counts the cell's points and keeps the first of them by
-// atomicMin. Each point takes the count that it finds as its rank; ranks follow no particular order.
+// A slot of the table counts the cell's points and keeps the first of them by atomicMin. Each point takes the count
+// that it finds as its rank; ranks follow no particular order.
 #include "kernels/cuda/voxelize/insert.cuh"
 
 #include "kernels/cuda/base/bring.cuh"
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/table.cuh"
 
 enum { BLOCK = BRING_BLOCK };
 
@@ -20,32 +19,10 @@ struct insert_params {
   uint64_t yz_cells, z_cells, cells_per_cloud;
   struct bring_params bring;
   struct cuda_clouds clouds;
-  uint64_t *keys;  // NULL: a cell's slot is its key
-  struct cuda_cell *cells;
-  uint64_t slot_mask;
-  uint64_t seed[2];
+  struct cuda_table table;
   uint32_t *slots, *ranks;  // [num_points]
   struct cuda_tally *tally;
 };
-
-// --- table ---
-
-// The slot of a cell. Takes at most as many steps as there are slots; some slot is always free.
-static __device__ uint32_t slot_of(const struct insert_params &p, uint64_t key) {
-  if (p.keys == NULL) {
-    return (uint32_t)key;
-  }
-  uint64_t a = key ^ p.seed[0], b = p.seed[1] | 1, slot = (a * b) ^ __umul64hi(a, b);
-  for (uint64_t step = 0; step <= p.slot_mask; step++, slot++) {
-    slot &= p.slot_mask;
-    uint64_t before = atomicCAS((unsigned long long *)&p.keys[slot], CUDA_NO_KEY, key);
-    if (before == CUDA_NO_KEY || before == key) {
-      return (uint32_t)slot;
-    }
-  }
-  atomicAdd(&p.tally->unplaced, 1);
-  return CUDA_NO_SLOT;
-}
 
 // Finds the slot and the rank of a point. Of the warp's threads whose points share a cell, the first does it for all:
 // it has the first of the points. `inside`: the threads whose points have a cell.
@@ -53,10 +30,10 @@ static __device__ void place(const struct insert_params &p, uint32_t inside, uin
   uint32_t lane = threadIdx.x % 32, peers = __match_any_sync(inside, (unsigned long long)key);
   uint32_t leader = __ffs(peers) - 1, slot = CUDA_NO_SLOT, before = 0;
   if (lane == leader) {
-    slot = slot_of(p, key);
+    slot = cuda_slot_of(p.table, key);
     if (slot != CUDA_NO_SLOT) {
-      atomicMin(&p.cells[slot].first, point);
-      before = atomicAdd(&p.cells[slot].hits, __popc(peers)) + 1;
+      atomicMin(&p.table.cells[slot].first, point);
+      before = atomicAdd(&p.table.cells[slot].hits, __popc(peers)) + 1;
     }
   }
   slot = __shfl_sync(inside, slot, leader);
@@ -116,11 +93,7 @@ enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error) {
   p.cells_per_cloud = p.yz_cells * (uint64_t)run->grid.cells[0];
   p.bring = {run->source, run->halves, run->points, run->columns};
   p.clouds = run->clouds;
-  p.keys = run->keys;
-  p.cells = run->cells;
-  p.slot_mask = run->table_slots - 1;
-  p.seed[0] = run->lane->seed[0];
-  p.seed[1] = run->lane->seed[1];
+  p.table = cuda_table_of(run);
   p.slots = run->slots;
   p.ranks = run->ranks;
   p.tally = run->tally;

@@ -5,12 +5,11 @@
 // or cub has to sort something, the host waits for the sizes first.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
-#include <stdio.h>
-
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
@@ -20,45 +19,35 @@
 #include "kernels/cuda/voxelize/gather.cuh"
 #include "kernels/cuda/voxelize/insert.cuh"
 #include "kernels/cuda/voxelize/lists.cuh"
+#include "kernels/cuda/voxelize/maps.cuh"
 #include "kernels/cuda/voxelize/number.cuh"
 #include "kernels/cuda/voxelize/order.cuh"
 #include "kernels/samples.h"
 
-#define EAGER_BYTES ((size_t)256 << 20)  // an image for the most rows possible is reserved up to this size
-
 // --- what the job asks for ---
-
-static uint64_t power_of_two(uint64_t least) {
-  uint64_t power = 2;
-  while (power < least) {
-    power *= 2;
-  }
-  return power;
-}
 
 static void read_params(struct cuda_run *run) {
   const struct vx_voxelize *params = run->params;
   run->map = vx_cell_map_of(params, &run->grid);
-  run->num_cells = (uint64_t)run->grid.cells[0] * run->grid.cells[1] * run->grid.cells[2] * run->clouds.count;
+  run->num_pillars = (uint64_t)run->grid.cells[0] * run->grid.cells[1] * run->clouds.count;
+  run->num_cells = run->num_pillars * run->grid.cells[2];
   run->cap = params->max_points_per_voxel == 0 ? UINT32_MAX : (uint32_t)params->max_points_per_voxel;
   bool sampled = run->sampling != NULL && run->tensors != 0;
+  const uint32_t means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_BEV_FEATURES);
   run->lists_wanted = params->block_filter.enabled || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
   run->whole_lists = run->lists_wanted && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
-  run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & VX_TENSOR_BIT(VX_VOXEL_FEATURES)) != 0);
+  run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & means) != 0);
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
-  // At least half empty, and more for small scans, so that probes are short. Above 2^30 points the table cannot grow
-  // further, as a slot's number has 32 bits.
-  uint64_t slots = power_of_two((run->num_points < 1 << 19 ? 4 : 2) * (uint64_t)run->num_points);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
-  run->table_slots = run->direct ? run->num_cells : slots > UINT64_C(1) << 31 ? UINT64_C(1) << 31 : slots;
-  run->block_slots = power_of_two(2 * (uint64_t)run->row_capacity);
+  run->table_slots = run->direct ? run->num_cells : cuda_hashed_slots(run->num_points);
+  run->block_slots = cuda_power_of_two(2 * (uint64_t)run->row_capacity);
 }
 
 // Whether the gather can be enqueued before the host knows any size.
 static void plan(struct cuda_run *run) {
   bool filtered = run->params->block_filter.enabled;
   bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->direct;
-  size_t most = run->lane->image.bytes > EAGER_BYTES ? run->lane->image.bytes : EAGER_BYTES;
+  size_t most = run->lane->image.bytes > CUDA_EAGER_BYTES ? run->lane->image.bytes : CUDA_EAGER_BYTES;
   run->eager = !filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
@@ -71,7 +60,7 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
   bool possible = vx_layout_of(run->tensors, &most, &largest, error) == VX_OK;
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
   CUDA_TRY(vx_layout_of(run->tensors, &least, &largest, error));
-  CUDA_TRY(cuda_see(run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
+  CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (run->params->block_filter.enabled) {
     CUDA_TRY(cuda_measure_filter(run, &run->filter_cub_bytes, error));
@@ -83,14 +72,9 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
 // --- what the device says ---
 
 static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct vx_error *error) {
-  CUDA_TRY(cuda_await(run, &run->lane->report->sized, sequence, error));
+  CUDA_TRY(cuda_read_tally(run, sequence, error));
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
-  run->sizes = report->tally;
   const struct cuda_tally *tally = &run->sizes;
-  if (tally->unplaced != 0) {
-    snprintf(error->text, sizeof error->text, "%u points found no slot", tally->unplaced);
-    return VX_DEVICE_LOST;
-  }
   struct vx_counts *counts = &run->job->counts;
   counts->kept = tally->kept;
   counts->not_finite = tally->not_finite;
@@ -134,19 +118,30 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   return run->params->order == VX_ORDER_KEY && run->direct ? cuda_order_rows(run, error) : VX_OK;
 }
 
+// Enqueues all that writes the image. `publish`: also tells the host the sizes.
+static enum vx_status write_image(const struct cuda_run *run, bool publish, struct vx_error *error) {
+  bool dense = (run->tensors & VX_DENSE_TENSORS) != 0;
+  CUDA_TRY(dense ? cuda_clear_maps(run, error) : VX_OK);
+  CUDA_TRY(cuda_gather(run, publish, error));
+  return dense ? cuda_write_maps(run, error) : VX_OK;
+}
+
 // Called when all sizes are known: takes the output's memory, or refuses the job before more is done for it.
 static enum vx_status settle(struct cuda_run *run, struct vx_error *error) {
   if (run->sampling != NULL) {
     CUDA_TRY(vx_begin_samples(run->job, run->job->row_counts, error));
   }
-  return run->tensors == 0 ? VX_OK : cuda_take_output(run, error);
+  if (run->tensors == 0) {
+    return VX_OK;
+  }
+  return run->num_points == 0 ? cuda_take_zeros(run, error) : cuda_take_output(run, error);
 }
 
 // Enqueues as much as possible before any size is known.
 static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) {
   uint32_t sequence = run->lane->sequence;
   CUDA_TRY(find_rows(run, false, error));
-  CUDA_TRY(run->tensors != 0 ? cuda_gather(run, true, error) : cuda_publish(run, sequence, error));
+  CUDA_TRY(run->tensors != 0 ? write_image(run, true, error) : cuda_publish(run, sequence, error));
   CUDA_TRY(read_sizes(run, sequence, error));
   CUDA_TRY(settle(run, error));
   if (!lists_too_long(run)) {
@@ -154,7 +149,7 @@ static enum vx_status run_eagerly(struct cuda_run *run, struct vx_error *error) 
   }
   CUDA_TRY(cuda_sort_lists(run, error));  // then gathers again, with all lists in order
   CUDA_TRY(cuda_order_lists(run, true, error));
-  return run->tensors != 0 ? cuda_gather(run, false, error) : VX_OK;
+  return run->tensors != 0 ? write_image(run, false, error) : VX_OK;
 }
 
 // Waits for each size before the next stage.
@@ -177,7 +172,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
     CUDA_TRY(cuda_sort_rows(run, error));
   }
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
-  return cuda_gather(run, false, error);
+  return write_image(run, false, error);
 }
 
 // Runs before the gather, which writes the means to sample. Reserves for the most rows that each cloud can have.

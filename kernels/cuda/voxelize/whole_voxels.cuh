@@ -5,6 +5,8 @@
 #include <cuda_fp16.h>
 
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/scatter/planes.cuh"
+#include "kernels/cuda/voxelize/places.cuh"
 #include "kernels/cuda/voxelize/sort.cuh"
 #include "kernels/half.h"
 
@@ -28,10 +30,10 @@ struct gather_params {
   uint32_t kept_cap;  // 0xFFFFFFFF if there is no cap
   uint32_t cap;       // of the tensors' second dimension
   uint32_t chunk;     // points of a row that a warp holds at once
-  uint32_t tensors;
-  uint64_t ids_bytes, row_bytes[VX_SAMPLED_INDICES];
-  float *sample_rows;  // [num_rows, columns]: means to be sampled, or NULL
-  unsigned char *image;
+  struct image_plan plan;
+  struct cuda_planes planes;  // of bev_features
+  uint32_t nx, ny;            // cells of the grid
+  float *sample_rows;         // [num_rows, columns]: means to be sampled, or NULL
   struct cuda_tally *tally;
   struct publish_params publish;
 };
@@ -45,6 +47,7 @@ struct places {
   void *pillars;        // [num_rows, cap, columns + 6]
   int32_t *ids;         // [num_points]
   unsigned char *mask;  // [num_rows, cap]
+  void *map;            // bev_features
 };
 
 // A row about to be written.

@@ -4,17 +4,24 @@
 // The sanitizer flavours are built with it, so that the server is tested with several devices, and with failing ones,
 // everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
 // VOXELD_STANDIN_INTEGRATED they share the host's memory; VOXELD_STANDIN_LACKS names an operation or a tensor that
-// they do not have. See inject.h for faults: opening a lane makes one checked call, and each job three, before, amid
-// (in the callback for its output) and after its run.
+// they do not have. See inject.h for faults: opening a lane makes one checked call, pinning memory another, and each
+// job three, before, amid (in the callback for its output) and after its run.
+//
+// Memory that is pinned is not touched by its addresses, as on a GPU: jobs over it run on copies, which the kernel
+// makes (process_vm_readv), so that pages that go just then are an error and no signal.
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "tests/support/standin/inject.h"
 
-enum { MEGABYTE = 1 << 20 };
+enum { MEGABYTE = 1 << 20, PAGE = 4096 };
 
 struct vx_device {
   int index;
@@ -79,26 +86,113 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   return status == VX_OK ? vx_cpu_backend.lane_open(device->cpu, use, lane, error) : status;
 }
 
+// ---- pinned memory --------------------------------------------------------------------------------------------------
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static enum vx_status pin(struct vx_device *device, void *memory, size_t bytes, struct vx_error *error) {
+  (void)device;
+  enum vx_status status = checked("pin", error);
+  if (status == VX_OK && madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) {
+    snprintf(error->text, sizeof error->text, "pin: the memory has not so many bytes");
+    status = VX_REFUSED;
+  }
+  return status;
+}
+
+static bool unpin(struct vx_device *device, void *memory) {
+  (void)device, (void)memory;
+  return true;
+}
+
+static bool is_there(int pagemap, const char *byte) {
+  uint64_t entry = 0;
+  off_t at = (off_t)((uintptr_t)byte / PAGE * sizeof entry);
+  return pread(pagemap, &entry, sizeof entry, at) == (ssize_t)sizeof entry && entry >> 63 != 0;
+}
+
+// Memory whose last page is gone was shortened, and is not read: a GPU would find old pages there. Only real pins keep
+// the other pages from being unmapped for a while, so they do not tell. What cannot be copied stays as it is.
+static void read_pinned(void *own, char *pinned, size_t bytes) {
+  const struct iovec here = {own, bytes}, there = {pinned, bytes};
+  int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  ssize_t copied = 0;
+  if (bytes > 0 && is_there(pagemap, pinned + bytes - 1)) {
+    copied = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+  }
+  (void)copied;
+  close(pagemap);
+}
+
+static void write_pinned(void *own, void *pinned, size_t bytes) {
+  const struct iovec here = {own, bytes}, there = {pinned, bytes};
+  ssize_t copied = process_vm_writev(getpid(), &here, 1, &there, 1, 0);
+  (void)copied;
+}
+
 // The job's own caller, which the checked one stands in front of.
 struct behind {
   const struct vx_caller *caller;
   void *cls;
+  bool *pinned;
+  void *points, *output, *output_copy;  // copies; where the job's own output is to go
+  size_t output_bytes;
 };
 
+static size_t points_bytes(const struct vx_job *job) {
+  const struct vx_input *points = &job->inputs[VX_POINTS];
+  size_t bytes = vx_dtype_size(points->dtype);
+  for (int d = 0; d < points->rank; d++) {
+    bytes *= (size_t)points->dims[d];
+  }
+  return bytes;
+}
+
+static void *take_copy(size_t bytes) {
+  void *copy = aligned_alloc(VX_TENSOR_ALIGNMENT, (bytes / VX_TENSOR_ALIGNMENT + 1) * VX_TENSOR_ALIGNMENT);
+  if (copy != NULL) {
+    memset(copy, 0, bytes);
+  }
+  return copy;
+}
+
+static enum vx_status copy_points(struct vx_job *job, struct behind *behind, struct vx_error *error) {
+  size_t bytes = points_bytes(job);
+  behind->points = take_copy(bytes);
+  if (behind->points == NULL) {
+    snprintf(error->text, sizeof error->text, "no memory for a copy of pinned points");
+    return VX_OUT_OF_MEMORY;
+  }
+  read_pinned(behind->points, (char *)(uintptr_t)job->inputs[VX_POINTS].data, bytes);
+  job->inputs[VX_POINTS].data = behind->points;
+  return VX_OK;
+}
+
 static enum vx_status checked_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
-  const struct behind *behind = cls;
+  struct behind *behind = cls;
   enum vx_status status = behind->caller->output(behind->cls, layout, block, error);
-  return status == VX_OK ? checked("output", error) : status;
+  if (status == VX_OK) {
+    status = checked("output", error);
+  }
+  if (status == VX_OK && *behind->pinned) {
+    behind->output = *block;
+    behind->output_bytes = layout->bytes;
+    behind->output_copy = *block = take_copy(layout->bytes);
+    status = *block == NULL ? VX_OUT_OF_MEMORY : VX_OK;
+  }
+  return status;
 }
 
 static bool ask_scratch(void *cls, size_t bytes) {
   const struct behind *behind = cls;
-  return behind->caller->scratch(behind->cls, bytes);
+  return behind->caller->scratch == NULL || behind->caller->scratch(behind->cls, bytes);
 }
 
 static bool ask_stopped(void *cls) {
   const struct behind *behind = cls;
-  return behind->caller->stopped(behind->cls);
+  return behind->caller->stopped != NULL && behind->caller->stopped(behind->cls);
 }
 
 static const struct vx_caller checked_caller = {checked_output, ask_scratch, ask_stopped};
@@ -112,15 +206,31 @@ static bool runs(const struct vx_job *job) {
   return !lacks;
 }
 
-static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
-  struct behind behind = {job->caller, job->cls};
-  enum vx_status status = checked("begin", error);
+static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct behind *behind,
+                               struct vx_error *error) {
+  const void *points = job->inputs[VX_POINTS].data;
+  enum vx_status status = job->pinned ? copy_points(job, behind, error) : VX_OK;
   if (status == VX_OK) {
     job->caller = &checked_caller;
-    job->cls = &behind;
+    job->cls = behind;
     status = vx_cpu_backend.run(lane, job, error);
-    job->caller = behind.caller;
-    job->cls = behind.cls;
+    job->caller = behind->caller;
+    job->cls = behind->cls;
+  }
+  if (status == VX_OK && behind->output_copy != NULL) {
+    write_pinned(behind->output_copy, behind->output, behind->output_bytes);
+  }
+  job->inputs[VX_POINTS].data = points;
+  free(behind->points);
+  free(behind->output_copy);
+  return status;
+}
+
+static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  struct behind behind = {.caller = job->caller, .cls = job->cls, .pinned = &job->pinned};
+  enum vx_status status = checked("begin", error);
+  if (status == VX_OK) {
+    status = run_over(lane, job, &behind, error);
   }
   return status == VX_OK ? checked("end", error) : status;
 }
@@ -147,4 +257,6 @@ const struct vx_backend vx_cuda_backend = {
     .run = run,
     .host_alloc = alloc_host,
     .host_free = free_host,
+    .host_pin = pin,
+    .host_unpin = unpin,
 };

@@ -66,7 +66,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
   char *block = malloc(reserve + layout.bytes + 1);
   assert_non_null(block);
   memset(block, '#', reserve + layout.bytes + 1);
-  answer_frame_write(&answer, &layout, block, reserve);
+  answer_frame_write(&answer, &layout, block, reserve, block + reserve);
   check_behind(&layout, block + reserve);
   uint64_t length = 0;
   for (int i = 7; i >= 0; i--) length = length << 8 | (unsigned char)block[i];

@@ -372,6 +372,10 @@ static void hints_are_given(void **state) {
   assert_null(format_hint(FORMAT_POINTCLOUD2, (const char *)message, sizeof message));
   assert_non_null(strstr(format_hint(FORMAT_RAW, "ply\nformat", 10), "format=ply"));
   assert_non_null(strstr(format_hint(FORMAT_RAW, "# .PCD v0.7", 11), "format=pcd"));
+  static const char safetensors[] = "xxxx\2\0\0\0\0\0\0\0{}";
+  assert_non_null(strstr(format_hint(FORMAT_RAW, safetensors + 4, 10), "format=safetensors"));
+  assert_null(format_hint(FORMAT_RAW, safetensors + 4, 8));
+  assert_null(format_hint(FORMAT_RAW, "\2\0\0\0\0\0\0\1{}", 10));  // no header is that long
   assert_non_null(strstr(format_hint(FORMAT_RAW, "\x89MCAP0\r\n....", 12), "MCAP"));
 }
 

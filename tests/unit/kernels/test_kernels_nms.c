@@ -115,6 +115,49 @@ static void long_comparisons_can_be_stopped(void **state) {
   assert_null(outcome.block);
 }
 
+static enum vx_lane_use use_of(struct vx_job *job, int32_t clouds, int32_t rows) {
+  const int32_t counts[] = {rows, rows, rows};
+  job->num_clouds = clouds;
+  return vx_lane_use_of(job, counts);
+}
+
+static void many_comparisons_are_long(void **state) {
+  (void)state;
+  enum { SIDE = 2048 };  // its square is VX_QUICK_PAIRS
+  assert_int_equal((int64_t)SIDE * SIDE, VX_QUICK_PAIRS);
+  const struct vx_nms all = {.pre_max = VX_MAX_RANKED, .post_max = VX_MAX_RANKED};
+  const struct vx_nms few_ranked = {.pre_max = SIDE, .post_max = VX_MAX_RANKED};
+  const struct vx_nms few_kept = {.pre_max = 2 * SIDE, .post_max = SIDE / 2};
+  const struct {
+    struct vx_nms nms;
+    int32_t clouds, rows;
+    enum vx_lane_use use;
+  } cases[] = {{all, 0, 0, VX_LANE_QUICK},           {all, 1, SIDE, VX_LANE_QUICK},
+               {all, 1, SIDE + 1, VX_LANE_LONG},     {all, 3, SIDE, VX_LANE_LONG},
+               {all, 3, SIDE / 2, VX_LANE_QUICK},    {few_ranked, 1, INT32_MAX, VX_LANE_QUICK},
+               {few_ranked, 2, SIDE, VX_LANE_LONG},  {few_kept, 1, INT32_MAX, VX_LANE_QUICK},
+               {few_kept, 2, SIDE, VX_LANE_QUICK},   {few_kept, 3, SIDE, VX_LANE_LONG},
+               {few_kept, 2, 2 * SIDE, VX_LANE_LONG}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct vx_job nms = {.op = VX_NMS, .params.nms = cases[i].nms};
+    struct vx_job decode = {.op = VX_DECODE, .params.decode.nms = cases[i].nms};
+    struct vx_job center = {.op = VX_DECODE_CENTER,
+                            .params.center = {.max_objects = VX_MAX_RANKED, .nms = cases[i].nms}};
+    assert_int_equal(use_of(&nms, cases[i].clouds, cases[i].rows), cases[i].use);
+    assert_int_equal(use_of(&decode, cases[i].clouds, cases[i].rows), cases[i].use);
+    assert_int_equal(use_of(&center, cases[i].clouds, cases[i].rows), cases[i].use);
+  }
+  struct vx_job tasks = {.op = VX_DECODE_CENTER,
+                         .params.center = {.num_tasks = 4, .max_objects = SIDE / 2, .nms = all}};
+  assert_int_equal(use_of(&tasks, 1, INT32_MAX), VX_LANE_QUICK);
+  tasks.params.center.num_tasks = 5;
+  assert_int_equal(use_of(&tasks, 1, INT32_MAX), VX_LANE_LONG);
+  struct vx_job scatter = {.op = VX_SCATTER};
+  assert_int_equal(use_of(&scatter, 3, INT32_MAX), VX_LANE_QUICK);
+  struct vx_job fps = {.op = VX_FPS, .params.fps.sampling.enabled = true};
+  assert_int_equal(use_of(&fps, 1, 1), VX_LANE_LONG);
+}
+
 static void inputs_must_fit(void **state) {
   (void)state;
   struct vx_job asked[3] = {nms_job(COUNT), nms_job(COUNT), nms_job(COUNT)};
@@ -200,6 +243,7 @@ int main(void) {
       cmocka_unit_test(caps_are_counted),
       cmocka_unit_test(nothing_gives_nothing),
       cmocka_unit_test(long_comparisons_can_be_stopped),
+      cmocka_unit_test(many_comparisons_are_long),
       cmocka_unit_test(inputs_must_fit),
       cmocka_unit_test(overlaps_are_those_of_geometry),
       cmocka_unit_test(elementary_functions_are_close),

@@ -129,6 +129,22 @@ static void the_stage_of_an_abort(void **state) {
   }
 }
 
+static void the_level_tells_whose_fault_it_is(void **state) {
+  (void)state;
+  static const struct {
+    enum problem_kind kind;
+    bool aborted;
+    const char *level;
+  } cases[] = {{PROBLEM_NONE, false, " level=info "},      {PROBLEM_BAD_BODY, false, " level=info "},
+               {PROBLEM_DEFECT, false, " level=error "},   {PROBLEM_QUEUE_FULL, false, " level=warning "},
+               {PROBLEM_QUEUE_FULL, true, " level=info "}, {PROBLEM_DEFECT, true, " level=info "}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    request.problem.kind = cases[i].kind;
+    request_account(&request, cases[i].aborted);
+    says(logged(), cases[i].level);
+  }
+}
+
 static void a_refusal_is_logged_with_its_reason(void **state) {
   (void)state;
   static const struct {
@@ -158,6 +174,7 @@ int main(void) {
       ACCOUNTED(a_page_that_the_client_has_is_counted_as_304),
       ACCOUNTED(an_answer_that_was_not_taken_is_not_counted_as_sent),
       ACCOUNTED(the_stage_of_an_abort),
+      ACCOUNTED(the_level_tells_whose_fault_it_is),
       ACCOUNTED(a_refusal_is_logged_with_its_reason),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

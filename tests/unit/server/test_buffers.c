@@ -26,7 +26,7 @@ static int open_pool(void **state) {
   (void)state;
   struct vx_error error;
   if (vx_cpu_backend.open(0, &devices.cpu.handle, &error) != VX_OK) return -1;
-  const int64_t limits[SHARES] = {[SHARE_BYTES] = 100 * SMALLEST, [SHARE_SAMPLING_BYTES] = 4 * SMALLEST};
+  const int64_t limits[SHARES] = {[SHARE_BYTES] = 100 * SMALLEST, [SHARE_LONG_BYTES] = 4 * SMALLEST};
   if (!clients_init(&clients, 2, limits)) return -1;
   client = clients_join(&clients, "", "192.0.2.1");
   buffers_init(&pool, &devices, 8 * (size_t)SMALLEST, &clients);

@@ -79,6 +79,35 @@ static void the_greediest_come_first(void **state) {
   clients_leave(&clients, a);
 }
 
+// More clients than are looked at with the lock held at one time.
+static void the_greediest_of_many(void **state) {
+  (void)state;
+  enum { MANY = 300, SHOWN = 16 };
+  const int64_t limits[SHARES] = {[SHARE_BYTES] = INT64_C(1) << 40};
+  struct clients many;
+  struct client *client[MANY];
+  struct client_use use[SHOWN];
+  assert_true(clients_init(&many, MANY, limits));
+  for (int i = 0; i < MANY; i++) {
+    char address[32];
+    snprintf(address, sizeof address, "10.0.%d.%d", i / 256, i % 256);
+    client[i] = clients_join(&many, "", address);
+    assert_int_equal(client_take(&many, client[i], SHARE_BYTES, 1 + i * 7 % MANY, 0), GRANTED);
+  }
+  assert_int_equal(clients_greediest(&many, use, SHOWN), SHOWN);
+  for (int place = 0; place < SHOWN; place++) {
+    assert_int_equal(use[place].held[SHARE_BYTES], MANY - place);
+    assert_int_equal((int)use[place].number * 7 % MANY, MANY - place - 1);
+    assert_string_equal(use[place].name, client[use[place].number]->name);
+  }
+  for (int i = 0; i < MANY; i++) {
+    client_give(&many, client[i], SHARE_BYTES, client[i]->held[SHARE_BYTES]);
+    clients_leave(&many, client[i]);
+  }
+  assert_int_equal(clients_greediest(&many, use, SHOWN), 0);
+  clients_destroy(&many);
+}
+
 static void addresses_and_users(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1"), *b = join("192.0.2.2"), *user = clients_join(&clients, "lidar-7", "192.0.2.1");
@@ -344,6 +373,7 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_greediest_come_first, open_clients, close_clients),
+      cmocka_unit_test(the_greediest_of_many),
       cmocka_unit_test_setup_teardown(addresses_and_users, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(hosts_of_ipv6_have_64_bits, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(no_name_is_anothers, open_clients, close_clients),

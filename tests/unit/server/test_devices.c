@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "server/base/clock.h"
+#include "tests/support/logged.h"
 
 static struct devices devices;
 static struct device *const gpu = &devices.gpu[0];
@@ -62,6 +63,27 @@ static void three_failures_in_a_row_pause_it(void **state) {
   assert_string_equal(health.reason, "no memory");
   assert_int_equal(health.paused_ns, NS_PER_MS);
   assert_int_equal(health.retry_ns, NS_PER_S - NS_PER_MS);
+}
+
+// Once each: the log has no line for what stays as it is.
+static void its_pause_and_its_return_are_logged(void **state) {
+  (void)state;
+  assert_true(logged_begin());
+  assert_true(take());
+  (void)tell(DEVICE_FAILED);
+  assert_string_equal(logged(), "");
+  for (int i = 0; i < 2; i++) {
+    assert_true(take());
+    (void)tell(DEVICE_FAILED);
+  }
+  const char *line = logged();
+  assert_non_null(strstr(line, "a GPU is paused"));
+  assert_non_null(strstr(line, "error=\"no memory\""));
+  now_ns += 2 * NS_PER_S;
+  assert_true(take());
+  (void)tell(DEVICE_DID);
+  assert_non_null(strstr(logged(), "a GPU works again"));
+  assert_true(logged_end());
 }
 
 static void a_success_between_makes_no_row(void **state) {
@@ -147,6 +169,7 @@ static void a_lost_one_stays_lost(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(three_failures_in_a_row_pause_it, enter, leave),
+      cmocka_unit_test_setup_teardown(its_pause_and_its_return_are_logged, enter, leave),
       cmocka_unit_test_setup_teardown(a_success_between_makes_no_row, enter, leave),
       cmocka_unit_test_setup_teardown(what_is_undecided_counts_as_nothing, enter, leave),
       cmocka_unit_test_setup_teardown(one_job_tries_it_after_a_pause_that_grows, enter, leave),

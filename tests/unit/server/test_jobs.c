@@ -62,7 +62,7 @@ static int open_room(void **state) {
   (void)state;
   char error[256];
   const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 64, [SHARE_SAMPLING_JOBS] = 64, [SHARE_BYTES] = 16 << 20, [SHARE_SAMPLING_BYTES] = 8 << 20};
+      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 16 << 20, [SHARE_LONG_BYTES] = 8 << 20};
   memset(&jobs, 0, sizeof jobs);
   atomic_store(&gone, false);
   finished = 0;
@@ -296,7 +296,7 @@ static void refuse_what_waits(void (*refuse)(void), enum problem_kind kind, int6
   job.done = on_done_held;
   other.deadline_ns = deadline_ns;
   assert_true(jobs_submit(&jobs, &job));
-  while (queue_depth(&jobs.queues[VX_LANE_SAMPLE]) > 0) sched_yield();
+  while (queue_depth(&jobs.queues[VX_LANE_LONG]) > 0) sched_yield();
   assert_true(jobs_submit(&jobs, &other));
   refuse();
   await(1);
@@ -386,6 +386,30 @@ static void many_at_once(void **state) {
   for (int use = 0; use < VX_LANE_USES; use++) assert_int_equal(atomic_load(&jobs.workers.running[use]), 0);
 }
 
+// Once memory was refused, slow readers are to give back what is in use beyond half of the budget.
+static void memory_is_wanted_back_once_it_was_refused(void **state) {
+  (void)state;
+  enum { MB = 1 << 20 };
+  struct shortage shortage;
+  struct client *second = clients_join(&clients, "", "192.0.2.77");
+  struct buffer *held[] = {buffer_take(&jobs.buffers, client, SHARE_BYTES, 4 * MB, 0, &shortage),
+                           buffer_take(&jobs.buffers, second, SHARE_BYTES, 4 * MB, 0, &shortage),
+                           buffer_take(&jobs.buffers, client, SHARE_BYTES, MB, 0, &shortage)};
+  for (int i = 0; i < 3; i++) assert_non_null(held[i]);
+  struct buffers_use use = buffers_use(&jobs.buffers);
+  assert_true(use.in_use > use.budget / 2);
+  assert_int_equal(jobs_memory_wanted(&jobs), 0);
+  atomic_store(&jobs.loans.refused, true);
+  assert_int_equal(jobs_memory_wanted(&jobs), use.in_use - use.budget / 2);
+  assert_int_equal(jobs_memory_wanted(&jobs), 0);  // until the next refusal
+  buffer_give(held[0]);
+  atomic_store(&jobs.loans.refused, true);
+  assert_int_equal(jobs_memory_wanted(&jobs), 0);  // less than half is in use
+  buffer_give(held[1]);
+  buffer_give(held[2]);
+  clients_leave(&clients, second);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(answer_is_whole_and_the_workers_last_act_is_done, open_room, close_room),
@@ -403,6 +427,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(maps_that_cannot_fit_are_not_begun, open_room, close_room),
       cmocka_unit_test_setup_teardown(gpu_is_blamed_for_what_the_cpu_can_do_alone, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_device_counts_what_it_runs, open_room, close_room),
+      cmocka_unit_test_setup_teardown(memory_is_wanted_back_once_it_was_refused, open_room, close_room),
       cmocka_unit_test_setup_teardown(closed_room_takes_nothing, open_room, close_room),
       cmocka_unit_test_setup_teardown(many_at_once, open_room, close_room),
   };

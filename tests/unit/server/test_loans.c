@@ -40,7 +40,7 @@ static int open_room(void **state) {
   (void)state;
   char error[256];
   const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 12, [SHARE_SAMPLING_JOBS] = 4, [SHARE_BYTES] = 16 * MB, [SHARE_SAMPLING_BYTES] = 8 * MB};
+      [SHARE_JOBS] = 12, [SHARE_LONG_JOBS] = 4, [SHARE_BYTES] = 16 * MB, [SHARE_LONG_BYTES] = 8 * MB};
   memset(&jobs, 0, sizeof jobs);
   outpaced = 0;
   last_outpaced = NULL;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "server/base/clock.h"
 #include "server/base/phase.h"
@@ -41,7 +42,7 @@ static void on_gpu_lost(void *cls) { (void)cls; }
 static int open_rooms(void **state) {
   (void)state;
   char error[256];
-  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64, [SHARE_SAMPLING_JOBS] = 64, [SHARE_BYTES] = 16 << 20};
+  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 16 << 20};
   http_init(&http);
   return clients_init(&clients, 4, limits) &&
                  jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
@@ -190,7 +191,7 @@ static void aborts_by_stage(void **state) {
 static void what_the_rooms_hold(void **state) {
   (void)state;
   struct client *client = clients_join(&clients, "", "192.0.2.1");
-  assert_int_equal(client_take(&clients, client, SHARE_SAMPLING_JOBS, 3, 0), GRANTED);
+  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   write_page();
   has("voxeld_ready 1");
   has("voxeld_clients 1");
@@ -204,12 +205,31 @@ static void what_the_rooms_hold(void **state) {
   has("voxeld_page_connections_limit 0");
   has("voxeld_buffer_budget_bytes 16777216");
   has("process_start_time_seconds 1700000000");
-  client_give(&clients, client, SHARE_SAMPLING_JOBS, 3);
+  client_give(&clients, client, SHARE_LONG_JOBS, 3);
   clients_leave(&clients, client);
   atomic_store(&phase, PHASE_DRAINING);
   write_page();
   has("voxeld_ready 0");
   has("voxeld_clients 0");
+}
+
+static double seconds_used(void) {
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+  return (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6 + (double)usage.ru_stime.tv_sec +
+         (double)usage.ru_stime.tv_usec / 1e6;
+}
+
+static void the_processors_time_is_that_of_the_process(void **state) {
+  (void)state;
+  while (seconds_used() < 0.02) write_page();
+  double before = seconds_used();
+  write_page();
+  static const char name[] = "\nprocess_cpu_seconds_total ";
+  const char *line = strstr(page, name);
+  assert_non_null(line);
+  double told = strtod(line + strlen(name), NULL);
+  assert_true(told > before - 0.001 && told < seconds_used() + 0.001);  // the page rounds it
 }
 
 int main(void) {
@@ -222,6 +242,7 @@ int main(void) {
       cmocka_unit_test_setup(answers_of_one_status_are_one_sample, reset),
       cmocka_unit_test_setup(aborts_by_stage, reset),
       cmocka_unit_test_setup(what_the_rooms_hold, reset),
+      cmocka_unit_test_setup(the_processors_time_is_that_of_the_process, reset),
   };
   return cmocka_run_group_tests(tests, open_rooms, close_rooms);
 }

@@ -148,7 +148,8 @@ static void numbers_have_their_ranges(void **state) {
   (void)state;
   static const struct {
     const char *name, *range;
-  } rows[] = {{"streams", "1 to 64"},
+  } rows[] = {{"shared_memory_pinned_bytes", "0 to 1099511627776"},
+              {"streams", "1 to 64"},
               {"sampling_streams", "1 to 64"},
               {"detection_streams", "1 to 64"},
               {"busy_poll_us", "0 to 1000000"},

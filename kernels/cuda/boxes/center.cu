@@ -1,0 +1,194 @@
+// Decoding of a centre head on a GPU: center.h says what it computes, found.cuh in which steps. Runs on the thread that
+// has the lane.
+//
+// A segment is a task of a cloud. All candidates are ranked; of the ranked, those that are invalid or outside are taken
+// out again when the boxes are made, by one block for each segment.
+#include "kernels/cuda/boxes/center.cuh"
+
+#include <string.h>
+
+#include "kernels/centers.h"
+#include "kernels/cuda/boxes/find.cuh"
+
+enum { MAKE_BLOCK = 512 };
+
+struct center_head {
+  struct vx_decode_center params;
+  struct cuda_map maps[VX_VEL + 1];
+  uint32_t classes, tasks, cells, width;
+  unsigned char task_of[VX_MAX_CLASSES];
+  uint32_t task_first[VX_MAX_TASKS + 1];
+};
+
+// --- find ---
+
+static __device__ struct cuda_finding cuda_judge(const struct center_head &head, uint64_t at) {
+  struct cuda_finding found = {};
+  uint64_t flat = at / head.classes;  // the cell, among those of all clouds
+  uint32_t label = (uint32_t)(at % head.classes), cloud = (uint32_t)(flat / head.cells), task = head.task_of[label];
+  found.logit = cuda_map_value(head.maps[VX_HEATMAP], at);
+  found.listed = true;
+  found.segment = cloud * head.tasks + task;
+  found.first = cloud * head.task_first[head.tasks] + head.task_first[task];
+  found.number = label * head.cells + (uint32_t)(flat % head.cells) - head.task_first[task];
+  return found;
+}
+
+// --- make ---
+
+struct make_params {
+  struct center_head head;
+  struct cuda_segments segments;
+  uint32_t most_ranked, most_made;  // of a segment, as cuda_ranked_begin has them
+  uint64_t *ranked;                 // of the candidates before; of the boxes after
+  const uint32_t *num_found;
+  uint32_t *num_made;
+  float *boxes;  // [.., values]
+  uint32_t values;
+  int32_t *labels;
+  struct cuda_tally *tally;
+};
+
+static __device__ void read_values(const struct cuda_map &map, uint64_t first, uint32_t count, float *values) {
+  for (uint32_t i = 0; i < count; i++) {
+    values[i] = map.values == NULL ? 0 : cuda_map_value(map, first + i);
+  }
+}
+
+static __device__ struct vx_center_values values_at(const struct center_head &head, uint64_t at) {
+  struct vx_center_values values;
+  read_values(head.maps[VX_CENTER], at * 2, 2, values.offset);
+  read_values(head.maps[VX_HEIGHT], at, 1, &values.height);
+  read_values(head.maps[VX_DIM], at * 3, 3, values.dim);
+  read_values(head.maps[VX_ROT], at * 2, 2, values.rot);
+  read_values(head.maps[VX_VEL], at * 2, 2, values.vel);
+  return values;
+}
+
+// Makes the box of a candidate of a segment. Its fate: kept so far, invalid or outside.
+static __device__ enum vx_fate make_box(const struct center_head &head, uint32_t segment, uint32_t number,
+                                        float box[VX_MOVING_BOX_VALUES]) {
+  uint32_t cloud = segment / head.tasks, task = segment % head.tasks;
+  uint32_t cell = number % head.cells;  // if the job was stopped, the number is anything
+  struct vx_center_values values = values_at(head, ((uint64_t)cloud * head.cells + cell) * head.tasks + task);
+  vx_center_box(&head.params, cell / head.width, cell % head.width, &values, box);
+  if (!vx_is_valid_center(&values, box)) {
+    return VX_FATE_INVALID;
+  }
+  return vx_is_outside(&head.params, box) ? VX_FATE_OUTSIDE : VX_FATE_KEPT;
+}
+
+static __device__ void store_box(const struct make_params &p, uint64_t at, uint32_t label, const float *box) {
+  p.labels[at] = (int32_t)label;
+#pragma unroll
+  for (uint32_t i = 0; i < VX_MOVING_BOX_VALUES; i++) {
+    if (i < p.values) {
+      p.boxes[at * p.values + i] = box[i];
+    }
+  }
+}
+
+// As a block: makes the boxes of a segment's ranked candidates, and moves the keys of those that stay together. No key
+// is overwritten before it is read, as keys move to the front and all threads read theirs before any moves. Returns how
+// many stay.
+static __device__ uint32_t make_boxes(const struct make_params &p, uint32_t segment, uint32_t count) {
+  uint64_t *ranked = p.ranked + cuda_ranked_begin(p.segments, p.most_ranked, segment);
+  uint64_t first = cuda_ranked_begin(p.segments, p.most_made, segment);
+  uint32_t made = 0, first_class = p.head.task_first[segment % p.head.tasks] / p.head.cells, invalid = 0, outside = 0;
+  for (uint32_t begin = 0; begin < count; begin += MAKE_BLOCK) {
+    uint32_t rank = begin + threadIdx.x, more;
+    uint64_t key = rank < count ? ranked[rank] : 0;
+    float box[VX_MOVING_BOX_VALUES];
+    enum vx_fate fate = rank < count ? make_box(p.head, segment, (uint32_t)key, box) : VX_FATE_COUNT;
+    uint32_t place = made + cuda_block_before(fate == VX_FATE_KEPT, &more);
+    invalid += fate == VX_FATE_INVALID;
+    outside += fate == VX_FATE_OUTSIDE;
+    if (fate == VX_FATE_KEPT && place < p.most_made) {
+      ranked[place] = key;
+      store_box(p, first + place, first_class + (uint32_t)key / p.head.cells, box);
+    }
+    made += more;
+  }
+  invalid = cuda_warp_add(invalid);
+  outside = cuda_warp_add(outside);
+  if (threadIdx.x % 32 == 0) {
+    atomicAdd(&p.tally->invalid, invalid);
+    atomicAdd(&p.tally->outside, outside);
+  }
+  return made;
+}
+
+static __global__ void __launch_bounds__(MAKE_BLOCK) make_centers_kernel(const __grid_constant__ struct make_params p) {
+  cuda_wait();
+  uint32_t segment = blockIdx.x, found = p.num_found[segment], objects = min(found, p.most_ranked);
+  uint32_t made = make_boxes(p, segment, objects);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    p.num_made[segment] = made;
+    atomicAdd(&p.tally->over_max_objects, found - objects);
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_DECODED], cuda_now());
+  }
+}
+
+static enum vx_status make(const struct cuda_found *found, const struct center_head *head, struct vx_error *error) {
+  struct make_params p = {};
+  p.head = *head;
+  p.segments = found->segments;
+  p.most_ranked = found->most_ranked;
+  p.most_made = (uint32_t)found->nms.pre_max;
+  p.ranked = found->ranked;
+  p.num_found = found->num_found;
+  p.num_made = found->num_made;
+  p.boxes = found->boxes;
+  p.values = found->values;
+  p.labels = found->labels;
+  p.tally = found->run->tally;
+  return cuda_launch("make_centers_kernel", make_centers_kernel, p.segments.count, MAKE_BLOCK, 0, found->run, p, error);
+}
+
+// --- the job ---
+
+// The tasks' classes and candidates, of the head and of what is found.
+static void lay_out_tasks(struct center_head *head, struct cuda_found *found) {
+  const struct vx_decode_center *params = &head->params;
+  uint32_t label = 0;
+  for (uint32_t task = 0; task < head->tasks; task++) {
+    uint32_t classes = params->num_tasks == 0 ? head->classes : (uint32_t)params->task_classes[task];
+    head->task_first[task] = label * head->cells;
+    for (uint32_t i = 0; i < classes; i++) {
+      head->task_of[label++] = (unsigned char)task;
+    }
+  }
+  head->task_first[head->tasks] = label * head->cells;
+  memcpy(found->task_first, head->task_first, sizeof found->task_first);
+}
+
+enum vx_status cuda_decode_center(struct cuda_run *run, struct vx_error *error) {
+  if (run->num_points == 0) {
+    return cuda_write_none(run, error);
+  }
+  struct vx_sizes sizes = vx_sizes_of(run->job);
+  struct center_head head = {};
+  struct cuda_found found = {};
+  head.params = run->job->params.center;
+  head.classes = (uint32_t)sizes.logits;
+  head.tasks = (uint32_t)sizes.tasks;
+  head.cells = (uint32_t)(sizes.height * sizes.width);
+  head.width = (uint32_t)sizes.width;
+  found.run = run;
+  found.nms = head.params.nms;
+  found.values = (uint32_t)sizes.decoded;
+  found.tasks = head.tasks;
+  lay_out_tasks(&head, &found);
+  found.most_ranked = (uint32_t)head.params.max_objects;
+  found.nms.pre_max = min(head.params.nms.pre_max, head.params.max_objects);  // a task has no more boxes
+  found.some_left_out = true;
+  found.radii = head.params.nms.circle ? head.params.radii : NULL;
+  found.num_radii = (uint32_t)head.params.num_radii;
+  CUDA_TRY(cuda_prepare_found(&found, error));
+  memcpy(head.maps, found.maps, sizeof head.maps);
+  CUDA_TRY(cuda_find(&found, head, vx_least_logit(head.params.score_threshold, true), error));
+  CUDA_TRY(cuda_rank(run, &found.ranking, error));
+  CUDA_TRY(make(&found, &head, error));
+  return cuda_finish_found(&found, error);
+}

@@ -1,0 +1,18 @@
+// Where the values of a row of features go in a dense map.
+#ifndef VOXELD_CUDA_PLANES_CUH
+#define VOXELD_CUDA_PLANES_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+// A map [clouds, channels, cells]; the cells are those of one cloud's grid, (z * ny + y) * nx + x.
+struct cuda_planes {
+  uint64_t channels, cells;
+};
+
+// The place of a row's first value. The next is planes.cells further on, and so forth.
+static __device__ inline uint64_t cuda_place_of(const struct cuda_planes &planes, uint64_t cloud, uint64_t cell) {
+  return cloud * planes.channels * planes.cells + cell;
+}
+
+#endif

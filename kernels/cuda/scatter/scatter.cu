@@ -1,0 +1,348 @@
+// A scatter on a GPU: cuda_scatter, at the end of this file. Runs on the thread that has the lane.
+//
+//   place  Brings the rows from the host and finds the slot of each row's cell, where the first row leaves its number.
+//          Other blocks clear the image of the map at the same time.
+//   write  Counts the rows that are first in their cells and tells the host. Other blocks write the values of these
+//          rows into the image.
+//
+// Clearing the map takes most of the time, and mostly passes while the rows arrive. What is left is one store for each
+// value of a row. Nothing is as large as the grid but the map itself, so any grid will do whose map fits the memory.
+#include "kernels/cuda/scatter/scatter.cuh"
+
+#include "kernels/cuda/base/clear.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/inputs.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/publish.cuh"
+#include "kernels/cuda/base/table.cuh"
+#include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/scatter/planes.cuh"
+
+enum { BLOCK = 256, WARP = 32, COORDS = 4, FEW_CHANNELS = 8 };
+enum : uint64_t { PART = sizeof(uint4) };
+
+// Of one job.
+struct scatter {
+  struct cuda_run *run;
+  int64_t cells;  // of one cloud's grid
+  bool eager;     // the map is made before the host knows the counts
+  unsigned char *features;
+};
+
+// --- place ---
+
+struct place_params {
+  const unsigned char *source;  // the features as the client sent them
+  unsigned char *features;      // a copy; both lie alike to 16 bytes
+  uint64_t feature_bytes;
+  const int32_t *coords;  // [num_rows, 4]: batch, z, y, x
+  bool whole;             // a row of them can be read at once
+  uint32_t num_rows, num_clouds;
+  uint32_t limits[COORDS];
+  struct cuda_table table;
+  uint32_t *slots;       // [num_rows]
+  uint32_t *cloud_rows;  // [num_clouds], to be zeroed
+  unsigned char *image, *image_end;
+  uint32_t bring_blocks;  // the others clear the image
+  struct cuda_tally *tally;
+};
+
+// The number of the row's cell, of all clouds. False if it is outside.
+static __device__ bool find_cell(const struct place_params &p, uint64_t row, uint64_t *cell) {
+  int4 at;
+  if (p.whole) {
+    at = __ldcs((const int4 *)p.coords + row);
+  } else {
+    const int32_t *from = p.coords + row * COORDS;
+    at = make_int4(from[0], from[1], from[2], from[3]);
+  }
+  const uint32_t values[COORDS] = {(uint32_t)at.x, (uint32_t)at.y, (uint32_t)at.z, (uint32_t)at.w};
+  bool inside = true;
+  *cell = 0;
+#pragma unroll
+  for (int i = 0; i < COORDS; i++) {
+    inside = inside & (values[i] < p.limits[i]);  // a negative value is large
+    *cell = *cell * p.limits[i] + values[i];
+  }
+  return inside;
+}
+
+// The slot of a row's cell. Of the warp's threads whose rows share a cell, the first asks for all: it has the first of
+// the rows. `inside`: the threads whose rows have a cell.
+static __device__ uint32_t place(const struct place_params &p, uint32_t inside, uint32_t row, uint64_t cell) {
+  uint32_t leader = __ffs(__match_any_sync(inside, (unsigned long long)cell)) - 1, slot = CUDA_NO_SLOT;
+  if (threadIdx.x % WARP == leader) {
+    slot = cuda_slot_of(p.table, cell);
+    if (slot != CUDA_NO_SLOT) {
+      atomicMin(&p.table.cells[slot].first, row);
+    }
+  }
+  return __shfl_sync(inside, slot, leader);
+}
+
+static __device__ void place_rows(const struct place_params &p) {
+  uint32_t outside = 0;
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.num_rows; first += (uint64_t)p.bring_blocks * BLOCK) {
+    uint64_t row = first + threadIdx.x, cell;
+    bool here = row < p.num_rows, inside = here && find_cell(p, row, &cell);
+    uint32_t all_inside = __ballot_sync(~0u, inside);
+    if (inside) {
+      p.slots[row] = place(p, all_inside, (uint32_t)row, cell);
+    } else if (here) {
+      p.slots[row] = CUDA_NO_SLOT;
+      outside++;
+    }
+    __syncwarp();
+  }
+  outside = cuda_warp_add(outside);
+  if (threadIdx.x % WARP == 0 && outside != 0) {
+    atomicAdd(&p.tally->out_of_range, outside);
+  }
+}
+
+static __device__ void bring_features(const struct place_params &p) {
+  uint64_t head = min((uint64_t)(-(uintptr_t)p.source % PART), p.feature_bytes);
+  uint64_t parts = (p.feature_bytes - head) / PART, tail = head + parts * PART;
+  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)p.bring_blocks * BLOCK;
+  for (uint64_t i = begin; i < parts; i += step) {
+    ((uint4 *)(p.features + head))[i] = __ldcs((const uint4 *)(p.source + head) + i);
+  }
+  if (begin < head) {
+    p.features[begin] = p.source[begin];
+  }
+  if (begin < p.feature_bytes - tail) {
+    p.features[tail + begin] = p.source[tail + begin];
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK) place_kernel(const __grid_constant__ struct place_params p) {
+  cuda_wait_alone();
+  if (blockIdx.x >= p.bring_blocks) {
+    uint64_t thread = (uint64_t)(blockIdx.x - p.bring_blocks) * BLOCK + threadIdx.x;
+    cuda_clear(p.image, p.image_end, thread, (uint64_t)(gridDim.x - p.bring_blocks) * BLOCK);
+    return;
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    p.tally->moments[CUDA_BEGUN] = cuda_now();
+  }
+  for (uint32_t cloud = threadIdx.x; blockIdx.x == 0 && cloud < p.num_clouds; cloud += BLOCK) {
+    p.cloud_rows[cloud] = 0;
+  }
+  place_rows(p);
+  bring_features(p);
+  __syncthreads();
+  cuda_let_next();
+  if (threadIdx.x == 0) {
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_ARRIVED], cuda_now());
+  }
+}
+
+// Enqueues the placing of the rows, or the clearing of the map, or both at once.
+static enum vx_status place(const struct scatter *scatter, bool bring, bool clear, struct vx_error *error) {
+  const struct cuda_run *run = scatter->run;
+  const int32_t *size = run->job->params.scatter.grid_size;
+  struct place_params p = {};
+  p.source = (const unsigned char *)run->inputs[VX_FEATURES].data;
+  p.features = scatter->features;
+  p.feature_bytes = run->inputs[VX_FEATURES].bytes;
+  p.coords = (const int32_t *)run->inputs[VX_COORDS].data;
+  p.whole = (uintptr_t)p.coords % sizeof(int4) == 0;
+  p.num_rows = run->num_points;
+  p.num_clouds = (uint32_t)run->clouds.count;
+  p.limits[0] = p.num_clouds;
+  p.limits[1] = (uint32_t)size[2], p.limits[2] = (uint32_t)size[1], p.limits[3] = (uint32_t)size[0];
+  p.table = cuda_table_of(run);
+  p.slots = run->slots;
+  p.cloud_rows = run->control->cloud_rows;
+  p.image = run->lane->image.memory;
+  p.image_end = p.image + (clear ? run->layout.bytes : 0);
+  p.tally = run->tally;
+  uint64_t parts = p.feature_bytes / PART;
+  p.bring_blocks = bring ? cuda_looping_blocks(run, parts > p.num_rows ? parts : p.num_rows, BLOCK, 2) : 0;
+  unsigned clear_blocks = clear ? cuda_looping_blocks(run, run->layout.bytes / PART, 4 * BLOCK, 6) : 0;
+  return cuda_launch("place_kernel", place_kernel, p.bring_blocks + clear_blocks, BLOCK, 0, run, p, error);
+}
+
+// --- write ---
+
+struct write_params {
+  const uint32_t *slots;  // [num_rows]
+  const uint64_t *keys;   // of the table: a cell's number among those of all clouds
+  const struct cuda_cell *cells;
+  uint32_t num_rows;
+  struct cuda_record *records;  // [num_rows]: of the kept rows, in no order
+  uint32_t *cloud_rows;         // [num_clouds]
+  struct cuda_planes planes;
+  const unsigned char *features;  // [num_rows, planes.channels]
+  unsigned char *map;
+  bool halves;
+  uint32_t width;         // threads that write a row
+  uint32_t count_blocks;  // the others write
+  struct publish_params publish;
+  struct cuda_tally *tally;
+};
+
+// Whether the row is in the map.
+static __device__ bool is_kept(const struct write_params &p, uint64_t row, uint32_t *slot) {
+  *slot = p.slots[row];
+  return *slot != CUDA_NO_SLOT && p.cells[*slot].first == (uint32_t)row;
+}
+
+// Counts the rows that are kept, and lists their slots, which are to be freed.
+static __device__ void count_rows(const struct write_params &p) {
+  uint32_t lane = threadIdx.x % WARP;
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.num_rows; first += (uint64_t)p.count_blocks * BLOCK) {
+    uint64_t row = first + threadIdx.x;
+    uint32_t slot = CUDA_NO_SLOT, number = 0;
+    bool kept = row < p.num_rows && is_kept(p, row, &slot);
+    uint32_t all_kept = __ballot_sync(~0u, kept), before = all_kept & ((1u << lane) - 1);
+    if (lane == 0 && all_kept != 0) {
+      number = atomicAdd(&p.tally->num_cells, __popc(all_kept));
+    }
+    number = __shfl_sync(~0u, number, 0) + __popc(before);
+    if (kept) {
+      *(uint4 *)&p.records[number] = make_uint4((uint32_t)row, 1, 0, slot);
+      uint32_t cloud = (uint32_t)(p.keys[slot] / p.planes.cells), peers = __match_any_sync(all_kept, cloud);
+      if (lane == __ffs(peers) - 1) {
+        atomicAdd(&p.cloud_rows[cloud], __popc(peers));
+      }
+    }
+    __syncwarp();
+  }
+}
+
+template <typename value> static __device__ void write_row(const struct write_params &p, uint64_t row, uint64_t place) {
+  const value *from = (const value *)p.features + row * p.planes.channels;
+  value *to = (value *)p.map + place;
+  for (uint64_t channel = threadIdx.x % p.width; channel < p.planes.channels; channel += p.width) {
+    to[channel * p.planes.cells] = from[channel];
+  }
+}
+
+static __device__ void write_rows(const struct write_params &p) {
+  uint64_t thread = (uint64_t)(blockIdx.x - p.count_blocks) * BLOCK + threadIdx.x;
+  uint64_t threads = (uint64_t)(gridDim.x - p.count_blocks) * BLOCK;
+  for (uint64_t row = thread / p.width; row < p.num_rows; row += threads / p.width) {
+    uint32_t slot;
+    if (!is_kept(p, row, &slot)) {
+      continue;
+    }
+    uint64_t cell = p.keys[slot], place = cuda_place_of(p.planes, cell / p.planes.cells, cell % p.planes.cells);
+    if (p.halves) {
+      write_row<uint16_t>(p, row, place);
+    } else {
+      write_row<uint32_t>(p, row, place);
+    }
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK) write_kernel(const __grid_constant__ struct write_params p) {
+  cuda_wait();
+  if (blockIdx.x < p.count_blocks) {
+    count_rows(p);
+    if (cuda_last_block(&p.tally->order_ticket, p.count_blocks)) {
+      publish(p.publish);
+    }
+    return;
+  }
+  write_rows(p);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_GATHERED], cuda_now());
+  }
+}
+
+// Enqueues the counting, or the writing of the values, or both at once.
+static enum vx_status write(const struct scatter *scatter, bool count, bool values, struct vx_error *error) {
+  const struct cuda_run *run = scatter->run;
+  struct write_params p = {};
+  p.slots = run->slots;
+  p.keys = run->keys;
+  p.cells = run->cells;
+  p.num_rows = run->num_points;
+  p.records = run->records;
+  p.cloud_rows = run->control->cloud_rows;
+  p.planes = {(uint64_t)run->job->inputs[VX_FEATURES].dims[1], (uint64_t)scatter->cells};
+  p.features = scatter->features;
+  p.map = run->lane->image.memory;
+  p.halves = run->halves;
+  p.width = p.planes.channels > FEW_CHANNELS ? WARP : FEW_CHANNELS;
+  p.publish = publish_params_of(run, run->lane->sequence);
+  p.tally = run->tally;
+  p.count_blocks = count ? cuda_looping_blocks(run, p.num_rows, BLOCK, 1) : 0;
+  unsigned write_blocks = values ? cuda_looping_blocks(run, (uint64_t)p.num_rows * p.width, BLOCK, 7) : 0;
+  return cuda_launch("write_kernel", write_kernel, p.count_blocks + write_blocks, BLOCK, 0, run, p, error);
+}
+
+// --- the job ---
+
+// Runs twice: over an empty arena to measure, then over the lane's scratch.
+static void lay_out(struct scatter *scatter, struct cuda_arena *arena) {
+  struct cuda_run *run = scatter->run;
+  take(arena, &run->slots, run->num_points);
+  take(arena, &run->records, run->num_points);
+  take(arena, &scatter->features, run->inputs[VX_FEATURES].bytes + PART);
+  cuda_take_inputs(run, arena);
+}
+
+static enum vx_status prepare(struct scatter *scatter, struct vx_error *error) {
+  struct cuda_run *run = scatter->run;
+  struct vx_lane *lane = run->lane;
+  struct cuda_arena measured = {}, arena = {};
+  struct vx_sizes sizes = cuda_sizes_of(run, 0);
+  size_t most = lane->image.bytes > CUDA_EAGER_BYTES ? lane->image.bytes : CUDA_EAGER_BYTES;
+  bool possible = vx_layout_of(run->tensors, &sizes, &run->layout, error) == VX_OK;
+  scatter->eager = possible && run->tensors != 0 && run->layout.bytes <= most;
+  CUDA_TRY(cuda_see_inputs(run, error));
+  lay_out(scatter, &measured);
+  CUDA_TRY(cuda_reserve(lane, &lane->scratch, measured.used, error));
+  arena.memory = lane->scratch.memory;
+  lay_out(scatter, &arena);
+  if (scatter->eager) {
+    CUDA_TRY(cuda_reserve(lane, &lane->image, run->layout.bytes, error));
+  }
+  run->table_slots = cuda_hashed_slots(run->num_points);
+  CUDA_TRY(cuda_prepare_control(run, error));
+  CUDA_TRY(cuda_copy_inputs(run, error));
+  scatter->features += (uintptr_t)run->inputs[VX_FEATURES].data % PART;
+  return VX_OK;
+}
+
+static enum vx_status read_counts(struct cuda_run *run, struct vx_error *error) {
+  struct vx_job *job = run->job;
+  CUDA_TRY(cuda_read_tally(run, run->lane->sequence, error));
+  job->counts.kept = run->sizes.num_cells;
+  job->counts.out_of_range = run->sizes.out_of_range;
+  job->counts.duplicate = job->counts.received - job->counts.kept - job->counts.out_of_range;
+  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
+    job->row_counts[cloud] = (int32_t)run->lane->report->cloud_rows[cloud];
+  }
+  const uint64_t *moments = run->sizes.moments;
+  job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
+  job->stage_ns[VX_STAGE_SCATTER] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
+  return VX_OK;
+}
+
+// A map that could be large is not begun before the caller has given memory for it.
+enum vx_status cuda_scatter(struct cuda_run *run, struct vx_error *error) {
+  struct scatter scatter = {};
+  scatter.run = run;
+  CUDA_TRY(vx_scatter_cells(&run->job->params.scatter, run->clouds.count, &scatter.cells, error));
+  if (run->num_points == 0) {
+    return run->tensors == 0 ? VX_OK : cuda_take_zeros(run, error);
+  }
+  CUDA_TRY(prepare(&scatter, error));
+  CUDA_TRY(place(&scatter, true, scatter.eager, error));
+  CUDA_TRY(write(&scatter, true, scatter.eager, error));
+  CUDA_TRY(read_counts(run, error));
+  if (run->tensors == 0) {
+    return cuda_clean(run, error);
+  }
+  CUDA_TRY(cuda_take_output(run, error));
+  if (!scatter.eager && run->layout.bytes > 0) {
+    CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
+    CUDA_TRY(place(&scatter, false, true, error));
+    CUDA_TRY(write(&scatter, false, true, error));
+  }
+  return cuda_finish_output(run, error);
+}

@@ -1,0 +1,222 @@
+// From the points in range to dense maps.
+//
+//   clear   The dense tensors are the last of the image, so one stretch of it is cleared, and the gaps before it.
+//   raise   Each cell writes itself into the maps of cells, and adds its points to its pillar. Each point raises the
+//           values of its pillar: words of the maps that stand for heights and intensities until all points are in.
+//   settle  These words become the maps' values.
+//
+// A word is ordered as what it stands for, and 0 is below all of them. So all is done by atomicMax, and no map depends
+// on the order of the threads. The highest point of a pillar is found by its height and, below that, its index.
+#include "kernels/cuda/voxelize/maps.cuh"
+
+#include "kernels/cuda/base/clear.cuh"
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/voxelize/places.cuh"
+
+enum { BLOCK = 256 };
+static_assert(VX_DENSE_TENSORS == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES),
+              "the dense tensors are the last");
+
+struct map_params {
+  struct image_plan plan;
+  struct vx_cell_map map;
+  uint32_t nx, ny, nz;
+  const float *points;  // [num_points, columns]
+  uint32_t columns, intensity;
+  struct cuda_clouds clouds;
+  const struct cuda_record *records;
+  uint64_t *tops;  // [num_pillars], or NULL
+  uint64_t num_pillars;
+  uint64_t dense_bytes;  // from the first dense tensor to the end
+  bool by_points;        // some map needs each point
+  struct cuda_tally *tally;
+};
+
+// The maps in the image; those that are not asked for are NULL. Words that are not settled yet are uint32_t.
+struct maps {
+  unsigned char *begin;  // of the first dense tensor
+  unsigned char *occupancy;
+  int32_t *counts;
+  uint32_t *packed;
+  uint32_t *max_height, *min_height, *max_intensity, *top_intensity, *density;
+};
+
+// As a block: finds the maps.
+static __device__ void find_maps(const struct map_params &p, bool zero_gaps, struct maps *maps) {
+  if (threadIdx.x == 0) {
+    unsigned char *at[VX_TENSOR_COUNT];
+    cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, at);
+    unsigned char *begin = NULL;
+#pragma unroll
+    for (int tensor = VX_BEV_FEATURES; tensor < VX_TENSOR_COUNT; tensor++) {
+      begin = begin == NULL ? at[tensor] : begin;
+    }
+    *maps = {begin,
+             at[VX_OCCUPANCY],
+             (int32_t *)at[VX_OCCUPANCY_COUNTS],
+             (uint32_t *)at[VX_OCCUPANCY_PACKED],
+             (uint32_t *)at[VX_BEV_MAX_HEIGHT],
+             (uint32_t *)at[VX_BEV_MIN_HEIGHT],
+             (uint32_t *)at[VX_BEV_MAX_INTENSITY],
+             (uint32_t *)at[VX_BEV_TOP_INTENSITY],
+             (uint32_t *)at[VX_BEV_DENSITY]};
+  }
+  __syncthreads();
+}
+
+static __device__ void note_end(const struct map_params &p) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_GATHERED], cuda_now());
+  }
+}
+
+// --- clear ---
+
+static __global__ void __launch_bounds__(BLOCK) clear_maps_kernel(const __grid_constant__ struct map_params p) {
+  __shared__ struct maps maps;
+  cuda_wait();
+  find_maps(p, blockIdx.x == 0, &maps);
+  uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, threads = (uint64_t)gridDim.x * BLOCK;
+  cuda_clear(maps.begin, maps.begin + p.dense_bytes, thread, threads);
+  for (uint64_t i = thread; p.tops != NULL && i < p.num_pillars; i += threads) {
+    p.tops[i] = 0;
+  }
+}
+
+// --- raise ---
+
+static __device__ uint64_t pillar_of(const struct map_params &p, int32_t cloud, const int32_t cell[3]) {
+  return ((uint64_t)cloud * p.ny + cell[1]) * p.nx + cell[0];
+}
+
+static __device__ void write_cell(const struct map_params &p, const struct maps &maps, uint32_t number) {
+  uint4 record = *(const uint4 *)&p.records[number];
+  uint32_t first_point = record.x, hits = record.y;
+  const float *point = p.points + (uint64_t)first_point * p.columns;
+  int32_t cell[3], cloud = cuda_cloud_of_point(p.clouds, first_point);
+  (void)vx_cell_of_point(&p.map, point[0], point[1], point[2], cell);
+  uint64_t line = ((uint64_t)cloud * p.nz + cell[2]) * p.ny + cell[1], place = line * p.nx + cell[0];
+  if (maps.occupancy != NULL) {
+    maps.occupancy[place] = 1;
+  }
+  if (maps.counts != NULL) {
+    maps.counts[place] = (int32_t)hits;
+  }
+  if (maps.packed != NULL) {
+    uint64_t byte = line * ((p.nx + UINT64_C(7)) / 8) + cell[0] / 8;
+    atomicOr(&maps.packed[byte / 4], 1u << (byte % 4 * 8 + cell[0] % 8));  // little-endian, as all that has CUDA
+  }
+  if (maps.density != NULL) {
+    atomicAdd(&maps.density[pillar_of(p, cloud, cell)], hits);
+  }
+}
+
+static __device__ void raise_pillar(const struct map_params &p, const struct maps &maps, uint32_t point) {
+  const float *row = p.points + (uint64_t)point * p.columns;
+  int32_t cell[3];
+  if (!vx_cell_of_point(&p.map, row[0], row[1], row[2], cell)) {
+    return;
+  }
+  uint64_t pillar = pillar_of(p, cuda_cloud_of_point(p.clouds, point), cell);
+  uint32_t height = cuda_ordered(row[2] + 0.0f);
+  if (maps.max_height != NULL) {
+    atomicMax(&maps.max_height[pillar], height);
+  }
+  if (maps.min_height != NULL) {
+    atomicMax(&maps.min_height[pillar], ~height);
+  }
+  if (maps.max_intensity != NULL && fabsf(row[p.intensity]) < INFINITY) {
+    atomicMax(&maps.max_intensity[pillar], cuda_ordered(row[p.intensity] + 0.0f));
+  }
+  if (p.tops != NULL) {
+    atomicMax((unsigned long long *)&p.tops[pillar], (unsigned long long)height << 32 | ~point);
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK) raise_kernel(const __grid_constant__ struct map_params p) {
+  __shared__ struct maps maps;
+  cuda_wait();
+  find_maps(p, false, &maps);
+  uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+  if (i < p.clouds.num_points) {
+    if (i < p.tally->num_cells) {
+      write_cell(p, maps, i);
+    }
+    if (p.by_points) {
+      raise_pillar(p, maps, i);
+    }
+  }
+  note_end(p);
+}
+
+// --- settle ---
+
+static __device__ void settle_height(uint32_t *heights, uint64_t pillar, uint32_t flip) {
+  if (heights != NULL && heights[pillar] != 0) {
+    heights[pillar] = vx_float_bits(cuda_unordered(heights[pillar] ^ flip));
+  }
+}
+
+static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct map_params p) {
+  __shared__ struct maps maps;
+  cuda_wait();
+  find_maps(p, false, &maps);
+  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
+  for (uint64_t pillar = begin; pillar < p.num_pillars; pillar += step) {
+    settle_height(maps.max_height, pillar, 0);
+    settle_height(maps.min_height, pillar, ~0u);
+    settle_height(maps.max_intensity, pillar, 0);
+    if (p.tops != NULL && p.tops[pillar] != 0) {
+      uint32_t point = ~(uint32_t)p.tops[pillar];
+      maps.top_intensity[pillar] = ((const uint32_t *)p.points)[(uint64_t)point * p.columns + p.intensity];
+    }
+    if (maps.density != NULL && maps.density[pillar] != 0) {
+      maps.density[pillar] = vx_float_bits(vx_density((int32_t)maps.density[pillar]));
+    }
+  }
+  note_end(p);
+}
+
+// --- launches ---
+
+static enum vx_status map_params_of(const struct cuda_run *run, struct map_params *p, struct vx_error *error) {
+  struct vx_layout dense;
+  struct vx_sizes sizes = cuda_sizes_of(run, 0);
+  CUDA_TRY(vx_layout_of(run->tensors & VX_DENSE_TENSORS, &sizes, &dense, error));
+  p->map = run->map;
+  p->nx = (uint32_t)run->grid.cells[0], p->ny = (uint32_t)run->grid.cells[1], p->nz = (uint32_t)run->grid.cells[2];
+  p->points = run->points;
+  p->columns = run->columns;
+  p->intensity = (run->tensors & VX_INTENSITY_MAPS) != 0 ? (uint32_t)run->params->intensity : 0;
+  p->clouds = run->clouds;
+  p->records = run->records;
+  p->tops = run->tops;
+  p->num_pillars = run->num_pillars;
+  p->dense_bytes = dense.bytes;
+  p->by_points = (run->tensors & VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY)) != 0;
+  p->tally = run->tally;
+  return cuda_plan_image(run, &p->plan, error);
+}
+
+enum vx_status cuda_clear_maps(const struct cuda_run *run, struct vx_error *error) {
+  struct map_params p = {};
+  CUDA_TRY(map_params_of(run, &p, error));
+  unsigned blocks = cuda_looping_blocks(run, p.dense_bytes / sizeof(uint4), 4 * BLOCK, 8);
+  return cuda_launch("clear_maps_kernel", clear_maps_kernel, blocks, BLOCK, 0, run, p, error);
+}
+
+enum vx_status cuda_write_maps(const struct cuda_run *run, struct vx_error *error) {
+  struct map_params p = {};
+  CUDA_TRY(map_params_of(run, &p, error));
+  if ((run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) == 0) {
+    return VX_OK;
+  }
+  CUDA_TRY(cuda_launch("raise_kernel", raise_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error));
+  if ((run->tensors & VX_PILLAR_MAPS) == 0) {
+    return VX_OK;
+  }
+  unsigned blocks = cuda_looping_blocks(run, run->num_pillars, BLOCK, 8);
+  return cuda_launch("settle_kernel", settle_kernel, blocks, BLOCK, 0, run, p, error);
+}

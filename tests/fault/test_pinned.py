@@ -1,0 +1,263 @@
+"""Shared memory that a GPU reads and writes in place: the same bytes, whatever the owner of the memory does meanwhile.
+
+Needs a GPU, or the stand-in of the sanitizer builds. Where calls fail on request (tests/support/standin/inject.h), each
+call of such a job fails in turn.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from client import MB, VOXELIZE, Daemon, rows
+from daemon import Reply, voxeld_binary
+from shared import REGIONS, Memory
+
+POINTS = rows(5000)
+OTHERS = rows(5000, seed=7)
+SIZE = len(POINTS)
+PLACE, ROOM = 4 * MB, 8 * MB  # of the answer
+CHUNK = 2 * MB  # that is pinned at once
+PROGRAM = pathlib.Path(voxeld_binary()).read_bytes()
+STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
+CAN_FAIL = b"VOXELD_INJECT" in PROGRAM
+ENVIRONMENT = {"VOXELD_STANDIN_DEVICES": "1"}
+
+
+def has_gpu():
+    asked = [voxeld_binary(), "--backend", "cuda", "--check-config"]
+    return subprocess.run(asked, capture_output=True, env={**os.environ, **ENVIRONMENT}).returncode == 0
+
+
+@unittest.skipUnless(has_gpu(), "there is no GPU")
+class Pinned(unittest.TestCase):
+    def setUp(self):
+        self.memory = Memory(PLACE + ROOM)
+        self.addCleanup(self.memory.__exit__)
+        self.memory.write(POINTS)
+
+    def start(self, *args, plain=True):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.request = pathlib.Path(folder, "inject")
+        shared = ("--backend", "cuda", "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
+        env = {**ENVIRONMENT, "VOXELD_INJECT": str(self.request)}
+        daemon = self.enterContext(Daemon(*shared, *args, env=env))
+        self.plain = daemon.post(VOXELIZE, POINTS).tensors() if plain else None
+        self.assertEqual(self.memory.register(daemon, "a").status, 200)
+        return daemon
+
+    def inject(self, text):
+        draft = self.request.with_suffix(".draft")
+        draft.write_text(text)
+        draft.rename(self.request)
+
+    def ask(self, daemon, at=0, place=PLACE, path=VOXELIZE):
+        return daemon.post(f"{path}&points_region=a,{at},{SIZE}&output_region=a,{place},{PLACE + ROOM - place}")
+
+    def tensors(self, reply, place=PLACE):
+        self.assertEqual(reply.status, 200, reply)
+        return Reply(200, {}, self.memory.read(reply.json()["output_region"]["bytes"], place)).tensors()
+
+    def works(self, daemon, expected=None):
+        self.memory.write(bytes(ROOM // 2), PLACE)
+        self.assertTrue(self.tensors(self.ask(daemon)) == (expected or self.plain), "the tensors differ")
+
+    def use(self, daemon):
+        return daemon.status()["shared_memory"]
+
+    def ways(self, daemon):
+        use = self.use(daemon)
+        return use["parts_in_place"], use["parts_copied"]
+
+    # --- what is pinned ---
+
+    def test_the_gpu_reads_and_writes_in_place(self):
+        daemon = self.start()
+        for _ in range(3):
+            self.works(daemon)
+        use = self.use(daemon)
+        self.assertEqual(self.ways(daemon), (6, 0))
+        self.assertEqual((use["regions"], use["pinned_bytes"], use["pin_failures"]), (1, 2 * CHUNK, 0))
+        self.assertIn(f"voxeld_regions_pinned_bytes {2 * CHUNK}\n", daemon.get("/metrics").body.decode())
+        daemon.post(f"{REGIONS}/unregister")
+        self.assertEqual((self.use(daemon)["regions"], self.use(daemon)["pinned_bytes"]), (0, 0))
+
+    def test_parts_that_are_not_aligned_are_copied(self):
+        daemon = self.start()
+        self.memory.write(POINTS, 20)
+        self.assertEqual(self.tensors(self.ask(daemon, 20, PLACE + 4), PLACE + 4), self.plain)
+        self.assertEqual(self.ways(daemon), (0, 2))
+
+    def test_points_that_the_cpu_changes_are_copied(self):
+        daemon = self.start()
+        path = f"{VOXELIZE}&fields=x,y,z,intensity&intensity_scale=0.5"
+        scaled = daemon.post(path, POINTS).tensors()
+        self.assertTrue(self.tensors(self.ask(daemon, path=path)) == scaled)
+        self.assertEqual(self.ways(daemon), (1, 1))
+        self.assertEqual(self.memory.read(SIZE), POINTS)
+
+    def test_other_answers_are_copied(self):
+        daemon = self.start()
+        path = f"{VOXELIZE}&points_region=a,0,{SIZE}&output_region=a,{PLACE},{ROOM}"
+        reply = daemon.post(path, headers={"Accept": "application/json"})
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(self.ways(daemon), (1, 1))
+
+    def test_points_of_an_inference_request(self):
+        daemon = self.start()
+        model = "/v2/models/kitti_second/infer"
+        plain = daemon.post(model, POINTS, {"Inference-Header-Content-Length": "0"})
+        part = {"shared_memory_region": "a", "shared_memory_offset": 0, "shared_memory_byte_size": SIZE}
+        given = {"name": "points", "shape": [5000, 4], "datatype": "FP32", "parameters": part}
+        request = {"inputs": [given], "parameters": {"binary_data_output": True}}
+        reply = daemon.post(model, json.dumps(request))
+        self.assertEqual(reply.status, 200, reply)
+        bytes_of = lambda answer: answer.body[int(answer.headers["Inference-Header-Content-Length"]) :]
+        self.assertEqual(bytes_of(reply), bytes_of(plain))
+        self.assertEqual(self.ways(daemon), (1, 0))
+
+    def test_no_more_points_than_a_body_may_have(self):
+        daemon = self.start("--max-body-bytes", "65536", plain=False)
+        reply = daemon.post(f"{VOXELIZE}&points_region=a,0,{2 * SIZE}")
+        self.assertEqual((reply.status, reply.json().get("type")), (413, "urn:voxeld:problem:body-too-large"), reply)
+        self.assertEqual(self.ways(daemon)[0], 0)
+
+    def test_the_limit(self):
+        daemon = self.start("--shared-memory-pinned-bytes", "0")
+        self.works(daemon)
+        self.assertEqual((self.ways(daemon), self.use(daemon)["pinned_bytes"]), ((0, 2), 0))
+        daemon = self.start("--shared-memory-pinned-bytes", str(2 * CHUNK))  # one client gets half
+        self.works(daemon)
+        self.assertEqual((self.ways(daemon), self.use(daemon)["pinned_bytes"]), ((1, 1), CHUNK))
+
+    # --- owners ---
+
+    def test_owners_who_begin_anew(self):
+        """As `cp` does: the memory is emptied and written again. No answer is of the pages that were pinned."""
+        daemon = self.start()
+        self.works(daemon)
+        self.memory.shorten(0)
+        self.memory.shorten(PLACE + ROOM)
+        self.memory.write(OTHERS)
+        self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
+        in_place, copied = self.ways(daemon)
+        self.assertGreater(copied, 0)
+        self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
+        self.assertEqual(self.ways(daemon), (in_place, copied + 2))
+        daemon.post(f"{REGIONS}/unregister")
+        self.memory.register(daemon, "a")
+        self.works(daemon, daemon.post(VOXELIZE, OTHERS).tensors())
+        self.assertEqual(self.ways(daemon), (in_place + 2, copied + 2))
+
+    def test_owners_who_shorten(self):
+        daemon = self.start()
+        self.works(daemon)
+        for size, parameter in ((PLACE, "output_region"), (SIZE - 16, "points_region")):
+            self.memory.shorten(size)
+            reply = self.ask(daemon)
+            self.assertEqual((reply.status, reply.json().get("parameter")), (400, parameter), reply)
+            self.assertIn("shortened", reply.json()["detail"])
+        self.assertEqual(daemon.post(VOXELIZE, POINTS).tensors(), self.plain)
+        self.memory.shorten(PLACE + ROOM)
+        self.memory.write(POINTS)
+        self.works(daemon)
+
+    def test_owners_who_do_anything_while_jobs_run(self):
+        daemon = self.start("--streams", "4")
+        over = threading.Event()
+
+        def meddle():
+            deeds = [
+                lambda: self.memory.write(os.urandom(SIZE)),
+                lambda: self.memory.write(b"\xff" * SIZE),
+                lambda: self.memory.shorten(SIZE // 2),
+                lambda: self.memory.shorten(0),
+                lambda: self.memory.shorten(PLACE + ROOM),
+                lambda: daemon.post(f"{REGIONS}/unregister"),
+                lambda: self.memory.register(daemon, "a"),
+            ]
+            while not over.is_set():
+                for deed in deeds:
+                    deed()
+
+        owner = threading.Thread(target=meddle)
+        owner.start()
+        try:
+            statuses = {self.ask(daemon).status for _ in range(150)}
+        finally:
+            over.set()
+            owner.join()
+        self.assertLessEqual(statuses, {200, 400})
+        self.assertEqual(daemon.status()["state"], "ready")
+        daemon.post(f"{REGIONS}/unregister")
+        self.assertEqual(self.use(daemon)["pinned_bytes"], 0)
+        self.memory.shorten(PLACE + ROOM)
+        self.memory.write(POINTS)
+        self.memory.register(daemon, "a")
+        self.works(daemon)
+
+    def test_points_that_change_have_one_fate_each(self):
+        daemon = self.start()
+        over = threading.Event()
+
+        def rewrite():
+            while not over.is_set():
+                self.memory.write(OTHERS)
+                self.memory.write(os.urandom(SIZE))
+
+        owner = threading.Thread(target=rewrite)
+        owner.start()
+        try:
+            for _ in range(100):
+                reply = self.ask(daemon)
+                self.assertEqual(reply.status, 200, reply)
+                points = reply.json()["metadata"]["points"]
+                self.assertEqual(points.pop("received"), 5000)
+                self.assertEqual(sum(points.values()), 5000, points)
+        finally:
+            over.set()
+            owner.join()
+        self.assertEqual(self.ways(daemon)[1], 0)
+
+    def test_nothing_is_written_after_unregistering(self):
+        daemon = self.start()
+        for _ in range(30):
+            asker = threading.Thread(target=self.ask, args=(daemon,))
+            asker.start()
+            daemon.post(f"{REGIONS}/unregister")
+            self.memory.write(bytes(SIZE), PLACE)
+            asker.join()
+            self.assertEqual(self.memory.read(SIZE, PLACE), bytes(SIZE))
+            self.assertEqual(self.memory.register(daemon, "a").status, 200)
+
+    # --- faults ---
+
+    @unittest.skipUnless(CAN_FAIL, "calls do not fail on request in this build")
+    def test_each_call_fails_in_turn(self):
+        for failure in ("refused", "memory"):
+            daemon = self.start()
+            for call in range(1, 7):  # pinning, thrice the job; its own, and what pins the place of the answer
+                daemon.post(f"{REGIONS}/unregister")
+                self.memory.register(daemon, "a")
+                with self.subTest(failure=failure, call=call):
+                    self.inject(f"{failure}@{call}")
+                    self.works(daemon)
+                    self.inject("refused@0")
+                    self.works(daemon)
+            self.assertGreater(self.use(daemon)["pin_failures"], 0)
+
+    @unittest.skipUnless(STAND_IN, "a GPU that is lost stays so")
+    def test_a_gpu_that_is_lost(self):
+        daemon = self.start()
+        self.works(daemon)
+        self.inject("lost@1+")
+        self.works(daemon)
+        self.assertEqual(daemon.status()["state"], "degraded")
+        self.works(daemon)
+
+
+if __name__ == "__main__":
+    unittest.main()

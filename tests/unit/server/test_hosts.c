@@ -1,0 +1,78 @@
+// Host headers: which are of this machine, which the option names, and what it may say.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/config/hosts.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void the_option_is_a_list_of_names(void **state) {
+  (void)state;
+  static const char *const good[] = {"", "voxeld", "voxeld.example", "a,b-c.d_e,10.0.0.1"};
+  static const char *const bad[] = {",", "a,", ",a", "a,,b", "a:80", "a b", "http://a", "*", "[::1]"};
+  for (size_t i = 0; i < COUNT(good); i++) assert_true(hosts_are_sound(good[i]));
+  for (size_t i = 0; i < COUNT(bad); i++) assert_false(hosts_are_sound(bad[i]));
+  char name[257];
+  memset(name, 'a', sizeof name - 1);
+  name[256] = '\0';
+  assert_false(hosts_are_sound(name));
+  name[255] = '\0';
+  assert_true(hosts_are_sound(name));
+}
+
+static void a_host_of_this_machine(void **state) {
+  (void)state;
+  static const char *const own[] = {"",           "127.0.0.1",      "127.0.0.1:8080",   "192.0.2.7:80", "[::1]",
+                                    "[::1]:8080", "[2001:db8::1]",  "localhost",        "LocalHost:80", "localhost.",
+                                    ":8080",      "page.localhost", "page.localhost:80"};
+  static const char *const others[] = {"rebound.example",   "rebound.example:8080", "localhost.example", "notlocalhost",
+                                       "127.0.0.1.example", "[rebound.example]",    "[::1.example]",     ".",
+                                       ".localhost",        "127.0.0.1x",           "0127.0.0.1.x"};
+  for (size_t i = 0; i < COUNT(own); i++) assert_true(host_is_own(own[i]));
+  for (size_t i = 0; i < COUNT(others); i++) assert_false(host_is_own(others[i]));
+  char long_name[300];
+  memset(long_name, 'a', sizeof long_name - 1);
+  long_name[299] = '\0';
+  assert_false(host_is_own(long_name));
+  long_name[0] = '[';
+  assert_false(host_is_own(long_name));
+}
+
+static void the_machines_name_is_its_own(void **state) {
+  (void)state;
+  char name[300];
+  assert_int_equal(gethostname(name, 256), 0);
+  assert_true(host_is_own(name));
+  strcat(name, ":8080");
+  assert_true(host_is_own(name));
+  strcpy(name + strlen(name) - strlen(":8080"), "x");
+  assert_false(host_is_own(name));
+}
+
+static void names_of_the_option(void **state) {
+  (void)state;
+  static const char list[] = "voxeld.example,Voxeld,a.b";
+  static const char *const in[] = {"voxeld.example", "VOXELD.example:8080", "voxeld", "voxeld.", "a.b:1"};
+  static const char *const out[] = {
+      "voxeld.exampl", "voxeld.example.com", "x.voxeld.example", "a", "b", "a.bc", "", "voxeld.example,Voxeld"};
+  for (size_t i = 0; i < COUNT(in); i++) assert_true(hosts_have(list, in[i]));
+  for (size_t i = 0; i < COUNT(out); i++) assert_false(hosts_have(list, out[i]));
+  assert_false(hosts_have("", "voxeld"));
+  assert_false(hosts_have("", ""));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_option_is_a_list_of_names),
+      cmocka_unit_test(a_host_of_this_machine),
+      cmocka_unit_test(the_machines_name_is_its_own),
+      cmocka_unit_test(names_of_the_option),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

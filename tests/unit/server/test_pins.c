@@ -1,0 +1,199 @@
+// Pins: what a device reaches of shared memory, shares, failures, and owners that shorten their memory.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/jobs/pins.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { CHUNKS = 4, SIZE = CHUNKS * PIN_CHUNK, LIMIT = 6 * PIN_CHUNK };
+static struct clients clients;
+static struct client *ours;
+static struct pinner pinner;
+static struct pins pins;
+static struct pins_file memory;
+static int pinned, unpinned;
+static bool refuses, stays;  // the next call to pin; each call to unpin
+static char key[64];
+
+static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct vx_error *error) {
+  (void)device, (void)error;
+  assert_int_equal((uintptr_t)pages % 4096 + bytes % 4096, 0);
+  if (refuses || madvise(pages, bytes, MADV_POPULATE_WRITE) != 0) return VX_REFUSED;
+  pinned++;
+  return VX_OK;
+}
+
+static bool unpin(struct vx_device *device, void *pages) {
+  (void)device, (void)pages;
+  unpinned++;
+  return !stays;
+}
+
+static const struct vx_backend backend = {.name = "pins", .host_pin = pin, .host_unpin = unpin};
+static const struct vx_backend other_backend = {.name = "other", .host_pin = pin, .host_unpin = unpin};
+static const struct vx_backend bare = {.name = "bare"};
+static const struct device gpu = {.backend = &backend}, cpu = {.backend = &bare}, other = {.backend = &other_backend};
+
+static int open_all(void **state) {
+  (void)state;
+  const int64_t limits[SHARES] = {[SHARE_PINNED] = LIMIT};
+  pinned = unpinned = 0;
+  refuses = stays = false;
+  if (!clients_init(&clients, 8, limits)) return -1;
+  ours = clients_join(&clients, "", "127.0.0.1");
+  pinner_init(&pinner, &clients, false);
+  pins = (struct pins){.client = ours};
+  snprintf(key, sizeof key, "/voxeld-pins-%d", (int)getpid());
+  memory = (struct pins_file){shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600), 0, SIZE};
+  return memory.fd < 0 || pinner.pagemap < 0 ? -1 : ftruncate(memory.fd, SIZE);
+}
+
+static int close_all(void **state) {
+  (void)state;
+  pins_close(&pinner, &pins);
+  long long left = atomic_load(&pinner.bytes) + clients_use(&clients).held[SHARE_PINNED];
+  pinner_destroy(&pinner);
+  clients_leave(&clients, ours);
+  clients_destroy(&clients);
+  (void)shm_unlink(key);
+  close(memory.fd);
+  return left == 0 && pinned == unpinned ? 0 : -1;
+}
+
+static char *reach(uint64_t at, size_t bytes) { return pins_reach(&pinner, &pins, &memory, at, bytes, &gpu); }
+
+static bool attached(const char *bytes, size_t size) { return pins_attached(&pinner, &pins, bytes, size); }
+
+static void chunks_are_pinned_once(void **state) {
+  (void)state;
+  char *first = reach(0, 10);
+  assert_non_null(first);
+  assert_int_equal(pinned, 1);
+  assert_ptr_equal(reach(100, PIN_CHUNK - 100), first + 100);
+  assert_int_equal(pinned, 1);
+  assert_ptr_equal(reach(PIN_CHUNK - 1, 2), first + PIN_CHUNK - 1);
+  assert_int_equal(pinned, 2);
+  assert_int_equal(atomic_load(&pinner.bytes), 2 * PIN_CHUNK);
+  assert_true(attached(first, 2 * (size_t)PIN_CHUNK));
+  assert_null(reach(0, 0));
+}
+
+// A region may begin and end anywhere in its memory.
+static void parts_of_pages(void **state) {
+  (void)state;
+  memory.offset = 4096 + 10;
+  memory.bytes = PIN_CHUNK;
+  assert_int_equal(pwrite(memory.fd, "here", 4, 4096 + 12), 4);
+  char *bytes = reach(2, PIN_CHUNK - 2);
+  assert_non_null(bytes);
+  assert_int_equal(pinned, 2);  // of the second, one page
+  assert_int_equal(atomic_load(&pinner.bytes), PIN_CHUNK + 4096);
+  assert_memory_equal(bytes, "here", 4);
+  assert_true(attached(bytes, PIN_CHUNK - 2));
+}
+
+static void what_is_not_pinned(void **state) {
+  (void)state;
+  assert_null(pins_reach(&pinner, &pins, &memory, 0, 10, &cpu));
+  memory.bytes = PINS_MOST + 1;
+  assert_null(reach(0, 10));
+  memory.bytes = SIZE;
+  assert_non_null(reach(0, 10));
+  assert_null(pins_reach(&pinner, &pins, &memory, 0, 10, &other));
+  pins_fail(&pinner, &pins);
+  assert_null(reach(0, 10));
+}
+
+static void nothing_is_pinned_if_it_is_off(void **state) {
+  (void)state;
+  struct pinner off;
+  pinner_init(&off, &clients, true);
+  assert_null(pins_reach(&off, &pins, &memory, 0, 10, &gpu));
+  pinner_destroy(&off);
+}
+
+static void clients_have_a_share(void **state) {
+  (void)state;
+  assert_non_null(reach(0, 3 * (size_t)PIN_CHUNK));  // half of the limit
+  assert_null(reach(2 * (size_t)PIN_CHUNK, 2 * (size_t)PIN_CHUNK));
+  assert_int_equal(pinned, 3);
+  assert_int_equal(client_held(&clients, ours, SHARE_PINNED), 3 * PIN_CHUNK);
+  assert_non_null(reach(0, 10));
+}
+
+static void refused_chunks_are_not_asked_for_again(void **state) {
+  (void)state;
+  refuses = true;
+  assert_null(reach(0, 10));
+  refuses = false;
+  assert_null(reach(0, 10));
+  assert_null(reach(PIN_CHUNK - 1, 2));
+  assert_int_equal(atomic_load(&pinner.refusals), 1);
+  assert_int_equal(client_held(&clients, ours, SHARE_PINNED), 0);
+  assert_non_null(reach(PIN_CHUNK, 10));
+}
+
+static void memory_that_is_too_short(void **state) {
+  (void)state;
+  assert_int_equal(ftruncate(memory.fd, PIN_CHUNK + 4096), 0);
+  assert_non_null(reach(0, PIN_CHUNK));
+  assert_null(reach(PIN_CHUNK, 10));  // a chunk is pinned whole or not at all
+}
+
+// The pages of before are not those of after, even if the memory is as long again and was written.
+static void owners_shorten_their_memory(void **state) {
+  (void)state;
+  char *bytes = reach(0, 2 * (size_t)PIN_CHUNK);
+  assert_int_equal(ftruncate(memory.fd, PIN_CHUNK + 8192), 0);
+  assert_true(attached(bytes, PIN_CHUNK + 8192));
+  assert_false(attached(bytes, PIN_CHUNK + 8193));
+  assert_int_equal(ftruncate(memory.fd, SIZE), 0);
+  assert_int_equal(pwrite(memory.fd, "new", 3, PIN_CHUNK + 8192), 3);
+  assert_false(attached(bytes, PIN_CHUNK + 8193));
+  assert_true(attached(bytes, PIN_CHUNK + 8192));
+}
+
+// A later chunk was pinned after the memory was shortened: an earlier one tells still.
+static void shortened_between_two_chunks(void **state) {
+  (void)state;
+  char *bytes = reach(0, PIN_CHUNK);
+  assert_int_equal(ftruncate(memory.fd, 0) + ftruncate(memory.fd, SIZE), 0);
+  assert_ptr_equal(reach(0, 2 * (size_t)PIN_CHUNK), bytes);
+  assert_true(attached(bytes + PIN_CHUNK, PIN_CHUNK));
+  assert_false(attached(bytes, 2 * (size_t)PIN_CHUNK));
+}
+
+// A lost GPU may still reach the pages by their addresses, so nothing else comes there.
+static void addresses_that_stay(void **state) {
+  (void)state;
+  char *bytes = reach(0, 10);
+  stays = true;
+  pins_close(&pinner, &pins);
+  assert_int_equal(msync(bytes, 4096, MS_ASYNC), 0);  // mapped still
+  assert_int_equal(munmap(bytes, SIZE), 0);
+  pins_close(&pinner, &pins);  // is no harm
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+  const struct CMUnitTest tests[] = {
+      TEST(chunks_are_pinned_once),       TEST(parts_of_pages),
+      TEST(what_is_not_pinned),           TEST(nothing_is_pinned_if_it_is_off),
+      TEST(clients_have_a_share),         TEST(refused_chunks_are_not_asked_for_again),
+      TEST(memory_that_is_too_short),     TEST(owners_shorten_their_memory),
+      TEST(shortened_between_two_chunks), TEST(addresses_that_stay),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
