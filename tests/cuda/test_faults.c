@@ -218,15 +218,19 @@ static void fail(const struct way *way, long long call, int class, const char *w
   failures++;
 }
 
+static bool is_right(const struct block *block, const struct vx_counts *own, const struct block *right,
+                     const struct vx_counts *sum) {
+  return memcmp(own, sum, sizeof *own) == 0 && block->layout.bytes == right->layout.bytes &&
+         (right->memory == NULL || memcmp(block->memory, right->memory, right->layout.bytes) == 0);
+}
+
 // The lane is as good as new: the same bytes and counts as the CPU's.
 static bool agrees(struct vx_lane *lane, const struct way *way, const struct block *right,
                    const struct vx_counts *sum) {
   struct vx_error error = {""};
   struct vx_counts own;
   struct block block;
-  bool good = run(&vx_cuda_backend, lane, way, &block, &own, &error) == VX_OK && memcmp(&own, sum, sizeof own) == 0 &&
-              block.layout.bytes == right->layout.bytes &&
-              (right->memory == NULL || memcmp(block.memory, right->memory, right->layout.bytes) == 0);
+  bool good = run(&vx_cuda_backend, lane, way, &block, &own, &error) == VX_OK && is_right(&block, &own, right, sum);
   free(block.memory);
   return good;
 }
@@ -246,8 +250,11 @@ static void go_through(struct vx_lane *lane, const struct way *way, const struct
       struct block block;
       inject_set((enum vx_status) class, call, INJECT_ONCE);
       enum vx_status status = run(&vx_cuda_backend, lane, way, &block, &own, &error);
+      // How often a run asks a busy GPU for its state differs. And it may get over a lack of memory that has passed.
+      bool passed = status == VX_OK && (inject_calls() < call || class == VX_OUT_OF_MEMORY);
+      if ((int)status != class && !passed) fail(way, call, class, error.text);
+      if (passed && !is_right(&block, &own, right, sum)) fail(way, call, class, "the job differs from the CPU");
       free(block.memory);
-      if ((int)status != class) fail(way, call, class, error.text);
       if (status != VX_OK && strlen(error.text) < 8) fail(way, call, class, "the text does not name the call");
       inject_set(VX_OK, 0, INJECT_ONCE);
       if (!agrees(lane, way, right, sum)) fail(way, call, class, "the next job differs from the CPU");

@@ -9,6 +9,7 @@ import unittest
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tensor_file, tiled_rows, wait_until
 from neighbours import SLOW, Neighbours
+from shared import Memory
 from tables import describe, voxeld
 from test_devices import STAND_IN
 from test_log import Shelved
@@ -17,6 +18,7 @@ from test_page_listener import PagesDaemon, ToPages
 
 NO_GPU = "" if STAND_IN else "there is no stand-in for GPUs in this build"
 GPUS = {"VOXELD_STANDIN_DEVICES": "2"}
+SHARED = ("--allow-shared-memory", "yes")
 ON_CPU = ("--backend", "cpu")  # even if the tests run on a GPU
 GREW = lambda new, old: new > old
 DEEDS = {}  # family: (the labels that tell the sample, whether it has changed, why not here, the deed)
@@ -257,6 +259,22 @@ def build(daemon):
     yield daemon
 
 
+@contextlib.contextmanager
+def read_points_of_a_region(daemon):
+    points = rows(100)
+    with Memory(len(points)) as memory:
+        memory.write(points)
+        assert memory.register(daemon, "points").status == 200
+        assert daemon.post(f"{VOXELIZE}&points_region=points,0,{len(points)}").status == 200
+        yield daemon
+
+
+@deed(("voxeld_regions",), ("voxeld_region_parts_total", "copied"))
+def share_memory(_):
+    with Daemon(*ON_CPU, *SHARED) as daemon, read_points_of_a_region(daemon):
+        yield daemon
+
+
 # ---- GPUs -----------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +282,18 @@ def build(daemon):
 def with_gpus(*args, **env):
     with Daemon("--backend", "cuda", *args, env={**GPUS, **env}) as daemon:
         yield daemon
+
+
+@contextlib.contextmanager
+def failing_gpus(*args):
+    """Each call of theirs is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = pathlib.Path(folder, "inject")
+        with with_gpus(*args, VOXELD_INJECT=str(request)) as daemon:
+            draft = request.with_suffix(".draft")
+            draft.write_text("refused@1%")
+            draft.rename(request)
+            yield daemon
 
 
 @deed(("voxeld_gpus", "working"), ("voxeld_gpu_memory_bytes",), lacking=NO_GPU)
@@ -284,15 +314,22 @@ def compute_long_on_a_gpu(_):
         yield from long_samplings(daemon)
 
 
+@deed(("voxeld_regions_pinned_bytes",), lacking=NO_GPU)
+def pin_a_region(_):
+    with with_gpus(*SHARED) as daemon, read_points_of_a_region(daemon):
+        yield daemon
+
+
+@deed(("voxeld_region_pin_failures_total",), lacking=NO_GPU)
+def fail_to_pin_a_region(_):
+    with failing_gpus(*SHARED) as daemon, read_points_of_a_region(daemon):
+        yield daemon
+
+
 @deed(("voxeld_reruns_total", "refused"), lacking=NO_GPU)
 def fail_on_a_gpu(_):
-    with tempfile.TemporaryDirectory() as folder:
-        request = pathlib.Path(folder, "inject")
-        with with_gpus(VOXELD_INJECT=str(request)) as daemon:
-            draft = request.with_suffix(".draft")
-            draft.write_text("refused@1%")
-            draft.rename(request)
-            yield from voxelize(daemon)
+    with failing_gpus() as daemon:
+        yield from voxelize(daemon)
 
 
 class Families(unittest.TestCase):

@@ -158,7 +158,7 @@ def counters(daemon, name):
 
 def head(method="POST", path=VOXELIZE, *lines, host=True, version="HTTP/1.1"):
     """The bytes of a request's head; `lines` are header lines as they are to be sent."""
-    first = f"{method} {path} {version}\r\n" + ("Host: voxeld\r\n" if host else "")
+    first = f"{method} {path} {version}\r\n" + ("Host: localhost\r\n" if host else "")
     return (first + "".join(line + "\r\n" for line in lines) + "\r\n").encode("latin-1")
 
 
