@@ -228,8 +228,8 @@ static bool find_tensor(const struct tensor_file *file, const char *name, int ra
 // the one before twice.
 static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number, char *fault) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];
-  struct vx_input weight, bias;
-  char names[2][16] = {"weight", "bias"};
+  struct vx_input weight = {.rank = 0}, bias;
+  char names[2][24] = {"weight", "bias"};
   if (number) snprintf(names[0], sizeof names[0], "weight_%d", (int)number);
   if (number) snprintf(names[1], sizeof names[1], "bias_%d", (int)number);
   layer->inputs = number ? 2 * layer[-1].width : files->voxelize->num_features + VX_PILLAR_EXTRA;
