@@ -24,7 +24,8 @@
 #define VX_PILLAR_MAPS                                                                                                 \
   (VX_INTENSITY_MAPS | VX_TENSOR_BIT(VX_BEV_MAX_HEIGHT) | VX_TENSOR_BIT(VX_BEV_MIN_HEIGHT) |                           \
    VX_TENSOR_BIT(VX_BEV_DENSITY))
-// All dense tensors of a voxelization; bev_features is that of scatter.h, of voxel_features.
+// All dense tensors of a voxelization; bev_features is that of scatter.h, of voxel_features
+// or, if there is an encoder, of encoded_features.
 #define VX_DENSE_TENSORS (VX_CELL_MAPS | VX_PILLAR_MAPS | VX_TENSOR_BIT(VX_BEV_FEATURES))
 
 // min(1, ln(points + 1) / ln 64), rounded to the nearest float32.

@@ -15,12 +15,23 @@ static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
 static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   sizes->voxels = job->counts.voxels_kept;
   sizes->cap = job->params.voxelize.max_points_per_voxel;
+  if (job->params.voxelize.encoder.num_layers > 0) {
+    sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
+  }
   sizes->feature_dtype = job->params.voxelize.feature_dtype;
   struct vx_grid grid;
   struct vx_error error;
   if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
     add_grid(grid.cells, sizes);
   }
+}
+
+static enum vx_status check_voxelize(const struct vx_job *job, struct vx_error *error) {
+  const struct vx_voxelize *params = &job->params.voxelize;
+  if (params->encoder.num_layers == 0 && (job->tensors & VX_ENCODED_TENSORS) == 0) {
+    return VX_OK;
+  }
+  return vx_encoder_fits(&params->encoder, job->inputs[VX_POINTS].dims[1], error);
 }
 
 static void add_transform_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
@@ -67,6 +78,29 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
 static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   add_grid(job->params.scatter.grid_size, sizes);
   sizes->feature_dtype = job->inputs[VX_FEATURES].dtype;
+}
+
+// The grid is that of the voxels. `kept` are boxes here, not points: those that the clouds have so far.
+static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  const struct vx_detector *detector = job->params.detect.detector;
+  const struct vx_detector_map *maps = detector->maps;
+  struct vx_grid grid;
+  struct vx_error error;
+  sizes->values = vx_encoder_width(&detector->voxelize.encoder);
+  sizes->feature_dtype = detector->voxelize.feature_dtype;
+  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) {
+    add_grid(grid.cells, sizes);
+  }
+  for (int32_t cloud = 0; job->row_counts != NULL && cloud < job->num_clouds; cloud++) {
+    sizes->kept += job->row_counts[cloud];
+  }
+  sizes->head_height = maps[VX_CLS_PREDS].height;
+  sizes->head_width = maps[VX_CLS_PREDS].width;
+  sizes->logits = maps[VX_CLS_PREDS].channels;
+  sizes->offsets = maps[VX_BOX_PREDS].channels;
+  sizes->bins = maps[VX_DIR_CLS_PREDS].channels;
+  bool moving = detector->head == VX_DECODE_CENTER && maps[VX_VEL].output != NULL;
+  sizes->decoded = moving ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
 }
 
 // Each box that is kept is compared with those that rank behind it, if none of them is suppressed before.
@@ -130,17 +164,20 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_INVALID) | VX_FATE_BIT(VX_FATE_OVER_PRE_MAX) |                      \
    VX_FATE_BIT(VX_FATE_SUPPRESSED) | VX_FATE_BIT(VX_FATE_OVER_POST_MAX))
 #define FINITE (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_NOT_FINITE))
+#define VOXELIZED                                                                                                      \
+  (FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |                                  \
+   VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED))
 
 static const struct vx_operation operations[VX_OPS] = {
     [VX_VOXELIZE] = {.name = "voxelize",
                      .inputs = {POINTS},
-                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_SAMPLED_TENSORS,
+                     .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_ENCODED_TENSORS | VX_SAMPLED_TENSORS,
                      .stages = STAGES,
-                     .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |
-                              VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED),
+                     .fates = VOXELIZED,
                      .makes_voxels = true,
                      .rows = "voxels",
                      .add_sizes = add_voxelize_sizes,
+                     .check = check_voxelize,
                      .sampling = voxelize_sampling},
     [VX_FPS] = {.name = "fps",
                 .inputs = {POINTS},
@@ -200,12 +237,24 @@ static const struct vx_operation operations[VX_OPS] = {
                           .rows = "kept",
                           .add_sizes = add_center_sizes,
                           .pairs = center_pairs},
+    [VX_DETECT] = {.name = "detect",
+                   .inputs = {POINTS},
+                   .tensors = VX_DETECT_TENSORS,
+                   .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
+                             VX_STAGE_BIT(VX_STAGE_FEATURES) | VX_STAGE_BIT(VX_STAGE_NETWORK) |
+                             VX_STAGE_BIT(VX_STAGE_DECODE) | VX_STAGE_BIT(VX_STAGE_NMS) |
+                             VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                   .fates = VOXELIZED,
+                   .makes_voxels = true,
+                   .rows = "boxes",
+                   .add_sizes = add_detect_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
-    [VX_STAGE_NMS] = "nms",         [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
+    [VX_STAGE_NMS] = "nms",           [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_NETWORK] = "network",
+    [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const struct fate_row {
@@ -275,6 +324,9 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts) {
   const struct vx_operation *operation = &operations[job->op];
   int64_t pairs = 0;
+  if (job->op == VX_DETECT) {
+    return VX_LANE_DETECT;
+  }
   for (int32_t cloud = 0; cloud < job->num_clouds && operation->pairs != NULL; cloud++) {
     pairs += operation->pairs(job, point_counts[cloud]);
   }
@@ -286,6 +338,7 @@ struct vx_sizes vx_sizes_of(const struct vx_job *job) {
   struct vx_sizes sizes = {.clouds = job->num_clouds,
                            .rows = job->inputs[0].dims[0],
                            .columns = job->inputs[0].dims[1],
+                           .values = job->inputs[0].dims[1],
                            .samples = job->counts.sampled,
                            .stacked = sampling != NULL && sampling->stacked};
   if (operations[job->op].add_sizes != NULL) {
@@ -327,7 +380,7 @@ enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
     }
   }
   job->counts.received = rows;
-  return VX_OK;
+  return operation->check == NULL ? VX_OK : operation->check(job, error);
 }
 
 enum vx_status vx_take_output(const struct vx_job *job, struct vx_layout *layout, void **output,

@@ -58,6 +58,8 @@ struct vx_operation {
   const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
   // Adds the sizes that only this operation has. May be NULL.
   void (*add_sizes)(const struct vx_job *job, struct vx_sizes *sizes);
+  // Refuses a job whose parameters do not fit its inputs or tensors. May be NULL.
+  enum vx_status (*check)(const struct vx_job *job, struct vx_error *error);
   // The job's sampling, enabled or not; NULL if the operation never samples.
   const struct vx_sampling *(*sampling)(const struct vx_job *job);
   // How many pairs of boxes are compared at most in a cloud with that many rows. NULL if the operation compares none.

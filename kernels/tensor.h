@@ -43,6 +43,10 @@ enum vx_tensor {
   VX_DECODED_LABELS,
   VX_BOX_INDICES,
   VX_BOX_COUNTS,
+  VX_ENCODED_FEATURES,
+  VX_HEAD_CLS_PREDS,
+  VX_HEAD_BOX_PREDS,
+  VX_HEAD_DIR_CLS_PREDS,
   VX_BEV_FEATURES,
   VX_OCCUPANCY,
   VX_OCCUPANCY_COUNTS,
@@ -81,26 +85,31 @@ enum vx_extent {
   VX_EXTENT_BINS,      // of a cell: directions of all anchors
   VX_EXTENT_CLOUDS,    // as VX_EXTENT_BATCH, but never left out
   VX_EXTENT_DEPTH,     // of a grid: its cells along z
-  VX_EXTENT_CHANNELS,  // of a scattered map: a point's columns, each at every z
+  VX_EXTENT_CHANNELS,  // of a scattered map: the values of a voxel, each at every z
   VX_EXTENT_PACKED,    // bytes that hold a bit for each cell along x
   VX_EXTENT_TASKS,     // of a cell: one value for each task; then two, and three
   VX_EXTENT_TASKS_2,
   VX_EXTENT_TASKS_3,
+  VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes
+  VX_EXTENT_HEAD_WIDTH,
+  VX_EXTENT_VALUES,  // of a voxel's row of features: a point's columns, or an encoder's width
 };
 
 // The sizes that the shapes of a job's tensors follow from. All counts are those of all clouds together.
 struct vx_sizes {
   int64_t clouds, rows, columns;
+  int64_t values;       // of a row of features
   int64_t voxels, cap;  // a cap of 0 is none
   int64_t samples;
   int64_t kept;                   // rows
   int64_t matrices;               // 1 or clouds
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
-  int64_t tasks;                  // of a head
-  int64_t decoded;                // values of a decoded box
-  bool stacked;                   // the clouds' samples follow on each other
-  enum vx_dtype feature_dtype;    // of voxel_features, pillar_features and bev_features
+  int64_t head_height, head_width;
+  int64_t tasks;                // of a head
+  int64_t decoded;              // values of a decoded box
+  bool stacked;                 // the clouds' samples follow on each other
+  enum vx_dtype feature_dtype;  // of voxel_features, pillar_features, encoded_features and bev_features
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);

@@ -12,6 +12,7 @@
 #ifndef VOXELD_VOXELIZE_H
 #define VOXELD_VOXELIZE_H
 
+#include "kernels/encode.h"
 #include "kernels/fps.h"
 #include "kernels/tensor.h"
 
@@ -34,7 +35,9 @@ enum {
 // Tensors that are made from the points of each voxel.
 #define VX_LIST_TENSORS                                                                                                \
   (VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) |                   \
-   VX_TENSOR_BIT(VX_BEV_FEATURES))
+   VX_ENCODED_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES))
+// Tensors that need an encoder. With one, bev_features is made of them, without one of voxel_features.
+#define VX_ENCODED_TENSORS VX_TENSOR_BIT(VX_ENCODED_FEATURES)
 
 enum vx_order { VX_ORDER_FIRST, VX_ORDER_KEY };  // voxels by first appearance, or by ascending (x, y, z) in each cloud
 enum vx_fill { VX_FILL_ZERO, VX_FILL_MEAN };     // what pads `voxels`
@@ -54,12 +57,13 @@ struct vx_voxelize {
   float voxel_size[3];               // x, y, z; metres
   int32_t max_points_per_voxel;      // P; 0 = no cap
   int32_t max_voxels;                // per cloud
-  enum vx_dtype feature_dtype;       // of voxel_features and pillar_features
+  enum vx_dtype feature_dtype;       // of features of every kind
   enum vx_order order;
   enum vx_fill fill;
   struct vx_block_filter block_filter;
   struct vx_sampling sampling;  // of the voxels
   int32_t intensity;            // the column that the maps of intensity are made of
+  struct vx_encoder encoder;    // of the pillars; may be none
 };
 
 // The grid of a range and a voxel size: cells[a] = round((max[a] - min[a]) / size[a]), in float32, halves away from

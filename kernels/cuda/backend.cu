@@ -171,7 +171,12 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_DECODE_CENTER */ cuda_decode_center,
 };
 
-static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
+// A voxelization with an encoder has no kernels here.
+static bool runs(const struct vx_job *job) {
+  const struct vx_encoder *encoder = job->op == VX_VOXELIZE ? &job->params.voxelize.encoder : NULL;
+  bool encodes = encoder != NULL && (encoder->num_layers > 0 || (job->tensors & VX_ENCODED_TENSORS) != 0);
+  return operations[job->op] != NULL && !encodes;
+}
 
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;

@@ -24,13 +24,15 @@ struct gate_entry;
 
 enum share {
   SHARE_CONNECTIONS,
-  SHARE_LINGERING,                              // connections that linger after an early answer
-  SHARE_JOBS,                                   // requests that upload or whose job waits
-  SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,  // those of long jobs
-  SHARE_BYTES,                                  // memory of bodies and answers
-  SHARE_LONG_BYTES,                             // of it, the bodies of long jobs
-  SHARE_REGIONS,                                // of shared memory
-  SHARE_PINNED,                                 // bytes of them that GPUs reach
+  SHARE_LINGERING,                                     // connections that linger after an early answer
+  SHARE_JOBS,                                          // requests that upload or whose job waits
+  SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // those of long jobs
+  SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
+  SHARE_BYTES,                                         // memory of bodies and answers
+  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs
+  SHARE_DETECTION_BYTES,                               // of it, those of detections
+  SHARE_REGIONS,                                       // of shared memory
+  SHARE_PINNED,                                        // bytes of them that GPUs reach
   SHARES
 };
 

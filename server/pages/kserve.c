@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/models.h"
+#include "kernels/ops.h"
 #include "server/pages/ready.h"
 #include "server/pages/view.h"
 
@@ -40,14 +41,16 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 // Writes what a page says of one model.
 typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
 
-static bool write_one(const struct view *view, const char *name, model_writer writer, struct text *out,
+// Models that do not serve are refused if `serving`.
+static bool write_one(const struct view *view, const char *name, bool serving, model_writer writer, struct text *out,
                       struct problem *problem) {
   struct job_request memory;
   struct model model;
   bool found = model_find(shelf_look(view->shelf), name, &memory, &model);
-  if (found) writer(view, &model, out);
+  bool serves = !found || !serving || model_serves(&model, problem);
+  if (found && serves) writer(view, &model, out);
   shelf_leave(view->shelf);
-  return found || model_missing(name, problem);
+  return serves && (found || model_missing(name, problem));
 }
 
 // Writes all as the elements of a list.
@@ -56,9 +59,9 @@ static void write_each(const struct view *view, model_writer writer, struct text
   struct model model;
   char name[MODEL_NAME_SIZE];
   const char *comma = "";
-  const struct presets *presets = shelf_look(view->shelf);
-  for (size_t number = 0; number < model_numbers(presets); number++) {
-    if (!model_at(presets, number, name, &memory, &model)) continue;
+  const struct named *named = shelf_look(view->shelf);
+  for (size_t number = 0; number < model_numbers(named); number++) {
+    if (!model_at(named, number, name, &memory, &model)) continue;
     text_put(out, comma);
     writer(view, &model, out);
     comma = ",\n ";
@@ -92,18 +95,18 @@ bool kserve_write_models(const struct view *view, const struct page_asked *asked
 
 bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
-  return write_one(view, asked->name, write_metadata, out, problem);
+  return write_one(view, asked->name, true, write_metadata, out, problem);
 }
 
 bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct problem *problem) {
-  return write_one(view, asked->name, write_config, out, problem);
+  return write_one(view, asked->name, true, write_config, out, problem);
 }
 
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
                               struct problem *problem) {
   text_put(out, "{\"name\":");
-  if (!write_one(view, asked->name, write_name, out, problem) || !view_is_ready(view, problem)) return false;
+  if (!write_one(view, asked->name, true, write_name, out, problem) || !view_is_ready(view, problem)) return false;
   text_put(out, ",\"ready\":true}\n");
   return true;
 }
@@ -112,11 +115,12 @@ bool kserve_write_model_ready(const struct view *view, const struct page_asked *
 
 static void write_entry(const struct view *view, const struct model *model, struct text *out) {
   struct problem problem = {.detail = ""};
-  bool ready = view_is_ready(view, &problem);
+  bool ready = view_is_ready(view, &problem) && model_serves(model, &problem);
   text_put(out, "{\"name\":");
   write_name(view, model, out);
-  text_printf(out, ",\"version\":\"1\",\"state\":\"%s\",\"reason\":\"%s\"}", ready ? "READY" : "UNAVAILABLE",
-              problem.detail);
+  text_printf(out, ",\"version\":\"1\",\"state\":\"%s\",\"reason\":", ready ? "READY" : "UNAVAILABLE");
+  text_json_string(out, problem.detail, strlen(problem.detail));
+  text_put(out, "}");
 }
 
 bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out,
@@ -133,11 +137,11 @@ bool kserve_write_index(const struct view *view, const struct page_asked *asked,
 bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
   (void)view, (void)out;
-  return problem_set(
-      problem, PROBLEM_UNSUPPORTED, NULL,
-      "'%.80s' cannot be loaded or unloaded by request: models are the operations and the presets, which "
-      "are read at the start and on SIGHUP",
-      asked->name);
+  return problem_set(problem, PROBLEM_UNSUPPORTED, NULL,
+                     "'%.80s' cannot be loaded or unloaded by request: models are the operations, the presets and "
+                     "those of models_dir, which "
+                     "are read at the start and on SIGHUP",
+                     asked->name);
 }
 
 // ---- statistics -----------------------------------------------------------------------------------------------------
@@ -170,7 +174,7 @@ static void write_model_stats(const struct view *view, const struct model *model
 bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
   text_put(out, "{\"model_stats\":[");
-  if (!write_one(view, asked->name, write_model_stats, out, problem)) return false;
+  if (!write_one(view, asked->name, false, write_model_stats, out, problem)) return false;
   text_put(out, "]}\n");
   return true;
 }

@@ -14,6 +14,7 @@
 
 #include "api/presets.h"
 #include "kernels/backends.h"
+#include "kernels/ops.h"
 #include "tests/cuda/equal.h"
 
 static const struct file {
@@ -129,6 +130,19 @@ static void parse(int argc, char **argv, struct options *options) {
   options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 
+// Jobs without CUDA kernels are left to the CPU: detections, and voxelizations with an encoder. All others are taken.
+static bool takes_its_jobs(void) {
+  const struct vx_job encodes[] = {{.op = VX_VOXELIZE, .tensors = VX_ENCODED_TENSORS},
+                                   {.op = VX_VOXELIZE, .params.voxelize.encoder.num_layers = 1}};
+  bool good = !vx_cuda_backend.runs(&encodes[0]) && !vx_cuda_backend.runs(&encodes[1]);
+  for (enum vx_op op = 0; op < VX_OPS; op++) {
+    const struct vx_job job = {.op = op, .tensors = vx_operation_of(op)->tensors & ~VX_ENCODED_TENSORS};
+    good = good && vx_cuda_backend.runs(&job) == (op != VX_DETECT);
+  }
+  if (!good) printf("the CUDA backend takes a job that it has no kernels for, or declines another\n");
+  return good;
+}
+
 int main(int argc, char **argv) {
   struct options options = {.directory = "../shared/data", .jobs = 300, .samplings = -1, .largest = 2000000, .seed = 1};
   static struct side sides[2];
@@ -157,5 +171,5 @@ int main(int argc, char **argv) {
   side_close(&sides[0]);
   side_close(&sides[1]);
   presets_free(presets);
-  return jobs_run != jobs_equal;
+  return jobs_run != jobs_equal || !takes_its_jobs();
 }

@@ -13,21 +13,23 @@ LAYERS = {
     "api": ("kernels",),
     "kernels/cpu": ("kernels",),
     "kernels/cuda": ("kernels",),
+    "kernels/engine": ("kernels",),
     "kernels": (),
 }
 # The rooms of each layer from the top down; "" are the files that lie in the layer's folder itself.
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
-    "kernels/cpu": ("", "boxes", "voxelize", "scatter", "transform", "fps", "base"),
+    "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
     "kernels/cuda": ("", "boxes", "voxelize", "scatter", "transform", "fps", "base"),
+    "kernels/engine": ("",),
     "kernels": ("",),
 }
 FOLDERS = ("server", "api", "kernels")
 SOURCES, HEADERS = (".c", ".cu"), (".h", ".cuh")
 COLUMNS = 120
 CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash", ".js", ".css", ".html"}
-SCRIPTS = (".ci", "cmake", "docker", "packaging")  # folders of scripts, beside those of the layers and the tests
+SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # folders of scripts, beside the layers and tests
 LONGEST = 430  # lines of a file
 # Where foreign headers may be included.
 HOME = {
@@ -45,6 +47,7 @@ HOME = {
     "zstd_errors.h": ("api/wire/",),
     "cuda.h": ("kernels/cuda/",),
     "cuda_runtime.h": ("kernels/cuda/",),
+    "dlfcn.h": ("kernels/engine/",),
 }
 ATTRIBUTE = re.compile(r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED)\s*")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

@@ -6,6 +6,7 @@ The ways are tables, and a row of the daemon's tables that they lack fails.
 
 import io
 import json
+import tempfile
 import unittest
 
 import numpy as np
@@ -16,6 +17,7 @@ import check
 import codings
 import files
 import infer
+import models
 from daemon import OneDaemonCase
 from shared import Memory
 from tables import describe
@@ -48,6 +50,7 @@ REQUESTS = (
     ("scatter", "grid_size=8,6,2&batch_size=2", {
         "features": RNG.random((70, 3)).astype("<f4"),
         "voxel_coords": RNG.integers(0, (2, 2, 6, 8), (70, 4)).astype("<i4")}),
+    ("detect", "model=head&point_counts=100,0,200", {"points": POINTS}),
 )  # fmt: skip
 
 CODERS = {None: lambda body: body, "gzip": codings.CODERS["gzip"], "deflate": codings.CODERS["deflate"],
@@ -124,6 +127,10 @@ class Wires(OneDaemonCase):
 
     @classmethod
     def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        models.write(folder.name, "head", models.standin())
+        cls.ARGS = (*cls.ARGS, "--models-dir", folder.name, "--onnxruntime", models.STANDIN)
         super().setUpClass()
         cls.memory = Memory(20 * ROOM)
         cls.addClassCleanup(cls.memory.__exit__)
@@ -237,6 +244,7 @@ class Wires(OneDaemonCase):
         for operation, query, inputs in REQUESTS:
             tensors, metadata = self.plain(operation, query, inputs)
             parameters = dict(item.split("=") for item in query.split("&"))
+            model = parameters.pop("model", operation)
             for way_in, described, arrays in self.ways_in(inputs):
                 for way_out, members, places in self.ways_out(list(tensors)):
                     asked = {**parameters, **members.get("parameters", {})}
@@ -248,7 +256,7 @@ class Wires(OneDaemonCase):
                     for coding in CODERS:
                         for answer in (None, *codings.answers()):
                             where = (operation, way_in, way_out, coding, answer)
-                            reply = self.ask(f"/v2/models/{operation}/infer", body, headers, coding, answer)
+                            reply = self.ask(f"/v2/models/{model}/infer", body, headers, coding, answer)
                             answered, told = infer.parse(reply)
                             for name, at in places.items():
                                 expected = tensors[name]

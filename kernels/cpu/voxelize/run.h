@@ -85,8 +85,13 @@ struct cpu_run {
   int32_t num_filled;
   struct cpu_pillar *pillars;  // [num_points]
   int32_t num_pillars;
-  unsigned char *features;    // [row_capacity, columns] of feature_dtype, if they are scattered
+  unsigned char *features;    // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered
   struct cpu_placed *placed;  // [largest_rows]: those of a cloud
+
+  // Of the pillar in hand, if it is encoded.
+  int32_t encoded_values;  // 0 if no pillar is encoded
+  float *pillar_rows[2];   // each [cap + 1, cpu_encode_room]
+  float *encoded;          // [encoded_values]
 
   // Of the cloud in hand.
   struct cpu_cell_index cells;    // its voxels

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/block_filter.h"
 #include "kernels/cpu/voxelize/maps.h"
 #include "kernels/cpu/voxelize/points.h"
@@ -31,6 +32,23 @@ static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, in
   index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
 }
 
+static void lay_out_features(struct cpu_run *run, struct cpu_arena *arena) {
+  uint64_t width = (uint64_t)run->encoded_values;
+  if (width != 0) {
+    uint64_t rows = (uint64_t)smaller(run->cap, run->largest_cloud) + 1;
+    uint64_t room = (uint64_t)cpu_encode_room(&run->params->encoder);
+    for (int i = 0; i < 2; i++) {
+      run->pillar_rows[i] = cpu_arena_take(arena, rows * room, sizeof(float));
+    }
+    run->encoded = cpu_arena_take(arena, width, sizeof *run->encoded);
+  }
+  if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
+    size_t row_bytes = (width == 0 ? (size_t)run->columns : width) * vx_dtype_size(run->params->feature_dtype);
+    run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
+    run->placed = cpu_arena_take(arena, (uint64_t)run->largest_rows, sizeof *run->placed);
+  }
+}
+
 // Takes all scratch of a job. Runs twice: over an empty arena to measure, then over the lane's.
 static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   bool filtered = run->params->block_filter.enabled;
@@ -54,11 +72,7 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
     run->means = cpu_arena_take(arena, (uint64_t)run->row_capacity * (uint64_t)run->columns, sizeof *run->means);
     cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
   }
-  if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
-    size_t row_bytes = (size_t)run->columns * vx_dtype_size(run->params->feature_dtype);
-    run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
-    run->placed = cpu_arena_take(arena, rows, sizeof *run->placed);
-  }
+  lay_out_features(run, arena);
   cpu_maps_lay_out(run, arena);
   if (ordered || filtered) {
     run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);
@@ -82,6 +96,7 @@ static void read_params(struct cpu_run *run) {
   run->map = vx_cell_map_of(params, &run->grid);
   run->columns = (int32_t)run->job->inputs[VX_POINTS].dims[1];
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
+  run->encoded_values = vx_encoder_width(&params->encoder);
   uint32_t tensors = run->job->tensors;
   run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling != NULL;
   run->ids_wanted = (tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;

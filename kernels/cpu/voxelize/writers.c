@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
 #include "kernels/half.h"
 
@@ -154,16 +155,31 @@ static void write_features(const struct cpu_run *run, void *out) {
   }
 }
 
+struct pillar {
+  float mean[3], centre[3];
+};
+
+static struct pillar pillar_of(const struct cpu_run *run, const struct cpu_row *row) {
+  struct pillar pillar;
+  int32_t cell[3];
+  mean_of(run, row, 3, pillar.mean);
+  vx_cell_of_key(run->map.key, row->key, cell);
+  for (int axis = 0; axis < 3; axis++) {
+    pillar.centre[axis] = vx_cell_centre(&run->map, axis, cell[axis]);
+  }
+  return pillar;
+}
+
 // One point of a pillar: its columns, its offset from the voxel's mean, its offset from the voxel's centre.
-static void fill_pillar_point(const struct cpu_run *run, const float *point, const float mean[3], const float centre[3],
-                              float *values) {
+static void fill_pillar_point(const struct cpu_run *run, const struct pillar *pillar, int32_t index, float *values) {
+  const float *point = point_at(run, index);
   for (int32_t c = 0; c < run->columns; c++) {
     values[c] = point[c];
   }
   float *offsets = values + run->columns;
   for (int axis = 0; axis < 3; axis++) {
-    offsets[axis] = vx_canonical(point[axis] - mean[axis]);
-    offsets[3 + axis] = vx_canonical(point[axis] - centre[axis]);
+    offsets[axis] = vx_canonical(point[axis] - pillar->mean[axis]);
+    offsets[3 + axis] = vx_canonical(point[axis] - pillar->centre[axis]);
   }
 }
 
@@ -174,22 +190,36 @@ static void write_pillars(const struct cpu_run *run, void *out) {
   unsigned char *place = out;
   for (int32_t i = 0; i < run->num_rows; i++) {
     const struct cpu_row *row = &run->rows[i];
-    float mean[3], centre[3];
-    int32_t cell[3];
-    mean_of(run, row, 3, mean);
-    vx_cell_of_key(run->map.key, row->key, cell);
-    for (int axis = 0; axis < 3; axis++) {
-      centre[axis] = vx_cell_centre(&run->map, axis, cell[axis]);
-    }
+    struct pillar pillar = pillar_of(run, row);
     for (int32_t k = 0; k < row->kept; k++, place += point_bytes) {
       float room[MAX_PILLAR_COLUMNS];
       float *values = row_in(dtype, place, room);
-      fill_pillar_point(run, point_at(run, run->list[row->first + k]), mean, centre, values);
+      fill_pillar_point(run, &pillar, run->list[row->first + k], values);
       narrow_row(dtype, place, values, columns);
     }
     size_t padding = (size_t)(run->cap - row->kept) * point_bytes;
     memset(place, 0, padding);
     place += padding;
+  }
+}
+
+static void write_encoded(const struct cpu_run *run, void *out) {
+  const struct vx_encoder *encoder = &run->params->encoder;
+  enum vx_dtype dtype = run->params->feature_dtype;
+  int32_t inputs = encoder->layers[0].inputs;
+  size_t row_bytes = (size_t)run->encoded_values * vx_dtype_size(dtype);
+  unsigned char *place = out;
+  for (int32_t i = 0; i < run->num_rows; i++, place += row_bytes) {
+    const struct cpu_row *row = &run->rows[i];
+    struct pillar pillar = pillar_of(run, row);
+    float *values = run->pillar_rows[0], *encoded = row_in(dtype, place, run->encoded);
+    for (int32_t k = 0; k < row->kept; k++, values += inputs) {
+      fill_pillar_point(run, &pillar, run->list[row->first + k], values);
+    }
+    bool padded = run->cap != INT32_MAX && row->kept < run->cap;
+    memset(values, 0, padded ? (size_t)inputs * sizeof *values : 0);
+    cpu_encode(encoder, run->pillar_rows[0], run->pillar_rows[1], row->kept + padded, encoded);
+    narrow_row(dtype, place, encoded, run->encoded_values);
   }
 }
 
@@ -209,11 +239,12 @@ static void write_mask(const struct cpu_run *run, void *out) {
 // The rows of a cloud are neighbours, and so are their features.
 static void write_bev_features(const struct cpu_run *run, void *out) {
   const int32_t *size = run->grid.cells, *rows = run->job->row_counts;
-  struct cpu_planes planes = {run->features, run->params->feature_dtype, run->columns,
+  int32_t width = run->encoded_values;
+  struct cpu_planes planes = {run->features, run->params->feature_dtype, width == 0 ? run->columns : width,
                               (int64_t)size[0] * size[1] * size[2]};
   size_t cloud_bytes = (size_t)planes.channels * (size_t)planes.cells * vx_dtype_size(planes.dtype);
   unsigned char *map = out;
-  write_features(run, run->features);
+  (width == 0 ? write_features : write_encoded)(run, run->features);
   for (int32_t cloud = 0, first = 0; cloud < run->job->num_clouds; first += rows[cloud++], map += cloud_bytes) {
     for (int32_t i = 0; i < rows[cloud]; i++) {
       int32_t cell[3];
@@ -242,6 +273,7 @@ static void (*const writer_table[VX_TENSOR_COUNT])(const struct cpu_run *run, vo
     [VX_BEV_MAX_INTENSITY] = cpu_write_max_intensity,
     [VX_BEV_TOP_INTENSITY] = cpu_write_top_intensity,
     [VX_BEV_DENSITY] = cpu_write_density,
+    [VX_ENCODED_FEATURES] = write_encoded,
 };
 
 void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output) {

@@ -1,112 +1,15 @@
-// The simulated lidar: the sensors' table, the street, and the casting of rays. See scan.h.
+// The casting of rays; see scan.h.
 #include "tests/support/scan/scan.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "tests/support/scan/random.h"
+#include "tests/support/scan/street.h"
+
 #define DEGREES (3.14159265358979323846 / 180.0)
 
-// --- Sensors
-// ---------------------------------------------------------------------------------------------------------------
-
-// Velodyne HDL-64E: an upper block of 32 lasers a third of a degree apart, a lower block of 32 half a degree apart.
-static double hdl64_elevation(int beam, int beams) {
-  int half = beams / 2;
-  return beam < half ? 2.0 - beam * (10.33 / (half - 1)) : -8.83 - (beam - half) * (15.97 / (half - 1));
-}
-
-// Velodyne HDL-32E: 4/3 degree apart; its files begin with the lowest laser.
-static double hdl32_elevation(int beam, int beams) { return -30.67 + beam * (41.34 / (beams - 1)); }
-
-// A 128-laser sensor that looks from +15 to -25 degrees, a ninth of a degree apart near the horizon and wider outwards.
-static double alpha128_elevation(int beam, int beams) {
-  double u = 2.0 * beam / (beams - 1) - 1.0;
-  return 7.0 * u + (u > 0.0 ? 8.0 : 18.0) * pow(u, 5.0);
-}
-
-const struct scan_sensor scan_sensors[] = {
-    {.name = "hdl64",
-     .description = "64 beams, +2 to -24.8 degrees, narrow street (as KITTI)",
-     .beams = 64,
-     .steps = 2000,
-     .height = 1.73,
-     .max_range = 80.0,
-     .noise = 0.015,
-     .loss = 0.07,
-     .mount_echo = 0.0,
-     .resolution = 1e-3,
-     .turn_seconds = 0.1,
-     .intensity_levels = 100.0F,
-     .intensity_unit = 0.01F,
-     .ring_major = true,
-     .facade_min = 7.6,
-     .facade_max = 11.5,
-     .elevation = hdl64_elevation},
-    {.name = "hdl32",
-     .description = "32 beams, +10.67 to -30.67 degrees, wide street (as nuScenes)",
-     .beams = 32,
-     .steps = 1084,
-     .height = 1.84,
-     .max_range = 105.0,
-     .noise = 0.02,
-     .loss = 0.05,
-     .mount_echo = 1.0,
-     .resolution = 1.0 / 65536,
-     .turn_seconds = 0.05,
-     .intensity_levels = 256.0F,
-     .intensity_unit = 1.0F,
-     .ring_major = false,
-     .facade_min = 13.0,
-     .facade_max = 26.0,
-     .elevation = hdl32_elevation},
-    {.name = "alpha128",
-     .description = "128 beams, +15 to -25 degrees, long range, wide street",
-     .beams = 128,
-     .steps = 1800,
-     .height = 1.9,
-     .max_range = 245.0,
-     .noise = 0.02,
-     .loss = 0.03,
-     .mount_echo = 0.0,
-     .resolution = 1.0 / 65536,
-     .turn_seconds = 0.1,
-     .intensity_levels = 256.0F,
-     .intensity_unit = 1.0F,
-     .ring_major = false,
-     .facade_min = 13.0,
-     .facade_max = 26.0,
-     .elevation = alpha128_elevation},
-    {.name = NULL},
-};
-
-const struct scan_sensor *scan_sensor_named(const char *name) {
-  for (const struct scan_sensor *sensor = scan_sensors; sensor->name; sensor++) {
-    if (strcmp(sensor->name, name) == 0) return sensor;
-  }
-  return NULL;
-}
-
-// --- Random numbers: SplitMix64 (Steele, Lea and Flood, 2014): one 64-bit word of state, so a ray can have its own
-// ------------
-
-static uint64_t next_u64(uint64_t *state) {
-  uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-  return z ^ (z >> 31);
-}
-
-static double uniform(uint64_t *state, double low, double high) {
-  return low + (high - low) * ((double)(next_u64(state) >> 11) * 0x1p-53);
-}
-
-// Nearly normal, by the sum of four uniforms: bounded, and free of log and cos, whose last bit differs between
-// libraries.
-static double normal(uint64_t *state) {
-  double sum = 0.0;
-  for (int i = 0; i < 4; i++) sum += uniform(state, -0.5, 0.5);
-  return sum * 1.7320508075688772;  // the sum's variance is 4/12
-}
+enum { TRAVEL = 120 };  // metres; the vehicle drives 0..TRAVEL and starts again
 
 static uint64_t ray_state(uint64_t seed, int64_t turn, int ring, int step) {
   uint64_t state = seed;
@@ -115,113 +18,13 @@ static uint64_t ray_state(uint64_t seed, int64_t turn, int ring, int step) {
   return next_u64(&state);
 }
 
-// --- The street, along x
-// ----------------------------------------------------------------------------------------------------
-
-enum { STREET_BEGIN = -140, STREET_END = 260, TRAVEL = 120 };  // metres; the vehicle drives 0..TRAVEL and starts again
-
-static double ground_at(const struct scan_scene *scene, double x, double y) {
-  return scene->ground + scene->slope[0] * x + scene->slope[1] * y;
-}
-
-// Puts an object of the given half sizes on the ground, `lift` metres above it. A full scene takes no more.
-static void put(struct scan_scene *scene, struct scan_object object, double x, double y, double lift) {
-  if (scene->num_objects == SCAN_MAX_OBJECTS) return;
-  object.centre[0] = x;
-  object.centre[1] = y;
-  object.centre[2] = ground_at(scene, x, y) + lift + object.half[2];
-  scene->objects[scene->num_objects++] = object;
-}
-
-static struct scan_object box(double length, double width, double height, double yaw, double reflectivity) {
-  return (struct scan_object){.shape = SCAN_BOX,
-                              .half = {length / 2, width / 2, height / 2},
-                              .cos_yaw = cos(yaw),
-                              .sin_yaw = sin(yaw),
-                              .reflectivity = reflectivity};
-}
-
-static struct scan_object cylinder(double radius, double height, double reflectivity) {
-  return (struct scan_object){
-      .shape = SCAN_CYLINDER, .half = {radius, radius, height / 2}, .cos_yaw = 1.0, .reflectivity = reflectivity};
-}
-
-static void put_car(struct scan_scene *scene, uint64_t *random, double x, double y) {
-  double yaw = uniform(random, -0.05, 0.05);
-  double length = uniform(random, 3.7, 4.8), width = uniform(random, 1.65, 1.9), paint = uniform(random, 0.1, 0.7);
-  put(scene, box(length, width, 0.65, yaw, paint), x, y, 0.2);
-  put(scene, box(length * 0.55, width * 0.85, 0.6, yaw, 0.15), x - 0.1 * length, y, 0.85);
-}
-
-static void put_tree(struct scan_scene *scene, uint64_t *random, double x, double y) {
-  double trunk = uniform(random, 1.8, 2.6), radius = uniform(random, 1.2, 2.6);
-  put(scene, cylinder(uniform(random, 0.1, 0.3), trunk + radius, 0.25), x, y, 0.0);
-  struct scan_object crown = {.shape = SCAN_SPHERE,
-                              .half = {radius, radius, radius},
-                              .cos_yaw = 1.0,
-                              .reflectivity = uniform(random, 0.3, 0.5),
-                              .porous = true};
-  put(scene, crown, x, y, trunk - 0.4 * radius);
-}
-
-static void put_houses(struct scan_scene *scene, uint64_t *random, const struct scan_sensor *sensor, double side) {
-  double x = STREET_BEGIN;
-  while (x < STREET_END) {
-    double length = uniform(random, 8.0, 20.0), depth = uniform(random, 8.0, 12.0);
-    double front = uniform(random, sensor->facade_min, sensor->facade_max);
-    put(scene, box(length, depth, uniform(random, 4.0, 11.0), uniform(random, -0.03, 0.03), uniform(random, 0.2, 0.5)),
-        x + length / 2, side * (front + depth / 2), 0.0);
-    x += length + uniform(random, 1.0, 7.0);
-  }
-}
-
-// What stands between the kerb and the houses: hedges, trees, poles, people; and the cars parked before them.
-static void put_roadside(struct scan_scene *scene, uint64_t *random, const struct scan_sensor *sensor, double side) {
-  double kerb = sensor->facade_min - 2.6;
-  double x = STREET_BEGIN;
-  while (x < STREET_END) {
-    if (uniform(random, 0.0, 1.0) < 0.55) put_car(scene, random, x, side * (kerb - 1.0 + uniform(random, -0.2, 0.2)));
-    double kind = uniform(random, 0.0, 1.0);
-    if (kind < 0.35) {
-      struct scan_object hedge =
-          box(uniform(random, 2.0, 6.0), uniform(random, 0.5, 1.0), uniform(random, 0.7, 1.9), 0.0, 0.4);
-      hedge.porous = true;
-      put(scene, hedge, x, side * (kerb + uniform(random, 1.4, 2.0)), 0.0);
-    } else if (kind < 0.65) {
-      put_tree(scene, random, x, side * (kerb + uniform(random, 0.8, 2.0)));
-    } else if (kind < 0.8) {
-      put(scene, cylinder(uniform(random, 0.06, 0.15), uniform(random, 4.0, 8.0), 0.6), x, side * (kerb + 0.4), 0.0);
-    } else if (kind < 0.87) {
-      put(scene, cylinder(0.25, uniform(random, 1.5, 1.9), 0.3), x, side * (kerb + 0.9), 0.0);
-    }
-    x += uniform(random, 5.2, 8.0);
-  }
-}
-
-void scan_scene_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene) {
-  uint64_t random = seed;
-  memset(scene, 0, sizeof *scene);
-  scene->seed = seed;
-  scene->ground = -sensor->height;
-  scene->slope[0] = uniform(&random, -0.015, 0.015);
-  scene->slope[1] = uniform(&random, -0.01, 0.01);
-  for (int side = -1; side <= 1; side += 2) {
-    put_houses(scene, &random, sensor, side);
-    put_roadside(scene, &random, sensor, side);
-  }
-  put_car(scene, &random, uniform(&random, 12.0, 25.0), -0.4);
-  put_car(scene, &random, uniform(&random, -30.0, -15.0), 1.2);
-}
-
-// --- Rays
-// ---------------------------------------------------------------------------------------------------------------------
-
 struct ray {
   double origin[3], direction[3];
 };
 
 struct hit {
   double range, cosine, reflectivity;  // cosine of the angle between ray and surface normal
+  int label;
 };
 
 // Where a ray enters and leaves a body; false if it misses it or the body lies behind.
@@ -279,9 +82,9 @@ static bool meet(const struct scan_object *object, const struct ray *ray, struct
 }
 
 static struct hit meet_ground(const struct scan_scene *scene, const struct ray *ray) {
-  double above = ray->origin[2] - ground_at(scene, ray->origin[0], ray->origin[1]);
+  double above = ray->origin[2] - scan_ground_at(scene, ray->origin[0], ray->origin[1]);
   double sink = scene->slope[0] * ray->direction[0] + scene->slope[1] * ray->direction[1] - ray->direction[2];
-  return (struct hit){sink > 0.0 ? above / sink : INFINITY, fmax(sink, 0.0), 0.28};
+  return (struct hit){sink > 0.0 ? above / sink : INFINITY, fmax(sink, 0.0), 0.28, 0};
 }
 
 // The nearest surface that the ray meets among the ground and the listed objects; leaves stop it somewhere inside, or
@@ -300,7 +103,7 @@ static struct hit cast(const struct scan_scene *scene, const struct ray *ray, co
       range += depth * depth * (span.out - span.in);
       if (range >= best.range) continue;
     }
-    best = (struct hit){range, object->porous ? 0.7 : span.cosine, object->reflectivity};
+    best = (struct hit){range, object->porous ? 0.7 : span.cosine, object->reflectivity, object->label};
   }
   return best;
 }
@@ -345,7 +148,7 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
   double at_mount = 0.0;
   if (!returned(sensor, &hit, &random)) {
     if (!(uniform(&random, 0.0, 1.0) < sensor->mount_echo)) return false;
-    hit = (struct hit){uniform(&random, 0.1, 1.1), 0.5, 0.1};
+    hit = (struct hit){uniform(&random, 0.1, 1.1), 0.5, 0.1, 0};
     at_mount = uniform(&random, 0.0, 1.0) < 0.3 ? 1.0 : 0.0;
   }
   float *out[3] = {&point->x, &point->y, &point->z};
@@ -355,6 +158,7 @@ static bool fire(const struct scan_sensor *sensor, const struct scan_scene *scen
   }
   point->intensity = intensity_of(sensor, &hit, &random);
   point->noise = next_u64(&random);
+  point->label = hit.label;
   return true;
 }
 

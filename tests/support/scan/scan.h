@@ -17,6 +17,7 @@ enum {
   SCAN_MIN_COLUMNS = 3,
   SCAN_MAX_COLUMNS = 64,
   SCAN_MAX_OBJECTS = 1024,
+  SCAN_MAX_LABELS = 128,
 };
 
 // One kind of sensor on one kind of street.
@@ -43,6 +44,7 @@ struct scan_point {
   float time;      // seconds since the first turn began
   uint64_t noise;  // seeds the columns that no sensor fills
   int ring;
+  int label;  // its number in the scene, from 1; 0: none
 };
 
 enum scan_shape { SCAN_BOX, SCAN_CYLINDER, SCAN_SPHERE };
@@ -53,6 +55,16 @@ struct scan_object {
   double centre[3], half[3], cos_yaw, sin_yaw;
   double reflectivity;  // 0..1
   bool porous;          // leaves: a ray ends anywhere inside, or passes
+  int label;            // the number of the label that it is a part of, from 1; 0: none
+};
+
+enum scan_class { SCAN_CAR, SCAN_PEDESTRIAN, SCAN_CYCLIST, SCAN_CLASSES };
+
+// The box around a thing of a class.
+struct scan_label {
+  enum scan_class kind;
+  double centre[3], size[3];  // metres; size along the thing's own axes
+  double heading;             // of its length, counter-clockwise from x
 };
 
 struct scan_scene {
@@ -61,6 +73,8 @@ struct scan_scene {
   double ground;    // height of the ground under the sensor, metres
   int num_objects;
   struct scan_object objects[SCAN_MAX_OBJECTS];
+  int num_labels;
+  struct scan_label labels[SCAN_MAX_LABELS];
 };
 
 // The known sensors, ended by one without a name; NULL if none has that name.
@@ -68,6 +82,11 @@ extern const struct scan_sensor scan_sensors[];
 const struct scan_sensor *scan_sensor_named(const char *name);
 
 void scan_scene_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene);
+
+// A street of any width with labelled cars, pedestrians and cyclists, and lorries without labels.
+void scan_traffic_make(const struct scan_sensor *sensor, uint64_t seed, struct scan_scene *scene);
+
+const char *scan_class_name(enum scan_class kind);
 
 // Turns the sensor once and returns the number of points. `points` has room for beams * steps. Turn 0 starts at the
 // origin; the vehicle moves on by a metre a turn, and every turn's points are given in the frame of turn 0, as an

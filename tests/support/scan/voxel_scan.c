@@ -17,10 +17,13 @@ struct options {
   int columns;
   int64_t points;  // -1: one turn
   const char *output;
+  bool traffic;
+  const char *labels;  // a file
 };
 
 static void usage(FILE *to) {
-  fputs("usage: voxel-scan [--sensor NAME] [--seed N] [--columns N] [--points N] [--output FILE]\n"
+  fputs("usage: voxel-scan [--sensor NAME] [--seed N] [--columns N] [--points N] [--traffic]\n"
+        "                  [--labels FILE] [--output FILE]\n"
         "Writes a simulated lidar scan as raw float32 rows: x y z intensity ring time, then meaningless features.\n"
         "  --sensor NAME   one of (the first is the default)\n",
         to);
@@ -31,6 +34,8 @@ static void usage(FILE *to) {
           "  --seed N        the street and its noise; the same seed gives the same bytes (default 1)\n"
           "  --columns N     floats of a row, %d to %d (default 4)\n"
           "  --points N      exactly N points: a thinned turn, or several turns (default: one whole turn)\n"
+          "  --traffic       a street of any width with cars, pedestrians and cyclists of every heading\n"
+          "  --labels FILE   with --traffic: their boxes, and how many points of one turn are on each, as CSV\n"
           "  --output FILE   default: standard output\n",
           SCAN_MIN_COLUMNS, SCAN_MAX_COLUMNS);
 }
@@ -56,12 +61,14 @@ static bool parse_sensor(const char *text, const struct scan_sensor **sensor) {
 
 // Returns -1 to go on, or the exit status.
 static int parse_options(int argc, char **argv, struct options *options) {
-  enum { SENSOR = 1, SEED, COLUMNS, POINTS, OUTPUT, HELP };
+  enum { SENSOR = 1, SEED, COLUMNS, POINTS, TRAFFIC, LABELS, OUTPUT, HELP };
   static const struct option table[] = {
       {"sensor", required_argument, NULL, SENSOR},
       {"seed", required_argument, NULL, SEED},
       {"columns", required_argument, NULL, COLUMNS},
       {"points", required_argument, NULL, POINTS},
+      {"traffic", no_argument, NULL, TRAFFIC},
+      {"labels", required_argument, NULL, LABELS},
       {"output", required_argument, NULL, OUTPUT},
       {"help", no_argument, NULL, HELP},
       {NULL, 0, NULL, 0},
@@ -80,11 +87,17 @@ static int parse_options(int argc, char **argv, struct options *options) {
         options->columns = (int)value;
         break;
       case POINTS: ok = parse_integer("--points", optarg, 0, INT64_MAX, &options->points); break;
+      case TRAFFIC: options->traffic = true; break;
+      case LABELS: options->labels = optarg; break;
       case OUTPUT: options->output = optarg; break;
       case HELP: usage(stdout); return EXIT_SUCCESS;
       default: ok = false; break;
     }
     if (!ok) return 2;
+  }
+  if (optind == argc && options->labels && !options->traffic) {
+    fputs("voxel-scan: --labels needs --traffic; see --help\n", stderr);
+    return 2;
   }
   if (optind == argc) return -1;
   fprintf(stderr, "voxel-scan: unexpected argument '%s'; see --help\n", argv[optind]);
@@ -102,12 +115,30 @@ static bool write_rows(FILE *file, const struct scan_point *points, size_t count
   return true;
 }
 
+// The boxes of a scene, one a line, with the number of points that one turn has on each.
+static bool write_labels(const char *path, const struct scan_scene *scene, const struct scan_point *points,
+                         size_t count) {
+  int on_label[SCAN_MAX_LABELS + 1] = {0};
+  for (size_t i = 0; i < count; i++) on_label[points[i].label]++;
+  FILE *file = fopen(path, "w");
+  if (!file) return false;
+  bool ok = fputs("class,x,y,z,dx,dy,dz,heading,points\n", file) >= 0;
+  for (int i = 0; i < scene->num_labels; i++) {
+    const struct scan_label *label = &scene->labels[i];
+    const double *c = label->centre, *s = label->size;
+    ok = fprintf(file, "%s,%.4f,%.4f,%.4f,%.4f,%.4f,%.4f,%.5f,%d\n", scan_class_name(label->kind), c[0], c[1], c[2],
+                 s[0], s[1], s[2], label->heading, on_label[i + 1]) >= 0 &&
+         ok;
+  }
+  return fclose(file) == 0 && ok;
+}
+
 static bool write_scan(const struct options *options, FILE *file) {
   const struct scan_sensor *sensor = options->sensor;
   struct scan_scene *scene = malloc(sizeof *scene);
   struct scan_point *points = calloc((size_t)sensor->beams * (size_t)sensor->steps, sizeof *points);
   bool ok = scene && points;
-  if (ok) scan_scene_make(sensor, options->seed, scene);
+  if (ok) (options->traffic ? scan_traffic_make : scan_scene_make)(sensor, options->seed, scene);
   int64_t left = options->points;
   for (int64_t turn = 0; ok && (turn == 0 || left > 0); turn++) {
     size_t count = scan_turn(sensor, scene, turn, points);
@@ -116,8 +147,9 @@ static bool write_scan(const struct options *options, FILE *file) {
       ok = false;
       break;
     }
+    if (turn == 0 && options->labels) ok = write_labels(options->labels, scene, points, count);
     size_t wanted = options->points < 0 || (uint64_t)left > count ? count : (size_t)left;
-    ok = write_rows(file, points, count, wanted, options->columns);
+    ok = ok && write_rows(file, points, count, wanted, options->columns);
     left -= (int64_t)wanted;
   }
   free(points);

@@ -25,6 +25,10 @@ static void names(void **state) {
                                  "labels",
                                  "box_indices",
                                  "box_counts",
+                                 "encoded_features",
+                                 "cls_preds",
+                                 "box_preds",
+                                 "dir_cls_preds",
                                  "bev_features",
                                  "occupancy",
                                  "occupancy_counts",
@@ -35,7 +39,7 @@ static void names(void **state) {
                                  "bev_top_intensity",
                                  "bev_density"};
   const char *const stages[] = {"copy_in", "voxelize", "features", "sample",  "transform",
-                                "decode",  "nms",      "scatter",  "copy_out"};
+                                "network", "decode",   "nms",      "scatter", "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
     assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   }

@@ -1,0 +1,119 @@
+"""The parts that PointPillars networks are made of: the backbone with its neck, the anchor head, the centre head.
+
+OpenPCDet and mmdetection3d give the same layers different names, which the callers know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable, Dict, List, Sequence
+
+from . import fold
+from .network import Map, Network
+from .state import ConvertError, State
+
+NORM_EPS, CENTER_EPS = 1e-3, 1e-5  # of backbones and encoders; of centre heads
+
+
+def encoder_layers(
+    state: State, name: str, widths: List[int], inputs: int, norm: bool = True, eps: float = NORM_EPS
+) -> List[fold.Layer]:
+    """The layers of a pillar feature network. All but the last have half the width that the configuration says, since
+    the largest values of the pillar are joined to theirs."""
+    layers = []
+    for number, width in enumerate(widths):
+        place = f"{name}.pfn_layers.{number}"
+        outputs = width if number + 1 == len(widths) else width // 2
+        layers.append(fold.linear(state, f"{place}.linear", outputs, inputs, f"{place}.norm" if norm else None, eps))
+        inputs = 2 * outputs
+    return layers
+
+
+@dataclasses.dataclass
+class Backbone:
+    """Levels of convolutions, each followed by an upsampling; the upsampled maps are joined."""
+
+    blocks: str  # what the names of the convolutions begin with
+    first: int  # number of a block's first convolution: others follow at +3, each norm at +1
+    deblocks: str
+    layers: List[int]  # convolutions of each level behind the first
+    strides: List[int]
+    channels: List[int]
+    up_strides: List[float]
+    up_channels: List[int]
+    conv_for_no_stride: bool  # whether an upsampling by 1 is a convolution; otherwise a transposed one
+    eps: float = NORM_EPS
+
+    def check(self) -> None:
+        lengths = {len(part) for part in (self.layers, self.strides, self.channels, self.up_strides, self.up_channels)}
+        if len(lengths) != 1 or 0 in lengths:
+            raise ConvertError("the backbone's lists of layers, strides and channels are not of one length")
+
+    def build(self, state: State, network: Network, x: Map) -> Map:
+        self.check()
+        maps = []
+        for level, channels in enumerate(self.channels):
+            for k in range(self.layers[level] + 1):
+                place = f"{self.blocks}.{level}"
+                number = self.first + 3 * k
+                layer = fold.conv(
+                    state, f"{place}.{number}", channels, x.channels, 3, f"{place}.{number + 1}", self.eps
+                )
+                x = network.conv(x, layer, self.strides[level] if k == 0 else 1, padding=1, relu=True)
+            maps.append(self._upsample(state, network, x, level))
+        return network.concat(maps)
+
+    def _upsample(self, state: State, network: Network, x: Map, level: int) -> Map:
+        name, stride, channels = f"{self.deblocks}.{level}", self.up_strides[level], self.up_channels[level]
+        if stride > 1 or (stride == 1 and not self.conv_for_no_stride):
+            layer = fold.deconv(state, f"{name}.0", channels, x.channels, int(stride), f"{name}.1", self.eps)
+            return network.deconv(x, layer, int(stride), relu=True)
+        side = round(1 / stride)
+        layer = fold.conv(state, f"{name}.0", channels, x.channels, side, f"{name}.1", self.eps)
+        return network.conv(x, layer, side, relu=True)
+
+
+def anchor_head(state: State, network: Network, x: Map, names: Dict[str, str], channels: Dict[str, int]) -> List[str]:
+    """Convolutions of one cell. `names` are those of the layers, by map; a layer that the state lacks is left out."""
+    made = []
+    for output, name in names.items():
+        if output == "dir_cls_preds" and f"{name}.weight" not in state:
+            continue
+        network.output(network.conv(x, fold.conv(state, name, channels[output], x.channels, 1)), output)
+        made.append(output)
+    return made
+
+
+@dataclasses.dataclass
+class CenterHead:
+    """A shared convolution, then for each task and each of its maps some more."""
+
+    shared: Sequence[str]  # the shared convolution and its norm
+    shared_channels: int
+    branch: Callable[[int, str], str]  # task and map -> what the names of its layers begin with
+    hidden: Callable[[str, int], Sequence[str]]  # that and a number -> convolution and norm
+    maps: Dict[str, str]  # the head's maps, as /v1/decode calls them -> as the state calls them
+    depth: Dict[str, int]  # convolutions of a map, the last with a bias and without a norm
+    task_classes: List[int]
+
+    CHANNELS = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
+
+    def build(self, state: State, network: Network, x: Map) -> List[str]:
+        conv, norm = self.shared
+        layer = fold.conv(state, conv, self.shared_channels, x.channels, 3, norm, CENTER_EPS)
+        x = network.conv(x, layer, padding=1, relu=True)
+        for output, name in self.maps.items():
+            tasks = [self._branch(state, network, x, output, name, task) for task in range(len(self.task_classes))]
+            network.output(network.concat(tasks), output)
+        return list(self.maps)
+
+    def _branch(self, state: State, network: Network, x: Map, output: str, name: str, task: int) -> Map:
+        place, depth = self.branch(task, name), self.depth[output]
+        for number in range(depth - 1):
+            conv, norm = self.hidden(place, number)
+            layer = fold.conv(state, conv, x.channels, x.channels, 3, norm, CENTER_EPS)
+            x = network.conv(x, layer, padding=1, relu=True)
+        channels = self.task_classes[task] if output == "heatmap" else self.CHANNELS[output]
+        last = f"{place}.{depth - 1}"
+        side = state.shape(f"{last}.weight")[-1]
+        return network.conv(x, fold.conv(state, last, channels, x.channels, side), padding=side // 2)

@@ -1,0 +1,73 @@
+"""The command voxeld-convert."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import sys
+from typing import Optional, Sequence
+
+from ..version import VERSION
+
+PROGRAM = "voxeld-convert"
+DONE, FAILED = 0, 1
+DESCRIPTION = """\
+Convert the checkpoint of a detector to the folder of a model that voxeld serves.
+
+A checkpoint is .safetensors, .npz, or what torch.save wrote, which needs torch. Every name and every shape is checked
+against the configuration. Norms are folded into the layers before them.
+"""
+EXAMPLES = """\
+examples:
+  voxeld-convert openpcdet pointpillar_7728.pth --config cfgs/kitti_models/pointpillar.yaml --output models/kitti
+  voxeld-convert mmdet3d pointpillars.pth --config pointpillars_hv_secfpn_8xb6-160e_kitti-3d-3class.py --output models/k
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(
+        PROGRAM,
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    option = root.add_argument
+    option("--version", action="version", version=f"{PROGRAM} {VERSION}")
+    option("source", choices=("openpcdet", "mmdet3d"), help="the project that the checkpoint is from")
+    option("checkpoint", type=pathlib.Path, help="the state of the network")
+    option("--config", type=pathlib.Path, required=True, metavar="FILE", help="the configuration that it was made with")
+    option("--output", "-o", type=pathlib.Path, required=True, metavar="DIR", help="the folder of the model")
+    option("--description", metavar="TEXT", help="what the service shows of the model")
+    option("--weights", choices=("float32", "float16"), default="float32", help="how the network's weights are stored")
+    option("--ignore", action="append", default=[], metavar="PREFIX", help="leave out tensors of the checkpoint")
+    option("--trust-checkpoint", action="store_true", help="let the checkpoint, a pickle, run code")
+    return root
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    told = parser().parse_args(argv)
+    try:
+        from . import mmdet3d, openpcdet
+        from .state import ConvertError, read_state
+    except ImportError as reason:
+        print(f"{PROGRAM}: {reason}; pip install 'voxeld[convert]'", file=sys.stderr)
+        return FAILED
+    convert = {"openpcdet": openpcdet.convert, "mmdet3d": mmdet3d.convert}[told.source]
+    try:
+        state = read_state(told.checkpoint, told.trust_checkpoint)
+        model = convert(state, told.config, told.weights == "float16")
+        state.ignore(told.ignore)
+        state.check_all_taken()
+        model.description = told.description or model.description
+        model.write(told.output)
+    except ConvertError as reason:
+        print(f"{PROGRAM}: {reason}", file=sys.stderr)
+        return FAILED
+    except OSError as reason:
+        print(f"{PROGRAM}: cannot write {told.output}: {reason.strerror}", file=sys.stderr)
+        return FAILED
+    for line in (f"checkpoint: {len(state)} tensors", *model.found()):
+        print(line)
+    print(f"written to {told.output}")
+    return DONE

@@ -1,0 +1,210 @@
+"""mmdetection3d's PointPillars (VoxelNet) and CenterPoint over pillars, 1.0 and later: names of the state, keys."""
+
+from __future__ import annotations
+
+import math
+import pathlib
+from typing import Any, Dict, List
+
+from . import fold
+from .config import Config, read_python
+from .layers import NORM_EPS, Backbone, CenterHead, anchor_head, encoder_layers
+from .model import Head, Model, Voxels, pillar_encoder
+from .network import Map, Network
+from .state import ConvertError, State
+
+PREFIXES = {"VoxelNet": "", "CenterPoint": "pts_"}  # what the names of the parts begin with
+ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls"}
+ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
+
+
+def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
+    config = read_python(path)
+    model, voxels = config.at("model"), _voxels(config)
+    kind = model.choice("type", PREFIXES)
+    prefix = PREFIXES[kind]
+    encoder = _encoder(state, model.at(f"{prefix}voxel_encoder"), f"{prefix}voxel_encoder", voxels)
+    network = Network(half_weights)
+    x = _backbone(model, prefix).build(state, network, voxels.map(network, encoder[-1][1].size))
+    head = _anchor_head if kind == "VoxelNet" else _center_head
+    return Model(
+        description=f"{kind} of mmdetection3d, converted from {path.name}",
+        voxels=voxels,
+        encoder=encoder,
+        network=network,
+        head=head(state, network, x, config, voxels),
+    )
+
+
+def _voxels(config: Config) -> Voxels:
+    model = config.at("model")
+    keys = [key for key in ("voxel_layer", "pts_voxel_layer") if key in model]  # of versions before 1.1
+    layer = model.at(keys[0]) if keys else model.at("data_preprocessor").at("voxel_layer")
+    ranged = layer if "point_cloud_range" in layer else config
+    most = layer.value("max_voxels", object)  # of training, of tests
+    return Voxels(
+        bounds=ranged.numbers("point_cloud_range", 6),
+        size=layer.numbers("voxel_size", 3),
+        cap=int(layer.number("max_num_points")),
+        most=layer.integers("max_voxels")[-1] if isinstance(most, list) else int(layer.number("max_voxels")),
+    )
+
+
+def _encoder(state: State, encoder: Config, name: str, voxels: Voxels) -> List[fold.Layer]:
+    encoder.expect("type", "PillarFeatureNet")
+    voxels.columns = columns = int(encoder.number("in_channels"))
+    if encoder.get("with_distance", False):
+        raise ConvertError(f"{encoder.path}.with_distance: the distance of a point is no value of pillar_features")
+    inputs = state.shape(f"{name}.pfn_layers.0.linear.weight")[1]
+    mean = 3 if encoder.get("with_cluster_center", True) else 0
+    center = inputs - columns - mean  # 3; 2 in old versions; 0 if there is none
+    if center not in (0, 2, 3) or bool(center) != bool(encoder.get("with_voxel_center", True)):
+        raise ConvertError(f"{name}.pfn_layers.0.linear.weight has {inputs} inputs for points of {columns} columns")
+    rows = list(range(columns)) + list(range(columns, columns + mean))
+    centers = list(range(columns + 3, columns + 3 + center))
+    if encoder.get("legacy", True):  # the offsets from the centre replace the coordinates too
+        rows[:center] = centers
+    widths = encoder.integers("feat_channels")
+    layers = encoder_layers(state, name, widths, inputs, eps=_eps(encoder, NORM_EPS))
+    return pillar_encoder(layers, rows + centers, columns)
+
+
+def _eps(part: Config, default: float) -> float:
+    return float(part.at("norm_cfg").get("eps", default)) if "norm_cfg" in part else default
+
+
+def _backbone(model: Config, prefix: str) -> Backbone:
+    backbone, neck = model.at(f"{prefix}backbone"), model.at(f"{prefix}neck")
+    backbone.expect("type", "SECOND")
+    neck.expect("type", "SECONDFPN")
+    if _eps(backbone, NORM_EPS) != _eps(neck, NORM_EPS):
+        raise ConvertError(f"{neck.path}.norm_cfg has another eps than {backbone.path}.norm_cfg")
+    return Backbone(
+        blocks=f"{prefix}backbone.blocks",
+        first=0,
+        deblocks=f"{prefix}neck.deblocks",
+        layers=backbone.integers("layer_nums"),
+        strides=backbone.integers("layer_strides"),
+        channels=backbone.integers("out_channels"),
+        up_strides=neck.numbers("upsample_strides"),
+        up_channels=neck.integers("out_channels"),
+        conv_for_no_stride=bool(neck.get("use_conv_for_no_stride", False)),
+        eps=_eps(backbone, NORM_EPS),
+    )
+
+
+def _classes(config: Config, count: int) -> List[str]:
+    if "class_names" in config:
+        names = config.names("class_names")
+    else:
+        names = config.at("metainfo").names("classes")
+    if len(names) != count:
+        raise ConvertError(f"the configuration names {len(names)} classes, but the head has {count}")
+    return names
+
+
+def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+    head, test = config.at("model").at("bbox_head"), config.at("model").at("test_cfg")
+    head.expect("type", "Anchor3DHead")
+    head.at("bbox_coder").expect("type", "DeltaXYZWLHRBBoxCoder")
+    if not head.at("loss_cls").get("use_sigmoid", False):
+        raise ConvertError(f"{head.path}.loss_cls.use_sigmoid: only scores by the sigmoid can be decoded")
+    classes = _classes(config, int(head.number("num_classes")))
+    anchors = _anchors(head.at("anchor_generator"), voxels.bounds)
+    count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
+    names = {output: f"bbox_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
+    channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * 2}
+    outputs = anchor_head(state, network, x, names, channels)
+    decode = {
+        "head": "anchor",
+        "point_cloud_range": voxels.bounds,
+        **anchors,
+        "dir_offset": head.get("dir_offset", -math.pi / 2),
+        "dir_limit_offset": head.get("dir_limit_offset", 0),
+        "dir_bins": 2,
+        "score_threshold": test.number("score_thr"),
+        "nms_threshold": test.number("nms_thr"),
+        "nms_pre_max": int(test.number("nms_pre")),
+        "nms_post_max": int(test.number("max_num")),
+        "class_agnostic": "no",
+    }
+    notes = ["a box has the label of its best class alone, where mmdetection3d takes each class above score_thr"]
+    return Head(outputs, decode, classes, notes)
+
+
+def _anchors(generator: Config, bounds: List[float]) -> Dict[str, Any]:
+    kind = generator.choice("type", ALIGNED)
+    if (
+        generator.get("scales", [1]) != [1]
+        or generator.get("align_corner", False)
+        or generator.get("custom_values", [])
+    ):
+        raise ConvertError(f"{generator.path} has scales, align_corner or custom_values, which cannot be decoded")
+    sizes = [generator.numbers_of("sizes", size) for size in generator.value("sizes", list)]
+    ranges = [generator.numbers_of("ranges", values) for values in generator.value("ranges", list)]
+    ranges = ranges * len(sizes) if len(ranges) == 1 else ranges
+    if len(ranges) != len(sizes) or any(len(size) != 3 for size in sizes):
+        raise ConvertError(f"{generator.path} has {len(ranges)} ranges for {len(sizes)} sizes of three numbers")
+    for values in ranges:
+        if len(values) != 6 or [values[i] for i in (0, 1, 3, 4)] != [bounds[i] for i in (0, 1, 3, 4)]:
+            raise ConvertError(f"{generator.path}.ranges has {values}, which is not the range of the points")
+        if values[2] != values[5]:
+            raise ConvertError(f"{generator.path}.ranges has {values}, with anchors at several heights")
+    return {
+        "anchor_sizes": [number for size in sizes for number in size],
+        "anchor_bottoms": [values[2] for values in ranges],
+        "anchor_rotations": generator.numbers("rotations"),
+        "align_center": ALIGNED[kind],
+    }
+
+
+def _center_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+    head, test = config.at("model").at("pts_bbox_head"), config.at("model").at("test_cfg").at("pts")
+    head.expect("type", "CenterHead")
+    separate = head.at("separate_head") if "separate_head" in head else Config({"type": "SeparateHead"})
+    separate.expect("type", "SeparateHead")
+    coder = head.at("bbox_coder")
+    coder.expect("type", "CenterPointBBoxCoder")
+    if not head.get("norm_bbox", True):
+        raise ConvertError(f"{head.path}.norm_bbox: only logarithms of sizes can be decoded")
+    tasks = head.items("tasks")
+    order = [name for task in tasks for name in task.names("class_names")]
+    branches = head.at("common_heads")
+    maps = {"center": "reg", "height": "height", "dim": "dim", "rot": "rot"}
+    if "vel" in branches:
+        maps["vel"] = "vel"
+    depth = {output: int(branches.numbers(name, 2)[1]) for output, name in maps.items()}
+    center = CenterHead(
+        shared=("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
+        shared_channels=int(head.get("share_conv_channel", 64)),
+        branch=lambda task, name: f"pts_bbox_head.task_heads.{task}.{name}",
+        hidden=lambda place, number: (f"{place}.{number}.conv", f"{place}.{number}.bn"),
+        maps={"heatmap": "heatmap", **maps},
+        depth={"heatmap": int(head.get("num_heatmap_convs", 2)), **depth},
+        task_classes=[len(task.names("class_names")) for task in tasks],
+    )
+    stride = int(coder.number("out_size_factor"))
+    voxels.check_stride(f"{coder.path}.out_size_factor", stride, x)
+    decode = {
+        "head": "center",
+        "point_cloud_range": voxels.bounds,
+        "voxel_size": voxels.size,
+        "feature_map_stride": stride,
+        "task_classes": center.task_classes,
+        "rot_order": "sin_cos",
+        "max_objects": int(coder.get("max_num", 100)),
+        "score_threshold": coder.number("score_threshold"),
+        "post_center_range": coder.numbers("post_center_range", 6),
+        **_suppression(test, len(tasks)),
+        "class_agnostic": "yes",
+    }
+    return Head(center.build(state, network, x), decode, order)
+
+
+def _suppression(test: Config, tasks: int) -> Dict[str, Any]:
+    most = {"nms_post_max": int(test.number("post_max_size"))}
+    if test.choice("nms_type", ("rotate", "circle")) == "circle":
+        squares = test.numbers("min_radius", tasks)  # compared with squares of distances
+        return {"nms": "circle", "min_radius": [math.sqrt(square) for square in squares], **most}
+    pre_max = int(test.number("pre_max_size"))
+    return {"nms": "rotated", "nms_threshold": test.number("nms_thr"), "nms_pre_max": pre_max, **most}

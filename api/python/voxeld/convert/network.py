@@ -1,0 +1,114 @@
+"""A network as ONNX, built layer by layer. Sizes of maps are computed on the way, so that they can be checked."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import numpy as np
+import onnx  # type: ignore[import-not-found,unused-ignore]
+from onnx import TensorProto, helper, numpy_helper
+
+from .fold import Layer
+from .state import Array, ConvertError
+
+OPSET, IR_VERSION = 17, 8  # ONNX Runtime 1.12 and later read them
+BATCH = "batch"  # the symbol of the first dimension
+Shape = List[Any]
+
+
+class Map(NamedTuple):
+    """A value of the network, [batch, channels, height, width]."""
+
+    name: str
+    channels: int
+    height: int
+    width: int
+
+
+class Network:
+    def __init__(self, half_weights: bool = False) -> None:
+        self._half = half_weights  # weights are stored as float16, and cast when the network is loaded
+        self._nodes: List[Any] = []
+        self._weights: List[Any] = []
+        self._inputs: Dict[str, Shape] = {}
+        self._outputs: Dict[str, Shape] = {}
+        self._count = 0
+
+    def input(self, name: str, channels: int, height: int, width: int) -> Map:
+        self._inputs[name] = [BATCH, channels, height, width]
+        return Map(name, channels, height, width)
+
+    def conv(self, x: Map, layer: Layer, stride: int = 1, padding: int = 0, relu: bool = False) -> Map:
+        outputs, _, side, _ = layer[0].shape
+        height, width = ((length + 2 * padding - side) // stride + 1 for length in (x.height, x.width))
+        attributes = {"kernel_shape": [side] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
+        return Map(self._layer("Conv", x, layer, attributes, relu), outputs, height, width)
+
+    def deconv(self, x: Map, layer: Layer, stride: int, relu: bool = False) -> Map:
+        """A transposed convolution with windows as wide as the stride. With stride 1 it is a plain one."""
+        weight, bias = layer
+        if stride == 1:
+            return self.conv(x, (weight.transpose(1, 0, 2, 3), bias), relu=relu)
+        name = self._layer("ConvTranspose", x, layer, {"kernel_shape": [stride] * 2, "strides": [stride] * 2}, relu)
+        return Map(name, weight.shape[1], x.height * stride, x.width * stride)
+
+    def concat(self, maps: Sequence[Map]) -> Map:
+        if len({(m.height, m.width) for m in maps}) != 1:
+            sizes = ", ".join(f"{m.height} x {m.width}" for m in maps)
+            raise ConvertError(f"maps of different sizes are joined: {sizes}; the grid does not fit the strides")
+        if len(maps) == 1:
+            return maps[0]
+        name = self._node("Concat", [m.name for m in maps], axis=1)
+        return maps[0]._replace(name=name, channels=sum(m.channels for m in maps))
+
+    def output(self, x: Map, name: str) -> None:
+        """The map as [batch, height, width, channels]."""
+        self._nodes.append(helper.make_node("Transpose", [x.name], [name], perm=[0, 2, 3, 1]))
+        self._outputs[name] = [BATCH, x.height, x.width, x.channels]
+
+    def describe(self) -> str:
+        """Its inputs and outputs with their shapes."""
+        sides = (
+            ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in values.items())
+            for values in (self._inputs, self._outputs)
+        )
+        return " -> ".join(sides)
+
+    def model(self, doc: str) -> Any:
+        inputs, outputs = (
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items()]
+            for values in (self._inputs, self._outputs)
+        )
+        graph = helper.make_graph(self._nodes, "network", inputs, outputs, self._weights)
+        imports = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=imports, producer_name="voxeld-convert", doc_string=doc)
+        model.ir_version = IR_VERSION
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
+    def _layer(self, kind: str, x: Map, layer: Layer, attributes: Any, relu: bool) -> str:
+        weight, bias = layer
+        name = self._node(kind, [x.name, self._weight(weight), self._weight(bias)], **attributes)
+        return self._node("Relu", [name]) if relu else name
+
+    def _node(self, kind: str, inputs: List[str], **attributes: Any) -> str:
+        name = self._name(kind.lower())
+        self._nodes.append(helper.make_node(kind, inputs, [name], **attributes))
+        return name
+
+    def _weight(self, values: Array) -> str:
+        name = self._name("weight")
+        self._weights.append(numpy_helper.from_array(narrow(values, np.float16 if self._half else np.float32), name))
+        return self._node("Cast", [name], to=TensorProto.FLOAT) if self._half else name
+
+    def _name(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}_{self._count}"
+
+
+def narrow(values: Array, dtype: Any) -> Array:
+    with np.errstate(over="ignore"):
+        narrow: Array = np.ascontiguousarray(values, dtype)
+    if not np.isfinite(narrow).all():
+        raise ConvertError(f"a folded weight is beyond {np.dtype(dtype).name}: {np.abs(values).max():g}")
+    return narrow

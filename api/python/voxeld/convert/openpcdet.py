@@ -1,0 +1,189 @@
+"""OpenPCDet's PointPillar with an anchor head, and CenterPoint over pillars: names of the state, keys of the YAML."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any, Dict, List
+
+from . import fold
+from .config import Config, read_yaml
+from .layers import Backbone, CenterHead, anchor_head, encoder_layers
+from .model import PILLAR_EXTRA, Head, Model, Voxels, pillar_encoder
+from .network import Map, Network
+from .state import ConvertError, State
+
+ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
+
+
+def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
+    config = read_yaml(path)
+    model = config.at("MODEL")
+    voxels = VOXELS[model.at("VFE").choice("NAME", VOXELS)](config.at("DATA_CONFIG"))
+    encoder = _encoder(state, model.at("VFE"), voxels)
+    model.at("MAP_TO_BEV").expect("NAME", "PointPillarScatter")
+    network = Network(half_weights)
+    x = _backbone(model.at("BACKBONE_2D")).build(state, network, voxels.map(network, encoder[-1][1].size))
+    head = HEADS[model.at("DENSE_HEAD").choice("NAME", HEADS)]
+    return Model(
+        description=f"{model.text('NAME')} of OpenPCDet, converted from {path.name}",
+        voxels=voxels,
+        encoder=encoder,
+        network=network,
+        head=head(state, network, x, config, voxels),
+    )
+
+
+def _step(data: Config, name: str) -> Config:
+    steps = [step for step in data.items("DATA_PROCESSOR") if step.text("NAME") == name]
+    if len(steps) != 1:
+        raise ConvertError(f"{data.path}.DATA_PROCESSOR has not one step {name}")
+    return steps[0]
+
+
+def _voxels(data: Config) -> Voxels:
+    step = _step(data, "transform_points_to_voxels")
+    return Voxels(
+        bounds=data.numbers("POINT_CLOUD_RANGE", 6),
+        size=step.numbers("VOXEL_SIZE", 3),
+        cap=int(step.number("MAX_POINTS_PER_VOXEL")),
+        most=int(step.at("MAX_NUMBER_OF_VOXELS").number("test")),
+    )
+
+
+def _dynamic_voxels(data: Config) -> Voxels:
+    size = _step(data, "transform_points_to_voxels_placeholder").numbers("VOXEL_SIZE", 3)
+    voxels = Voxels(data.numbers("POINT_CLOUD_RANGE", 6), size, cap=0, most=0, any_height=True)
+    nx, ny, _ = voxels.grid()
+    voxels.most = nx * ny
+    return voxels
+
+
+VOXELS = {"PillarVFE": _voxels, "DynPillarVFE": _dynamic_voxels, "DynamicPillarVFE": _dynamic_voxels}
+
+
+def _encoder(state: State, vfe: Config, voxels: Voxels) -> List[fold.Layer]:
+    if vfe.get("WITH_DISTANCE", False):
+        raise ConvertError(f"{vfe.path}.WITH_DISTANCE: the distance of a point is no value of pillar_features")
+    inputs, hidden = state.shape("vfe.pfn_layers.0.linear.weight")[1], 0 if vfe.get("USE_ABSLOTE_XYZ", True) else 3
+    voxels.columns = columns = inputs - PILLAR_EXTRA + hidden
+    layers = encoder_layers(state, "vfe", vfe.integers("NUM_FILTERS"), inputs, norm=bool(vfe.get("USE_NORM", True)))
+    return pillar_encoder(layers, list(range(hidden, columns + PILLAR_EXTRA)), columns)
+
+
+def _backbone(config: Config) -> Backbone:
+    config.expect("NAME", "BaseBEVBackbone")
+    return Backbone(
+        blocks="backbone_2d.blocks",
+        first=1,  # behind the padding
+        deblocks="backbone_2d.deblocks",
+        layers=config.integers("LAYER_NUMS"),
+        strides=config.integers("LAYER_STRIDES"),
+        channels=config.integers("NUM_FILTERS"),
+        up_strides=config.numbers("UPSAMPLE_STRIDES"),
+        up_channels=config.integers("NUM_UPSAMPLE_FILTERS"),
+        conv_for_no_stride=bool(config.get("USE_CONV_FOR_NO_STRIDE", False)),
+    )
+
+
+def _anchor_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+    head, after = config.at("MODEL").at("DENSE_HEAD"), config.at("MODEL").at("POST_PROCESSING")
+    anchors, classes = _anchors(head, x, voxels), config.names("CLASS_NAMES")
+    count = len(anchors["anchor_sizes"]) // 3 * len(anchors["anchor_rotations"])
+    bins = int(head.get("NUM_DIR_BINS", 2))
+    coder = head.at("TARGET_ASSIGNER_CONFIG")
+    coder.expect("BOX_CODER", "ResidualCoder")
+    if coder.get("BOX_CODER_CONFIG", {}):
+        raise ConvertError(f"{coder.path}.BOX_CODER_CONFIG: only boxes of 7 values with a heading can be decoded")
+    names = {output: f"dense_head.conv_{end}" for output, end in ANCHOR_MAPS.items()}
+    channels = {"cls_preds": count * len(classes), "box_preds": count * 7, "dir_cls_preds": count * bins}
+    made = anchor_head(state, network, x, names, channels)
+    nms, notes = after.at("NMS_CONFIG"), []
+    if nms.get("MULTI_CLASSES_NMS", False):
+        notes.append("MULTI_CLASSES_NMS: a box has the label of its best class alone")
+    decode = {
+        "head": "anchor",
+        "point_cloud_range": voxels.bounds,
+        **anchors,
+        "dir_offset": head.get("DIR_OFFSET", 0),
+        "dir_limit_offset": head.get("DIR_LIMIT_OFFSET", 0),
+        "dir_bins": bins,
+        "score_threshold": after.number("SCORE_THRESH"),
+        **_nms(nms),
+        "class_agnostic": "no" if nms.get("MULTI_CLASSES_NMS", False) else "yes",
+    }
+    return Head(made, decode, classes, notes)
+
+
+def _anchors(head: Config, x: Map, voxels: Voxels) -> Dict[str, Any]:
+    groups = head.items("ANCHOR_GENERATOR_CONFIG")
+    sizes: List[float] = []
+    bottoms: List[float] = []
+    for group in groups:
+        voxels.check_stride(f"{group.path}.feature_map_stride", int(group.get("feature_map_stride", 8)), x)
+        for number, values in enumerate(group.value("anchor_sizes", list)):
+            sizes += Config({"size": values}, f"{group.path}.anchor_sizes[{number}]").numbers("size", 3)
+            bottoms += group.numbers("anchor_bottom_heights", 1)
+    return {
+        "anchor_sizes": sizes,
+        "anchor_bottoms": bottoms,
+        "anchor_rotations": _same(groups, "anchor_rotations", [0, 1.57]),
+        "align_center": "yes" if _same(groups, "align_center", False) else "no",
+    }
+
+
+def _same(groups: List[Config], key: str, default: Any) -> Any:
+    values = [group.get(key, default) for group in groups]
+    if any(value != values[0] for value in values):
+        raise ConvertError(f"{groups[0].path}: {key} is not the same for all anchors")
+    return values[0]
+
+
+def _nms(config: Config) -> Dict[str, Any]:
+    config.choice("NMS_TYPE", ("nms_gpu", "nms_cpu"))
+    return {
+        "nms_threshold": config.number("NMS_THRESH"),
+        "nms_pre_max": int(config.number("NMS_PRE_MAXSIZE")),
+        "nms_post_max": int(config.number("NMS_POST_MAXSIZE")),
+    }
+
+
+def _center_head(state: State, network: Network, x: Map, config: Config, voxels: Voxels) -> Head:
+    head, classes = config.at("MODEL").at("DENSE_HEAD"), config.names("CLASS_NAMES")
+    after, branches = head.at("POST_PROCESSING"), head.at("SEPARATE_HEAD_CFG").at("HEAD_DICT")
+    tasks = [[name for name in task if name in classes] for task in head.value("CLASS_NAMES_EACH_HEAD", list)]
+    order = [name for task in tasks for name in task]
+    if sorted(order) != sorted(classes) or not all(tasks):
+        raise ConvertError(f"{head.path}.CLASS_NAMES_EACH_HEAD does not have each of CLASS_NAMES once")
+    stride = int(head.at("TARGET_ASSIGNER_CONFIG").number("FEATURE_MAP_STRIDE"))
+    voxels.check_stride(f"{head.path}.TARGET_ASSIGNER_CONFIG.FEATURE_MAP_STRIDE", stride, x)
+    maps = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot"}
+    if branches.get("vel", None):
+        maps["vel"] = "vel"
+    depth = {output: int(branches.at(name).number("num_conv")) for output, name in maps.items() if name != "hm"}
+    center = CenterHead(
+        shared=("dense_head.shared_conv.0", "dense_head.shared_conv.1"),
+        shared_channels=int(head.number("SHARED_CONV_CHANNEL")),
+        branch=lambda task, name: f"dense_head.heads_list.{task}.{name}",
+        hidden=lambda place, number: (f"{place}.{number}.0", f"{place}.{number}.1"),
+        maps=maps,
+        depth={**depth, "heatmap": int(head.number("NUM_HM_CONV"))},
+        task_classes=[len(task) for task in tasks],
+    )
+    decode = {
+        "head": "center",
+        "point_cloud_range": voxels.bounds,
+        "voxel_size": voxels.size,
+        "feature_map_stride": stride,
+        "task_classes": center.task_classes,
+        "rot_order": "cos_sin",
+        "max_objects": int(after.number("MAX_OBJ_PER_SAMPLE")),
+        "score_threshold": after.number("SCORE_THRESH"),
+        "post_center_range": after.numbers("POST_CENTER_LIMIT_RANGE", 6),
+        "nms": "rotated",
+        **_nms(after.at("NMS_CONFIG")),
+        "class_agnostic": "yes",
+    }
+    return Head(center.build(state, network, x), decode, order)
+
+
+HEADS = {"AnchorHeadSingle": _anchor_head, "CenterHead": _center_head}

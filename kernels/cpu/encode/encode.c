@@ -1,0 +1,116 @@
+// The encoder of one pillar, layer by layer, a block of channels at a time: the sums of a block stay in registers while
+// the pillar's rows go by. Each channel has a lane of its own, so the vectors change no sum.
+#include "kernels/cpu/encode/encode.h"
+
+#include <string.h>
+
+// The compiler's vectors: SSE2 on x86-64, NEON on arm64, where every processor has it. A block is four of them, so that
+// its sums, a product and the largest so far fit in 16 registers.
+enum { LANES = 4, VECTORS = 4, BLOCK = LANES * VECTORS };
+
+typedef float floats __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+
+// A layer over the rows of a pillar. The rows for a next layer have the largest values behind their own; they are
+// computed behind the first.
+struct pass {
+  const struct vx_encoder_layer *layer;
+  const float *rows;  // [count, inputs]
+  int32_t count;
+  bool last;       // of the layers
+  float *next;     // [count, 2 * width], unless it is the last
+  float *largest;  // [width]
+};
+
+static inline floats load(const float *from) {
+  floats values;
+  memcpy(&values, from, sizeof values);
+  return values;
+}
+
+// Lane by lane. A NaN in `a` gives b.
+static inline floats larger(floats a, floats b) {
+  ints mask = a > b;
+  return (floats)((mask & (ints)a) | (~mask & (ints)b));
+}
+
+// The BLOCK channels from `channel` on.
+static void encode_block(const struct pass *pass, int32_t channel) {
+  const struct vx_encoder_layer *layer = pass->layer;
+  const float *row = pass->rows;
+  int64_t place = channel;  // in the next rows
+  floats bias[VECTORS], best[VECTORS] = {{0}};
+  memcpy(bias, layer->bias + channel, sizeof bias);
+  for (int32_t i = 0; i < pass->count; i++, row += layer->inputs) {
+    const float *weight = layer->weight + channel;
+    floats sum[VECTORS];
+    memcpy(sum, bias, sizeof sum);
+    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
+      for (int64_t v = 0; v < VECTORS; v++) {
+        sum[v] += row[c] * load(weight + v * LANES);
+      }
+    }
+    for (int64_t v = 0; v < VECTORS; v++) {
+      sum[v] = larger(sum[v], (floats){0});
+      best[v] = larger(sum[v], best[v]);
+    }
+    if (!pass->last) {
+      memcpy(pass->next + place, sum, sizeof sum);
+      place += 2 * (int64_t)layer->width;
+    }
+  }
+  memcpy(pass->largest + channel, best, sizeof best);
+}
+
+// One channel, of those that fill no block.
+static void encode_channel(const struct pass *pass, int32_t channel) {
+  const struct vx_encoder_layer *layer = pass->layer;
+  const float *row = pass->rows;
+  float best = 0;
+  for (int32_t i = 0; i < pass->count; i++, row += layer->inputs) {
+    const float *weight = layer->weight + channel;
+    float sum = layer->bias[channel];
+    for (int32_t c = 0; c < layer->inputs; c++, weight += layer->width) {
+      sum += row[c] * *weight;
+    }
+    sum = sum > 0 ? sum : 0;
+    best = sum > best ? sum : best;
+    if (!pass->last) {
+      pass->next[2 * (int64_t)layer->width * i + channel] = sum;
+    }
+  }
+  pass->largest[channel] = best;
+}
+
+static void run(const struct pass *pass) {
+  int32_t width = pass->layer->width, channel = 0;
+  for (; width - channel >= BLOCK; channel += BLOCK) {
+    encode_block(pass, channel);
+  }
+  for (; channel < width; channel++) {
+    encode_channel(pass, channel);
+  }
+  for (int32_t i = 1; i < pass->count && !pass->last; i++) {
+    memcpy(pass->next + (2 * (int64_t)i + 1) * width, pass->largest, (size_t)width * sizeof(float));
+  }
+}
+
+int32_t cpu_encode_room(const struct vx_encoder *encoder) {
+  int32_t most = 0;
+  for (int32_t i = 0; i < encoder->num_layers; i++) {
+    int32_t inputs = encoder->layers[i].inputs;
+    most = inputs > most ? inputs : most;
+  }
+  return most;
+}
+
+void cpu_encode(const struct vx_encoder *encoder, float *rows, float *other, int32_t count, float *values) {
+  const struct vx_encoder_layer *layer = encoder->layers;
+  for (int32_t i = 1; i < encoder->num_layers; i++, layer++) {
+    run(&(struct pass){layer, rows, count, false, other, other + layer->width});
+    float *next = other;
+    other = rows;
+    rows = next;
+  }
+  run(&(struct pass){layer, rows, count, true, NULL, values});
+}

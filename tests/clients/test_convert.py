@@ -1,0 +1,499 @@
+"""voxeld-convert: checkpoints with random weights under the real names and shapes, against networks that fold nothing.
+
+The tolerance is 2e-5 of a map's largest magnitude: float32 against float64, through up to 20 layers.
+"""
+
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import yaml
+from safetensors.numpy import load_file, save_file
+
+try:
+    import onnx
+    import onnxruntime
+except ImportError:
+    print("skipped: there is no onnx or onnxruntime for this Python")
+    sys.exit(77)
+
+import networks
+from encoding import encode
+from networks import Weights
+from voxeld.convert.main import main
+
+TOLERANCE = 2e-5
+BOUNDS, SIZE = [0, -1.92, -3, 3.84, 1.92, 1], [0.16, 0.16, 4]
+CELLS = 24
+BACKBONE = {"layers": [3, 5, 5], "strides": [2, 2, 2], "channels": [64, 128, 256]}
+UP = {"up": [1, 2, 4], "up_channels": [128, 128, 128]}
+CLASSES = ["Car", "Pedestrian", "Cyclist"]
+ANCHORS = ([3.9, 1.6, 1.56, -1.78], [0.8, 0.6, 1.73, -0.6], [1.76, 0.6, 1.73, -0.6])
+MAPS = ["heatmap", "center", "height", "dim", "rot", "vel"]
+
+
+def near(test, found, expected):
+    test.assertEqual(found.shape, expected.shape)
+    test.assertLessEqual(np.abs(found - expected).max(), TOLERANCE * max(1, np.abs(expected).max()))
+
+
+# ---- OpenPCDet ------------------------------------------------------------------------------------------------------
+
+PCDET_SPEC = {**BACKBONE, **UP, "input": 64, "transposed": lambda stride: stride >= 1}
+PCDET_BLOCKS = ("backbone_2d.blocks", "backbone_2d.deblocks", 1)
+
+
+def pcdet_config():
+    anchors = [
+        {
+            "class_name": name,
+            "anchor_sizes": [size[:3]],
+            "anchor_rotations": [0, 1.57],
+            "anchor_bottom_heights": [size[3]],
+            "align_center": False,
+            "feature_map_stride": 2,
+        }
+        for name, size in zip(CLASSES, ANCHORS)
+    ]
+    voxels = {"NAME": "transform_points_to_voxels", "VOXEL_SIZE": SIZE, "MAX_POINTS_PER_VOXEL": 32}
+    voxels["MAX_NUMBER_OF_VOXELS"] = {"train": 16000, "test": 40000}
+    nms = {"MULTI_CLASSES_NMS": False, "NMS_TYPE": "nms_gpu", "NMS_THRESH": 0.01}
+    nms.update({"NMS_PRE_MAXSIZE": 4096, "NMS_POST_MAXSIZE": 500})
+    return {
+        "CLASS_NAMES": CLASSES,
+        "DATA_CONFIG": {
+            "_BASE_CONFIG_": "cfgs/dataset_configs/kitti_dataset.yaml",
+            "POINT_CLOUD_RANGE": BOUNDS,
+            "DATA_PROCESSOR": [{"NAME": "shuffle_points"}, voxels],
+        },
+        "MODEL": {
+            "NAME": "PointPillar",
+            "VFE": {
+                "NAME": "PillarVFE",
+                "WITH_DISTANCE": False,
+                "USE_ABSLOTE_XYZ": True,
+                "USE_NORM": True,
+                "NUM_FILTERS": [64],
+            },
+            "MAP_TO_BEV": {"NAME": "PointPillarScatter", "NUM_BEV_FEATURES": 64},
+            "BACKBONE_2D": {
+                "NAME": "BaseBEVBackbone",
+                "LAYER_NUMS": BACKBONE["layers"],
+                "LAYER_STRIDES": BACKBONE["strides"],
+                "NUM_FILTERS": BACKBONE["channels"],
+                "UPSAMPLE_STRIDES": UP["up"],
+                "NUM_UPSAMPLE_FILTERS": UP["up_channels"],
+            },
+            "DENSE_HEAD": {
+                "NAME": "AnchorHeadSingle",
+                "USE_DIRECTION_CLASSIFIER": True,
+                "DIR_OFFSET": 0.78539,
+                "DIR_LIMIT_OFFSET": 0.0,
+                "NUM_DIR_BINS": 2,
+                "ANCHOR_GENERATOR_CONFIG": anchors,
+                "TARGET_ASSIGNER_CONFIG": {"NAME": "AxisAlignedTargetAssigner", "BOX_CODER": "ResidualCoder"},
+            },
+            "POST_PROCESSING": {"SCORE_THRESH": 0.1, "NMS_CONFIG": nms},
+        },
+    }
+
+
+def pcdet_state(seed=1):
+    weights = Weights(seed)
+    weights.weight("vfe.pfn_layers.0.linear", 64, 10)
+    weights.norm("vfe.pfn_layers.0.norm", 64)
+    networks.make_backbone(weights, *PCDET_BLOCKS, PCDET_SPEC)
+    for name, count in (("cls", 18), ("box", 42), ("dir_cls", 12)):
+        weights.weight(f"dense_head.conv_{name}", count, 384, 1, 1)
+        weights.bias(f"dense_head.conv_{name}", count)
+    weights.state["global_step"] = np.array(7728)
+    return weights.state
+
+
+def pcdet_center_config():
+    config = pcdet_config()
+    model = config["MODEL"]
+    branches = {
+        name: {"out_channels": count, "num_conv": 2}
+        for name, count in (("center", 2), ("center_z", 1), ("dim", 3), ("rot", 2), ("vel", 2))
+    }
+    nms = dict(model.pop("POST_PROCESSING")["NMS_CONFIG"], NMS_THRESH=0.2)
+    model["NAME"] = "CenterPoint"
+    model["DENSE_HEAD"] = {
+        "NAME": "CenterHead",
+        "CLASS_NAMES_EACH_HEAD": [["Pedestrian"], ["Car", "Cyclist"]],
+        "SHARED_CONV_CHANNEL": 64,
+        "USE_BIAS_BEFORE_NORM": True,
+        "NUM_HM_CONV": 2,
+        "SEPARATE_HEAD_CFG": {"HEAD_ORDER": list(branches), "HEAD_DICT": branches},
+        "TARGET_ASSIGNER_CONFIG": {"FEATURE_MAP_STRIDE": 2},
+        "POST_PROCESSING": {
+            "SCORE_THRESH": 0.1,
+            "POST_CENTER_LIMIT_RANGE": [-10, -10, -10, 10, 10, 10],
+            "MAX_OBJ_PER_SAMPLE": 500,
+            "NMS_CONFIG": nms,
+        },
+    }
+    return config
+
+
+PCDET_CENTER = {"heatmap": "hm", "center": "center", "height": "center_z", "dim": "dim", "rot": "rot", "vel": "vel"}
+
+
+def pcdet_center_names():
+    place = "dense_head.heads_list.{}.{}".format
+    return (
+        ("dense_head.shared_conv.0", "dense_head.shared_conv.1"),
+        lambda task, output: [f"{place(task, PCDET_CENTER[output])}.0.{i}" for i in (0, 1)],
+        lambda task, output: f"{place(task, PCDET_CENTER[output])}.1",
+    )
+
+
+# ---- mmdetection3d --------------------------------------------------------------------------------------------------
+
+MMDET_SPEC = {**PCDET_SPEC, "transposed": lambda stride: stride >= 1}
+MMDET_CENTER_SPEC = {**PCDET_SPEC, "up": [0.5, 1, 2], "transposed": lambda stride: stride > 1}
+MMDET_ANCHOR_FILE = f"""
+_base_ = ['./base.py']
+class_names = ['Pedestrian', 'Cyclist', 'Car']
+point_cloud_range = {BOUNDS}
+model = dict(
+    voxel_encoder=dict(type='PillarFeatureNet', in_channels=4, feat_channels=[64], LEGACY),
+    backbone=dict(type='SECOND', layer_nums=[3, 5, 5], layer_strides=[2, 2, 2], out_channels=[64, 128, 256]),
+    neck=dict(type='SECONDFPN', upsample_strides=[1, 2, 4], out_channels=[128, 128, 128]),
+    bbox_head=dict(
+        type='Anchor3DHead',
+        num_classes=3,
+        assign_per_class=True,
+        anchor_generator=dict(
+            type='AlignedAnchor3DRangeGenerator',
+            ranges=[[0, -1.92, -0.6, 3.84, 1.92, -0.6], [0, -1.92, -0.6, 3.84, 1.92, -0.6],
+                    [0, -1.92, -1.78, 3.84, 1.92, -1.78]],
+            sizes=[[0.8, 0.6, 1.73], [1.76, 0.6, 1.73], [3.9, 1.6, 1.56]],
+            rotations=[0, 1.57],
+            reshape_out=False),
+        bbox_coder=dict(type='DeltaXYZWLHRBBoxCoder'),
+        loss_cls=dict(type='mmdet.FocalLoss', use_sigmoid=True)),
+    test_cfg=dict(nms_thr=0.01, score_thr=0.1, nms_pre=100, max_num=50))
+"""
+MMDET_BASE_FILE = f"""
+voxel_size = {SIZE}
+model = dict(
+    type='VoxelNet',
+    data_preprocessor=dict(
+        type='Det3DDataPreprocessor',
+        voxel_layer=dict(max_num_points=32, point_cloud_range={BOUNDS}, voxel_size=voxel_size,
+                         max_voxels=(16000, 40000))))
+"""
+MMDET_CENTER_FILE = f"""
+point_cloud_range = {BOUNDS}
+voxel_size = {SIZE}
+model = dict(
+    type='CenterPoint',
+    data_preprocessor=dict(voxel_layer=dict(max_num_points=20, voxel_size=voxel_size, max_voxels=(30000, 40000))),
+    pts_voxel_encoder=dict(type='PillarFeatureNet', in_channels=5, feat_channels=[64], with_distance=False,
+                           norm_cfg=dict(type='BN1d', eps=1e-3, momentum=0.01), legacy=False),
+    pts_backbone=dict(type='SECOND', layer_nums=[3, 5, 5], layer_strides=[2, 2, 2], out_channels=[64, 128, 256],
+                      norm_cfg=dict(type='BN', eps=1e-3, momentum=0.01)),
+    pts_neck=dict(type='SECONDFPN', out_channels=[128, 128, 128], upsample_strides=[0.5, 1, 2],
+                  norm_cfg=dict(type='BN', eps=1e-3, momentum=0.01), use_conv_for_no_stride=True),
+    pts_bbox_head=dict(
+        type='CenterHead',
+        in_channels=sum([128, 128, 128]),
+        tasks=[dict(num_class=1, class_names=['car']), dict(num_class=2, class_names=['truck', 'bus'])],
+        common_heads=dict(reg=(2, 2), height=(1, 2), dim=(3, 2), rot=(2, 2), vel=(2, 2)),
+        share_conv_channel=64,
+        bbox_coder=dict(type='CenterPointBBoxCoder', post_center_range=[-61.2, -61.2, -10.0, 61.2, 61.2, 10.0],
+                        max_num=500, score_threshold=0.1, out_size_factor=4, voxel_size=voxel_size[:2]),
+        separate_head=dict(type='SeparateHead', init_bias=-2.19, final_kernel=3),
+        norm_bbox=True),
+    test_cfg=dict(pts=dict(min_radius=[4, 0.25], nms_type='NMS', pre_max_size=1000, post_max_size=83, nms_thr=0.2)))
+"""
+MMDET_CENTER = {"heatmap": "heatmap", "center": "reg", **{name: name for name in ("height", "dim", "rot", "vel")}}
+
+
+def mmdet_state(inputs=10, seed=2):
+    weights = Weights(seed)
+    weights.weight("voxel_encoder.pfn_layers.0.linear", 64, inputs)
+    weights.norm("voxel_encoder.pfn_layers.0.norm", 64)
+    networks.make_backbone(weights, "backbone.blocks", "neck.deblocks", 0, MMDET_SPEC)
+    for name, count in (("cls", 18), ("reg", 42), ("dir_cls", 12)):
+        weights.weight(f"bbox_head.conv_{name}", count, 384, 1, 1)
+        weights.bias(f"bbox_head.conv_{name}", count)
+    return weights.state
+
+
+def mmdet_center_names():
+    place = "pts_bbox_head.task_heads.{}.{}".format
+    return (
+        ("pts_bbox_head.shared_conv.conv", "pts_bbox_head.shared_conv.bn"),
+        lambda task, output: [f"{place(task, MMDET_CENTER[output])}.0.{part}" for part in ("conv", "bn")],
+        lambda task, output: f"{place(task, MMDET_CENTER[output])}.1",
+    )
+
+
+# ---- tests ----------------------------------------------------------------------------------------------------------
+
+
+class Convert(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.random = np.random.default_rng(3)
+
+    def run_it(self, source, state, config, *more):
+        """Converts into the folder `model`. Gives the exit status and what was printed."""
+        save_file(state, self.folder / "state.safetensors")
+        path = self.folder / ("config.yaml" if source == "openpcdet" else "config.py")
+        path.write_text(yaml.safe_dump(config) if isinstance(config, dict) else config, encoding="utf-8")
+        arguments = [source, str(self.folder / "state.safetensors"), "--config", str(path), *more]
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            status = main([*arguments, "--output", str(self.folder / "model")])
+        return status, text.getvalue()
+
+    def convert(self, *arguments):
+        status, text = self.run_it(*arguments)
+        self.assertEqual(status, 0, text)
+        return json.loads((self.folder / "model" / "model.json").read_text(encoding="utf-8"))
+
+    def refuse(self, reason, *arguments):
+        status, text = self.run_it(*arguments)
+        self.assertEqual(status, 1, text)
+        self.assertIn(reason, text)
+        self.assertFalse((self.folder / "model" / "model.json").exists())
+
+    def encoded(self, features, num_points):
+        """The encoder of the folder, in voxeld's own arithmetic."""
+        tensors = load_file(self.folder / "model" / "encoder.safetensors")
+        self.assertEqual({tensor.dtype for tensor in tensors.values()}, {np.dtype(np.float32)})
+        ends = ["", *(f"_{number}" for number in range(1, len(tensors) // 2))]
+        layers = [(tensors[f"weight{end}"], tensors[f"bias{end}"]) for end in ends]
+        return encode(features, num_points, *layers)
+
+    def pillars(self, columns):
+        """Random rows of pillar_features with padding: features [V, P, C + 6] and their numbers of points."""
+        num_points = self.random.integers(1, 9, 50)
+        features = self.random.normal(0, 1, (50, 8, columns + 6)).astype(np.float32)
+        features[np.arange(8) >= num_points[:, None]] = 0
+        return features, num_points
+
+    def maps(self, batch=2):
+        """The network's input and what ONNX Runtime makes of it, by name."""
+        session = onnxruntime.InferenceSession(self.folder / "model" / "network.onnx")
+        x = self.random.normal(0, 1, (batch, 64, CELLS, CELLS)).astype(np.float32)
+        names = [output.name for output in session.get_outputs()]
+        return x, dict(zip(names, session.run(names, {"bev_features": x})))
+
+    def check_anchor_maps(self, state, head, layers, spec, document):
+        x, found = self.maps()
+        self.assertEqual(document["network"]["outputs"], {name: name for name in found})
+        y = networks.run_backbone(state, *layers, spec, x.astype(float))
+        for output, name in head.items():
+            with self.subTest(output):
+                near(self, found[output], networks.conv(state, name, y).transpose(0, 2, 3, 1))
+
+    def test_openpcdet_anchors(self):
+        state = pcdet_state()
+        document = self.convert("openpcdet", state, pcdet_config())
+        features, num_points = self.pillars(4)
+        near(self, self.encoded(features, num_points), networks.encoder(state, "vfe", features))
+        head = {name: f"dense_head.conv_{name.removesuffix('_preds')}" for name in document["network"]["outputs"]}
+        self.assertEqual(list(head), ["cls_preds", "box_preds", "dir_cls_preds"])
+        self.check_anchor_maps(state, head, PCDET_BLOCKS, PCDET_SPEC, document)
+
+    def test_the_document_is_that_of_the_preset(self):
+        config = pcdet_config()
+        document = self.convert("openpcdet", pcdet_state(), config)
+        preset = json.loads(pathlib.Path("config/presets/kitti_pointpillar.json").read_text(encoding="utf-8"))
+        for part, key in (("voxelize", "parameters"), ("decode", "decode")):
+            preset[key]["point_cloud_range"] = BOUNDS
+            self.assertEqual(document[part], preset[key])
+        self.assertEqual(document["encoder"], {"file": "encoder.safetensors", "features": "pillar10", "width": 64})
+        self.assertEqual(document["class_names"], CLASSES)
+
+    def test_weights_as_float16(self):
+        state = pcdet_state()
+        document = self.convert("openpcdet", state, pcdet_config(), "--weights", "float16", "--description", "half")
+        self.assertEqual(document["description"], "half")
+        self.assertLess((self.folder / "model" / "network.onnx").stat().st_size, 10.5e6)
+        x, found = self.maps(1)
+        y = networks.run_backbone(state, *PCDET_BLOCKS, PCDET_SPEC, x.astype(float))
+        expected = networks.conv(state, "dense_head.conv_box", y).transpose(0, 2, 3, 1)
+        self.assertLess(np.abs(found["box_preds"] - expected).max(), 0.02 * np.abs(expected).max())
+
+    def test_points_without_coordinates(self):
+        config, state = pcdet_config(), pcdet_state()
+        config["MODEL"]["VFE"]["USE_ABSLOTE_XYZ"] = False
+        name = "vfe.pfn_layers.0.linear.weight"
+        state[name] = np.ascontiguousarray(state[name][:, 3:])
+        document = self.convert("openpcdet", state, config)
+        self.assertEqual(document["voxelize"]["num_features"], 4)
+        features, num_points = self.pillars(4)
+        expected = networks.encoder(state, "vfe", features[:, :, 3:])
+        near(self, self.encoded(features, num_points), expected)
+
+    def test_openpcdet_centers(self):
+        weights, names, tasks = Weights(4), pcdet_center_names(), [1, 2]
+        weights.weight("vfe.pfn_layers.0.linear", 64, 11)
+        weights.norm("vfe.pfn_layers.0.norm", 64)
+        networks.make_backbone(weights, *PCDET_BLOCKS, PCDET_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, tasks)
+        for task in range(2):
+            for output in MAPS:
+                weights.bias(names[1](task, output)[0], 64)
+        weights.bias(names[0][0], 64)
+        document = self.convert("openpcdet", weights.state, pcdet_center_config())
+        self.assertEqual(document["class_names"], ["Pedestrian", "Car", "Cyclist"])
+        self.assertEqual(document["decode"]["task_classes"], tasks)
+        self.assertEqual(document["decode"]["rot_order"], "cos_sin")
+        x, found = self.maps()
+        y = networks.run_backbone(weights.state, *PCDET_BLOCKS, PCDET_SPEC, x.astype(float))
+        for output, expected in networks.run_center(weights.state, names, MAPS, tasks, y).items():
+            near(self, found[output], expected.transpose(0, 2, 3, 1))
+
+    def test_encoders_of_two_layers(self):
+        config, state = pcdet_config(), pcdet_state()
+        weights = Weights(6)
+        for number, (outputs, inputs) in enumerate(((32, 11), (64, 64))):
+            weights.weight(f"vfe.pfn_layers.{number}.linear", outputs, inputs)
+            weights.norm(f"vfe.pfn_layers.{number}.norm", outputs)
+        state = {**{name: value for name, value in state.items() if not name.startswith("vfe.")}, **weights.state}
+        config["MODEL"]["VFE"].update(NAME="DynPillarVFE", NUM_FILTERS=[64, 64])
+        config["DATA_CONFIG"]["DATA_PROCESSOR"] = [
+            {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
+        ]
+        document = self.convert("openpcdet", state, config)
+        self.assertEqual(
+            document["encoder"], {"file": "encoder.safetensors", "features": "pillar11", "width": 64, "layers": 2}
+        )
+        self.assertEqual(document["voxelize"]["max_points_per_voxel"], 0)
+        self.assertEqual(document["voxelize"]["max_voxels"], CELLS * CELLS)
+        self.assertEqual(document["voxelize"]["point_cloud_range"], [*BOUNDS[:2], -1001, *BOUNDS[3:5], 999])
+        self.assertEqual(document["decode"]["point_cloud_range"], BOUNDS)
+        features, num_points = self.pillars(5)
+        expected = networks.encoder(state, "vfe", features, layers=2)
+        near(self, self.encoded(features, num_points), expected)
+
+    def test_mmdet3d_anchors(self):
+        (self.folder / "base.py").write_text(MMDET_BASE_FILE, encoding="utf-8")
+        for inputs, legacy in ((10, False), (10, True), (9, False), (9, True)):
+            with self.subTest(f"{inputs} inputs, legacy {legacy}"):
+                (self.folder / "model" / "model.json").unlink(missing_ok=True)
+                state = mmdet_state(inputs)
+                text = MMDET_ANCHOR_FILE.replace("LEGACY", f"legacy={legacy}")
+                document = self.convert("mmdet3d", state, text)
+                features, num_points = self.pillars(4)
+                center = inputs - 7
+                seen = features[:, :, : 7 + center].copy()
+                if legacy:  # the coordinates are overwritten by the offsets from the centre
+                    seen[:, :, :center] = seen[:, :, 7 : 7 + center]
+                expected = networks.encoder(state, "voxel_encoder", seen)
+                near(self, self.encoded(features, num_points), expected)
+        names = ("cls_preds", "cls"), ("box_preds", "reg"), ("dir_cls_preds", "dir_cls")
+        head = {output: f"bbox_head.conv_{name}" for output, name in names}
+        self.check_anchor_maps(state, head, ("backbone.blocks", "neck.deblocks", 0), MMDET_SPEC, document)
+        decode = document["decode"]
+        self.assertEqual(decode["anchor_bottoms"], [-0.6, -0.6, -1.78])
+        self.assertEqual(decode["align_center"], "yes")
+        self.assertEqual(document["voxelize"]["max_voxels"], 40000)
+
+    def test_mmdet3d_centers(self):
+        weights, names, tasks = Weights(5), mmdet_center_names(), [1, 2]
+        weights.weight("pts_voxel_encoder.pfn_layers.0.linear", 64, 11)
+        weights.norm("pts_voxel_encoder.pfn_layers.0.norm", 64)
+        layers = ("pts_backbone.blocks", "pts_neck.deblocks", 0)
+        networks.make_backbone(weights, *layers, MMDET_CENTER_SPEC)
+        networks.make_center(weights, names, 384, 64, MAPS, tasks)
+        document = self.convert("mmdet3d", weights.state, MMDET_CENTER_FILE.replace("NMS", "circle"))
+        self.assertEqual(document["decode"]["min_radius"], [2, 0.5])
+        self.assertEqual(document["decode"]["rot_order"], "sin_cos")
+        self.assertEqual(document["class_names"], ["car", "truck", "bus"])
+        features, num_points = self.pillars(5)
+        near(
+            self,
+            self.encoded(features, num_points),
+            networks.encoder(weights.state, "pts_voxel_encoder", features),
+        )
+        x, found = self.maps()
+        y = networks.run_backbone(weights.state, *layers, MMDET_CENTER_SPEC, x.astype(float))
+        for output, expected in networks.run_center(weights.state, names, MAPS, tasks, y).items():
+            near(self, found[output], expected.transpose(0, 2, 3, 1))
+
+    def test_broken_states_are_refused(self):
+        name = "backbone_2d.blocks.1.4.weight"
+        state = pcdet_state()
+        cases = {
+            f"has no {name}": {key: value for key, value in state.items() if key != name},
+            f"{name} has the shape [128, 64, 3, 3]": {**state, name: np.zeros((128, 64, 3, 3), np.float32)},
+            f"{name} has a value that is not finite": {**state, name: np.full_like(state[name], np.nan)},
+            "no layer for dense_head.conv_iou.bias": {**state, "dense_head.conv_iou.bias": np.zeros(6, np.float32)},
+            "running_var has a value below 0": {
+                **state,
+                "vfe.pfn_layers.0.norm.running_var": np.full(64, -1, np.float32),
+            },
+        }
+        for reason, broken in cases.items():
+            with self.subTest(reason):
+                self.refuse(reason, "openpcdet", broken, pcdet_config())
+        extra = {**state, "dense_head.conv_iou.bias": np.zeros(6, np.float32)}
+        self.convert("openpcdet", extra, pcdet_config(), "--ignore", "dense_head.conv_iou")
+
+    def test_other_configurations_are_refused(self):
+        def changed(*keys, value):
+            config = pcdet_config()
+            place = config
+            for key in keys[:-1]:
+                place = place[key]
+            place[keys[-1]] = value
+            return config
+
+        cases = {
+            "has no vfe.pfn_layers.1.linear.weight": changed("MODEL", "VFE", "NUM_FILTERS", value=[128, 64]),
+            "MODEL.VFE.NAME is MeanVFE": changed("MODEL", "VFE", "NAME", value="MeanVFE"),
+            "MODEL.VFE.WITH_DISTANCE": changed("MODEL", "VFE", "WITH_DISTANCE", value=True),
+            "MODEL.DENSE_HEAD.NAME is PointHead": changed("MODEL", "DENSE_HEAD", "NAME", value="PointHead"),
+            "has no MODEL.BACKBONE_2D.LAYER_NUMS": changed("MODEL", "BACKBONE_2D", value={"NAME": "BaseBEVBackbone"}),
+            "different sizes are joined": changed("MODEL", "BACKBONE_2D", "UPSAMPLE_STRIDES", value=[1, 2, 2]),
+            "grid has 4 cells along z": changed(
+                "DATA_CONFIG", "DATA_PROCESSOR", 1, "VOXEL_SIZE", value=[0.16, 0.16, 1]
+            ),
+            "CLASS_NAMES is not a list of names": changed("CLASS_NAMES", value=["Car", "Car"]),
+            "MODEL.POST_PROCESSING.SCORE_THRESH has 'high'": changed(
+                "MODEL", "POST_PROCESSING", "SCORE_THRESH", value="high"
+            ),
+        }
+        for reason, config in cases.items():
+            with self.subTest(reason):
+                state = pcdet_state()
+                if "joined" in reason:
+                    weights = Weights(1)
+                    networks.make_backbone(weights, *PCDET_BLOCKS, {**PCDET_SPEC, "up": [1, 2, 2]})
+                    state.update(weights.state)
+                self.refuse(reason, "openpcdet", state, config)
+
+    def test_a_model_is_not_replaced(self):
+        self.convert("openpcdet", pcdet_state(), pcdet_config())
+        status, text = self.run_it("openpcdet", pcdet_state(), pcdet_config())
+        self.assertEqual(status, 1)
+        self.assertIn("has a model already", text)
+
+    def test_npz_and_what_cannot_be_read(self):
+        np.savez(self.folder / "state.npz", **pcdet_state())
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(pcdet_config()), encoding="utf-8")
+        (self.folder / "broken.safetensors").write_bytes(b"no tensors")
+        for name, status in (("state.npz", 0), ("broken.safetensors", 1), ("absent.npz", 1)):
+            with self.subTest(name), contextlib.redirect_stderr(io.StringIO()) as text:
+                arguments = ["openpcdet", str(self.folder / name), "--config", str(self.folder / "config.yaml")]
+                with contextlib.redirect_stdout(io.StringIO()):
+                    self.assertEqual(main([*arguments, "-o", str(self.folder / f"m{status}")]), status, text.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,22 @@
+"""The encoder of pillars in numpy, from the rules of kernels/encode.h alone: float32, one operation at a time."""
+
+import numpy as np
+
+
+def encode(features, num_points, *layers):
+    """features [V, P, C], of which each pillar's first num_points rows are points; layers (weight [C, D], bias [D]).
+
+    Gives [V, width of the last layer].
+    """
+    voxels, cap, _ = features.shape
+    padding = np.arange(cap) >= num_points[:, None]
+    rows = np.where(padding[:, :, None], np.float32(0), features)
+    with np.errstate(all="ignore"):
+        for weight, bias in layers:
+            values = np.broadcast_to(bias, (voxels, cap, len(bias)))
+            for c in range(len(weight)):
+                values = values + rows[:, :, c, None] * weight[c]
+            values = np.where(values > 0, values, np.float32(0))
+            largest = values.max(axis=1)
+            rows = np.concatenate([values, np.repeat(largest[:, None], cap, axis=1)], axis=2)
+    return largest
