@@ -10,13 +10,12 @@
 #include "api/base/file.h"
 #include "api/base/json.h"
 #include "api/resources.h"
+#include "api/settings.h"
 
 enum {
   MAX_PRESETS = 256,
   MAX_FILE = 65535,    // bytes of a preset's file
   MAX_ENTRIES = 4096,  // of a directory, presets or not
-  LONGEST_NUMBER = sizeof "-1.7976931348623157e+308,",
-  MAX_VALUE = REQUEST_MATRICES * VX_MATRIX_VALUES * LONGEST_NUMBER  // bytes of a value's text: the longest is a matrix
 };
 
 struct preset {
@@ -31,60 +30,16 @@ struct presets {
   struct preset *item[MAX_PRESETS];  // sorted by name
 };
 
-// A JSON value as it would stand in a query: numbers and strings as they are, arrays with commas between.
-static bool value_text(const json_t *value, struct text *out) {
-  size_t index;
-  const json_t *item;
-  switch (json_typeof(value)) {
-    case JSON_INTEGER: text_printf(out, "%lld", (long long)json_integer_value(value)); return true;
-    case JSON_REAL: text_printf(out, "%.17g", json_real_value(value)); return true;
-    case JSON_STRING: text_append(out, json_string_value(value), json_string_length(value)); return true;
-    case JSON_ARRAY:
-      json_array_foreach(value, index, item) {
-        if (json_is_array(item)) return false;
-        if (index) text_put(out, ",");
-        if (!value_text(item, out)) return false;
-      }
-      return true;
-    default: return false;
-  }
-}
-
-// What one request alone has.
-static bool is_of_a_request(const char *name) {
-  static const char *const names[] = {"preset", "points_region", "output_region"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], name) == 0) return true;
-  return false;
-}
-
-static bool set_each(struct preset *preset, struct job_request *request, json_t *parameters, char *error,
-                     size_t error_size) {
-  char memory[MAX_VALUE];
-  const char *name;
-  json_t *value;
-  json_object_foreach(parameters, name, value) {
-    struct text text = text_over(memory, sizeof memory);
-    struct problem problem;
-    if (is_of_a_request(name) || !value_text(value, &text) || !text_complete(&text))
-      return error_set(error, error_size, "preset %s: %s is not allowed in a preset, or not in this form", preset->name,
-                       name);
-    if (!job_request_set(request, name, strlen(name), text.data, text.length, &problem))
-      return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
-  }
-  return true;
-}
-
 // Fills the preset's request of an operation.
 static bool set_parameters(struct preset *preset, enum vx_op op, json_t *parameters, char *error, size_t error_size) {
   struct job_request *request = preset->requests[op] = malloc(sizeof *request);
   if (!request) return error_set(error, error_size, "preset %s: out of memory", preset->name);
   job_request_init(request, op);
-  if (!set_each(preset, request, parameters, error, error_size)) return false;
+  struct problem problem;
   // Requests with this preset echo its name. Finishing one here finds a preset that cannot be used before a client
   // does.
-  struct problem problem;
-  if (!job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
+  if (!settings_read(request, parameters, "a preset", &problem) ||
+      !job_request_set(request, "preset", 6, preset->name, strlen(preset->name), &problem) ||
       !job_request_finish(request, &problem))
     return error_set(error, error_size, "preset %s: %s", preset->name, problem.detail);
   return true;

@@ -24,13 +24,13 @@ static bool refuse_preset(const struct preset *preset, enum vx_op op, struct pro
 }
 
 // Sets the request to what the query starts from: its preset, or the defaults.
-static bool start_from(struct job_request *request, enum vx_op op, const struct query *query,
-                       const struct presets *presets, struct problem *problem) {
+static bool start_from(struct job_request *request, enum vx_op op, const struct query *query, const struct named *named,
+                       struct problem *problem) {
   const struct query_item *item = query_find(query, "preset"), *head = query_find(query, "head");
   job_request_init(request, choose(op, head, NULL));
   if (!item) return true;
   if (!query_set(request, item, problem)) return false;
-  const struct preset *preset = presets_find(presets, request->preset);
+  const struct preset *preset = presets_find(named->presets, request->preset);
   if (!preset) return job_request_refuse(request, "preset", item->value, item->value_length, problem);
   op = choose(op, head, preset);
   const struct job_request *from = presets_request_of(preset, op);
@@ -39,7 +39,19 @@ static bool start_from(struct job_request *request, enum vx_op op, const struct 
   return true;
 }
 
+// A detection without a model is refused when it is finished.
+static bool choose_model(struct job_request *request, const struct query *query, const struct named *named,
+                         struct problem *problem) {
+  const struct query_item *item = request->job.op == VX_DETECT ? query_find(query, "model") : NULL;
+  if (!item) return true;
+  if (!query_set(request, item, problem)) return false;
+  const struct detector *detector = detectors_need(named->detectors, request->model, problem);
+  if (detector) detector_choose(detector, request);
+  return detector;
+}
+
 bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
-                            const struct presets *presets, struct problem *problem) {
-  return start_from(request, op, query, presets, problem) && job_request_overlay(request, query, problem);
+                            const struct named *named, struct problem *problem) {
+  return start_from(request, op, query, named, problem) && choose_model(request, query, named, problem) &&
+         job_request_overlay(request, query, problem);
 }

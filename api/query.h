@@ -6,12 +6,20 @@
 
 #include <stdbool.h>
 
+#include "api/detectors.h"
 #include "api/ops/overlay.h"
 #include "api/presets.h"
 
+// What a query may name.
+struct named {
+  const struct presets *presets;
+  const struct detectors *detectors;
+};
+
 // Starts from the query's preset, and lays the query over it. If the endpoint has several operations, `op` is the
-// first, and the request is for the one that the query's `head`, or else its preset, chooses. False with a problem.
+// first, and the request is for the one that the query's `head`, or else its preset, chooses. A detection points to its
+// model, which its caller holds. False with a problem.
 VX_WARN_UNUSED bool job_request_from_query(struct job_request *request, enum vx_op op, const struct query *query,
-                                           const struct presets *presets, struct problem *problem);
+                                           const struct named *named, struct problem *problem);
 
 #endif

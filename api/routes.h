@@ -17,6 +17,9 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(NMS, "POST", "/v1/nms", VX_NMS, "boxes in, those that no better one covers out")                                   \
   X(DECODE, "POST", "/v1/decode", VX_DECODE, "a detection head's maps in, boxes out")                                  \
   X(SCATTER, "POST", "/v1/scatter", VX_SCATTER, "voxels' features in, a dense map out")                                \
+  X(DETECT, "POST", "/v1/detect", VX_DETECT, "points in, boxes of a model out")                                        \
+  X(DETECTORS, "GET", "/v1/models", VX_OPS, "the models that detect, as JSON")                                         \
+  X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one of them, as JSON")                                                   \
   X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \
   X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
   X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \

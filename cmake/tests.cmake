@@ -19,6 +19,8 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
     VOXELD_BIN=${voxeld}
     VOXEL_SCAN=${CMAKE_BINARY_DIR}/bin/voxel-scan
     VOXEL_BENCH=${CMAKE_BINARY_DIR}/bin/voxel-bench
+    VOXELD_VENV=${CMAKE_BINARY_DIR}/venv
+    VOXELD_ONNXRUNTIME_STANDIN=${CMAKE_BINARY_DIR}/tests/libonnxruntime_standin.so
     VOXELD_OOM_LIBRARY=${CMAKE_BINARY_DIR}/tests/liboom.so
     VOXELD_HANG_LIBRARY=${CMAKE_BINARY_DIR}/tests/libhang.so
     VOXELD_ENCODE_LIBRARY=${CMAKE_BINARY_DIR}/tests/libencode.so
@@ -49,8 +51,16 @@ endfunction()
 set(test_flavours ${flavours})
 list(REMOVE_ITEM test_flavours faults)
 
+# The stand-in for ONNX Runtime, which unit tests and daemons load as they would load the library.
+add_library(onnxruntime_standin MODULE tests/support/standin/onnxruntime.c)
+target_include_directories(onnxruntime_standin PRIVATE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(onnxruntime_standin PRIVATE _GNU_SOURCE)
+target_compile_options(onnxruntime_standin PRIVATE ${voxeld_warnings})
+set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # unit: one cmocka program a file, in each flavour. The target `units` builds all of them.
 add_custom_target(units)
+add_dependencies(units onnxruntime_standin)
 foreach(source IN LISTS unit_sources)
   cmake_path(GET source STEM stem)
   string(REGEX REPLACE "^test_" "unit." name ${stem})

@@ -1,8 +1,6 @@
 // Whether an encoder fits a job; see encode.h. Pure functions: any thread may call them.
 #include "kernels/encode.h"
 
-enum { PILLAR_EXTRA = 6 };
-
 int32_t vx_encoder_width(const struct vx_encoder *encoder) {
   return encoder->num_layers == 0 ? 0 : encoder->layers[encoder->num_layers - 1].width;
 }
@@ -11,7 +9,7 @@ enum vx_status vx_encoder_fits(const struct vx_encoder *encoder, int64_t columns
   if (encoder->num_layers < 1 || encoder->num_layers > VX_MAX_ENCODER_LAYERS) {
     return vx_refuse(error, "encoded_features needs an encoder of 1 to %d layers", VX_MAX_ENCODER_LAYERS);
   }
-  int64_t inputs = columns + PILLAR_EXTRA;
+  int64_t inputs = columns + VX_PILLAR_EXTRA;
   for (int32_t i = 0; i < encoder->num_layers; i++) {
     const struct vx_encoder_layer *layer = &encoder->layers[i];
     if (layer->inputs != inputs || layer->width < 1 || layer->width > INT32_MAX / 2) {

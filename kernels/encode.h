@@ -21,7 +21,10 @@
 extern "C" {
 #endif
 
-enum { VX_MAX_ENCODER_LAYERS = 4 };
+enum {
+  VX_PILLAR_EXTRA = 6,  // values of a pillar's row beside the columns of a point
+  VX_MAX_ENCODER_LAYERS = 4,
+};
 
 // The memory is the caller's and outlives the job. All values are finite.
 struct vx_encoder_layer {

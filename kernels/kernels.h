@@ -16,6 +16,7 @@
 
 #include "kernels/center.h"
 #include "kernels/decode.h"
+#include "kernels/detect.h"
 #include "kernels/encode.h"
 #include "kernels/fps.h"
 #include "kernels/maps.h"
@@ -32,7 +33,7 @@ enum {
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
-enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_DECODE_CENTER, VX_OPS };
+enum vx_op { VX_VOXELIZE, VX_FPS, VX_TRANSFORM, VX_NMS, VX_DECODE, VX_SCATTER, VX_DECODE_CENTER, VX_DETECT, VX_OPS };
 
 // The inputs of a job; the number of each is its place in the operation's row. The first has a row for each thing that
 // the operation is about. That of most operations is `points`: [N, C], x, y and z first.
@@ -62,6 +63,7 @@ enum vx_stage {
   VX_STAGE_FEATURES,
   VX_STAGE_SAMPLE,
   VX_STAGE_TRANSFORM,
+  VX_STAGE_NETWORK,
   VX_STAGE_DECODE,
   VX_STAGE_NMS,
   VX_STAGE_SCATTER,
@@ -99,6 +101,7 @@ struct vx_job {
     struct vx_decode decode;
     struct vx_scatter scatter;
     struct vx_decode_center center;
+    struct vx_detect detect;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
   uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
@@ -118,8 +121,8 @@ struct vx_device;
 struct vx_lane;
 
 // What a lane is opened for. Any lane runs any job. Jobs that sample can take long, so they go to lanes of their own,
-// which give way to the quick ones.
-enum vx_lane_use { VX_LANE_QUICK, VX_LANE_SAMPLE, VX_LANE_USES };
+// which give way to the quick ones. Detections take longer than quick jobs too.
+enum vx_lane_use { VX_LANE_QUICK, VX_LANE_SAMPLE, VX_LANE_DETECT, VX_LANE_USES };
 
 struct vx_description {
   char name[128];          // "CPU: AMD EPYC ...", "NVIDIA H200"

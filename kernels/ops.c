@@ -80,6 +80,29 @@ static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) 
   sizes->feature_dtype = job->inputs[VX_FEATURES].dtype;
 }
 
+// The grid is that of the voxels. `kept` are boxes here, not points: those that the clouds have so far.
+static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
+  const struct vx_detector *detector = job->params.detect.detector;
+  const struct vx_detector_map *maps = detector->maps;
+  struct vx_grid grid;
+  struct vx_error error;
+  sizes->values = vx_encoder_width(&detector->voxelize.encoder);
+  sizes->feature_dtype = detector->voxelize.feature_dtype;
+  if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) {
+    add_grid(grid.cells, sizes);
+  }
+  for (int32_t cloud = 0; job->row_counts != NULL && cloud < job->num_clouds; cloud++) {
+    sizes->kept += job->row_counts[cloud];
+  }
+  sizes->head_height = maps[VX_CLS_PREDS].height;
+  sizes->head_width = maps[VX_CLS_PREDS].width;
+  sizes->logits = maps[VX_CLS_PREDS].channels;
+  sizes->offsets = maps[VX_BOX_PREDS].channels;
+  sizes->bins = maps[VX_DIR_CLS_PREDS].channels;
+  bool moving = detector->head == VX_DECODE_CENTER && maps[VX_VEL].output != NULL;
+  sizes->decoded = moving ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
+}
+
 static const struct vx_sampling *voxelize_sampling(const struct vx_job *job) { return &job->params.voxelize.sampling; }
 static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return &job->params.fps.sampling; }
 
@@ -126,14 +149,16 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
   (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_INVALID) | VX_FATE_BIT(VX_FATE_OVER_PRE_MAX) |                      \
    VX_FATE_BIT(VX_FATE_SUPPRESSED) | VX_FATE_BIT(VX_FATE_OVER_POST_MAX))
 #define FINITE (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_NOT_FINITE))
+#define VOXELIZED                                                                                                      \
+  (FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |                                  \
+   VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED))
 
 static const struct vx_operation operations[VX_OPS] = {
     [VX_VOXELIZE] = {.name = "voxelize",
                      .inputs = {POINTS},
                      .tensors = VX_VOXEL_TENSORS | VX_DENSE_TENSORS | VX_ENCODED_TENSORS | VX_SAMPLED_TENSORS,
                      .stages = STAGES,
-                     .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_RANGE) | VX_FATE_BIT(VX_FATE_OVER_VOXEL_CAP) |
-                              VX_FATE_BIT(VX_FATE_OVER_MAX_VOXELS) | VX_FATE_BIT(VX_FATE_BLOCK_FILTERED),
+                     .fates = VOXELIZED,
                      .makes_voxels = true,
                      .rows = "voxels",
                      .add_sizes = add_voxelize_sizes,
@@ -194,12 +219,24 @@ static const struct vx_operation operations[VX_OPS] = {
                                    VX_FATE_BIT(VX_FATE_OVER_MAX_OBJECTS) | VX_FATE_BIT(VX_FATE_OUTSIDE),
                           .rows = "kept",
                           .add_sizes = add_center_sizes},
+    [VX_DETECT] = {.name = "detect",
+                   .inputs = {POINTS},
+                   .tensors = VX_DETECT_TENSORS,
+                   .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
+                             VX_STAGE_BIT(VX_STAGE_FEATURES) | VX_STAGE_BIT(VX_STAGE_NETWORK) |
+                             VX_STAGE_BIT(VX_STAGE_DECODE) | VX_STAGE_BIT(VX_STAGE_NMS) |
+                             VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                   .fates = VOXELIZED,
+                   .makes_voxels = true,
+                   .rows = "boxes",
+                   .add_sizes = add_detect_sizes},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in", [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",   [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
-    [VX_STAGE_NMS] = "nms",         [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_COPY_OUT] = "copy_out",
+    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
+    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
+    [VX_STAGE_NMS] = "nms",           [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_NETWORK] = "network",
+    [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
 static const struct fate_row {
@@ -267,6 +304,9 @@ const struct vx_sampling *vx_sampling_of(const struct vx_job *job) {
 }
 
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job) {
+  if (job->op == VX_DETECT) {
+    return VX_LANE_DETECT;
+  }
   return vx_sampling_of(job) == NULL ? VX_LANE_QUICK : VX_LANE_SAMPLE;
 }
 

@@ -15,6 +15,7 @@ enum vx_status {
   VX_OUT_OF_MEMORY,  // host or device; the same job may succeed later
   VX_DEVICE_LOST,    // nothing more may be run on this device
   VX_STOPPED,        // the caller's `stopped` returned true
+  VX_FAILED,         // a model's network does not run
   VX_STATUS_COUNT,
 };
 

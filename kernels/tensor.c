@@ -7,6 +7,9 @@
 #define PLANE                                                                                                          \
   { VX_EXTENT_CLOUDS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH }
 
+#define HEAD(channels)                                                                                                 \
+  { VX_EXTENT_CLOUDS, VX_EXTENT_HEAD_HEIGHT, VX_EXTENT_HEAD_WIDTH, channels }
+
 static const struct tensor_row {
   const char *name;
   enum vx_dtype dtype;
@@ -46,6 +49,9 @@ static const struct tensor_row {
     [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, false, PLANE},
     [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, false, PLANE},
     [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, false, PLANE},
+    [VX_HEAD_CLS_PREDS] = {"cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_LOGITS)},
+    [VX_HEAD_BOX_PREDS] = {"box_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_OFFSETS)},
+    [VX_HEAD_DIR_CLS_PREDS] = {"dir_cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_BINS)},
     [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
 };
 
@@ -102,6 +108,8 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
     case VX_EXTENT_TASKS: return sizes->tasks;
     case VX_EXTENT_TASKS_2: return sizes->tasks * 2;
     case VX_EXTENT_TASKS_3: return sizes->tasks * 3;
+    case VX_EXTENT_HEAD_HEIGHT: return sizes->head_height;
+    case VX_EXTENT_HEAD_WIDTH: return sizes->head_width;
     case VX_EXTENT_VALUES: return sizes->values;
     case VX_EXTENT_NONE: break;
   }

@@ -53,6 +53,9 @@ enum vx_tensor {
   VX_BEV_TOP_INTENSITY,
   VX_BEV_DENSITY,
   VX_ENCODED_FEATURES,
+  VX_HEAD_CLS_PREDS,
+  VX_HEAD_BOX_PREDS,
+  VX_HEAD_DIR_CLS_PREDS,
   VX_TENSOR_COUNT,
 };
 #define VX_TENSOR_BIT(tensor) (1u << (tensor))
@@ -87,6 +90,8 @@ enum vx_extent {
   VX_EXTENT_TASKS,     // of a cell: one value for each task; then two, and three
   VX_EXTENT_TASKS_2,
   VX_EXTENT_TASKS_3,
+  VX_EXTENT_HEAD_HEIGHT,  // of a map that a network makes
+  VX_EXTENT_HEAD_WIDTH,
   VX_EXTENT_VALUES,  // of a voxel's row of features: a point's columns, or an encoder's width
 };
 
@@ -100,10 +105,11 @@ struct vx_sizes {
   int64_t matrices;               // 1 or clouds
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
-  int64_t tasks;                  // of a head
-  int64_t decoded;                // values of a decoded box
-  bool stacked;                   // the clouds' samples follow on each other
-  enum vx_dtype feature_dtype;    // of voxel_features, pillar_features, encoded_features and bev_features
+  int64_t head_height, head_width;
+  int64_t tasks;                // of a head
+  int64_t decoded;              // values of a decoded box
+  bool stacked;                 // the clouds' samples follow on each other
+  enum vx_dtype feature_dtype;  // of voxel_features, pillar_features, encoded_features and bev_features
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);

@@ -29,6 +29,7 @@
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(QUERY_TOO_LARGE, 431, "query-too-large", 0, "The query has too many parameters or is too long")                    \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
+  X(MODEL_FAILED, 503, "model-failed", 0, "The model cannot be used")                                                  \
   X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \
   X(NO_SHARED_MEMORY, 501, "no-shared-memory", 0, "Shared memory is not open to this client, or not of this kind")     \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \

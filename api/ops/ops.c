@@ -15,6 +15,7 @@ static const struct operation *const operations[VX_OPS] = {
     [VX_DECODE] = &operation_decode,
     [VX_SCATTER] = &operation_scatter,
     [VX_DECODE_CENTER] = &operation_decode_center,
+    [VX_DETECT] = &operation_detect,
 };
 
 const struct operation *operation_of(enum vx_op op) { return operations[op]; }

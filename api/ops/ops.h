@@ -40,6 +40,7 @@ struct job_request {
   struct region_ref points_region;       // the body is there
   struct region_ref output_region;       // the answer goes there
   char preset[64];                       // "" = none
+  char model[64];                        // of a detection; "" = none
   char fields[REQUEST_NAMES_SIZE];       // names of the columns, with commas between; "" = not given
   char class_names[REQUEST_NAMES_SIZE];  // with commas between; "" = not given
   bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset or query set it
@@ -71,7 +72,7 @@ struct operation {
 
 // Each is defined in the operation's own file.
 extern const struct operation operation_voxelize, operation_fps, operation_transform, operation_nms, operation_decode,
-    operation_scatter, operation_decode_center;
+    operation_scatter, operation_decode_center, operation_detect;
 // The row of an operation.
 const struct operation *operation_of(enum vx_op op);
 // The operation with that head; VX_OPS if there is none.

@@ -104,6 +104,11 @@ static bool refuse_preset(struct reading *reading, const json_t *value) {
   return refuse(reading, "preset is a parameter; name the preset as the model instead");
 }
 
+static bool refuse_model(struct reading *reading, const json_t *value) {
+  (void)value;
+  return refuse(reading, "model is a parameter; the path names the model");
+}
+
 static bool refuse_format(struct reading *reading, const json_t *value) {
   (void)value;
   return refuse(reading, "format and dtype are given by the inputs, not by parameters");
@@ -127,6 +132,7 @@ static const struct {
     {"sequence_start", take_nothing},
     {"sequence_end", take_nothing},
     {"preset", refuse_preset},
+    {"model", refuse_model},
     {"format", refuse_format},
     {"dtype", refuse_format},
     {"points_region", refuse_region},

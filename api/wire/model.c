@@ -11,6 +11,11 @@ const char *model_datatype(enum vx_dtype dtype) {
   return names[dtype];
 }
 
+bool model_serves(const struct model *model, struct problem *problem) {
+  return !model->fault || problem_set(problem, PROBLEM_MODEL_FAILED, NULL, "the model %.63s does not serve: %.380s",
+                                      model->name, model->fault);
+}
+
 bool model_missing(const char *name, struct problem *problem) {
   return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
                      "there is no model '%.80s'; POST /v2/repository/index lists them", name);

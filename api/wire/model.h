@@ -13,12 +13,15 @@
 struct model {
   const char *name;
   const struct job_request *request;  // without parameters
-  bool preset;                        // else the model is the operation of that name
+  bool preset;                        // else the model is the operation of that name, or detects
+  const char *fault;                  // why it does not serve; NULL if it does
 };
 
 void model_write_metadata(const struct model *model, struct text *out);
 void model_write_config(const struct model *model, struct text *out);
 
+// Whether the model serves. False with a problem that says why not.
+VX_WARN_UNUSED bool model_serves(const struct model *model, struct problem *problem);
 // The refusal of a model that does not exist. Returns false.
 bool model_missing(const char *name, struct problem *problem);
 

@@ -1,13 +1,9 @@
 // Reads a body that is a safetensors file: its tensors become an operation's inputs, by their names.
-//
-// Defined by huggingface/safetensors: 8 bytes with the length of the header, the header, a JSON object, and behind it
-// the tensors' bytes. Everything here points into the body, which is the caller's. Any thread.
+// Everything here points into the body, which is the caller's. Any thread.
 #ifndef VOXELD_TENSORS_H
 #define VOXELD_TENSORS_H
 
 #include "api/ops/ops.h"
-
-enum { TENSORS_HEADER_MAX = 64 * 1024 };  // bytes of JSON
 
 // Binds the inputs of the request's operation: their types, shapes and places. `bytes` are aligned to 64; if the
 // tensors are not aligned as kernels.h wants them, they are moved over the header. False with a problem.

@@ -13,6 +13,7 @@
 #include "kernels/cpu/boxes/center.h"
 #include "kernels/cpu/boxes/decode.h"
 #include "kernels/cpu/boxes/nms.h"
+#include "kernels/cpu/detect/detect.h"
 #include "kernels/cpu/fps/fps.h"
 #include "kernels/cpu/scatter/scatter.h"
 #include "kernels/cpu/transform/transform.h"
@@ -84,6 +85,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
 
 static void close_lane(struct vx_lane *lane) {
   cpu_arena_trim(&lane->scratch, 0);
+  cpu_arena_trim(&lane->between, 0);
   free(lane);
 }
 
@@ -95,6 +97,7 @@ static enum vx_status (*const operations[VX_OPS])(struct vx_lane *lane, struct v
     [VX_DECODE] = cpu_decode,
     [VX_SCATTER] = cpu_scatter,
     [VX_DECODE_CENTER] = cpu_decode_center,
+    [VX_DETECT] = cpu_detect,
 };
 
 static bool runs(const struct vx_job *job) { return operations[job->op] != NULL; }
@@ -105,6 +108,7 @@ static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_er
     status = operations[job->op](lane, job, error);
   }
   cpu_arena_trim(&lane->scratch, VX_SCRATCH_KEPT);
+  cpu_arena_trim(&lane->between, VX_SCRATCH_KEPT);
   return status;
 }
 

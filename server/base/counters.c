@@ -55,7 +55,8 @@ const char *failure_name(enum vx_status status) {
                                                      [VX_REFUSED] = "refused",
                                                      [VX_OUT_OF_MEMORY] = "out_of_memory",
                                                      [VX_DEVICE_LOST] = "device_lost",
-                                                     [VX_STOPPED] = "stopped"};
+                                                     [VX_STOPPED] = "stopped",
+                                                     [VX_FAILED] = "failed"};
   return names[status];
 }
 

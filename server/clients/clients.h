@@ -24,12 +24,14 @@ struct gate_entry;
 
 enum share {
   SHARE_CONNECTIONS,
-  SHARE_LINGERING,                                    // connections that linger after an early answer
-  SHARE_JOBS,                                         // requests that upload or whose job waits
-  SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,  // those of sampling jobs
-  SHARE_BYTES,                                        // memory of bodies and answers
-  SHARE_SAMPLING_BYTES,                               // of it, the bodies of sampling jobs
-  SHARE_REGIONS,                                      // of shared memory
+  SHARE_LINGERING,                                     // connections that linger after an early answer
+  SHARE_JOBS,                                          // requests that upload or whose job waits
+  SHARE_SAMPLING_JOBS = SHARE_JOBS + VX_LANE_SAMPLE,   // those of sampling jobs
+  SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
+  SHARE_BYTES,                                         // memory of bodies and answers
+  SHARE_SAMPLING_BYTES,                                // of it, the bodies of sampling jobs
+  SHARE_DETECTION_BYTES,                               // of it, those of detections
+  SHARE_REGIONS,                                       // of shared memory
   SHARES
 };
 

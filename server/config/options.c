@@ -55,6 +55,10 @@ const struct option options_table[] = {
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
      "a directory of NAME.json presets, which are added to the built-in ones and replace those of the same name"},
+    {"models_dir", TYPE_TEXT, FIELD(models_dir), 0, 0, NULL, "",
+     "a directory of models that detect, a folder each; their networks need ONNX Runtime"},
+    {"onnxruntime", TYPE_TEXT, FIELD(onnxruntime), 0, 0, NULL, "",
+     "the library of ONNX Runtime, such as /usr/lib/libonnxruntime.so.1; without it the one that the system finds"},
     {"backend", TYPE_WORD, FIELD(backend), 0, 0, backend_words, "auto",
      "what computes; auto uses the GPUs that work, or the CPU if none does"},
     {"devices", TYPE_TEXT, FIELD(devices), 0, 0, NULL, "all", "the GPUs to use: all, or their numbers, such as 0,1"},
@@ -62,6 +66,8 @@ const struct option options_table[] = {
      "jobs that run at the same time on each GPU, besides sampling jobs (farthest points)"},
     {"sampling_streams", TYPE_INT, FIELD(sampling_streams), 1, 64, NULL, "2",
      "sampling jobs that run at the same time on each GPU, with a lower priority than other jobs"},
+    {"detection_streams", TYPE_INT, FIELD(detection_streams), 1, 64, NULL, "1",
+     "detections that run at the same time on each GPU"},
     {"busy_poll_us", TYPE_INT, FIELD(busy_poll_us), 0, 1000000, NULL, "1000",
      "with a GPU, microseconds that one idle worker polls for its next job before it sleeps; 0 = never"},
     {"on_device_lost", TYPE_WORD, FIELD(on_device_lost), 0, 0, lost_words, "cpu",
@@ -77,6 +83,10 @@ const struct option options_table[] = {
      "may use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
      "sampling jobs that run at the same time on the CPU; 0 = one for every two of those processors"},
+    {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
+     "detections that run at the same time on the CPU"},
+    {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",
+     "threads that compute a network of a model together; 0 = one for each of those processors"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},
@@ -378,5 +388,6 @@ void options_fit(struct options *options, int64_t processors) {
   int64_t io_threads = processors < 2 ? 2 : processors > IO_THREADS_FITTED ? IO_THREADS_FITTED : processors;
   if (options->workers == 0) options->workers = processors;
   if (options->sampling_workers == 0) options->sampling_workers = (processors + 1) / 2;
+  if (options->network_threads == 0) options->network_threads = processors;
   if (options->io_threads == 0) options->io_threads = io_threads;
 }

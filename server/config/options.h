@@ -24,15 +24,15 @@ struct options {
   char trusted_proxies[1024];       // see proxies_read
   char tls_cert[1024], tls_key[1024], tls_client_ca[1024], tls_priorities[256];
   char config[1024];
-  char presets_dir[1024];
+  char presets_dir[1024], models_dir[1024], onnxruntime[1024];
   int32_t backend;    // row of backend_words
   char devices[256];  // see device_list_read
-  int64_t streams, sampling_streams, busy_poll_us;
+  int64_t streams, sampling_streams, detection_streams, busy_poll_us;
   int32_t on_device_lost;  // row of lost_words
   int32_t log_level;       // enum log_level
   int32_t log_format;      // enum log_format
   int32_t access_log;      // row of access_words
-  int64_t workers, sampling_workers, io_threads, queue_depth, client_requests;
+  int64_t workers, sampling_workers, detection_workers, network_threads, io_threads, queue_depth, client_requests;
   int64_t max_sampling_work;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t max_connections;

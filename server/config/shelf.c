@@ -1,32 +1,63 @@
-// The presets that are served; see shelf.h.
+// The presets and the models that are served; see shelf.h.
 #include "server/config/shelf.h"
 
-bool shelf_open(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
-  shelf->presets = presets_load(folder, error, error_size);
+static void close_library(struct shelf *shelf) {
+  if (shelf->means.library) shelf->means.engine->close(shelf->means.library);
+  shelf->means.library = NULL;
+}
+
+static void open_library(struct shelf *shelf, const char *models, const char *library, int threads) {
+  struct detector_means *means = &shelf->means;
+  *means = (struct detector_means){.engine = &vx_onnxruntime, .threads = threads};
+  if (models[0] && means->engine->open(library, &means->library, &means->missing) != VX_OK) means->library = NULL;
+}
+
+bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library, int threads,
+                char *error, size_t error_size) {
+  shelf->presets = presets_load(presets, error, error_size);
   if (!shelf->presets) return false;
+  open_library(shelf, models, library, threads);
+  shelf->detectors = detectors_load(models, &shelf->means, error, error_size);
+  if (!shelf->detectors) {
+    close_library(shelf);
+    presets_free(shelf->presets);
+    return false;
+  }
+  shelf->named = (struct named){shelf->presets, shelf->detectors};
   pthread_rwlock_init(&shelf->lock, NULL);
   return true;
 }
 
-bool shelf_reload(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
-  struct presets *presets = presets_load(folder, error, error_size);
+bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
+  struct presets *presets = presets_load(folder, error, error_size), *old = shelf->presets;
   if (!presets) return false;
   pthread_rwlock_wrlock(&shelf->lock);
-  struct presets *old = shelf->presets;
-  shelf->presets = presets;
+  shelf->named.presets = shelf->presets = presets;
   pthread_rwlock_unlock(&shelf->lock);
   presets_free(old);
   return true;
 }
 
+bool shelf_reload_models(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
+  struct detectors *detectors = detectors_load(folder, &shelf->means, error, error_size), *old = shelf->detectors;
+  if (!detectors) return false;
+  pthread_rwlock_wrlock(&shelf->lock);
+  shelf->named.detectors = shelf->detectors = detectors;
+  pthread_rwlock_unlock(&shelf->lock);
+  detectors_free(old);
+  return true;
+}
+
 void shelf_close(struct shelf *shelf) {
   pthread_rwlock_destroy(&shelf->lock);
+  detectors_free(shelf->detectors);
+  close_library(shelf);
   presets_free(shelf->presets);
 }
 
-const struct presets *shelf_look(struct shelf *shelf) {
+const struct named *shelf_look(struct shelf *shelf) {
   pthread_rwlock_rdlock(&shelf->lock);
-  return shelf->presets;
+  return &shelf->named;
 }
 
 void shelf_leave(struct shelf *shelf) { pthread_rwlock_unlock(&shelf->lock); }

@@ -1,4 +1,4 @@
-// The presets that are served. A reload replaces them while IO threads look into them.
+// The presets and the models that are served. A reload replaces them while IO threads look into them.
 #ifndef VOXELD_SHELF_H
 #define VOXELD_SHELF_H
 
@@ -6,21 +6,29 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "api/presets.h"
+#include "api/query.h"
 
 struct shelf {
-  pthread_rwlock_t lock;  // over `presets`
+  pthread_rwlock_t lock;  // over `presets` and `detectors`
   struct presets *presets;
+  struct detectors *detectors;
+  struct detector_means means;  // of the detectors; does not change
+  struct named named;           // both
 };
 
-// Loads the built-in presets and those of a folder ("": none). False with a reason, and nothing is held then.
-VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *folder, char *error, size_t error_size);
-// Loads them again. False with a reason: then nothing has changed.
-VX_WARN_UNUSED bool shelf_reload(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+// Loads the built-in presets and those of a folder, and the models of another ("": none). The models' networks run with
+// ONNX Runtime, which is loaded if there is a folder of models; `library` is its path, or "". Without it, and for any
+// other reason that is a model's own, the models do not serve. False with a reason, and nothing is held then.
+VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library,
+                               int threads, char *error, size_t error_size);
+// Each loads one of them again. False with a reason: then nothing has changed.
+VX_WARN_UNUSED bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+VX_WARN_UNUSED bool shelf_reload_models(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+// When no job holds a model.
 void shelf_close(struct shelf *shelf);
 
-// The presets. They do not change until shelf_leave, which must follow on the same thread: a reload waits for it.
-const struct presets *shelf_look(struct shelf *shelf);
+// What is there. It does not change until shelf_leave, which must follow on the same thread: a reload waits for it.
+const struct named *shelf_look(struct shelf *shelf);
 void shelf_leave(struct shelf *shelf);
 
 #endif

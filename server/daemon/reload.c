@@ -21,7 +21,11 @@ static struct {
 } reloads = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static bool reload_presets(struct server *server, char *error, size_t error_size) {
-  return shelf_reload(&server->shelf, server->options.presets_dir, error, error_size);
+  return shelf_reload_presets(&server->shelf, server->options.presets_dir, error, error_size);
+}
+
+static bool reload_models(struct server *server, char *error, size_t error_size) {
+  return shelf_reload_models(&server->shelf, server->options.models_dir, error, error_size);
 }
 
 static bool reload_tokens(struct server *server, char *error, size_t error_size) {
@@ -38,6 +42,7 @@ static void reload(struct server *server) {
     const char *name, *source;
     bool (*reload)(struct server *server, char *error, size_t error_size);
   } parts[] = {{"presets", options->presets_dir, reload_presets},
+               {"models", options->models_dir, reload_models},
                {"tokens", options->token_file, reload_tokens},
                {"certificates", options->tls_cert, reload_certificates}};
   notify_supervisor("RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_ns() / NS_PER_US));

@@ -1,4 +1,4 @@
-// SIGHUP: reads presets, tokens and certificates again.
+// SIGHUP: reads presets, models, tokens and certificates again.
 //
 // A thread of its own does it, since a file may be on a network mount that does not answer. Then main still takes
 // signals. The functions are for main's thread.
@@ -14,7 +14,7 @@ struct server;
 
 // Starts the thread. False with a reason.
 VX_WARN_UNUSED bool reload_start(struct server *server, char *error, size_t error_size);
-// Asks for a reload, which replaces each of the three whole, or keeps it if its files are bad; the log says which.
+// Asks for a reload, which replaces each of the four whole, or keeps it if its files are bad; the log says which.
 // Requests do not wait for a reload. A request in progress keeps what it has looked up. If a reload is in progress,
 // another follows it.
 void reload_ask(void);

@@ -16,7 +16,8 @@ bool server_prepare(struct server *server, char *error, size_t error_size) {
   struct options *options = &server->options;
   options_fit(options, limits_processors(""));
   if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
-  return shelf_open(&server->shelf, options->presets_dir, error, error_size) &&
+  return shelf_open(&server->shelf, options->presets_dir, options->models_dir, options->onnxruntime,
+                    (int)options->network_threads, error, error_size) &&
          access_open(&server->access, options, error, error_size);
 }
 
@@ -81,8 +82,10 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_LINGERING] = LINGER_SLOTS,
                                   [SHARE_JOBS] = options->queue_depth,
                                   [SHARE_SAMPLING_JOBS] = options->queue_depth,
+                                  [SHARE_DETECTION_JOBS] = options->queue_depth,
                                   [SHARE_BYTES] = options->memory_budget_bytes,
                                   [SHARE_SAMPLING_BYTES] = options->memory_budget_bytes / 2,
+                                  [SHARE_DETECTION_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_REGIONS] = REGIONS_MAX};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
@@ -118,8 +121,9 @@ static void warn_of_memory(const struct server *server) {
   // The sum of docs/operation.md. A connection has one request at most.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
+  int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
   int64_t most = options->memory_budget_bytes + connections * of_a_connection +
-                 server->jobs.workers.count * (int64_t)VX_SCRATCH_KEPT;
+                 (server->jobs.workers.count + detecting) * (int64_t)VX_SCRATCH_KEPT;
   if (limit >= most) return;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");
@@ -142,6 +146,8 @@ static void log_listening(const struct server *server) {
   log_integer(&line, "devices", devices->count > 0 ? devices->count : 1);
   log_integer(&line, "workers", workers_at_work(&server->jobs.workers, VX_LANE_QUICK));
   log_integer(&line, "sampling_workers", workers_at_work(&server->jobs.workers, VX_LANE_SAMPLE));
+  if (server->options.models_dir[0])
+    log_integer(&line, "detection_workers", workers_at_work(&server->jobs.workers, VX_LANE_DETECT));
   log_integer(&line, "io_threads", server->options.io_threads);
   log_end(&line);
 }

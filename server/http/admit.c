@@ -200,9 +200,10 @@ static bool read_query(struct request *request) {
                        QUERY_MAX_ITEMS);
   struct service *service = request->service;
   struct job_request *asked = &request->job.asked;
-  const struct presets *presets = shelf_look(service->shelf);
+  const struct named *named = shelf_look(service->shelf);
   bool good =
-      job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, presets, &request->problem);
+      job_request_from_query(asked, (enum vx_op)route_of(request->endpoint)->op, &query, named, &request->problem);
+  if (good) job_hold_detector(&request->job);
   shelf_leave(service->shelf);
   if (!good) return false;
   asked->max_sampling_work = service->options->max_sampling_work;
@@ -218,8 +219,11 @@ static bool start_from_model(struct request *request) {
   struct model model;
   bool found = model_find(shelf_look(service->shelf), request->name, &job->asked, &model);
   if (found && model.preset) job->asked = *model.request;
+  if (found && !model.fault) job_hold_detector(job);
+  bool serves = !found || model_serves(&model, &request->problem);
   shelf_leave(service->shelf);
   if (!found) return model_missing(request->name, &request->problem);
+  if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
   job->infer = (struct infer){.model = request->name, .preset = model.preset, .head_bytes = -1};
   return true;

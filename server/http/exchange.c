@@ -191,6 +191,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   gate_leave(&service->gate, &request->entry);
   loan_end(job);
   job_give_output(job);
+  job_leave_detector(job);
   if (job->client) clients_leave(service->clients, job->client);
   request_account(request, aborted);
   request_free(request);

@@ -21,6 +21,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
   job->lead = 0;
   job->infer.model = NULL;
+  job->detector = NULL;
   job->input = job->output = job->rows = NULL;
   job->points = NULL;
   job->decoder = NULL;
@@ -85,9 +86,10 @@ bool job_take_place(struct job *job, struct problem *problem) {
   return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
 }
 
-// Jobs that sample may wait long, so their inputs get only a part of the memory.
+// Jobs that sample or detect may wait long, so their inputs get only a part of the memory.
 static enum share input_share(const struct job *job) {
-  return job_lane_use(job) == VX_LANE_SAMPLE ? SHARE_SAMPLING_BYTES : SHARE_BYTES;
+  static const enum share shares[VX_LANE_USES] = {SHARE_BYTES, SHARE_SAMPLING_BYTES, SHARE_DETECTION_BYTES};
+  return shares[job_lane_use(job)];
 }
 
 bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) {
@@ -162,7 +164,7 @@ bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
 
 bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   struct buffers *buffers = job->means->buffers;
-  size_t left = buffers->budget - holding(job);
+  size_t left = buffers->budget - holding(job) - job->scratch_bytes;
   note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
   if (bytes > left)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
@@ -170,8 +172,19 @@ bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
                        bytes, left);
   const struct shortage shortage = {OVER_SERVER_LIMIT, SHARE_BYTES};
   if (!buffers_charge(buffers, bytes)) return refuse_memory(job, &shortage, "working memory", bytes, problem);
-  job->scratch_bytes = bytes;
+  job->scratch_bytes += bytes;
   return true;
+}
+
+void job_hold_detector(struct job *job) {
+  if (job->asked.job.op != VX_DETECT) return;
+  job->detector = detector_of(&job->asked);
+  detector_hold(job->detector);
+}
+
+void job_leave_detector(struct job *job) {
+  detector_release(job->detector);
+  job->detector = NULL;
 }
 
 void job_keep_rows(struct job *job) {

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "api/base/problem.h"
+#include "api/detector.h"
 #include "api/ops/ops.h"
 #include "api/wire/answers.h"
 #include "api/wire/coding.h"
@@ -64,6 +65,7 @@ struct job {
   struct client *client;  // whose share it counts to
   struct job_request asked;
   struct infer infer;                 // of a request by KServe's protocol
+  struct detector *detector;          // that `asked` points to; NULL: none
   const struct answer_kind *kind;     // of the answer
   enum coding coding;                 // of the body; CODINGS: one that is not taken
   enum coding answer_coding;          // that its client prefers, and then that of the answer
@@ -139,6 +141,11 @@ VX_WARN_UNUSED bool job_take_decoder(struct job *job, struct problem *problem);
 // `bytes` of the budget for scratch, at no client's cost. One job may have at most what the budget leaves beside its
 // input.
 VX_WARN_UNUSED bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem);
+
+// Holds the detector that the request points to, if it does; the shelf that has it does not change meanwhile.
+void job_hold_detector(struct job *job);
+// Once the job has ended.
+void job_leave_detector(struct job *job);
 
 // The rows become the input, which is given back.
 void job_keep_rows(struct job *job);

@@ -37,10 +37,11 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   regions_init(&jobs->regions, options, clients);
-  // Only the voxelizing queue has a worker wait awake: sampling takes far longer than waking a worker.
+  // Only the voxelizing queue has a worker wait awake: the others' jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
   queue_init(&jobs->queues[VX_LANE_SAMPLE], VX_LANE_SAMPLE, 0);
+  queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
   return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, error, error_size);
 }
 

@@ -41,27 +41,31 @@ static double slowness(const struct loan *loan, int64_t now_ns) {
 }
 
 static bool has(const struct loan *loan, enum share lacks) {
-  bool samples = job_lane_use(loan->job) == VX_LANE_SAMPLE;
+  enum vx_lane_use use = job_lane_use(loan->job);
   switch (lacks) {
     case SHARE_BYTES: return atomic_load(&loan->memory) > 0;
-    case SHARE_SAMPLING_BYTES: return atomic_load(&loan->memory) > 0 && samples;
-    case SHARE_JOBS: return atomic_load(&loan->place) && !samples;
-    case SHARE_SAMPLING_JOBS: return atomic_load(&loan->place) && samples;
+    case SHARE_SAMPLING_BYTES: return atomic_load(&loan->memory) > 0 && use == VX_LANE_SAMPLE;
+    case SHARE_DETECTION_BYTES: return atomic_load(&loan->memory) > 0 && use == VX_LANE_DETECT;
+    case SHARE_JOBS:
+    case SHARE_SAMPLING_JOBS:
+    case SHARE_DETECTION_JOBS: return atomic_load(&loan->place) && lacks == SHARE_JOBS + use;
     default: return false;
   }
 }
 
+static bool is_memory(enum share share) {
+  return share == SHARE_BYTES || share == SHARE_SAMPLING_BYTES || share == SHARE_DETECTION_BYTES;
+}
+
 // What the job's client would hold if the job got all that it lacks, the rest of its body too.
 static int64_t would_hold(const struct job *job) {
-  bool memory = job->lacks == SHARE_BYTES || job->lacks == SHARE_SAMPLING_BYTES;
-  bool more = memory && job->loan.expected > job->lacking;
+  bool more = is_memory(job->lacks) && job->loan.expected > job->lacking;
   return client_held(job->means->clients, job->client, job->lacks) + (more ? job->loan.expected : job->lacking);
 }
 
 // What the client of the loan holds without it.
 static int64_t others_hold(const struct loan *loan, enum share lacks, int64_t held) {
-  bool place = lacks == SHARE_JOBS || lacks == SHARE_SAMPLING_JOBS;
-  return held - (place ? 1 : atomic_load(&loan->memory) + atomic_load(&loan->coder));
+  return held - (!is_memory(lacks) ? 1 : atomic_load(&loan->memory) + atomic_load(&loan->coder));
 }
 
 // The slowest that has what the job lacks and is slower than `least`, or whose client is greedy: it holds GREEDY_TIMES
@@ -128,7 +132,7 @@ static bool make_room(struct job *job, size_t needed) {
   } while (loan && !atomic_compare_exchange_strong(&loan->state, &lent, LOAN_TAKEN));
   if (loan) take_away(loans, loan);
   pthread_mutex_unlock(&loans->lock);
-  if (!loan && (job->lacks == SHARE_BYTES || job->lacks == SHARE_SAMPLING_BYTES)) atomic_store(&loans->refused, true);
+  if (!loan && is_memory(job->lacks)) atomic_store(&loans->refused, true);
   return loan;
 }
 

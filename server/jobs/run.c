@@ -139,8 +139,10 @@ static bool ended_early(struct job *job, const struct vx_error *error) {
 }
 
 static bool failed(struct job *job, enum vx_status status, const struct vx_error *error) {
-  static const enum problem_kind kinds[] = {
-      [VX_REFUSED] = PROBLEM_IMPOSSIBLE, [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL, [VX_DEVICE_LOST] = PROBLEM_DEFECT};
+  static const enum problem_kind kinds[] = {[VX_REFUSED] = PROBLEM_IMPOSSIBLE,
+                                            [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
+                                            [VX_DEVICE_LOST] = PROBLEM_DEFECT,
+                                            [VX_FAILED] = PROBLEM_MODEL_FAILED};
   if (status == VX_STOPPED) return ended_early(job, error);
   if (job->problem.kind) return false;  // there was no room for the answer or the scratch
   return problem_set(&job->problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);

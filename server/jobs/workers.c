@@ -118,10 +118,15 @@ struct crew {
   int64_t streams, on_cpu;
 };
 
+// Without models nothing is detected.
 static struct crew crew_of(const struct options *options, enum vx_lane_use use) {
-  struct crew quick = {options->streams, options->workers};
-  struct crew sample = {options->sampling_streams, options->sampling_workers};
-  return use == VX_LANE_SAMPLE ? sample : quick;
+  int64_t detect = options->models_dir[0] ? 1 : 0;
+  const struct crew crews[VX_LANE_USES] = {
+      [VX_LANE_QUICK] = {options->streams, options->workers},
+      [VX_LANE_SAMPLE] = {options->sampling_streams, options->sampling_workers},
+      [VX_LANE_DETECT] = {detect * options->detection_streams, detect * options->detection_workers},
+  };
+  return crews[use];
 }
 
 static int64_t crew_size(const struct crew *crew, int64_t gpus) {

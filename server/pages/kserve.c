@@ -41,26 +41,43 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 // Writes what a page says of one model.
 typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
 
-static bool write_one(const struct view *view, const char *name, model_writer writer, struct text *out,
+// Models that do not serve are refused if `serving`.
+static bool write_one(const struct view *view, const char *name, bool serving, model_writer writer, struct text *out,
                       struct problem *problem) {
   struct job_request memory;
   struct model model;
   bool found = model_find(shelf_look(view->shelf), name, &memory, &model);
-  if (found) writer(view, &model, out);
+  bool serves = !found || !serving || model_serves(&model, problem);
+  if (found && serves) writer(view, &model, out);
   shelf_leave(view->shelf);
-  return found || model_missing(name, problem);
+  return serves && (found || model_missing(name, problem));
 }
 
-// Writes all as the elements of a list: operations, then presets.
+// The name of the model with that number: of an operation, a preset or a detector.
+static const char *name_of(const struct named *named, size_t number) {
+  size_t presets = presets_count(named->presets);
+  if (number < VX_OPS) return vx_operation_of((enum vx_op)number)->name;
+  if (number < VX_OPS + presets) return preset_name(presets_at(named->presets, number - VX_OPS));
+  return detector_name(detectors_at(named->detectors, number - VX_OPS - presets));
+}
+
+// Whether the model is that with that number, and not an earlier one of the same name.
+static bool is_number(const struct named *named, const struct model *model, size_t number) {
+  bool detects = model->request->job.op == VX_DETECT;
+  size_t presets = presets_count(named->presets);
+  if (number < VX_OPS) return !model->preset && !detects;
+  return number < VX_OPS + presets ? model->preset : detects;
+}
+
+// Writes all as the elements of a list: operations, presets, detectors.
 static void write_each(const struct view *view, model_writer writer, struct text *out) {
   struct job_request memory;
   struct model model;
   const char *comma = "";
-  const struct presets *presets = shelf_look(view->shelf);
-  for (size_t i = 0; i < VX_OPS + presets_count(presets); i++) {
-    bool preset = i >= VX_OPS;
-    const char *name = preset ? preset_name(presets_at(presets, i - VX_OPS)) : vx_operation_of((enum vx_op)i)->name;
-    if (!model_find(presets, name, &memory, &model) || model.preset != preset) continue;
+  const struct named *named = shelf_look(view->shelf);
+  size_t count = VX_OPS + presets_count(named->presets) + detectors_count(named->detectors);
+  for (size_t i = 0; i < count; i++) {
+    if (!model_find(named, name_of(named, i), &memory, &model) || !is_number(named, &model, i)) continue;
     text_put(out, comma);
     writer(view, &model, out);
     comma = ",\n ";
@@ -94,18 +111,18 @@ bool kserve_write_models(const struct view *view, const struct page_asked *asked
 
 bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
-  return write_one(view, asked->name, write_metadata, out, problem);
+  return write_one(view, asked->name, true, write_metadata, out, problem);
 }
 
 bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct problem *problem) {
-  return write_one(view, asked->name, write_config, out, problem);
+  return write_one(view, asked->name, true, write_config, out, problem);
 }
 
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
                               struct problem *problem) {
   text_put(out, "{\"name\":");
-  if (!write_one(view, asked->name, write_name, out, problem) || !view_is_ready(view, problem)) return false;
+  if (!write_one(view, asked->name, true, write_name, out, problem) || !view_is_ready(view, problem)) return false;
   text_put(out, ",\"ready\":true}\n");
   return true;
 }
@@ -114,11 +131,12 @@ bool kserve_write_model_ready(const struct view *view, const struct page_asked *
 
 static void write_entry(const struct view *view, const struct model *model, struct text *out) {
   struct problem problem = {.detail = ""};
-  bool ready = view_is_ready(view, &problem);
+  bool ready = view_is_ready(view, &problem) && model_serves(model, &problem);
   text_put(out, "{\"name\":");
   write_name(view, model, out);
-  text_printf(out, ",\"version\":\"1\",\"state\":\"%s\",\"reason\":\"%s\"}", ready ? "READY" : "UNAVAILABLE",
-              problem.detail);
+  text_printf(out, ",\"version\":\"1\",\"state\":\"%s\",\"reason\":", ready ? "READY" : "UNAVAILABLE");
+  text_json_string(out, problem.detail, strlen(problem.detail));
+  text_put(out, "}");
 }
 
 bool kserve_write_index(const struct view *view, const struct page_asked *asked, struct text *out,
@@ -135,11 +153,11 @@ bool kserve_write_index(const struct view *view, const struct page_asked *asked,
 bool kserve_refuse_load(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
   (void)view, (void)out;
-  return problem_set(
-      problem, PROBLEM_UNSUPPORTED, NULL,
-      "'%.80s' cannot be loaded or unloaded by request: models are the operations and the presets, which "
-      "are read at the start and on SIGHUP",
-      asked->name);
+  return problem_set(problem, PROBLEM_UNSUPPORTED, NULL,
+                     "'%.80s' cannot be loaded or unloaded by request: models are the operations, the presets and "
+                     "those of models_dir, which "
+                     "are read at the start and on SIGHUP",
+                     asked->name);
 }
 
 // ---- statistics -----------------------------------------------------------------------------------------------------
@@ -172,7 +190,7 @@ static void write_model_stats(const struct view *view, const struct model *model
 bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
   text_put(out, "{\"model_stats\":[");
-  if (!write_one(view, asked->name, write_model_stats, out, problem)) return false;
+  if (!write_one(view, asked->name, false, write_model_stats, out, problem)) return false;
   text_put(out, "]}\n");
   return true;
 }

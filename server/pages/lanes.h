@@ -10,6 +10,7 @@ static const struct lane_names {
 } lane_names[VX_LANE_USES] = {
     [VX_LANE_QUICK] = {"voxelize", "workers", "queue"},
     [VX_LANE_SAMPLE] = {"sample", "sampling_workers", "sampling_queue"},
+    [VX_LANE_DETECT] = {"detect", "detection_workers", "detection_queue"},
 };
 
 #endif

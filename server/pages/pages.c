@@ -29,18 +29,37 @@
 static bool write_presets(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct problem *problem) {
   (void)asked, (void)problem;
-  presets_write(shelf_look(view->shelf), out);
+  presets_write(shelf_look(view->shelf)->presets, out);
   shelf_leave(view->shelf);
   return true;
 }
 
 static bool write_preset(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct problem *problem) {
-  const struct preset *preset = presets_find(shelf_look(view->shelf), asked->name);
+  const struct preset *preset = presets_find(shelf_look(view->shelf)->presets, asked->name);
   if (preset) preset_write(preset, out);
   shelf_leave(view->shelf);
   if (!preset)
     return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no preset '%.80s'; see /v1/presets", asked->name);
+  text_put(out, "\n");
+  return true;
+}
+
+static bool write_detectors(const struct view *view, const struct page_asked *asked, struct text *out,
+                            struct problem *problem) {
+  (void)asked, (void)problem;
+  detectors_write(shelf_look(view->shelf)->detectors, out);
+  shelf_leave(view->shelf);
+  return true;
+}
+
+static bool write_detector(const struct view *view, const struct page_asked *asked, struct text *out,
+                           struct problem *problem) {
+  const struct detector *detector = detectors_find(shelf_look(view->shelf)->detectors, asked->name);
+  if (detector) detector_write(detector, out);
+  shelf_leave(view->shelf);
+  if (!detector)
+    return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no model '%.80s'; see /v1/models", asked->name);
   text_put(out, "\n");
   return true;
 }
@@ -189,6 +208,8 @@ static bool write_describe(const struct view *view, const struct page_asked *ask
 const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_PRESETS] = {.media_type = "application/json", .write = write_presets},
     [ENDPOINT_PRESET] = {.media_type = "application/json", .write = write_preset},
+    [ENDPOINT_DETECTORS] = {.media_type = "application/json", .write = write_detectors},
+    [ENDPOINT_DETECTOR] = {.media_type = "application/json", .write = write_detector},
     [ENDPOINT_STATUS] = {.media_type = "application/json", .write = write_status},
     [ENDPOINT_HEALTHZ] = {.media_type = "text/plain; charset=utf-8", .write = write_health},
     [ENDPOINT_READYZ] = {.media_type = "text/plain; charset=utf-8", .write = write_ready},

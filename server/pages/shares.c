@@ -11,6 +11,7 @@ static const struct {
 } shown[] = {{SHARE_CONNECTIONS, "connections"},
              {SHARE_JOBS, "queue"},
              {SHARE_SAMPLING_JOBS, "sampling_queue"},
+             {SHARE_DETECTION_JOBS, "detection_queue"},
              {SHARE_BYTES, "buffer_bytes"}};
 
 static void write_amounts(const int64_t amounts[SHARES], struct text *out) {

@@ -111,7 +111,7 @@ static bool read_params(const struct gpu *gpu, const char *query, struct vx_job 
     items.items[items.count++] = (struct query_item){item, value, strlen(item), strlen(value)};
   }
   struct job_request request;
-  if (!job_request_from_query(&request, VX_VOXELIZE, &items, gpu->presets, &problem)) {
+  if (!job_request_from_query(&request, VX_VOXELIZE, &items, &(const struct named){gpu->presets, NULL}, &problem)) {
     fprintf(stderr, "gpu-bench: %s: %s\n", query, problem.detail);
     return false;
   }

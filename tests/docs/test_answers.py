@@ -2,10 +2,12 @@
 
 import math
 import struct
+import tempfile
 import unittest
 
 import yaml
 
+import models
 from client import tensor_file
 from daemon import ROOT, OneDaemonCase, wait_until
 from shared import Memory
@@ -32,7 +34,15 @@ BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
 class Answers(OneDaemonCase):
-    ARGS = ("--workers", "1", "--allow-shared-memory")
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        models.write(folder.name, "kitti_second", models.standin())  # a name that a preset has too
+        models.write(folder.name, "broken", b"")
+        library = ("--models-dir", folder.name, "--onnxruntime", models.STANDIN)
+        cls.ARGS = ("--workers", "1", "--allow-shared-memory", *library)
+        super().setUpClass()
 
     def conforms(self, value, schema, where):
         while "$ref" in schema:
@@ -86,6 +96,13 @@ class Answers(OneDaemonCase):
         self.conforms(reply.json(), SCHEMAS["ScatterMetadata"], "ScatterMetadata")
         reply = self.daemon.post(CENTER, CENTER_MAPS, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["DecodeCenterMetadata"], "DecodeCenterMetadata")
+
+    def test_detections(self):
+        reply = self.daemon.post("/v1/detect?model=kitti_second", bytes(32), {"Accept": "application/json"})
+        self.assertEqual(reply.status, 200, reply)
+        self.conforms(reply.json(), SCHEMAS["DetectMetadata"], "DetectMetadata")
+        for model in self.daemon.get("/v1/models").json()["models"]:
+            self.conforms(model, SCHEMAS["Model"], f"Model {model['name']}")
 
     def test_warnings(self):
         form = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

@@ -13,14 +13,16 @@ LAYERS = {
     "api": ("kernels",),
     "kernels/cpu": ("kernels",),
     "kernels/cuda": ("kernels",),
+    "kernels/engine": ("kernels",),
     "kernels": (),
 }
 # The rooms of each layer from the top down; "" are the files that lie in the layer's folder itself.
 ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
-    "kernels/cpu": ("", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
+    "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
     "kernels/cuda": ("", "voxelize", "transform", "fps", "base"),
+    "kernels/engine": ("",),
     "kernels": ("",),
 }
 FOLDERS = ("server", "api", "kernels")
@@ -45,6 +47,7 @@ HOME = {
     "zstd_errors.h": ("api/wire/",),
     "cuda.h": ("kernels/cuda/",),
     "cuda_runtime.h": ("kernels/cuda/",),
+    "dlfcn.h": ("kernels/engine/",),
 }
 ATTRIBUTE = re.compile(r"(?:__attribute__\(\((?:[^()]|\([^()]*\))*\)\)|VX_WARN_UNUSED)\s*")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

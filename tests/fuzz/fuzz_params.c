@@ -156,7 +156,7 @@ static void check_problem(const struct problem *problem) {
 static void check_query(enum vx_op op, const struct query *query, const struct presets *presets, int64_t rows) {
   static struct job_request request;
   struct problem problem = {.kind = PROBLEM_NONE};
-  if (!job_request_from_query(&request, op, query, presets, &problem)) {
+  if (!job_request_from_query(&request, op, query, &(const struct named){presets, NULL}, &problem)) {
     check_problem(&problem);
     return;
   }

@@ -178,7 +178,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   struct query query;
   struct problem problem;
   query_split(cursor + id_length, end, &query);
-  bool sound = job_request_from_query(&request, figures.op % VX_OPS, &query, presets, &problem);
+  bool sound =
+      job_request_from_query(&request, figures.op % VX_OPS, &query, &(const struct named){presets, NULL}, &problem);
   query_free(&query);
   if (sound && job_request_split(&request, figures.points, &problem)) check_answer(&figures, id, &request);
   return sound ? 0 : -1;

@@ -201,6 +201,7 @@ class Daemon:
             "requests.active": status["requests"]["active"] - self.idle_requests,
             "queue.depth": status["queue"]["depth"],
             "sampling_queue.depth": status["sampling_queue"]["depth"],
+            "detection_queue.depth": status["detection_queue"]["depth"],
             "buffers.in_use_bytes": status["buffers"]["in_use_bytes"],
         }
         return {name: value for name, value in left.items() if value} or None

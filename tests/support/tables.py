@@ -53,7 +53,7 @@ PAGE_TABLES = {
             (f"parameter of {operation.replace('_', ', head=')}", "default", "allowed", "meaning"),
             lambda r: (code(r["name"]), code(r["default"]), r["allowed"], r["doc"]),
         )
-        for operation in ("fps", "transform", "nms", "decode", "decode_center", "scatter")
+        for operation in ("fps", "transform", "nms", "decode", "decode_center", "scatter", "detect")
     },
     "options": (
         ("option", "default", "allowed", "meaning"),

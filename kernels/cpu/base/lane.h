@@ -7,6 +7,7 @@
 struct vx_lane {
   uint64_t seed[2];  // of the cell indexes
   struct cpu_arena scratch;
+  struct cpu_arena between;  // what the stages of one job leave to each other
 };
 
 int64_t cpu_now_ns(void);

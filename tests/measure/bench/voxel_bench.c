@@ -368,7 +368,8 @@ static bool run(struct bench *bench, int num_paths, char **paths) {
   struct job_request request;
   struct problem problem;
   if (!setting(&bench->options, "preset") && !add_setting(&bench->options, "preset", 6, "voxelize_cuda")) return false;
-  if (!job_request_from_query(&request, VX_VOXELIZE, &bench->options.query, bench->presets, &problem)) {
+  if (!job_request_from_query(&request, VX_VOXELIZE, &bench->options.query, &(const struct named){bench->presets, NULL},
+                              &problem)) {
     fprintf(stderr, "voxel-bench: %s\n", problem.detail);
     return false;
   }

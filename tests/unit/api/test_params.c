@@ -41,7 +41,7 @@ static bool parse_for(enum vx_op op, const char *text, struct job_request *reque
     query.items[query.count++] = (struct query_item){item, value, name_length, value_length};
   }
   *problem = (struct problem){.kind = PROBLEM_NONE};
-  return job_request_from_query(request, op, &query, presets, problem);
+  return job_request_from_query(request, op, &query, &(const struct named){presets, NULL}, problem);
 }
 
 static bool parse(const char *text, struct job_request *request, struct problem *problem) {

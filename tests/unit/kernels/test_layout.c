@@ -34,9 +34,12 @@ static void names(void **state) {
                                  "bev_max_intensity",
                                  "bev_top_intensity",
                                  "bev_density",
-                                 "encoded_features"};
+                                 "encoded_features",
+                                 "cls_preds",
+                                 "box_preds",
+                                 "dir_cls_preds"};
   const char *const stages[] = {"copy_in", "voxelize", "features", "sample",  "transform",
-                                "decode",  "nms",      "scatter",  "copy_out"};
+                                "network", "decode",   "nms",      "scatter", "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
     assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   }

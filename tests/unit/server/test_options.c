@@ -47,9 +47,10 @@ static bool read_options(char **arguments, char **environment, struct options *o
 static void threads_fit_the_processors(void **state) {
   (void)state;
   static const struct {
-    int64_t processors, workers, sampling_workers, io_threads;
-  } rows[] = {{1, 1, 1, 2}, {2, 2, 1, 2}, {3, 3, 2, 3}, {16, 16, 8, 16}, {96, 96, 48, 16}};
-  char *none[] = {NULL}, *given[] = {"--workers=5", "--sampling-workers=6", "--io-threads=64", NULL};
+    int64_t processors, workers, sampling_workers, network_threads, io_threads;
+  } rows[] = {{1, 1, 1, 1, 2}, {2, 2, 1, 2, 2}, {3, 3, 2, 3, 3}, {16, 16, 8, 16, 16}, {96, 96, 48, 96, 16}};
+  char *none[] = {NULL};
+  char *given[] = {"--workers=5", "--sampling-workers=6", "--network-threads=7", "--io-threads=64", NULL};
   struct options options;
   char error[256] = "";
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -57,12 +58,14 @@ static void threads_fit_the_processors(void **state) {
     options_fit(&options, rows[i].processors);
     assert_int_equal(options.workers, rows[i].workers);
     assert_int_equal(options.sampling_workers, rows[i].sampling_workers);
+    assert_int_equal(options.network_threads, rows[i].network_threads);
     assert_int_equal(options.io_threads, rows[i].io_threads);
   }
   if (!read_options(given, NULL, &options, error)) fail_msg("%s", error);
   options_fit(&options, 2);
   assert_int_equal(options.workers, 5);
   assert_int_equal(options.sampling_workers, 6);
+  assert_int_equal(options.network_threads, 7);
   assert_int_equal(options.io_threads, 64);
 }
 
@@ -147,9 +150,12 @@ static void numbers_have_their_ranges(void **state) {
     const char *name, *range;
   } rows[] = {{"streams", "1 to 64"},
               {"sampling_streams", "1 to 64"},
+              {"detection_streams", "1 to 64"},
               {"busy_poll_us", "0 to 1000000"},
               {"workers", "0 to 1024"},
               {"sampling_workers", "0 to 1024"},
+              {"detection_workers", "1 to 1024"},
+              {"network_threads", "0 to 1024"},
               {"io_threads", "0 to 64"},
               {"queue_depth", "1 to 65536"},
               {"client_requests", "0 to 65536"},

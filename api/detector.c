@@ -1,0 +1,214 @@
+// See detector.h.
+#include "api/detector.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/detector_files.h"
+
+struct detector {
+  struct vx_detector core;  // first: jobs point to it
+  atomic_int holders;
+  char name[DETECTOR_NAME_SIZE], fault[DETECTOR_FAULT_SIZE];  // fault: "" if it serves
+  struct detector_files files;
+  char engine[96];  // and its version
+};
+
+#define FAULT(...) error_set(detector->fault, sizeof detector->fault, __VA_ARGS__)
+
+// ---- the network ----------------------------------------------------------------------------------------------------
+
+static const struct vx_network_tensor *find(const struct vx_network_tensor *tensors, int count, const char *name) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(tensors[i].name, name) == 0) return &tensors[i];
+  return NULL;
+}
+
+static void write_dims(const int64_t *dims, int rank, struct text *out) {
+  text_put(out, "[");
+  for (int i = 0; i < rank; i++) text_printf(out, "%s%lld", i ? "," : "", (long long)dims[i]);
+  text_put(out, "]");
+}
+
+// Refuses a tensor of another type or shape; -1 is any length.
+static bool check_tensor(struct detector *detector, const struct vx_network_tensor *tensor, const char *field,
+                         enum vx_dtype dtype, const int64_t dims[4]) {
+  bool fits = tensor->rank == 4 && tensor->dtype == dtype;
+  for (int i = 0; fits && i < 4; i++) fits = tensor->dims[i] == -1 || dims[i] == -1 || tensor->dims[i] == dims[i];
+  if (fits) return true;
+  char is[128], should[128];
+  struct text given = text_over(is, sizeof is), wanted = text_over(should, sizeof should);
+  write_dims(tensor->dims, tensor->rank, &given);
+  write_dims(dims, 4, &wanted);
+  return FAULT("%s: %s (%s) is %s %s; expected %s %s, where -1 is any length", detector->files.network_file, field,
+               tensor->name, vx_dtype_name(tensor->dtype), is, vx_dtype_name(dtype), should);
+}
+
+static bool check_input(struct detector *detector, const struct vx_network_shape *shape) {
+  const struct detector_files *files = &detector->files;
+  const struct vx_network_tensor *input = find(shape->input, shape->inputs, files->input);
+  struct vx_grid grid;
+  struct vx_error error;
+  if (!input || shape->inputs != 1)
+    return FAULT("%s: it has %d inputs; allowed: %s (network.input) alone", files->network_file, shape->inputs,
+                 files->input);
+  if (vx_grid_of(&detector->core.voxelize, 1, &grid, &error) != VX_OK) return FAULT("%s", error.text);
+  const int64_t dims[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]};
+  if (!check_tensor(detector, input, "network.input", detector->core.voxelize.feature_dtype, dims)) return false;
+  detector->core.one_by_one = input->dims[0] == 1;
+  return input->dims[0] <= 1 || FAULT("%s: network.input is for %lld clouds; allowed: any number, or 1",
+                                      files->network_file, (long long)input->dims[0]);
+}
+
+static bool check_output(struct detector *detector, const struct vx_network_shape *shape, int number) {
+  const char *name = detector->files.outputs[number];
+  const char *map = vx_operation_of(detector->files.decode->job.op)->inputs[number].name;
+  const struct vx_network_tensor *output = find(shape->output, shape->outputs, name);
+  const int64_t any[] = {-1, -1, -1, -1};
+  char field[64];
+  snprintf(field, sizeof field, "network.outputs.%s", map);
+  if (!output) return FAULT("%s: it has no output %s (%s)", detector->files.network_file, name, field);
+  if (!check_tensor(detector, output, field, VX_FLOAT32, any)) return false;
+  bool first = detector->core.channels_first;
+  const int64_t *dims = output->dims;
+  for (int i = 1; i < 4; i++)
+    if (dims[i] < 1)
+      return FAULT("%s: %s (%s) has no fixed height, width and channels", detector->files.network_file, field, name);
+  detector->core.maps[number] =
+      (struct vx_detector_map){name, dims[first ? 2 : 1], dims[first ? 3 : 2], dims[first ? 1 : 3]};
+  return true;
+}
+
+// The decoder's own checks, with the maps of one cloud.
+static bool check_maps(struct detector *detector) {
+  struct job_request *decode = detector->files.decode;
+  struct problem problem;
+  for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
+    const struct vx_detector_map *map = &detector->core.maps[i];
+    if (map->output)
+      decode->job.inputs[i] = (struct vx_input){VX_FLOAT32, 4, {1, map->height, map->width, map->channels}, NULL};
+  }
+  if (!job_request_split(decode, vx_sizes_of(&decode->job).rows, &problem))
+    return FAULT("%s: network.outputs: %s", detector->files.network_file, problem.detail);
+  detector->core.items = vx_sizes_of(&decode->job).rows;
+  return true;
+}
+
+static bool open_network(struct detector *detector, const struct detector_means *means) {
+  struct detector_files *files = &detector->files;
+  struct vx_detector *core = &detector->core;
+  struct vx_error error;
+  struct vx_engine_description engine;
+  char path[sizeof files->folder + sizeof files->network_file];
+  snprintf(path, sizeof path, "%s/%s", files->folder, files->network_file);
+  if (!means->library) return FAULT("%s", means->missing.text);
+  means->engine->describe(means->library, &engine);
+  snprintf(detector->engine, sizeof detector->engine, "%s %s", means->engine->name, engine.version);
+  if (means->engine->network_open(means->library, path, means->threads, &core->network, &error) != VX_OK)
+    return FAULT("%s: %s", files->network_file, error.text);
+  const struct vx_network_shape *shape = means->engine->network_shape(core->network);
+  if (!check_input(detector, shape)) return false;
+  for (int i = 0; i < VX_DETECTOR_MAPS; i++)
+    if (files->outputs[i][0] && !check_output(detector, shape, i)) return false;
+  return check_maps(detector);
+}
+
+// ---- the whole ------------------------------------------------------------------------------------------------------
+
+static bool open_files(struct detector *detector, const struct detector_means *means) {
+  struct detector_files *files = &detector->files;
+  struct vx_detector *core = &detector->core;
+  if (!detector_read_json(files, detector->fault) || !detector_read_encoder(files, detector->fault)) return false;
+  core->engine = means->engine;
+  core->voxelize = files->voxelize->job.params.voxelize;
+  core->voxelize.encoder = files->encoder;
+  core->input = files->input;
+  core->channels_first = files->channels_first;
+  core->head = (int)files->decode->job.op;
+  core->class_names = files->class_names;
+  if (core->head == VX_DECODE)
+    core->params.decode = files->decode->job.params.decode;
+  else
+    core->params.center = files->decode->job.params.center;
+  return open_network(detector, means);
+}
+
+struct detector *detector_open(const char *folder, const char *name, const struct detector_means *means) {
+  struct detector *detector = calloc(1, sizeof *detector);
+  if (!detector) return NULL;
+  atomic_init(&detector->holders, 1);
+  snprintf(detector->name, sizeof detector->name, "%s", name);
+  snprintf(detector->files.folder, sizeof detector->files.folder, "%s", folder);
+  if (open_files(detector, means)) detector->fault[0] = '\0';
+  return detector;
+}
+
+void detector_hold(struct detector *detector) { atomic_fetch_add(&detector->holders, 1); }
+
+void detector_release(struct detector *detector) {
+  if (!detector || atomic_fetch_sub(&detector->holders, 1) > 1) return;
+  if (detector->core.network) detector->core.engine->network_close(detector->core.network);
+  detector_files_free(&detector->files);
+  free(detector);
+}
+
+const char *detector_name(const struct detector *detector) { return detector->name; }
+
+const char *detector_fault(const struct detector *detector) { return detector->fault[0] ? detector->fault : NULL; }
+
+void detector_choose(const struct detector *detector, struct job_request *request) {
+  snprintf(request->model, sizeof request->model, "%s", detector->name);
+  request->job.params.detect.detector = &detector->core;
+}
+
+struct detector *detector_of(const struct job_request *request) {
+  return (struct detector *)(void *)(uintptr_t)request->job.params.detect.detector;
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+static void write_string(const char *name, const char *value, struct text *out) {
+  text_printf(out, ",\"%s\":", name);
+  text_json_string(out, value, strlen(value));
+}
+
+static void write_tensors(const char *name, const struct vx_network_tensor *tensors, int count, struct text *out) {
+  text_printf(out, ",\"%s\":[", name);
+  for (int i = 0; i < count; i++) {
+    text_put(out, i ? ",{\"name\":" : "{\"name\":");
+    text_json_string(out, tensors[i].name, strlen(tensors[i].name));
+    text_printf(out, ",\"dtype\":\"%s\",\"shape\":", vx_dtype_name(tensors[i].dtype));
+    write_dims(tensors[i].dims, tensors[i].rank, out);
+    text_put(out, "}");
+  }
+  text_put(out, "]");
+}
+
+static void write_parts(const struct detector *detector, struct text *out) {
+  const struct detector_files *files = &detector->files;
+  const struct vx_network_shape *shape = detector->core.engine->network_shape(detector->core.network);
+  text_put(out, ",\"voxelize\":");
+  job_request_write(files->voxelize, out);
+  text_printf(out, ",\"encoder\":{\"channels\":%d,\"width\":%d}", (int)files->channels, (int)files->width);
+  text_put(out, ",\"network\":{\"engine\":");
+  text_json_string(out, detector->engine, strlen(detector->engine));
+  write_tensors("inputs", shape->input, shape->inputs, out);
+  write_tensors("outputs", shape->output, shape->outputs, out);
+  text_put(out, "},\"decode\":");
+  job_request_write(files->decode, out);
+}
+
+void detector_write(const struct detector *detector, struct text *out) {
+  bool serves = !detector->fault[0];
+  text_put(out, "{\"name\":");
+  text_json_string(out, detector->name, strlen(detector->name));
+  write_string("description", detector->files.description, out);
+  text_printf(out, ",\"ready\":%s", serves ? "true" : "false");
+  if (serves)
+    write_parts(detector, out);
+  else
+    write_string("reason", detector->fault, out);
+  text_put(out, "}");
+}

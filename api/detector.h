@@ -1,0 +1,42 @@
+// A model that detects, as a folder of files: model.json, the encoder's weights and the network.
+//
+// docs/detection.md has the format. A detector does not change once it is open; one that cannot be opened says why.
+// Holders are counted: it ends with the last of them, so a job may go on with a model that a reload has replaced. Any
+// thread.
+#ifndef VOXELD_DETECTOR_H
+#define VOXELD_DETECTOR_H
+
+#include "api/ops/ops.h"
+
+enum { DETECTOR_NAME_SIZE = 64 };
+
+// What networks run with. The library outlives the detectors.
+struct detector_means {
+  const struct vx_engine *engine;
+  struct vx_engine_library *library;  // NULL: there is none
+  struct vx_error missing;            // why
+  int threads;                        // that compute a run together
+};
+
+struct detector;
+
+// Opens the model in `folder`; the name has less than DETECTOR_NAME_SIZE bytes. The caller holds it. NULL if there is
+// no memory for it.
+struct detector *detector_open(const char *folder, const char *name, const struct detector_means *means);
+void detector_hold(struct detector *detector);
+void detector_release(struct detector *detector);  // may be NULL
+
+const char *detector_name(const struct detector *detector);
+// Why it does not serve, with the file and the field at fault; NULL if it serves.
+const char *detector_fault(const struct detector *detector);
+
+// Names the detector, which serves, in a request of a detection.
+void detector_choose(const struct detector *detector, struct job_request *request);
+
+// The one that a request points to.
+struct detector *detector_of(const struct job_request *request);
+
+// A JSON object.
+void detector_write(const struct detector *detector, struct text *out);
+
+#endif

@@ -1,0 +1,280 @@
+// See detector_files.h.
+#include "api/detector_files.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/base/file.h"
+#include "api/base/json.h"
+#include "api/settings.h"
+#include "api/wire/tensor_file.h"
+
+enum { MAX_JSON = 65535, MAX_ENCODER = 64 << 20, FORMAT = 1 };  // bytes of the files; the format's version
+
+#define FAULT(...) error_set(fault, DETECTOR_FAULT_SIZE, __VA_ARGS__)
+#define MODEL "model.json: "
+
+// ---- members --------------------------------------------------------------------------------------------------------
+
+// Members whose names begin with # are comments.
+static bool check_members(const char *where, json_t *object, const char *const *known, char *fault) {
+  const char *name;
+  json_t *value;
+  json_object_foreach(object, name, value) {
+    const char *const *each = known;
+    while (*each && strcmp(*each, name) != 0) each++;
+    if (!*each && name[0] != '#') return FAULT(MODEL "%s has a member '%.80s' that has no meaning there", where, name);
+  }
+  return true;
+}
+
+static bool read_text(const json_t *object, const char *where, const char *name, char *out, size_t size, char *fault) {
+  const json_t *value = json_object_get(object, name);
+  const char *text = json_string_value(value);
+  size_t length = json_string_length(value);
+  if (!text || length == 0 || length >= size || strlen(text) != length)
+    return FAULT(MODEL "%s%s is no string of 1 to %zu bytes", where, name, size - 1);
+  memcpy(out, text, length + 1);
+  return true;
+}
+
+// A file of the folder, not of another one.
+static bool read_file_name(const json_t *object, const char *where, char *out, size_t size, char *fault) {
+  return read_text(object, where, "file", out, size, fault) &&
+         ((!strchr(out, '/') && out[0] != '.') ||
+          FAULT(MODEL "%sfile is '%s'; allowed: the name of a file beside it", where, out));
+}
+
+static bool read_object(const json_t *root, const char *name, json_t **object, char *fault) {
+  *object = json_object_get(root, name);
+  return json_is_object(*object) || FAULT(MODEL "%s is no object", name);
+}
+
+// ---- model.json -----------------------------------------------------------------------------------------------------
+
+static bool read_class_names(struct detector_files *files, const json_t *root, char *fault) {
+  const json_t *names = json_object_get(root, "class_names");
+  struct text text = text_over(files->class_names, sizeof files->class_names);
+  size_t i;
+  const json_t *name;
+  json_array_foreach(names, i, name) {
+    if (!json_is_string(name)) return FAULT(MODEL "class_names[%zu] is no string", i);
+    text_put(&text, i ? "," : "");
+    text_put(&text, json_string_value(name));
+  }
+  return (json_is_array(names) && text.length > 0 && text_complete(&text)) ||
+         FAULT(MODEL "class_names is no list of names of up to %zu bytes in all", sizeof files->class_names - 1);
+}
+
+// "pillar10": the columns of a point, and what kernels/encode.h adds.
+static bool read_encoder_object(struct detector_files *files, json_t *encoder, char *fault) {
+  static const char *const known[] = {"file", "features", "width", "layers", NULL};
+  char features[32], expected[32];
+  const json_t *width = json_object_get(encoder, "width"), *layers = json_object_get(encoder, "layers");
+  files->width = (int32_t)json_integer_value(width);
+  files->channels = files->voxelize->num_features + VX_PILLAR_EXTRA;
+  snprintf(expected, sizeof expected, "pillar%d", (int)files->channels);
+  if (!check_members("encoder", encoder, known, fault) ||
+      !read_file_name(encoder, "encoder.", files->encoder_file, sizeof files->encoder_file, fault) ||
+      !read_text(encoder, "encoder.", "features", features, sizeof features, fault))
+    return false;
+  if (strcmp(features, expected) != 0)
+    return FAULT(MODEL "encoder.features is '%s'; with voxelize.num_features = %d it is '%s'", features,
+                 (int)files->voxelize->num_features, expected);
+  json_int_t given = json_integer_value(width), count = layers ? json_integer_value(layers) : 1;
+  if (count < 1 || count > VX_MAX_ENCODER_LAYERS)
+    return FAULT(MODEL "encoder.layers is no number from 1 to %d", VX_MAX_ENCODER_LAYERS);
+  files->encoder.num_layers = (int32_t)count;
+  return (json_is_integer(width) && given >= 1 && given <= DETECTOR_MAX_WIDTH) ||
+         FAULT(MODEL "encoder.width is no number from 1 to %d", DETECTOR_MAX_WIDTH);
+}
+
+// Each input of the decoder comes from an output of the network.
+static bool read_outputs(struct detector_files *files, json_t *outputs, char *fault) {
+  const struct vx_operation *head = vx_operation_of(files->decode->job.op);
+  const char *name;
+  json_t *value;
+  json_object_foreach(outputs, name, value) {
+    int number = input_find(head, name);
+    if (number < 0) return FAULT(MODEL "network.outputs has '%.80s', which is no input of %s", name, head->name);
+    if (!read_text(outputs, "network.outputs.", name, files->outputs[number], VX_NETWORK_NAME_SIZE, fault))
+      return false;
+  }
+  for (int i = 0; i < VX_MAX_INPUTS && head->inputs[i].name; i++)
+    if (!files->outputs[i][0] && !head->inputs[i].optional)
+      return FAULT(MODEL "network.outputs has no %s", head->inputs[i].name);
+  return true;
+}
+
+static bool read_network_object(struct detector_files *files, json_t *network, char *fault) {
+  static const char *const known[] = {"file", "input", "outputs", "layout", NULL};
+  char layout[16];
+  json_t *outputs = json_object_get(network, "outputs");
+  if (!check_members("network", network, known, fault) ||
+      !read_file_name(network, "network.", files->network_file, sizeof files->network_file, fault) ||
+      !read_text(network, "network.", "input", files->input, sizeof files->input, fault) ||
+      !read_text(network, "network.", "layout", layout, sizeof layout, fault))
+    return false;
+  files->channels_first = strcmp(layout, "nchw") == 0;
+  if (!files->channels_first && strcmp(layout, "nhwc") != 0)
+    return FAULT(MODEL "network.layout is '%s'; allowed: nhwc, nchw", layout);
+  if (!json_is_object(outputs)) return FAULT(MODEL "network.outputs is no object");
+  return read_outputs(files, outputs, fault);
+}
+
+static struct job_request *new_request(enum vx_op op) {
+  struct job_request *request = malloc(sizeof *request);
+  if (request) job_request_init(request, op);
+  return request;
+}
+
+static bool read_voxelize(struct detector_files *files, json_t *voxelize, char *fault) {
+  struct problem problem;
+  struct job_request *request = files->voxelize = new_request(VX_VOXELIZE);
+  if (!request) return FAULT("out of memory");
+  if (!settings_read(request, voxelize, "a model", &problem) || !job_request_finish(request, &problem))
+    return FAULT(MODEL "voxelize: %s", problem.detail);
+  const struct vx_voxelize *params = &request->job.params.voxelize;
+  return !params->sampling.enabled || FAULT(MODEL "voxelize: fps is given; a model does not sample");
+}
+
+static bool read_decode(struct detector_files *files, json_t *decode, char *fault) {
+  struct problem problem;
+  const json_t *value = json_object_get(decode, "head");
+  const char *head = value ? json_string_value(value) : "anchor", *names = files->class_names;
+  enum vx_op op = operation_with_head(head ? head : "", head ? strlen(head) : 0);
+  if (op == VX_OPS) return FAULT(MODEL "decode.head is '%.40s'; allowed: anchor, center", head ? head : "no string");
+  struct job_request *request = files->decode = new_request(op);
+  if (!request) return FAULT("out of memory");
+  if (!settings_read(request, decode, "a model", &problem)) return FAULT(MODEL "decode: %s", problem.detail);
+  return (job_request_set(request, "class_names", strlen("class_names"), names, strlen(names), &problem) &&
+          job_request_finish(request, &problem)) ||
+         FAULT(MODEL "decode: %s", problem.detail);
+}
+
+static bool read_root(struct detector_files *files, json_t *root, char *fault) {
+  static const char *const known[] = {"format",  "description", "class_names", "voxelize",
+                                      "encoder", "network",     "decode",      NULL};
+  json_t *voxelize, *encoder, *network, *decode;
+  const json_t *format = json_object_get(root, "format");
+  if (!json_is_object(root)) return FAULT(MODEL "it is no object");
+  if (!json_is_integer(format) || json_integer_value(format) != FORMAT)
+    return FAULT(MODEL "format is not %d, the one that this version reads", FORMAT);
+  return check_members("it", root, known, fault) &&
+         read_text(root, "", "description", files->description, sizeof files->description, fault) &&
+         read_class_names(files, root, fault) && read_object(root, "voxelize", &voxelize, fault) &&
+         read_object(root, "encoder", &encoder, fault) && read_object(root, "network", &network, fault) &&
+         read_object(root, "decode", &decode, fault) && read_voxelize(files, voxelize, fault) &&
+         read_encoder_object(files, encoder, fault) && read_decode(files, decode, fault) &&
+         read_network_object(files, network, fault);
+}
+
+static bool read_bytes(const struct detector_files *files, const char *name, size_t most, struct file *file,
+                       char *fault) {
+  char path[sizeof files->folder + sizeof files->encoder_file];
+  snprintf(path, sizeof path, "%s/%s", files->folder, name);
+  return file_read("model", path, most, file, fault, DETECTOR_FAULT_SIZE);
+}
+
+bool detector_read_json(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]) {
+  struct file file;
+  json_error_t where;
+  if (!read_bytes(files, "model.json", MAX_JSON, &file, fault)) return false;
+  json_t *root = json_read(file.bytes, file.size, &where);
+  file_free(&file);
+  if (!root) return FAULT(MODEL "line %d: %s", where.line, where.text);
+  bool good = read_root(files, root, fault);
+  json_decref(root);
+  return good;
+}
+
+// ---- the encoder ----------------------------------------------------------------------------------------------------
+
+enum tensor { WEIGHT, BIAS };
+
+// The tensor of a layer: weight, weight_1, ... or bias, bias_1, ...
+static bool take(const struct tensor_file *file, enum tensor which, int32_t layer, struct vx_input *input,
+                 char name[16], char *fault) {
+  static const char *const names[] = {[WEIGHT] = "weight", [BIAS] = "bias"};
+  struct problem problem;
+  snprintf(name, 16, layer ? "%s_%d" : "%s", names[which], (int)layer);
+  const struct vx_input_row row = {.name = name, .dtypes = VX_DTYPE_BIT(VX_FLOAT32)};
+  const json_t *entry = json_object_get(file->root, name);
+  if (!entry) return FAULT("it has no tensor %s", name);
+  return tensor_file_take(file, &row, entry, input, &problem) || FAULT("%s", problem.detail);
+}
+
+// The values of a tensor [rows, columns], or [columns] if there are no rows, for free. NULL with a reason.
+static float *read_values(const struct tensor_file *file, enum tensor which, int32_t layer, int64_t rows,
+                          int64_t columns, char *fault) {
+  struct vx_input input;
+  char name[16];
+  size_t count = (size_t)(rows ? rows : 1) * (size_t)columns;
+  float *values = NULL;
+  if (!take(file, which, layer, &input, name, fault)) return NULL;
+  if (input.rank != (rows ? 2 : 1) || (rows && input.dims[0] != rows) || input.dims[rows ? 1 : 0] != columns)
+    FAULT("tensor %s has not the shape [%.0lld%s%lld]", name, (long long)rows, rows ? ", " : "", (long long)columns);
+  else if (!(values = malloc(count * sizeof *values)))
+    FAULT("out of memory");
+  else
+    memcpy(values, input.data, count * sizeof *values);  // it may not be aligned
+  for (size_t i = 0; values && i < count; i++) {
+    if (isfinite(values[i])) continue;
+    FAULT("tensor %s has values that are not finite", name);
+    free(values);
+    values = NULL;
+  }
+  return values;
+}
+
+// The last layer has the encoder's width, the others what the file says.
+static bool read_layer(struct detector_files *files, const struct tensor_file *file, int32_t number, int32_t inputs,
+                       char *fault) {
+  struct vx_encoder_layer *layer = &files->encoder.layers[number];
+  struct vx_input input;
+  char name[16];
+  *layer = (struct vx_encoder_layer){.inputs = inputs, .width = files->width};
+  if (number + 1 < files->encoder.num_layers) {
+    if (!take(file, WEIGHT, number, &input, name, fault)) return false;
+    if (input.rank != 2 || input.dims[1] < 1 || input.dims[1] > DETECTOR_MAX_WIDTH)
+      return FAULT("tensor %s has not from 1 to %d channels", name, DETECTOR_MAX_WIDTH);
+    layer->width = (int32_t)input.dims[1];
+  }
+  layer->weight = read_values(file, WEIGHT, number, inputs, layer->width, fault);
+  if (layer->weight) layer->bias = read_values(file, BIAS, number, 0, layer->width, fault);
+  return layer->bias;
+}
+
+static bool read_weights(struct detector_files *files, struct file *file, char *fault) {
+  struct tensor_file tensors;
+  struct problem problem;
+  bool good = true;
+  int32_t inputs = files->channels;
+  if (!tensor_file_open("the file", file->bytes, file->size, &tensors, &problem)) return FAULT("%s", problem.detail);
+  for (int32_t i = 0; good && i < files->encoder.num_layers; i++) {
+    good = read_layer(files, &tensors, i, inputs, fault);
+    inputs = 2 * files->encoder.layers[i].width;
+  }
+  tensor_file_close(&tensors);
+  return good;
+}
+
+bool detector_read_encoder(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]) {
+  struct file file;
+  char reason[DETECTOR_FAULT_SIZE];
+  if (!read_bytes(files, files->encoder_file, MAX_ENCODER, &file, fault)) return false;
+  bool good = read_weights(files, &file, reason);
+  file_free(&file);
+  return good || FAULT("%s: %.300s", files->encoder_file, reason);
+}
+
+void detector_files_free(struct detector_files *files) {
+  for (int32_t i = 0; i < files->encoder.num_layers; i++) {
+    free((void *)(uintptr_t)files->encoder.layers[i].weight);
+    free((void *)(uintptr_t)files->encoder.layers[i].bias);
+  }
+  free(files->voxelize);
+  free(files->decode);
+}

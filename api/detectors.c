@@ -1,0 +1,109 @@
+// See detectors.h.
+#include "api/detectors.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // entries of the directory, folders or not
+
+struct detectors {
+  size_t count;
+  struct detector *item[MAX_DETECTORS];  // sorted by name
+};
+
+static void put(struct detectors *detectors, struct detector *detector) {
+  size_t at = detectors->count++;
+  for (; at > 0 && strcmp(detector_name(detectors->item[at - 1]), detector_name(detector)) > 0; at--)
+    detectors->item[at] = detectors->item[at - 1];
+  detectors->item[at] = detector;
+}
+
+// Opens the model if the entry is a folder.
+static bool open_entry(struct detectors *detectors, const char *directory, const char *name,
+                       const struct detector_means *means, char *error, size_t error_size) {
+  char path[4096];
+  struct stat status;
+  int length = snprintf(path, sizeof path, "%s/%s", directory, name);
+  if (length < 0 || (size_t)length >= sizeof path)
+    return error_set(error, error_size, "model %.80s: its path is too long", name);
+  if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) return true;
+  if (strlen(name) >= DETECTOR_NAME_SIZE)
+    return error_set(error, error_size, "model %.80s: its name has more than %d bytes", name, DETECTOR_NAME_SIZE - 1);
+  if (detectors->count == MAX_DETECTORS)
+    return error_set(error, error_size, "models directory %.200s: there are more than %d models", directory,
+                     MAX_DETECTORS);
+  struct detector *detector = detector_open(path, name, means);
+  if (!detector) return error_set(error, error_size, "model %s: out of memory", name);
+  put(detectors, detector);
+  return true;
+}
+
+static bool open_each(struct detectors *detectors, const char *directory, const struct detector_means *means,
+                      char *error, size_t error_size) {
+  DIR *stream = opendir(directory);
+  if (!stream) return error_set(error, error_size, "models directory %s: %s", directory, strerror(errno));
+  bool good = true;
+  int entries = 0;
+  const struct dirent *entry = NULL;
+  while (good && (errno = 0, entry = readdir(stream))) {
+    if (++entries > MAX_ENTRIES)
+      good = error_set(error, error_size, "models directory %s: it has more than %d entries", directory, MAX_ENTRIES);
+    else if (entry->d_name[0] != '.')
+      good = open_entry(detectors, directory, entry->d_name, means, error, error_size);
+  }
+  if (good && errno) good = error_set(error, error_size, "models directory %s: %s", directory, strerror(errno));
+  closedir(stream);
+  return good;
+}
+
+struct detectors *detectors_load(const char *directory, const struct detector_means *means, char *error,
+                                 size_t error_size) {
+  struct detectors *detectors = calloc(1, sizeof *detectors);
+  if (!detectors) {
+    error_set(error, error_size, "models: out of memory");
+    return NULL;
+  }
+  if (!directory[0] || open_each(detectors, directory, means, error, error_size)) return detectors;
+  detectors_free(detectors);
+  return NULL;
+}
+
+void detectors_free(struct detectors *detectors) {
+  for (size_t i = 0; detectors && i < detectors->count; i++) detector_release(detectors->item[i]);
+  free(detectors);
+}
+
+size_t detectors_count(const struct detectors *detectors) { return detectors ? detectors->count : 0; }
+struct detector *detectors_at(const struct detectors *detectors, size_t index) {
+  return detectors->item[index];
+}
+
+struct detector *detectors_find(const struct detectors *detectors, const char *name) {
+  for (size_t i = 0; i < detectors_count(detectors); i++)
+    if (strcmp(detector_name(detectors->item[i]), name) == 0) return detectors->item[i];
+  return NULL;
+}
+
+struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem) {
+  struct detector *detector = detectors_find(detectors, name);
+  const char *fault = detector ? detector_fault(detector) : NULL;
+  if (!detector)
+    problem_set(problem, PROBLEM_BAD_PARAMETER, "model", "there is no model '%.63s'; allowed: a name of GET /v1/models",
+                name);
+  else if (fault)
+    problem_set(problem, PROBLEM_MODEL_FAILED, "model", "the model %s does not serve: %.380s", name, fault);
+  return fault ? NULL : detector;
+}
+
+void detectors_write(const struct detectors *detectors, struct text *out) {
+  text_put(out, "{\"models\":[");
+  for (size_t i = 0; i < detectors->count; i++) {
+    if (i) text_put(out, ",\n");
+    detector_write(detectors->item[i], out);
+  }
+  text_put(out, "]}\n");
+}

@@ -1,0 +1,9 @@
+// Detect on the CPU. Runs on the thread that has the lane.
+#ifndef VOXELD_CPU_DETECT_H
+#define VOXELD_CPU_DETECT_H
+
+#include "kernels/kernels.h"
+
+VX_WARN_UNUSED enum vx_status cpu_detect(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+
+#endif

@@ -1,0 +1,346 @@
+// ONNX Runtime as an engine; see engine.h and ort.h.
+//
+// A library belongs to who opened it, a network likewise. Neither changes once it is open, and the library's own calls
+// on a session may be made by any threads at once.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/engine.h"
+#include "kernels/engine/ort.h"
+
+struct vx_engine_library {
+  struct ort_api api;
+  struct ort_env *env;
+  struct ort_allocator *allocator;  // the library's own
+  struct ort_memory *memory;        // says that data is the host's
+  struct vx_engine_description description;
+};
+
+struct vx_network {
+  struct vx_engine_library *library;
+  struct ort_session *session;
+  struct vx_network_shape shape;
+};
+
+// The elements of tensors, by their types here.
+static const int elements[VX_DTYPES] = {
+    [VX_FLOAT32] = ORT_FLOAT, [VX_FLOAT16] = ORT_FLOAT16, [VX_INT32] = ORT_INT32, [VX_UINT8] = ORT_UINT8};
+
+// Refuses, as vx_refuse does, and is false.
+#define REFUSE(...) ((void)vx_refuse(__VA_ARGS__), false)
+
+// Whether a call did what it should. If not, the error has the library's words.
+static bool did(const struct ort_api *api, struct ort_status *status, struct vx_error *error) {
+  if (status == NULL) {
+    return true;
+  }
+  (void)vx_refuse(error, "onnxruntime: %s", api->error_message(status));
+  api->release_status(status);
+  return false;
+}
+
+// --- the library ---
+
+static void fill_api(const ort_function *table, struct ort_api *api) {
+  api->error_message = (const char *(*)(const struct ort_status *))table[ORT_ERROR_MESSAGE];
+#define X(place, name, arguments) memcpy(&api->name, &table[place], sizeof api->name);
+  ORT_CALLS(X)
+  ORT_RELEASES(X)
+#undef X
+}
+
+static bool load(struct vx_engine_library *library, const char *path, void *object, struct vx_error *error) {
+  const struct ort_base *(*get_base)(void);
+  void *symbol = dlsym(object, "OrtGetApiBase");
+  if (symbol == NULL) {
+    return REFUSE(error, "%s has no OrtGetApiBase, so it is no library of ONNX Runtime", path);
+  }
+  memcpy(&get_base, &symbol, sizeof get_base);  // POSIX has both of one size
+  const struct ort_base *base = get_base();
+  const ort_function *table = base->get_api(ORT_API_VERSION);
+  if (table == NULL) {
+    return REFUSE(error, "%s is ONNX Runtime %s; 1.%d or later is needed", path, base->get_version(), ORT_API_VERSION);
+  }
+  fill_api(table, &library->api);
+  snprintf(library->description.path, sizeof library->description.path, "%s", path);
+  snprintf(library->description.version, sizeof library->description.version, "%s", base->get_version());
+  return true;
+}
+
+// The library stays loaded until the process ends: threads of it may outlive what they were made for.
+static bool find(struct vx_engine_library *library, const char *path, struct vx_error *error) {
+  static const char *const usual[] = {"libonnxruntime.so.1", "libonnxruntime.so"};
+  const int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
+  if (path[0] != '\0') {
+    void *object = dlopen(path, flags);
+    return object == NULL ? REFUSE(error, "ONNX Runtime: %s", dlerror()) : load(library, path, object, error);
+  }
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+    void *object = dlopen(usual[i], flags);
+    if (object != NULL) {
+      return load(library, usual[i], object, error);
+    }
+  }
+  return REFUSE(error, "ONNX Runtime: the system has no %s", usual[0]);
+}
+
+static bool name_providers(struct vx_engine_library *library, struct vx_error *error) {
+  const struct ort_api *api = &library->api;
+  char *out = library->description.providers;
+  char **names;
+  int count;
+  if (!did(api, api->providers(&names, &count), error)) {
+    return false;
+  }
+  size_t length = 0, size = sizeof library->description.providers;
+  for (int i = 0; i < count && length < size; i++) {
+    length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? "," : "", names[i]);
+  }
+  return did(api, api->release_providers(names, count), error);
+}
+
+static bool start(struct vx_engine_library *library, struct vx_error *error) {
+  const struct ort_api *api = &library->api;
+  return did(api, api->create_env(ORT_LOG_FATAL, "voxeld", &library->env), error) &&
+         did(api, api->disable_telemetry(library->env), error) &&
+         did(api, api->default_allocator(&library->allocator), error) &&
+         did(api, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_DEFAULT_MEMORY, &library->memory), error) &&
+         name_providers(library, error);
+}
+
+static void close_library(struct vx_engine_library *library) {
+  if (library->memory != NULL) {
+    library->api.release_memory(library->memory);
+  }
+  if (library->env != NULL) {
+    library->api.release_env(library->env);
+  }
+  free(library);
+}
+
+static enum vx_status open_library(const char *path, struct vx_engine_library **library, struct vx_error *error) {
+  struct vx_engine_library *made = calloc(1, sizeof *made);
+  if (made == NULL) {
+    (void)vx_refuse(error, "no memory for an engine");
+    return VX_OUT_OF_MEMORY;
+  }
+  if (find(made, path, error) && start(made, error)) {
+    *library = made;
+    return VX_OK;
+  }
+  close_library(made);
+  return VX_REFUSED;
+}
+
+static void describe(const struct vx_engine_library *library, struct vx_engine_description *description) {
+  *description = library->description;
+}
+
+// --- opening a network ---
+
+// The functions that describe the inputs, and those that describe the outputs.
+struct side {
+  const char *what;
+  struct ort_status *(*count)(const struct ort_session *session, size_t *count);
+  struct ort_status *(*type)(const struct ort_session *session, size_t index, struct ort_type **type);
+  struct ort_status *(*name)(const struct ort_session *session, size_t index, struct ort_allocator *allocator,
+                             char **name);
+};
+
+static bool read_dtype(int element, enum vx_dtype *dtype) {
+  int row = 0;
+  while (row < VX_DTYPES && elements[row] != element) {
+    row++;
+  }
+  *dtype = (enum vx_dtype)row;
+  return row < VX_DTYPES;
+}
+
+static bool read_name(const struct vx_network *network, const struct side *side, size_t index,
+                      struct vx_network_tensor *tensor, struct vx_error *error) {
+  const struct vx_engine_library *library = network->library;
+  const struct ort_api *api = &library->api;
+  char *name;
+  if (!did(api, side->name(network->session, index, library->allocator, &name), error)) {
+    return false;
+  }
+  int length = snprintf(tensor->name, sizeof tensor->name, "%s", name);
+  if (!did(api, api->allocator_free(library->allocator, name), error)) {
+    return false;
+  }
+  return length < VX_NETWORK_NAME_SIZE ||
+         REFUSE(error, "the name of the network's %s %zu has %d bytes; allowed: up to %d", side->what, index, length,
+                VX_NETWORK_NAME_SIZE - 1);
+}
+
+static bool read_shape(const struct ort_api *api, const struct side *side, const struct ort_type *type,
+                       struct vx_network_tensor *tensor, struct vx_error *error) {
+  const struct ort_tensor_type *shape = NULL;
+  int element;
+  size_t rank;
+  if (!did(api, api->tensor_type_of(type, &shape), error)) {
+    return false;
+  }
+  if (shape == NULL) {
+    return REFUSE(error, "the network's %s %s is no tensor", side->what, tensor->name);
+  }
+  if (!did(api, api->element_type(shape, &element), error) || !did(api, api->dims_count(shape, &rank), error)) {
+    return false;
+  }
+  if (!read_dtype(element, &tensor->dtype)) {
+    return REFUSE(error, "the network's %s %s has elements of ONNX's type %d; allowed: float32, float16, int32, uint8",
+                  side->what, tensor->name, element);
+  }
+  if (rank > VX_MAX_RANK) {
+    return REFUSE(error, "the network's %s %s has %zu dimensions; allowed: up to %d", side->what, tensor->name, rank,
+                  VX_MAX_RANK);
+  }
+  tensor->rank = (int)rank;
+  return did(api, api->dims(shape, tensor->dims, rank), error);
+}
+
+static bool read_tensors(const struct vx_network *network, const struct side *side, int *count,
+                         struct vx_network_tensor tensors[VX_NETWORK_TENSORS], struct vx_error *error) {
+  const struct ort_api *api = &network->library->api;
+  size_t found;
+  if (!did(api, side->count(network->session, &found), error)) {
+    return false;
+  }
+  if (found > VX_NETWORK_TENSORS) {
+    return REFUSE(error, "the network has %zu %ss; allowed: up to %d", found, side->what, VX_NETWORK_TENSORS);
+  }
+  *count = (int)found;
+  for (size_t i = 0; i < found; i++) {
+    struct ort_type *type = NULL;
+    bool good = read_name(network, side, i, &tensors[i], error) &&
+                did(api, side->type(network->session, i, &type), error) &&
+                read_shape(api, side, type, &tensors[i], error);
+    if (type != NULL) {
+      api->release_type(type);
+    }
+    if (!good) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool read_network(struct vx_network *network, struct vx_error *error) {
+  const struct ort_api *api = &network->library->api;
+  const struct side inputs = {"input", api->input_count, api->input_type, api->input_name};
+  const struct side outputs = {"output", api->output_count, api->output_type, api->output_name};
+  struct vx_network_shape *shape = &network->shape;
+  return read_tensors(network, &inputs, &shape->inputs, shape->input, error) &&
+         read_tensors(network, &outputs, &shape->outputs, shape->output, error);
+}
+
+// One operator at a time, by all threads together. Threads that wait sleep: they would take processors from other jobs.
+static bool set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
+                        struct vx_error *error) {
+  return did(api, api->set_execution_mode(options, ORT_SEQUENTIAL), error) &&
+         did(api, api->set_optimization(options, ORT_ALL_OPTIMIZATIONS), error) &&
+         did(api, api->set_intra_op_threads(options, threads), error) &&
+         did(api, api->set_inter_op_threads(options, 1), error) &&
+         did(api, api->set_deterministic(options, true), error) &&
+         did(api, api->add_session_config(options, "session.intra_op.allow_spinning", "0"), error);
+}
+
+static bool open_session(struct vx_network *network, const char *path, int threads, struct vx_error *error) {
+  const struct ort_api *api = &network->library->api;
+  struct ort_session_options *options;
+  if (!did(api, api->create_session_options(&options), error)) {
+    return false;
+  }
+  bool good = set_options(api, options, threads, error) &&
+              did(api, api->create_session(network->library->env, path, options, &network->session), error);
+  api->release_session_options(options);
+  return good;
+}
+
+static void close_network(struct vx_network *network) {
+  if (network->session != NULL) {
+    network->library->api.release_session(network->session);
+  }
+  free(network);
+}
+
+static enum vx_status open_network(struct vx_engine_library *library, const char *path, int threads,
+                                   struct vx_network **network, struct vx_error *error) {
+  struct vx_network *made = calloc(1, sizeof *made);
+  if (made == NULL) {
+    (void)vx_refuse(error, "no memory for a network");
+    return VX_OUT_OF_MEMORY;
+  }
+  made->library = library;
+  if (open_session(made, path, threads, error) && read_network(made, error)) {
+    *network = made;
+    return VX_OK;
+  }
+  close_network(made);
+  return VX_REFUSED;
+}
+
+static const struct vx_network_shape *shape_of(const struct vx_network *network) { return &network->shape; }
+
+// --- running it ---
+
+// The library's own description of the tensors of a run, which point to the caller's memory.
+struct values {
+  int count;
+  const char *name[VX_NETWORK_TENSORS];
+  struct ort_value *value[VX_NETWORK_TENSORS];
+};
+
+static bool wrap(const struct vx_engine_library *library, const struct vx_network_value *from, int count,
+                 struct values *values, struct vx_error *error) {
+  const struct ort_api *api = &library->api;
+  if (count > VX_NETWORK_TENSORS) {
+    return REFUSE(error, "a run has %d tensors; allowed: up to %d", count, VX_NETWORK_TENSORS);
+  }
+  for (; values->count < count; values->count++) {
+    const struct vx_network_value *tensor = &from[values->count];
+    const struct vx_shape *shape = &tensor->shape;
+    values->name[values->count] = tensor->name;
+    if (!did(api,
+             api->create_tensor(library->memory, tensor->data, shape->bytes, shape->dims, (size_t)shape->rank,
+                                elements[shape->dtype], &values->value[values->count]),
+             error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void unwrap(const struct ort_api *api, struct values *values) {
+  while (values->count > 0) {
+    api->release_value(values->value[--values->count]);
+  }
+}
+
+static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
+                                  struct vx_error *error) {
+  const struct ort_api *api = &network->library->api;
+  struct values in = {0}, out = {0};
+  bool good = wrap(network->library, run->input, run->inputs, &in, error) &&
+              wrap(network->library, run->output, run->outputs, &out, error) &&
+              did(api,
+                  api->run(network->session, NULL, in.name, (const struct ort_value *const *)in.value, (size_t)in.count,
+                           out.name, (size_t)out.count, out.value),
+                  error);
+  unwrap(api, &out);
+  unwrap(api, &in);
+  return good ? VX_OK : VX_FAILED;
+}
+
+const struct vx_engine vx_onnxruntime = {
+    .name = "onnxruntime",
+    .open = open_library,
+    .close = close_library,
+    .describe = describe,
+    .network_open = open_network,
+    .network_close = close_network,
+    .network_shape = shape_of,
+    .network_run = run_network,
+};

@@ -1,0 +1,161 @@
+"""From a checkpoint to boxes: models that voxeld-convert makes of checkpoints with random weights serve. The encoder's
+map is exact, the network's are near those of ONNX Runtime's own Python, and the boxes follow from them to the byte."""
+
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+import urllib.parse
+
+import numpy as np
+import yaml
+from safetensors.numpy import load_file, save, save_file
+
+import models
+
+try:
+    import onnxruntime
+except ImportError:
+    print("skipped: there is no onnxruntime for this Python")
+    sys.exit(77)
+
+import check
+import networks
+import test_convert as convert
+from daemon import Daemon
+from encoding import encode
+from voxeld.convert.main import main
+
+BOXES = ["boxes", "scores", "labels", "box_indices", "box_counts"]
+
+
+def query(values):
+    text = lambda value: ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return urllib.parse.urlencode({name: text(value) for name, value in values.items()}, safe=",")
+
+
+def center_state():
+    weights, names = networks.Weights(4), convert.pcdet_center_names()
+    weights.weight("vfe.pfn_layers.0.linear", 64, 11)
+    weights.norm("vfe.pfn_layers.0.norm", 64)
+    networks.make_backbone(weights, *convert.PCDET_BLOCKS, convert.PCDET_SPEC)
+    networks.make_center(weights, names, 384, 64, convert.MAPS, [1, 2])
+    for task in range(2):
+        for output in convert.MAPS:
+            weights.bias(names[1](task, output)[0], 64)
+    weights.bias(names[0][0], 64)
+    return weights.state
+
+
+class Detect(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        (cls.folder / "models").mkdir()
+        cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
+        cls.convert("layers", *convert.two_layers())
+        cls.convert("centers", center_state(), convert.pcdet_center_config())
+        daemon = Daemon("--models-dir", str(cls.folder / "models"), "--onnxruntime", models.library())
+        cls.daemon = cls.enterClassContext(daemon) if hasattr(cls, "enterClassContext") else daemon.__enter__()
+        if not hasattr(cls, "enterClassContext"):
+            cls.addClassCleanup(daemon.__exit__, None, None, None)
+
+    @classmethod
+    def convert(cls, name, state, config):
+        save_file(state, cls.folder / "state.safetensors")
+        (cls.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        arguments = ["openpcdet", str(cls.folder / "state.safetensors"), "--config", str(cls.folder / "config.yaml")]
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+            status = main([*arguments, "--output", str(cls.folder / "models" / name)])
+        if status:
+            raise AssertionError(text.getvalue())
+
+    def ask(self, path, body, headers=None, **parameters):
+        reply = self.daemon.post(f"{path}?{query(parameters)}", body, headers or {})
+        self.assertEqual(reply.status, 200, reply)
+        return check.parse_by_hand(reply.body)
+
+    def document(self, name):
+        return json.loads((self.folder / "models" / name / "model.json").read_text(encoding="utf-8"))
+
+    def scan(self, columns):
+        rng = np.random.default_rng(5)
+        bounds = np.array(convert.BOUNDS)
+        xyz = rng.uniform(bounds[:3], bounds[3:], (2000, 3))
+        return np.concatenate([xyz, rng.uniform(0, 1, (2000, columns - 3))], axis=1).astype("<f4")
+
+    def features(self, name, points):
+        tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **self.document(name)["voxelize"])
+        weights = load_file(self.folder / "models" / name / "encoder.safetensors")
+        layers = [(weights["weight"], weights["bias"])]
+        if "weight_1" in weights:
+            layers.append((weights["weight_1"], weights["bias_1"]))
+        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], *layers)
+        features = np.zeros((1, 64, convert.CELLS, convert.CELLS), np.float32)
+        coords = tensors["voxel_coords"]
+        features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
+        return features
+
+    def network(self, name, features):
+        session = onnxruntime.InferenceSession(self.folder / "models" / name / "network.onnx")
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(names, {"bev_features": features})))
+
+    def check_boxes(self, name, tensors, maps):
+        head = {"Content-Type": "application/vnd.safetensors"}
+        expected, _ = self.ask("/v1/decode", save(maps), head, **self.document(name)["decode"])
+        self.assertGreater(len(expected["boxes"]), 0)
+        for each in BOXES:
+            self.assertEqual(tensors[each].tobytes(), expected[each].tobytes(), each)
+
+    def test_anchors(self):
+        points = self.scan(4)
+        maps = ["cls_preds", "box_preds", "dir_cls_preds"]
+        outputs = [*BOXES, "bev_features", *maps]
+        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="anchors", outputs=outputs)
+        features = self.features("anchors", points)
+        self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
+        expected = self.network("anchors", features)
+        for name in maps:
+            convert.near(self, tensors[name], expected[name])
+        self.check_boxes("anchors", tensors, {name: np.ascontiguousarray(tensors[name]) for name in maps})
+
+    def test_an_encoder_of_two_layers(self):
+        points = self.scan(5)
+        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="layers", outputs=["bev_features"])
+        self.assertEqual(tensors["bev_features"].tobytes(), self.features("layers", points).tobytes())
+
+    def test_centers(self):
+        columns = self.document("centers")["voxelize"]["num_features"]
+        points = self.scan(columns)
+        tensors, metadata = self.ask("/v1/detect", points.tobytes(), model="centers", outputs=[*BOXES, "bev_features"])
+        features = self.features("centers", points)
+        self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
+        self.assertEqual(tensors["boxes"].shape, (metadata["candidates"]["kept"], 9))
+        self.assertEqual(tensors["boxes"].shape[0], metadata["batch"]["boxes"][0])
+        # The maps are not shown, and the libraries' need not be the same: near boxes are all that can be asked.
+        maps = {name: np.ascontiguousarray(each) for name, each in self.network("centers", features).items()}
+        head = {"Content-Type": "application/vnd.safetensors"}
+        expected, _ = self.ask("/v1/decode", save(maps), head, **self.document("centers")["decode"])
+        self.assertGreater(len(expected["boxes"]), 0)
+        self.assertLessEqual(abs(len(expected["boxes"]) - len(tensors["boxes"])), 2)
+        reply = self.daemon.post("/v1/detect?model=centers&outputs=cls_preds", points.tobytes())
+        self.assertEqual((reply.status, reply.json()["parameter"]), (400, "outputs"))
+
+    def test_the_models_are_listed(self):
+        listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
+        self.assertEqual(sorted(listed), ["anchors", "centers", "layers"])
+        for name, model in listed.items():
+            self.assertTrue(model["ready"], model)
+            self.assertEqual(model["decode"]["class_names"], self.document(name)["class_names"])
+        self.assertEqual(self.daemon.get("/v1/models/anchors").json(), listed["anchors"])
+
+
+if __name__ == "__main__":
+    unittest.main()

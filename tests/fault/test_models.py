@@ -1,0 +1,343 @@
+"""Models that are broken, slow, replaced or gone, and a library that is missing. A broken model is refused by name,
+with the file and the field at fault, while the others serve."""
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import unittest
+
+import models
+from client import Daemon, rows, wait_until
+
+NO_LIBRARY = "/nowhere/libonnxruntime.so"
+SCAN = rows(500)
+DETECT = "/v1/detect?model="
+
+
+def with_part(part, **members):
+    """A description of which one object has other members; None takes a member away."""
+    described = models.description()
+    described[part] = {name: value for name, value in {**described[part], **members}.items() if value is not None}
+    return described
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, lines=(), model=None, tensors=None, network=None):
+        network = models.standin(lines=lines) if network is None else network
+        return models.write(self.folder, name, network, model, tensors)
+
+    def start(self, *args, library=models.STANDIN):
+        daemon = Daemon("--models-dir", self.folder, "--onnxruntime", library, "--workers", "1", *args)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        return daemon
+
+    def stop(self, daemon):
+        daemon.assert_quiet()
+        daemon.stop()
+
+    def reload(self, daemon):
+        told = sum("what=models" in line for line in daemon.lines)
+        os.kill(daemon.pid(), signal.SIGHUP)
+        wait_until(lambda: sum("what=models" in line for line in daemon.lines) > told, "a reload of the models")
+
+    def fault(self, daemon, name):
+        """Why a model does not serve, which all of its pages say."""
+        reason = daemon.get(f"/v1/models/{name}").json()["reason"]
+        refused = daemon.post(DETECT + name, SCAN)
+        self.assertEqual((refused.status, refused.json()["type"]), (503, "urn:voxeld:problem:model-failed"), refused)
+        self.assertIn(reason[:300], refused.json()["detail"])
+        index = {entry["name"]: entry for entry in daemon.post("/v2/repository/index").json()}
+        self.assertEqual(index[name]["state"], "UNAVAILABLE")
+        self.assertIn(reason[:300], index[name]["reason"])
+        for path in (f"/v2/models/{name}", f"/v2/models/{name}/config", f"/v2/models/{name}/ready"):
+            self.assertEqual(daemon.get(path).status, 503, path)
+        self.assertEqual(daemon.post(f"/v2/models/{name}/infer", b"{}").status, 503)
+        return reason
+
+    def assert_serves(self, daemon, name="good"):
+        reply = daemon.post(DETECT + name, SCAN)
+        self.assertEqual(reply.status, 200, reply)
+        self.assertTrue(daemon.get(f"/v1/models/{name}").json()["ready"])
+        return reply
+
+
+class Files(Models):
+    """What is wrong with a folder is told by file and field."""
+
+    JSON = {
+        "no object": ([], "model.json: it is no object"),
+        "format": ({"format": 2}, "model.json: format is not 1"),
+        "member": (models.description(colour="red"), "model.json: it has a member 'colour' that has no meaning there"),
+        "description": (models.description(description=""), "model.json: description is no string of 1 to 511 bytes"),
+        "names": (models.description(class_names=[1]), "model.json: class_names[0] is no string"),
+        "no names": (models.description(class_names="Car"), "model.json: class_names is no list of names"),
+        "classes": (
+            models.description(class_names=["Car"]),
+            "network.onnx: network.outputs: the input cls_preds has 3 classes; class_names has 1",
+        ),
+        "no encoder": (models.description(encoder=None), "model.json: encoder is no object"),
+        "features": (
+            with_part("encoder", features="pillar9"),
+            "model.json: encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'",
+        ),
+        "width": (with_part("encoder", width=4097), "model.json: encoder.width is no number from 1 to 4096"),
+        "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is no number from 1 to 4"),
+        "no layer": (with_part("encoder", layers=2), "encoder.safetensors: it has no tensor weight_1"),
+        "path": (with_part("encoder", file="../x"), "model.json: encoder.file is '../x'; allowed: the name of a file"),
+        "voxelize": (with_part("voxelize", voxel_size=[1, 1, 0]), "model.json: voxelize: voxel_size along z is 0"),
+        "region": (
+            with_part("voxelize", output_region="a,0,1"),
+            "model.json: voxelize: output_region is not allowed in a model",
+        ),
+        "fps": (with_part("voxelize", fps=5), "model.json: voxelize: fps is given; a model does not sample"),
+        "layout": (with_part("network", layout="chw"), "model.json: network.layout is 'chw'; allowed: nhwc, nchw"),
+        "input": (with_part("network", input=None), "model.json: network.input is no string of 1 to 127 bytes"),
+        "outputs": (with_part("network", outputs={}), "model.json: network.outputs has no cls_preds"),
+        "map": (with_part("network", outputs={"hm": "x"}), "network.outputs has 'hm', which is no input of decode"),
+        "head": (with_part("decode", head="hat"), "model.json: decode.head is 'hat'; allowed: anchor, center"),
+        "decode": (with_part("decode", anchor_bottoms=[1]), "model.json: decode: anchor_bottoms has 1 numbers for 3"),
+    }
+    NETWORKS = {
+        "none": ({"network": b"no network"}, "network.onnx: onnxruntime: Load model failed"),
+        "two inputs": ({"lines": ["input more 1 3"]}, "network.onnx: it has 2 inputs; allowed: map (network.input)"),
+        "another input": (
+            {"model": with_part("network", input="points")},
+            "network.onnx: it has 1 inputs; allowed: points (network.input) alone",
+        ),
+        "no output": (
+            {"model": with_part("network", outputs={"cls_preds": "cls", "box_preds": "box"})},
+            "network.onnx: it has no output cls (network.outputs.cls_preds)",
+        ),
+        "batch": ({"network": models.standin(batch=2)}, "network.onnx: network.input is for 2 clouds; allowed: any"),
+        "grid": (
+            {"model": with_part("voxelize", voxel_size=[1, 0.5, 4])},
+            "network.onnx: network.input (map) is F32 [-1,8,32,32]; expected F32 [-1,8,32,16]",
+        ),
+        "half": (
+            {"model": with_part("voxelize", feature_dtype="float16")},
+            "network.onnx: network.input (map) is F32 [-1,8,32,32]; expected F16 [-1,8,32,32]",
+        ),
+        "layout": ({"model": models.description("nchw")}, "network.onnx: network.outputs: "),
+        "open map": (
+            {"network": models.standin().replace(b"-1 32 32 18", b"-1 -1 -1 18")},
+            "(out_cls_preds) has no fixed height, width and channels",
+        ),
+        "integers": (
+            {"network": models.standin().replace(b"out_box_preds 1", b"out_box_preds 6")},
+            "network.onnx: network.outputs.box_preds (out_box_preds) is I32",
+        ),
+        "channels": (
+            {"network": models.standin().replace(b"-1 32 32 42", b"-1 32 32 41")},
+            "network.onnx: network.outputs: the input box_preds has the shape [1,32,32,41]; allowed: [1,32,32,42]",
+        ),
+    }
+
+    def check(self, cases):
+        """Writes a model for each case beside a good one, and compares why it does not serve."""
+        cases = {"bad_" + name.replace(" ", "_"): case for name, case in cases.items()}
+        self.write("good")
+        for name, (parts, _) in cases.items():
+            self.write(name, **parts)
+        daemon = self.start()
+        for name, (_, reason) in cases.items():
+            with self.subTest(name):
+                self.assertIn(reason, self.fault(daemon, name))
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
+    def test_model_json(self):
+        self.check({name: ({"model": model}, reason) for name, (model, reason) in self.JSON.items() if model})
+        path = self.write("list")
+        for text, reason in (("[]", self.JSON["no object"][1]), ('{"a":\n', "model.json: line")):
+            with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
+                file.write(text)
+            daemon = self.start()
+            self.assertIn(reason, self.fault(daemon, "list"))
+            self.stop(daemon)
+
+    def test_weights(self):
+        good = models.weights()
+        (rows_, columns), weight = good["weight"]
+        cases = {
+            "no bias": ({"weight": good["weight"]}, "encoder.safetensors: it has no tensor bias"),
+            "half": (
+                {**good, "weight": ([rows_, columns], weight[: len(weight) // 2], "F16")},
+                "encoder.safetensors: tensor weight has the dtype F16; allowed: F32",
+            ),
+            "narrow": (
+                {**good, "weight": ([columns, rows_], weight)},
+                "encoder.safetensors: tensor weight has not the shape [10, 8]",
+            ),
+            "endless": (
+                {**good, "bias": ([columns], b"\0\0\x80\x7f" * columns)},
+                "encoder.safetensors: tensor bias has values that are not finite",
+            ),
+        }
+        self.check({name: ({"tensors": tensors}, reason) for name, (tensors, reason) in cases.items()})
+
+    def test_files_that_are_missing_or_no_tensors(self):
+        for name in ("model.json", "encoder.safetensors", "network.onnx"):
+            os.remove(os.path.join(self.write(name.replace(".", "_")), name))
+        with open(os.path.join(self.write("short"), "encoder.safetensors"), "wb") as file:
+            file.write(b"short")
+        daemon = self.start()
+        for name in ("model.json", "encoder.safetensors"):
+            self.assertIn(f"{name}: No such file", self.fault(daemon, name.replace(".", "_")))
+        self.assertIn("network.onnx: onnxruntime: ", self.fault(daemon, "network_onnx"))
+        reason = "encoder.safetensors: the file is no safetensors file: it has less than 8 bytes"
+        self.assertIn(reason, self.fault(daemon, "short"))
+        self.stop(daemon)
+
+    def test_networks(self):
+        self.check(self.NETWORKS)
+
+
+class Library(Models):
+    def test_without_the_library_the_rest_serves(self):
+        self.write("good")
+        daemon = self.start(library=NO_LIBRARY)
+        self.assertIn(NO_LIBRARY, self.fault(daemon, "good"))
+        self.assertEqual(daemon.post("/v1/voxelize?preset=kitti_second", SCAN).status, 200)
+        self.stop(daemon)
+
+    def test_without_models_there_is_nothing_to_detect_with(self):
+        daemon = Daemon("--onnxruntime", NO_LIBRARY)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        self.assertEqual(daemon.get("/v1/models").json(), {"models": []})
+        self.assertEqual(daemon.get("/v1/models/good").status, 404)
+        for query, reason in (("", "model is missing"), ("?model=good", "there is no model 'good'")):
+            reply = daemon.post("/v1/detect" + query, SCAN)
+            self.assertEqual((reply.status, reply.json()["parameter"]), (400, "model"), reply)
+            self.assertIn(reason, reply.json()["detail"])
+        self.stop(daemon)
+
+
+class Reload(Models):
+    def test_models_come_change_and_go(self):
+        self.write("good")
+        daemon = self.start()
+        first = self.assert_serves(daemon).tensors()
+        self.write("good", tensors=models.weights(seed=2))
+        self.write("more", model=models.description(format=3))
+        self.assertEqual(self.assert_serves(daemon).tensors(), first)
+        self.reload(daemon)
+        self.assertNotEqual(self.assert_serves(daemon).tensors(), first)
+        self.assertIn("format is not 1", self.fault(daemon, "more"))
+        shutil.rmtree(os.path.join(self.folder, "good"))
+        self.write("more")
+        self.reload(daemon)
+        self.assertEqual(daemon.post(DETECT + "good", SCAN).status, 400)
+        self.assert_serves(daemon, "more")
+        self.stop(daemon)
+
+    def test_a_job_ends_with_the_model_that_it_began_with(self):
+        self.write("slow", lines=["wait 1500"])
+        daemon = self.start()
+        replies = []
+        asker = threading.Thread(target=lambda: replies.append(daemon.post(DETECT + "slow", SCAN)))
+        asker.start()
+        wait_until(lambda: daemon.status()["detection_workers"]["running"] == 1, "a detection that runs")
+        shutil.rmtree(os.path.join(self.folder, "slow"))
+        self.reload(daemon)
+        self.assertEqual(daemon.post(DETECT + "slow", SCAN).status, 400)
+        asker.join()
+        self.assertEqual(replies[0].status, 200, replies[0])
+        self.stop(daemon)
+
+    def test_a_folder_that_is_gone_changes_nothing(self):
+        self.write("good")
+        daemon = self.start()
+        shutil.rmtree(self.folder)
+        self.reload(daemon)
+        self.assertIn("No such file", next(line for line in daemon.lines if "what=models" in line))
+        self.assert_serves(daemon)
+        os.mkdir(self.folder)
+        self.stop(daemon)
+
+
+class Running(Models):
+    def test_a_network_that_fails(self):
+        self.write("good")
+        self.write("bad", lines=["fail"])
+        daemon = self.start()
+        reply = daemon.post(DETECT + "bad", SCAN)
+        self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"))
+        self.assertIn("onnxruntime: Non-zero status code", reply.json()["detail"])
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
+    def test_a_deadline_ends_a_detection_between_its_stages(self):
+        self.write("slow", lines=["wait 1200"])
+        daemon = self.start()
+        reply = daemon.post(DETECT + "slow&timeout_ms=300", SCAN)
+        self.assertEqual(reply.status, 504, reply)
+        self.assertIn("ended before boxes were made", reply.json()["detail"])
+        self.assertEqual(daemon.post(DETECT + "slow&timeout_ms=60000", SCAN).status, 200)
+        self.stop(daemon)
+
+    def test_other_jobs_do_not_wait_for_detections(self):
+        self.write("slow", lines=["wait 2000"])
+        daemon = self.start("--detection-workers", "1")
+        askers = [threading.Thread(target=daemon.post, args=(DETECT + "slow", SCAN)) for _ in range(2)]
+        for asker in askers:
+            asker.start()
+        wait_until(lambda: daemon.status()["detection_queue"]["depth"] == 1, "a detection that waits")
+        self.assertEqual(daemon.post("/v1/voxelize?preset=kitti_second", SCAN).status, 200)
+        status = daemon.status()
+        self.assertEqual((status["detection_workers"]["running"], status["detection_queue"]["depth"]), (1, 1))
+        for asker in askers:
+            asker.join()
+        self.stop(daemon)
+
+    def test_a_drain_lets_a_detection_end(self):
+        self.write("slow", lines=["wait 1500"])
+        daemon = self.start()
+        replies = []
+        asker = threading.Thread(target=lambda: replies.append(daemon.post(DETECT + "slow", SCAN)))
+        asker.start()
+        wait_until(lambda: daemon.status()["detection_workers"]["running"] == 1, "a detection that runs")
+        daemon.stop()
+        asker.join()
+        self.assertEqual(replies[0].status, 200, replies[0])
+
+    def test_stages_have_times_and_metrics(self):
+        self.write("good")
+        daemon = self.start()
+        reply = self.assert_serves(daemon)
+        for stage in ("voxelize", "features", "network", "decode", "nms"):
+            self.assertIn(f"{stage};dur=", reply.headers["Server-Timing"])
+        metrics = daemon.get("/metrics").body.decode()
+        self.assertIn('stage="network"', metrics)
+        self.assertIn('voxeld_workers{lanes="detect"} 2', metrics)
+        self.stop(daemon)
+
+
+class KServe(Models):
+    def test_a_model_takes_requests_by_its_name(self):
+        self.write("good")
+        daemon = self.start()
+        self.assertIn("good", daemon.get("/v2/models").json()["models"])
+        self.assertNotIn("detect", daemon.get("/v2/models").json()["models"])
+        outputs = [tensor["name"] for tensor in daemon.get("/v2/models/good").json()["outputs"]]
+        self.assertEqual(outputs, ["boxes", "scores", "labels", "box_counts"])
+        points = {"name": "points", "datatype": "FP32", "shape": [3, 4], "data": [1.0, 1.0, 0.0, 0.5] * 3}
+        reply = daemon.post("/v2/models/good/infer", json.dumps({"inputs": [points]}))
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual([tensor["name"] for tensor in reply.json()["outputs"]], outputs)
+        refused = daemon.post(
+            "/v2/models/good/infer", json.dumps({"inputs": [points], "parameters": {"model": "other"}})
+        )
+        self.assertEqual(refused.status, 400, refused)
+        self.stop(daemon)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,122 @@
+"""Writes models for tests: folders with model.json, random weights, and a network of the stand-in for ONNX Runtime or
+of ONNX. Standard library only.
+
+The networks are one layer: map m has channel c of a cell as SCALES[m] times the same cell of plane (c + m) mod WIDTH,
+plus BIASES[m]. That of the stand-in is as tests/support/standin/onnxruntime.c says.
+"""
+
+import glob
+import json
+import os
+import random
+import struct
+
+from client import tensor_file
+from daemon import BIN, ROOT
+
+STANDIN = os.environ.get("VOXELD_ONNXRUNTIME_STANDIN", str(BIN.parent / "tests" / "libonnxruntime_standin.so"))
+WIDTH, COLUMNS, CLASSES = 8, 4, 3
+RANGE, SIZE = [0, -8, -3, 16, 8, 1], [0.5, 0.5, 4]  # a grid of 32 x 32 x 1
+CELLS = 32
+SIZES = [3.9, 1.6, 1.56, 0.8, 0.6, 1.73, 1.76, 0.6, 1.73]
+ANCHORS = 6
+MAPS = {"cls_preds": ANCHORS * CLASSES, "box_preds": ANCHORS * 7, "dir_cls_preds": ANCHORS * 2}
+SCALES, BIASES = (4.0, 0.25, 1.0), (-3.0, -0.125, 0.0)
+VOXELIZE = {
+    "num_features": COLUMNS,
+    "point_cloud_range": RANGE,
+    "voxel_size": SIZE,
+    "max_points_per_voxel": 8,
+    "max_voxels": 2000,
+}
+DECODE = {"point_cloud_range": RANGE, "anchor_sizes": SIZES, "anchor_bottoms": [-1.78, -0.6, -0.6]}
+
+
+def library():
+    """The path of the real library, or None if the tests' environment has none."""
+    pattern = ROOT / "build/venv/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*"
+    return next(iter(glob.glob(str(pattern))), None)
+
+
+def description(layout="nhwc", **parts):
+    """What model.json has; `parts` replace members."""
+    network = {"file": "network.onnx", "input": "map", "outputs": {name: "out_" + name for name in MAPS}}
+    return {
+        "format": 1,
+        "description": "random weights",
+        "class_names": ["Car", "Pedestrian", "Cyclist"],
+        "voxelize": VOXELIZE,
+        "encoder": {"file": "encoder.safetensors", "features": f"pillar{COLUMNS + 6}", "width": WIDTH},
+        "network": {**network, "layout": layout},
+        "decode": DECODE,
+        **parts,
+    }
+
+
+def weights(seed=1):
+    """The encoder's tensors, each with its shape and its bytes."""
+    source = random.Random(seed)
+    floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
+    return {"weight": ([COLUMNS + 6, WIDTH], floats((COLUMNS + 6) * WIDTH)), "bias": ([WIDTH], floats(WIDTH))}
+
+
+# --- networks ---
+
+
+def standin(batch=-1, lines=()):
+    """Its maps repeat the values of the whole input, so they are the same whatever the layout says."""
+    words = [f"input map 1 {batch} {WIDTH} {CELLS} {CELLS}"]
+    for (name, channels), scale, bias in zip(MAPS.items(), SCALES, BIASES):
+        words.append(f"output out_{name} 1 {scale} {bias} {batch} {CELLS} {CELLS} {channels}")
+    return "\n".join(["standin", *words, *lines, ""]).encode()
+
+
+def field(number, value):
+    """A field of a protobuf message: a number, text, or the bytes of a message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def value_info(name, dims):
+    shape = b"".join(field(1, field(2, dim) if isinstance(dim, str) else field(1, dim)) for dim in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+
+def initializer(name, dims, values):
+    sizes = b"".join(field(1, size) for size in dims)
+    return sizes + field(2, 1) + field(8, name) + field(9, struct.pack(f"<{len(values)}f", *values))
+
+
+def onnx():
+    """The same maps by a convolution of one cell each, [B, channels, CELLS, CELLS]."""
+    graph = field(2, "maps") + field(11, value_info("map", ["batch", WIDTH, CELLS, CELLS]))
+    for m, (name, channels) in enumerate(MAPS.items()):
+        kernel = [SCALES[m] * (plane == (c + m) % WIDTH) for c in range(channels) for plane in range(WIDTH)]
+        names = ["map", f"weight{m}", f"bias{m}"]
+        node = b"".join(field(1, each) for each in names) + field(2, "out_" + name) + field(4, "Conv")
+        graph += field(1, node) + field(5, initializer(names[1], (channels, WIDTH, 1, 1), kernel))
+        graph += field(5, initializer(names[2], (channels,), [BIASES[m]] * channels))
+        graph += field(12, value_info("out_" + name, ["batch", channels, CELLS, CELLS]))
+    return field(1, 8) + field(7, graph) + field(8, field(2, 17))
+
+
+def write(folder, name, network, model=None, tensors=None):
+    """Writes a model, or writes it anew."""
+    path = os.path.join(folder, name)
+    os.makedirs(path, exist_ok=True)
+    with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
+        json.dump(model or description(), file)
+    with open(os.path.join(path, "encoder.safetensors"), "wb") as file:
+        file.write(tensor_file(**(tensors or weights())))
+    with open(os.path.join(path, "network.onnx"), "wb") as file:
+        file.write(network)
+    return path

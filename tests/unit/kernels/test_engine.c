@@ -1,0 +1,359 @@
+// Networks through ONNX Runtime's C interface: with a stand-in, whose calls fail in turn, and with the real library, if
+// the tests' environment has one.
+#include <dlfcn.h>
+#include <glob.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "kernels/engine.h"
+
+static const struct vx_engine *const engine = &vx_onnxruntime;
+static char path[] = "/tmp/voxeld-engine-XXXXXX";  // of the network's file
+
+static void write_network(const void *bytes, size_t size) {
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+static int make_file(void **state) {
+  (void)state;
+  int fd = mkstemp(path);
+  return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state) {
+  (void)state;
+  return unlink(path);
+}
+
+static struct vx_network_value value(const char *name, int64_t rows, int64_t columns, float *data) {
+  return (struct vx_network_value){
+      name, {VX_FLOAT32, 2, {rows, columns}, (size_t)(rows * columns) * sizeof *data}, data};
+}
+
+// ---- the stand-in ---------------------------------------------------------------------------------------------------
+
+static const char *standin_path(void) {
+  const char *found = getenv("VOXELD_ONNXRUNTIME_STANDIN");
+  if (!found) fail_msg("VOXELD_ONNXRUNTIME_STANDIN has no path");
+  return found;
+}
+
+// A variable of the stand-in.
+static atomic_int *standin(const char *name) {
+  void *object = dlopen(standin_path(), RTLD_NOW | RTLD_LOCAL), *variable = object ? dlsym(object, name) : NULL;
+  if (!variable) fail_msg("%s", dlerror());
+  dlclose(object);
+  return variable;
+}
+
+static const char doubling[] = "standin\ninput x 1 -1 3\noutput twice 1 2 0 -1 3\noutput more 1 1 10 -1 3\n";
+
+struct trial {
+  enum vx_status status;
+  struct vx_error error;
+  struct vx_network_shape shape;
+  struct vx_engine_description description;
+  float twice[6], more[6];
+};
+
+static enum vx_status run_twice(struct vx_network *network, struct trial *trial) {
+  float x[6] = {0, 1, 2, 3, 4, -5};
+  const struct vx_network_value in = value("x", 2, 3, x);
+  const struct vx_network_value out[] = {value("more", 2, 3, trial->more), value("twice", 2, 3, trial->twice)};
+  const struct vx_network_run run = {1, 2, &in, out};
+  return engine->network_run(network, &run, &trial->error);
+}
+
+// Opens library and network, runs, closes: until one of them fails.
+static struct trial try_all(const char *library_path) {
+  struct trial trial = {.error = {""}};
+  struct vx_engine_library *library;
+  struct vx_network *network;
+  trial.status = engine->open(library_path, &library, &trial.error);
+  if (trial.status != VX_OK) return trial;
+  engine->describe(library, &trial.description);
+  trial.status = engine->network_open(library, path, 3, &network, &trial.error);
+  if (trial.status == VX_OK) {
+    trial.shape = *engine->network_shape(network);
+    trial.status = run_twice(network, &trial);
+    engine->network_close(network);
+  }
+  engine->close(library);
+  return trial;
+}
+
+static void a_network_says_its_tensors_and_runs(void **state) {
+  (void)state;
+  write_network(doubling, sizeof doubling - 1);
+  struct trial trial = try_all(standin_path());
+  if (trial.status != VX_OK) fail_msg("%s", trial.error.text);
+  assert_string_equal(trial.description.path, standin_path());
+  assert_string_equal(trial.description.version, "1.17.0-standin");
+  assert_string_equal(trial.description.providers, "StandInProvider");
+  assert_int_equal(trial.shape.inputs, 1);
+  assert_int_equal(trial.shape.outputs, 2);
+  const struct vx_network_tensor *more = &trial.shape.output[1];
+  assert_string_equal(trial.shape.input[0].name, "x");
+  assert_string_equal(more->name, "more");
+  assert_int_equal(more->dtype, VX_FLOAT32);
+  assert_int_equal(more->rank, 2);
+  assert_int_equal(more->dims[0], -1);
+  assert_int_equal(more->dims[1], 3);
+  assert_memory_equal(trial.twice, ((float[]){0, 2, 4, 6, 8, -10}), sizeof trial.twice);
+  assert_memory_equal(trial.more, ((float[]){10, 11, 12, 13, 14, 5}), sizeof trial.more);
+  assert_int_equal(atomic_load(standin("standin_threads")), 3);
+  assert_int_equal(atomic_load(standin("standin_alive")), 0);
+}
+
+static void each_call_that_fails_is_an_error_and_leaks_nothing(void **state) {
+  (void)state;
+  write_network(doubling, sizeof doubling - 1);
+  atomic_int *calls = standin("standin_calls"), *fail_at = standin("standin_fail_at");
+  atomic_store(calls, 0);
+  assert_int_equal(try_all(standin_path()).status, VX_OK);
+  int count = atomic_load(calls);
+  assert_in_range(count, 30, 200);
+  for (int i = 1; i <= count; i++) {
+    atomic_store(calls, 0);
+    atomic_store(fail_at, i);
+    struct trial trial = try_all(standin_path());
+    assert_true(trial.status == VX_REFUSED || trial.status == VX_FAILED);
+    assert_string_equal(trial.error.text, "onnxruntime: the stand-in fails this call");
+    assert_int_equal(atomic_load(standin("standin_alive")), 0);
+  }
+  atomic_store(fail_at, 0);
+}
+
+static void assert_refused(const char *network, enum vx_status status, const char *reason) {
+  write_network(network, strlen(network));
+  struct trial trial = try_all(standin_path());
+  assert_int_equal(trial.status, status);
+  if (!strstr(trial.error.text, reason)) fail_msg("'%s' has no '%s'", trial.error.text, reason);
+  assert_int_equal(atomic_load(standin("standin_alive")), 0);
+}
+
+static void networks_that_do_not_fit_are_refused(void **state) {
+  (void)state;
+  char many[512] = "standin\n", wide[256];
+  for (int i = 0; i <= VX_NETWORK_TENSORS; i++) strcat(many, "input x 1 3\n");
+  snprintf(wide, sizeof wide, "standin\ninput %0*d 1 3\n", VX_NETWORK_NAME_SIZE, 1);
+  assert_refused("", VX_REFUSED, "onnxruntime: Load model failed");
+  assert_refused(many, VX_REFUSED, "the network has 17 inputs; allowed: up to 16");
+  assert_refused(wide, VX_REFUSED, "the name of the network's input 0 has 128 bytes; allowed: up to 127");
+  assert_refused("standin\ninput x 1 3\noutput y 7 1 0 3\n", VX_REFUSED,
+                 "output y has elements of ONNX's type 7; allowed: float32");
+  assert_refused("standin\ninput x 1 1 2 3 4 5\n", VX_REFUSED, "input x has 5 dimensions; allowed: up to 4");
+  assert_refused("standin\ninput x 0\n", VX_REFUSED, "input x is no tensor");
+}
+
+static void runs_that_do_not_fit_are_refused(void **state) {
+  (void)state;
+  assert_refused("standin\ninput x 1 -1 4\noutput twice 1 1 0 2 3\noutput more 1 1 0 2 3\n", VX_FAILED,
+                 "Got invalid dimensions");
+  assert_refused("standin\ninput x 1 2 3\noutput twice 1 1 0 2 3\n", VX_FAILED, "Invalid name: more");
+  assert_refused("standin\ninput x 1 2 3\noutput more 1 1 0 2 3\nfail\n", VX_FAILED, "Non-zero status code");
+}
+
+static void a_run_of_too_many_tensors_is_refused(void **state) {
+  (void)state;
+  struct vx_engine_library *library;
+  struct vx_network *network;
+  struct vx_error error;
+  struct vx_network_value values[VX_NETWORK_TENSORS + 1];
+  float x[3] = {0};
+  for (int i = 0; i <= VX_NETWORK_TENSORS; i++) values[i] = value("x", 1, 3, x);
+  const struct vx_network_run run = {VX_NETWORK_TENSORS + 1, 1, values, values};
+  write_network(doubling, sizeof doubling - 1);
+  assert_int_equal(engine->open(standin_path(), &library, &error), VX_OK);
+  assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
+  assert_int_equal(engine->network_run(network, &run, &error), VX_FAILED);
+  assert_string_equal(error.text, "a run has 17 tensors; allowed: up to 16");
+  engine->network_close(network);
+  engine->close(library);
+}
+
+static void a_missing_library_is_named(void **state) {
+  (void)state;
+  struct vx_engine_library *library;
+  struct vx_error error;
+  assert_int_equal(engine->open("/nowhere/libonnxruntime.so", &library, &error), VX_REFUSED);
+  assert_non_null(strstr(error.text, "/nowhere/libonnxruntime.so"));
+  assert_int_equal(engine->open("libm.so.6", &library, &error), VX_REFUSED);
+  assert_string_equal(error.text, "libm.so.6 has no OrtGetApiBase, so it is no library of ONNX Runtime");
+  if (engine->open("", &library, &error) == VX_OK)
+    engine->close(library);  // the system has one
+  else
+    assert_string_equal(error.text, "ONNX Runtime: the system has no libonnxruntime.so.1");
+}
+
+// ---- the real library -----------------------------------------------------------------------------------------------
+
+// A network as ONNX has it: messages of protobuf, each field a tag and a value, or a length and bytes.
+struct message {
+  size_t size;
+  unsigned char bytes[1024];
+};
+
+static void put_byte(struct message *message, size_t byte) {
+  assert_in_range(byte, 0, 255);
+  assert_true(message->size < sizeof message->bytes);
+  message->bytes[message->size++] = (unsigned char)byte;
+}
+
+static void put_number(struct message *message, int field, int number) {
+  put_byte(message, (size_t)field << 3);
+  assert_in_range(number, 0, 127);
+  put_byte(message, (size_t)number);
+}
+
+static void put_bytes(struct message *message, int field, const void *bytes, size_t size) {
+  put_byte(message, (size_t)field << 3 | 2);
+  put_byte(message, size % 128 | (size > 127 ? 128 : 0));
+  if (size > 127) put_byte(message, size / 128);
+  for (size_t i = 0; i < size; i++) put_byte(message, ((const unsigned char *)bytes)[i]);
+}
+
+static void put_text(struct message *message, int field, const char *text) {
+  put_bytes(message, field, text, strlen(text));
+}
+
+static void put(struct message *message, int field, const struct message *part) {
+  put_bytes(message, field, part->bytes, part->size);
+}
+
+static void put_node(struct message *graph, const char *kind, const char *a, const char *b, const char *out) {
+  struct message node = {0};
+  put_text(&node, 1, a);
+  put_text(&node, 1, b);
+  put_text(&node, 2, out);
+  put_text(&node, 4, kind);
+  put(graph, 1, &node);
+}
+
+// float32 [n, 3]
+static void put_tensor(struct message *graph, int field, const char *name) {
+  struct message rows = {0}, columns = {0}, shape = {0}, tensor = {0}, type = {0}, info = {0};
+  put_text(&rows, 2, "n");
+  put_number(&columns, 1, 3);
+  put(&shape, 1, &rows);
+  put(&shape, 1, &columns);
+  put_number(&tensor, 1, 1);
+  put(&tensor, 2, &shape);
+  put(&type, 1, &tensor);
+  put_text(&info, 1, name);
+  put(&info, 2, &type);
+  put(graph, field, &info);
+}
+
+// twice = x + x; more = twice + x
+static struct message real_network(void) {
+  struct message model = {0}, graph = {0}, version = {0};
+  put_node(&graph, "Add", "x", "x", "twice");
+  put_node(&graph, "Add", "twice", "x", "more");
+  put_text(&graph, 2, "sums");
+  put_tensor(&graph, 11, "x");
+  put_tensor(&graph, 12, "twice");
+  put_tensor(&graph, 12, "more");
+  put_number(&version, 2, 13);
+  put_number(&model, 1, 7);
+  put(&model, 7, &graph);
+  put(&model, 8, &version);
+  return model;
+}
+
+// NULL if there is none. Under a sanitizer there is none: its threads use locks that the sanitizer does not see.
+static const char *real_path(void) {
+  static char found[1024];
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const char *venv = getenv("VOXELD_VENV");
+  char pattern[512];
+  glob_t paths;
+  snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/onnxruntime/capi/libonnxruntime.so.*",
+           venv ? venv : "/nowhere");
+  if (glob(pattern, 0, NULL, &paths) == 0) snprintf(found, sizeof found, "%s", paths.gl_pathv[0]);
+  globfree(&paths);
+#endif
+  return found[0] ? found : NULL;
+}
+
+static const char *need_real_library(void) {
+  const char *found = real_path();
+  if (!found) {
+    print_message("the environment has no ONNX Runtime to try\n");
+    skip();
+  }
+  return found;
+}
+
+static void the_real_library_runs_a_network(void **state) {
+  (void)state;
+  const char *library = need_real_library();
+  struct message network = real_network();
+  write_network(network.bytes, network.size);
+  struct trial trial = try_all(library);
+  if (trial.status != VX_OK) fail_msg("%s", trial.error.text);
+  assert_int_equal(strtol(trial.description.version, NULL, 10), 1);
+  assert_non_null(strstr(trial.description.providers, "CPUExecutionProvider"));
+  assert_int_equal(trial.shape.inputs, 1);
+  assert_int_equal(trial.shape.outputs, 2);
+  assert_string_equal(trial.shape.output[0].name, "twice");
+  assert_int_equal(trial.shape.output[0].dims[0], -1);
+  assert_int_equal(trial.shape.output[0].dims[1], 3);
+  assert_memory_equal(trial.twice, ((float[]){0, 2, 4, 6, 8, -10}), sizeof trial.twice);
+  assert_memory_equal(trial.more, ((float[]){0, 3, 6, 9, 12, -15}), sizeof trial.more);
+}
+
+// What the stand-in refuses is what the library refuses.
+static void the_real_library_refuses_what_does_not_fit(void **state) {
+  (void)state;
+  const char *library_path = need_real_library();
+  struct vx_engine_library *library;
+  struct vx_network *network = NULL;
+  struct vx_error error;
+  float x[8] = {0}, y[8];
+  struct message good = real_network();
+  assert_int_equal(engine->open(library_path, &library, &error), VX_OK);
+  write_network("no network", 10);
+  assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_REFUSED);
+  assert_ptr_equal(strstr(error.text, "onnxruntime: "), error.text);
+  write_network(good.bytes, good.size);
+  assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
+  const struct vx_network_value in[] = {value("x", 2, 3, x), value("x", 2, 4, x), value("z", 2, 3, x)};
+  const struct vx_network_value out[] = {value("more", 2, 3, y), value("more", 1, 3, y), value("less", 2, 3, y)};
+  const struct vx_network_run runs[] = {
+      {1, 1, &in[0], &out[0]}, {1, 1, &in[1], &out[0]}, {1, 1, &in[2], &out[0]},
+      {1, 1, &in[0], &out[1]}, {1, 1, &in[0], &out[2]},
+  };
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+    assert_int_equal(engine->network_run(network, &runs[i], &error), i == 0 ? VX_OK : VX_FAILED);
+  engine->network_close(network);
+  engine->close(library);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_network_says_its_tensors_and_runs),
+      cmocka_unit_test(each_call_that_fails_is_an_error_and_leaks_nothing),
+      cmocka_unit_test(networks_that_do_not_fit_are_refused),
+      cmocka_unit_test(runs_that_do_not_fit_are_refused),
+      cmocka_unit_test(a_run_of_too_many_tensors_is_refused),
+      cmocka_unit_test(a_missing_library_is_named),
+      cmocka_unit_test(the_real_library_runs_a_network),
+      cmocka_unit_test(the_real_library_refuses_what_does_not_fit),
+  };
+  return cmocka_run_group_tests(tests, make_file, remove_file);
+}

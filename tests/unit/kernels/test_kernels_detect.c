@@ -1,0 +1,294 @@
+// A detection as a job: it gives what its stages give as jobs of their own, with a stand-in for the network. Batches,
+// orders of channels, stages that are shown, networks that fail, an end in between.
+#include "tests/unit/kernels/kernels_reference.h"
+
+enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, WIDTH = 5, SIDE = 6, CELLS = SIDE * SIDE, SIZES = 2, ROTATIONS = 2 };
+enum { ANCHORS = SIZES * ROTATIONS, CLASSES = 3, BINS = 2, MAPS = 3, POINTS = 120, CLOUDS = 3 };
+
+// ---- a network ------------------------------------------------------------------------------------------------------
+
+struct vx_network {
+  bool channels_first, fails;
+  int runs;
+  int64_t largest;  // clouds of a run
+};
+
+static const char *const names[MAPS] = {"classes", "boxes", "directions"};
+static const int64_t channels[MAPS] = {ANCHORS * CLASSES, ANCHORS *VX_BOX_VALUES, ANCHORS *BINS};
+static const float scales[MAPS] = {2, 0.2f, 1};
+
+// Value c of a cell of map m is that of plane c + m of the input, scaled.
+static float map_value(const float *features, int map, int64_t channel, int64_t cell) {
+  return features[(channel + map) % WIDTH * CELLS + cell] * scales[map] - 1;
+}
+
+static void write_map(const struct vx_network *network, const struct vx_network_value *in, int map,
+                      const struct vx_network_value *out) {
+  int64_t clouds = in->shape.dims[0], most = channels[map];
+  const int64_t first[] = {clouds, most, SIDE, SIDE}, last[] = {clouds, SIDE, SIDE, most};
+  assert_memory_equal(out->shape.dims, network->channels_first ? first : last, sizeof first);
+  assert_int_equal(out->shape.bytes, (size_t)(clouds * CELLS * most) * sizeof(float));
+  for (int64_t cloud = 0; cloud < clouds; cloud++) {
+    const float *features = (const float *)in->data + cloud * WIDTH * CELLS;
+    for (int64_t i = 0; i < CELLS * most; i++) {
+      int64_t channel = network->channels_first ? i / CELLS : i % most;
+      int64_t cell = network->channels_first ? i % CELLS : i / most;
+      ((float *)out->data)[cloud * CELLS * most + i] = map_value(features, map, channel, cell);
+    }
+  }
+}
+
+static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
+                                  struct vx_error *error) {
+  network->runs++;
+  if (network->fails) {
+    (void)vx_refuse(error, "the network fails");
+    return VX_FAILED;
+  }
+  assert_int_equal(run->inputs, 1);
+  assert_string_equal(run->input[0].name, "map");
+  assert_int_equal(run->input[0].shape.dims[1], WIDTH);
+  int64_t clouds = run->input[0].shape.dims[0];
+  network->largest = clouds > network->largest ? clouds : network->largest;
+  for (int i = 0; i < run->outputs; i++) {
+    int map = 0;
+    while (strcmp(names[map], run->output[i].name) != 0) map++;
+    write_map(network, &run->input[0], map, &run->output[i]);
+  }
+  return VX_OK;
+}
+
+static const struct vx_engine engine = {.name = "plain", .network_run = run_network};
+
+// ---- a detector -----------------------------------------------------------------------------------------------------
+
+static float weight[CHANNELS * WIDTH], bias[WIDTH], points[CLOUDS * POINTS][COLUMNS];
+static const int32_t counts[CLOUDS] = {POINTS, 0, POINTS};
+static struct vx_network network;
+static struct vx_detector detector;
+
+static int make_detector(void **state) {
+  (void)state;
+  struct random random = {11};
+  for (size_t i = 0; i < sizeof weight / sizeof *weight; i++) weight[i] = random_in(&random, -0.5f, 0.5f);
+  for (int i = 0; i < WIDTH; i++) bias[i] = random_in(&random, -0.2f, 0.2f);
+  for (int i = 0; i < CLOUDS * POINTS; i++)
+    for (int c = 0; c < COLUMNS; c++) points[i][c] = random_in(&random, 0, c == 2 ? 1 : SIDE);
+  points[3][0] = NAN;
+  network = (struct vx_network){0};
+  detector = (struct vx_detector){
+      .engine = &engine,
+      .network = &network,
+      .voxelize = {.range_max = {SIDE, SIDE, 1},
+                   .voxel_size = {1, 1, 1},
+                   .max_points_per_voxel = 4,
+                   .max_voxels = 1000,
+                   .encoder = {1, {{weight, bias, CHANNELS, WIDTH}}}},
+      .input = "map",
+      .head = VX_DECODE,
+      .params.decode = {.range_max = {SIDE, SIDE, 1},
+                        .num_sizes = SIZES,
+                        .num_rotations = ROTATIONS,
+                        .sizes = {{4, 2, 1}, {1, 1, 2}},
+                        .rotations = {0, 1.57f},
+                        .dir_bins = BINS,
+                        .score_threshold = 0.5f,
+                        .nms = {0.1f, 50, 20, 0, 0, 0}},
+      .items = CELLS * ANCHORS,
+      .class_names = "a,b,c",
+  };
+  for (int map = 0; map < MAPS; map++)
+    detector.maps[map] = (struct vx_detector_map){names[map], SIDE, SIDE, channels[map]};
+  return 0;
+}
+
+static struct vx_job detect_job(uint32_t tensors) {
+  return (struct vx_job){.op = VX_DETECT,
+                         .params.detect = {&detector},
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
+                         .tensors = tensors};
+}
+
+static struct outcome detect(uint32_t tensors) {
+  const struct vx_job asked = detect_job(tensors);
+  struct outcome outcome = run_on(lane, &asked, points, CLOUDS, counts);
+  if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);
+  return outcome;
+}
+
+// ---- the stages as jobs of their own --------------------------------------------------------------------------------
+
+static struct outcome run_voxelize(void) {
+  struct vx_job asked = {.params.voxelize = detector.voxelize,
+                         .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
+                         .tensors = VX_TENSOR_BIT(VX_BEV_FEATURES)};
+  return run_on(lane, &asked, points, CLOUDS, counts);
+}
+
+struct maps {
+  float cls[CLOUDS][CELLS][ANCHORS * CLASSES], box[CLOUDS][CELLS][ANCHORS * VX_BOX_VALUES];
+  float dir[CLOUDS][CELLS][ANCHORS * BINS];
+};
+
+static void make_maps(const float *features, struct maps *maps) {
+  float *const to[MAPS] = {maps->cls[0][0], maps->box[0][0], maps->dir[0][0]};
+  for (int map = 0; map < MAPS; map++)
+    for (int64_t i = 0; i < CLOUDS * CELLS * channels[map]; i++)
+      to[map][i] = map_value(features + i / (CELLS * channels[map]) * WIDTH * CELLS, map, i % channels[map],
+                             i / channels[map] % CELLS);
+}
+
+static struct outcome run_decode(const struct maps *maps) {
+  const struct vx_job asked = {.op = VX_DECODE,
+                               .params.decode = detector.params.decode,
+                               .inputs = {{VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[0]}, maps->cls},
+                                          {VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[1]}, maps->box},
+                                          {VX_FLOAT32, 4, {CLOUDS, SIDE, SIDE, channels[2]}, maps->dir}},
+                               .tensors = VX_DECODE_TENSORS};
+  const int32_t items[CLOUDS] = {CELLS * ANCHORS, CELLS * ANCHORS, CELLS * ANCHORS};
+  return run_on(lane, &asked, maps->cls, CLOUDS, items);
+}
+
+static void assert_same_tensor(const struct outcome *is, enum vx_tensor which, const void *expected) {
+  assert_memory_equal(tensor(is, which), expected, is->layout.shape[which].bytes);
+}
+
+static void assert_same_counts(const struct vx_counts *is, const struct vx_counts *voxels,
+                               const struct vx_counts *boxes) {
+  struct vx_counts expected = *voxels;
+  expected.below_threshold = boxes->below_threshold;
+  expected.invalid = boxes->invalid;
+  expected.over_pre_max = boxes->over_pre_max;
+  expected.suppressed = boxes->suppressed;
+  expected.over_post_max = boxes->over_post_max;
+  assert_memory_equal(is, &expected, sizeof expected);
+  assert_true(is->not_finite == 1 && is->suppressed > 0 && is->below_threshold > 0);
+}
+
+static void assert_same(const struct outcome *outcome) {
+  struct maps *maps = malloc(sizeof *maps);
+  assert_non_null(maps);
+  struct outcome voxels = run_voxelize();
+  make_maps(tensor(&voxels, VX_BEV_FEATURES), maps);
+  struct outcome boxes = run_decode(maps);
+  assert_same_counts(&outcome->counts, &voxels.counts, &boxes.counts);
+  assert_true(boxes.counts.kept > 4);
+  assert_memory_equal(outcome->row_counts, boxes.row_counts, sizeof boxes.row_counts);
+  for (int which = VX_DECODED_BOXES; which <= VX_BOX_COUNTS; which++) {
+    enum vx_tensor number = (enum vx_tensor)which;
+    if (!(outcome->layout.tensors & VX_TENSOR_BIT(number))) continue;
+    assert_memory_equal(&outcome->layout.shape[number], &boxes.layout.shape[number], sizeof *boxes.layout.shape);
+    assert_same_tensor(outcome, number, tensor(&boxes, number));
+  }
+  const void *const shown[] = {tensor(&voxels, VX_BEV_FEATURES), maps->cls, maps->box, maps->dir};
+  const enum vx_tensor stages[] = {VX_BEV_FEATURES, VX_HEAD_CLS_PREDS, VX_HEAD_BOX_PREDS, VX_HEAD_DIR_CLS_PREDS};
+  for (int i = 0; i < 4; i++)
+    if (outcome->layout.tensors & VX_TENSOR_BIT(stages[i])) assert_same_tensor(outcome, stages[i], shown[i]);
+  free(voxels.block);
+  free(boxes.block);
+  free(maps);
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void a_detection_is_its_stages(void **state) {
+  (void)state;
+  const uint32_t tensors[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, VX_HEAD_TENSORS,
+                              VX_TENSOR_BIT(VX_BOX_INDICES) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS)};
+  for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+    struct outcome outcome = detect(tensors[i]);
+    assert_int_equal(outcome.outputs, 1);
+    assert_int_equal(outcome.layout.tensors, tensors[i]);
+    assert_same(&outcome);
+    free(outcome.block);
+  }
+  assert_int_equal(network.largest, CLOUDS);
+}
+
+static void without_tensors_it_only_counts(void **state) {
+  (void)state;
+  struct outcome outcome = detect(0);
+  assert_int_equal(outcome.outputs, 0);
+  assert_same(&outcome);
+}
+
+static void channels_may_come_first_and_clouds_one_by_one(void **state) {
+  (void)state;
+  network.channels_first = detector.channels_first = detector.one_by_one = true;
+  struct outcome outcome = detect(VX_DETECT_TENSORS);
+  assert_int_equal(network.runs, CLOUDS);
+  assert_int_equal(network.largest, 1);
+  assert_same(&outcome);
+  free(outcome.block);
+}
+
+static void stages_have_times(void **state) {
+  (void)state;
+  struct outcome outcome = detect(VX_DECODE_TENSORS);
+  const enum vx_stage stages[] = {VX_STAGE_VOXELIZE, VX_STAGE_FEATURES, VX_STAGE_NETWORK, VX_STAGE_DECODE};
+  for (int i = 0; i < 4; i++) assert_true(outcome.stage_ns[stages[i]] > 0);
+  free(outcome.block);
+}
+
+static void a_network_that_fails_ends_the_job(void **state) {
+  (void)state;
+  network.fails = true;
+  const struct vx_job asked = detect_job(VX_DECODE_TENSORS);
+  struct outcome outcome = run_on(lane, &asked, points, CLOUDS, counts);
+  assert_int_equal(outcome.status, VX_FAILED);
+  assert_string_equal(outcome.error.text, "the network fails");
+  assert_int_equal(outcome.outputs, 0);
+}
+
+static void points_of_other_columns_are_refused(void **state) {
+  (void)state;
+  struct vx_job asked = detect_job(VX_DECODE_TENSORS);
+  asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, 3, NULL);
+  struct outcome outcome = run_on(lane, &asked, points, 1, (int32_t[]){10});
+  assert_int_equal(outcome.status, VX_REFUSED);
+  assert_string_equal(outcome.error.text,
+                      "layer 0 of the encoder has 10 inputs and 5 channels; of points with 3 columns it gets 9 inputs");
+}
+
+// A caller that lets the stages pass for a while.
+struct patience {
+  struct outcome outcome;  // first: give_output gets the same pointer
+  int left;
+};
+
+static bool runs_out(void *cls) {
+  struct patience *patience = cls;
+  return patience->left-- == 0;
+}
+
+static void a_job_ends_between_its_stages(void **state) {
+  (void)state;
+  const char *const reasons[] = {"ended before the network ran", "ended before boxes were made"};
+  for (int left = 0; left < 2; left++) {
+    const struct vx_job asked = detect_job(VX_DECODE_TENSORS);
+    struct patience patience = {.left = left};
+    struct vx_job job = job_over(&asked, points, CLOUDS, counts);
+    struct vx_error error;
+    job.caller = &(const struct vx_caller){.output = give_output, .stopped = runs_out};
+    job.cls = &patience;
+    job.row_counts = patience.outcome.row_counts;
+    network.runs = 0;
+    assert_int_equal(backend->run(lane, &job, &error), VX_STOPPED);
+    assert_string_equal(error.text, reasons[left]);
+    assert_int_equal(network.runs, left);
+    assert_int_equal(patience.outcome.outputs, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(a_detection_is_its_stages, make_detector),
+      cmocka_unit_test_setup(without_tensors_it_only_counts, make_detector),
+      cmocka_unit_test_setup(channels_may_come_first_and_clouds_one_by_one, make_detector),
+      cmocka_unit_test_setup(stages_have_times, make_detector),
+      cmocka_unit_test_setup(a_network_that_fails_ends_the_job, make_detector),
+      cmocka_unit_test_setup(points_of_other_columns_are_refused, make_detector),
+      cmocka_unit_test_setup(a_job_ends_between_its_stages, make_detector),
+  };
+  return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
