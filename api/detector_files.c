@@ -209,7 +209,7 @@ static bool take(const struct tensor_file *file, enum tensor which, int32_t laye
 // The values of a tensor [rows, columns], or [columns] if there are no rows, for free. NULL with a reason.
 static float *read_values(const struct tensor_file *file, enum tensor which, int32_t layer, int64_t rows,
                           int64_t columns, char *fault) {
-  struct vx_input input;
+  struct vx_input input = {0};
   char name[16];
   size_t count = (size_t)(rows ? rows : 1) * (size_t)columns;
   float *values = NULL;
@@ -233,7 +233,7 @@ static float *read_values(const struct tensor_file *file, enum tensor which, int
 static bool read_layer(struct detector_files *files, const struct tensor_file *file, int32_t number, int32_t inputs,
                        char *fault) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];
-  struct vx_input input;
+  struct vx_input input = {0};
   char name[16];
   *layer = (struct vx_encoder_layer){.inputs = inputs, .width = files->width};
   if (number + 1 < files->encoder.num_layers) {
