@@ -191,7 +191,8 @@ static void write_parts(const struct detector *detector, struct text *out) {
   const struct vx_network_shape *shape = detector->core.engine->network_shape(detector->core.network);
   text_put(out, ",\"voxelize\":");
   job_request_write(files->voxelize, out);
-  text_printf(out, ",\"encoder\":{\"channels\":%d,\"width\":%d}", (int)files->channels, (int)files->width);
+  text_printf(out, ",\"encoder\":{\"channels\":%d,\"layers\":%d,\"width\":%d}", (int)files->encoder.layers[0].inputs,
+              (int)files->layers, (int)files->width);
   text_put(out, ",\"network\":{\"engine\":");
   text_json_string(out, detector->engine, strlen(detector->engine));
   write_tensors("inputs", shape->input, shape->inputs, out);

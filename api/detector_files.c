@@ -68,14 +68,20 @@ static bool read_class_names(struct detector_files *files, const json_t *root, c
          FAULT(MODEL "class_names is no list of names of up to %zu bytes in all", sizeof files->class_names - 1);
 }
 
+// A number from 1 to `most`; 1 if it is not there and need not be.
+static bool read_number(const json_t *object, const char *name, bool needed, int32_t most, int32_t *out, char *fault) {
+  const json_t *value = json_object_get(object, name);
+  json_int_t given = !value && !needed ? 1 : json_integer_value(value);
+  *out = (int32_t)given;
+  return ((json_is_integer(value) || (!value && !needed)) && given >= 1 && given <= most) ||
+         FAULT(MODEL "encoder.%s is no number from 1 to %d", name, (int)most);
+}
+
 // "pillar10": the columns of a point, and what kernels/encode.h adds.
 static bool read_encoder_object(struct detector_files *files, json_t *encoder, char *fault) {
-  static const char *const known[] = {"file", "features", "width", "layers", NULL};
+  static const char *const known[] = {"file", "features", "layers", "width", NULL};
   char features[32], expected[32];
-  const json_t *width = json_object_get(encoder, "width"), *layers = json_object_get(encoder, "layers");
-  files->width = (int32_t)json_integer_value(width);
-  files->channels = files->voxelize->num_features + VX_PILLAR_EXTRA;
-  snprintf(expected, sizeof expected, "pillar%d", (int)files->channels);
+  snprintf(expected, sizeof expected, "pillar%d", (int)files->voxelize->num_features + VX_PILLAR_EXTRA);
   if (!check_members("encoder", encoder, known, fault) ||
       !read_file_name(encoder, "encoder.", files->encoder_file, sizeof files->encoder_file, fault) ||
       !read_text(encoder, "encoder.", "features", features, sizeof features, fault))
@@ -83,12 +89,8 @@ static bool read_encoder_object(struct detector_files *files, json_t *encoder, c
   if (strcmp(features, expected) != 0)
     return FAULT(MODEL "encoder.features is '%s'; with voxelize.num_features = %d it is '%s'", features,
                  (int)files->voxelize->num_features, expected);
-  json_int_t given = json_integer_value(width), count = layers ? json_integer_value(layers) : 1;
-  if (count < 1 || count > VX_MAX_ENCODER_LAYERS)
-    return FAULT(MODEL "encoder.layers is no number from 1 to %d", VX_MAX_ENCODER_LAYERS);
-  files->encoder.num_layers = (int32_t)count;
-  return (json_is_integer(width) && given >= 1 && given <= DETECTOR_MAX_WIDTH) ||
-         FAULT(MODEL "encoder.width is no number from 1 to %d", DETECTOR_MAX_WIDTH);
+  return read_number(encoder, "layers", false, VX_MAX_ENCODER_LAYERS, &files->layers, fault) &&
+         read_number(encoder, "width", true, DETECTOR_MAX_WIDTH, &files->width, fault);
 }
 
 // Each input of the decoder comes from an output of the network.
@@ -136,8 +138,8 @@ static bool read_voxelize(struct detector_files *files, json_t *voxelize, char *
   if (!request) return FAULT("out of memory");
   if (!settings_read(request, voxelize, "a model", &problem) || !job_request_finish(request, &problem))
     return FAULT(MODEL "voxelize: %s", problem.detail);
-  const struct vx_voxelize *params = &request->job.params.voxelize;
-  return !params->sampling.enabled || FAULT(MODEL "voxelize: fps is given; a model does not sample");
+  return !request->job.params.voxelize.sampling.enabled ||
+         FAULT(MODEL "voxelize: fps is given; a model does not sample");
 }
 
 static bool read_decode(struct detector_files *files, json_t *decode, char *fault) {
@@ -192,58 +194,54 @@ bool detector_read_json(struct detector_files *files, char fault[DETECTOR_FAULT_
 
 // ---- the encoder ----------------------------------------------------------------------------------------------------
 
-enum tensor { WEIGHT, BIAS };
-
-// The tensor of a layer: weight, weight_1, ... or bias, bias_1, ...
-static bool take(const struct tensor_file *file, enum tensor which, int32_t layer, struct vx_input *input,
-                 char name[16], char *fault) {
-  static const char *const names[] = {[WEIGHT] = "weight", [BIAS] = "bias"};
-  struct problem problem;
-  snprintf(name, 16, layer ? "%s_%d" : "%s", names[which], (int)layer);
-  const struct vx_input_row row = {.name = name, .dtypes = VX_DTYPE_BIT(VX_FLOAT32)};
-  const json_t *entry = json_object_get(file->root, name);
-  if (!entry) return FAULT("it has no tensor %s", name);
-  return tensor_file_take(file, &row, entry, input, &problem) || FAULT("%s", problem.detail);
-}
-
-// The values of a tensor [rows, columns], or [columns] if there are no rows, for free. NULL with a reason.
-static float *read_values(const struct tensor_file *file, enum tensor which, int32_t layer, int64_t rows,
-                          int64_t columns, char *fault) {
-  struct vx_input input = {0};
-  char name[16];
-  size_t count = (size_t)(rows ? rows : 1) * (size_t)columns;
-  float *values = NULL;
-  if (!take(file, which, layer, &input, name, fault)) return NULL;
-  if (input.rank != (rows ? 2 : 1) || (rows && input.dims[0] != rows) || input.dims[rows ? 1 : 0] != columns)
-    FAULT("tensor %s has not the shape [%.0lld%s%lld]", name, (long long)rows, rows ? ", " : "", (long long)columns);
-  else if (!(values = malloc(count * sizeof *values)))
+// The values of a tensor, for free. NULL with a reason.
+static float *read_values(const struct vx_input *input, size_t count, const char *name, char *fault) {
+  float *values = count == 0 ? NULL : malloc(count * sizeof *values);
+  if (!values) {
     FAULT("out of memory");
-  else
-    memcpy(values, input.data, count * sizeof *values);  // it may not be aligned
-  for (size_t i = 0; values && i < count; i++) {
+    return NULL;
+  }
+  memcpy(values, input->data, count * sizeof *values);  // it may not be aligned
+  for (size_t i = 0; i < count; i++) {
     if (isfinite(values[i])) continue;
     FAULT("tensor %s has values that are not finite", name);
     free(values);
-    values = NULL;
+    return NULL;
   }
   return values;
 }
 
-// The last layer has the encoder's width, the others what the file says.
-static bool read_layer(struct detector_files *files, const struct tensor_file *file, int32_t number, int32_t inputs,
-                       char *fault) {
+// Finds a tensor of so many dimensions, the first of that length. The others are 1 to DETECTOR_MAX_WIDTH.
+static bool find_tensor(const struct tensor_file *file, const char *name, int rank, int64_t first,
+                        struct vx_input *input, char *fault) {
+  const struct vx_input_row row = {.name = name, .dtypes = VX_DTYPE_BIT(VX_FLOAT32)};
+  const json_t *entry = json_object_get(file->root, name);
+  struct problem problem;
+  if (!entry) return FAULT("it has no tensor %s", name);
+  if (!tensor_file_take(file, &row, entry, input, &problem)) return FAULT("%s", problem.detail);
+  bool fits = input->rank == rank && input->dims[0] == first;
+  if (fits && rank == 2) fits = input->dims[1] >= 1 && input->dims[1] <= DETECTOR_MAX_WIDTH;
+  return fits || FAULT("tensor %s has not the shape [%lld%s]", name, (long long)first, rank == 2 ? ", width" : "");
+}
+
+// The layers are weight and bias, weight_1 and bias_1 and so on. Behind the first, a layer's inputs are the channels of
+// the one before twice.
+static bool read_layer(struct detector_files *files, const struct tensor_file *tensors, int32_t number, char *fault) {
   struct vx_encoder_layer *layer = &files->encoder.layers[number];
-  struct vx_input input = {0};
-  char name[16];
-  *layer = (struct vx_encoder_layer){.inputs = inputs, .width = files->width};
-  if (number + 1 < files->encoder.num_layers) {
-    if (!take(file, WEIGHT, number, &input, name, fault)) return false;
-    if (input.rank != 2 || input.dims[1] < 1 || input.dims[1] > DETECTOR_MAX_WIDTH)
-      return FAULT("tensor %s has not from 1 to %d channels", name, DETECTOR_MAX_WIDTH);
-    layer->width = (int32_t)input.dims[1];
-  }
-  layer->weight = read_values(file, WEIGHT, number, inputs, layer->width, fault);
-  if (layer->weight) layer->bias = read_values(file, BIAS, number, 0, layer->width, fault);
+  struct vx_input weight, bias;
+  char names[2][16] = {"weight", "bias"};
+  if (number) snprintf(names[0], sizeof names[0], "weight_%d", (int)number);
+  if (number) snprintf(names[1], sizeof names[1], "bias_%d", (int)number);
+  layer->inputs = number ? 2 * layer[-1].width : files->voxelize->num_features + VX_PILLAR_EXTRA;
+  if (!find_tensor(tensors, names[0], 2, layer->inputs, &weight, fault)) return false;
+  layer->width = (int32_t)weight.dims[1];
+  if (number == files->layers - 1 && layer->width != files->width)
+    return FAULT("tensor %s has %d columns; encoder.width is %d", names[0], (int)layer->width, (int)files->width);
+  if (!find_tensor(tensors, names[1], 1, layer->width, &bias, fault)) return false;
+  layer->weight = read_values(&weight, (size_t)layer->inputs * (size_t)layer->width, names[0], fault);
+  files->encoder.num_layers = number + 1;
+  if (!layer->weight) return false;
+  layer->bias = read_values(&bias, (size_t)layer->width, names[1], fault);
   return layer->bias;
 }
 
@@ -251,12 +249,8 @@ static bool read_weights(struct detector_files *files, struct file *file, char *
   struct tensor_file tensors;
   struct problem problem;
   bool good = true;
-  int32_t inputs = files->channels;
   if (!tensor_file_open("the file", file->bytes, file->size, &tensors, &problem)) return FAULT("%s", problem.detail);
-  for (int32_t i = 0; good && i < files->encoder.num_layers; i++) {
-    good = read_layer(files, &tensors, i, inputs, fault);
-    inputs = 2 * files->encoder.layers[i].width;
-  }
+  for (int32_t i = 0; good && i < files->layers; i++) good = read_layer(files, &tensors, i, fault);
   tensor_file_close(&tensors);
   return good;
 }

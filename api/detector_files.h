@@ -14,8 +14,8 @@ struct detector_files {
   char input[VX_NETWORK_NAME_SIZE];
   char outputs[VX_DETECTOR_MAPS][VX_NETWORK_NAME_SIZE];  // by the decoder's inputs; "" = not given
   bool channels_first;
-  int32_t channels, width;                // of the encoder, as model.json has them
-  struct vx_encoder encoder;              // free frees its values
+  int32_t layers, width;                  // of the encoder, as model.json has them
+  struct vx_encoder encoder;              // free frees its weights
   struct job_request *voxelize, *decode;  // finished; free frees them
 };
 

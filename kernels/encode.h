@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 enum {
-  VX_PILLAR_EXTRA = 6,  // values of a pillar's row beside the columns of a point
+  VX_PILLAR_EXTRA = 6,  // inputs of the first layer beside the columns of a point
   VX_MAX_ENCODER_LAYERS = 4,
 };
 

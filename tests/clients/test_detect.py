@@ -58,7 +58,6 @@ class Detect(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         (cls.folder / "models").mkdir()
         cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
-        cls.convert("layers", *convert.two_layers())
         cls.convert("centers", center_state(), convert.pcdet_center_config())
         daemon = Daemon("--models-dir", str(cls.folder / "models"), "--onnxruntime", models.library())
         cls.daemon = cls.enterClassContext(daemon) if hasattr(cls, "enterClassContext") else daemon.__enter__()
@@ -93,10 +92,7 @@ class Detect(unittest.TestCase):
     def features(self, name, points):
         tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **self.document(name)["voxelize"])
         weights = load_file(self.folder / "models" / name / "encoder.safetensors")
-        layers = [(weights["weight"], weights["bias"])]
-        if "weight_1" in weights:
-            layers.append((weights["weight_1"], weights["bias_1"]))
-        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], *layers)
+        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], (weights["weight"], weights["bias"]))
         features = np.zeros((1, 64, convert.CELLS, convert.CELLS), np.float32)
         coords = tensors["voxel_coords"]
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
@@ -126,11 +122,6 @@ class Detect(unittest.TestCase):
             convert.near(self, tensors[name], expected[name])
         self.check_boxes("anchors", tensors, {name: np.ascontiguousarray(tensors[name]) for name in maps})
 
-    def test_an_encoder_of_two_layers(self):
-        points = self.scan(5)
-        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="layers", outputs=["bev_features"])
-        self.assertEqual(tensors["bev_features"].tobytes(), self.features("layers", points).tobytes())
-
     def test_centers(self):
         columns = self.document("centers")["voxelize"]["num_features"]
         points = self.scan(columns)
@@ -150,7 +141,7 @@ class Detect(unittest.TestCase):
 
     def test_the_models_are_listed(self):
         listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
-        self.assertEqual(sorted(listed), ["anchors", "centers", "layers"])
+        self.assertEqual(sorted(listed), ["anchors", "centers"])
         for name, model in listed.items():
             self.assertTrue(model["ready"], model)
             self.assertEqual(model["decode"]["class_names"], self.document(name)["class_names"])

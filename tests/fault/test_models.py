@@ -90,7 +90,11 @@ class Files(Models):
         ),
         "width": (with_part("encoder", width=4097), "model.json: encoder.width is no number from 1 to 4096"),
         "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is no number from 1 to 4"),
-        "no layer": (with_part("encoder", layers=2), "encoder.safetensors: it has no tensor weight_1"),
+        "second": (with_part("encoder", layers=2), "encoder.safetensors: it has no tensor weight_1"),
+        "columns": (
+            with_part("encoder", width=9),
+            "encoder.safetensors: tensor weight has 8 columns; encoder.width is 9",
+        ),
         "path": (with_part("encoder", file="../x"), "model.json: encoder.file is '../x'; allowed: the name of a file"),
         "voxelize": (with_part("voxelize", voxel_size=[1, 1, 0]), "model.json: voxelize: voxel_size along z is 0"),
         "region": (
@@ -174,7 +178,7 @@ class Files(Models):
             ),
             "narrow": (
                 {**good, "weight": ([columns, rows_], weight)},
-                "encoder.safetensors: tensor weight has not the shape [10, 8]",
+                "encoder.safetensors: tensor weight has not the shape [10, width]",
             ),
             "endless": (
                 {**good, "bias": ([columns], b"\0\0\x80\x7f" * columns)},

@@ -18,8 +18,12 @@ BOXES = "boxes,scores,labels,box_indices,box_counts"
 ALL = BOXES + ",bev_features," + ",".join(models.MAPS)
 
 
-def weights():
-    return {name: np.frombuffer(data, "<f4").reshape(shape) for name, (shape, data) in models.weights().items()}
+def layers(hidden=None):
+    """The encoder's layers, each weight and bias."""
+    tensors = {
+        name: np.frombuffer(data, "<f4").reshape(shape) for name, (shape, data) in models.weights(hidden=hidden).items()
+    }
+    return [(tensors["weight" + suffix], tensors["bias" + suffix]) for suffix in ("", "_1")[: len(tensors) // 2]]
 
 
 def standin_maps(features):
@@ -59,22 +63,27 @@ class Stages(OneDaemonCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         models.write(cls.folder.name, "whole", models.standin())
+        cls.write_deep(models.standin(), models.description())
         models.write(cls.folder.name, "single", models.standin(batch=1))
         cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", models.STANDIN)
         super().setUpClass()
+
+    @classmethod
+    def write_deep(cls, network, described):
+        described["encoder"]["layers"] = 2
+        models.write(cls.folder.name, "deep", network, described, models.weights(hidden=5))
 
     def ask(self, path, body, **parameters):
         reply = self.daemon.post(f"{path}?{query(parameters)}", body)
         self.assertEqual(reply.status, 200, reply)
         return check.parse_by_hand(reply.body)
 
-    def features(self, points, counts):
+    def features(self, points, counts, hidden=None):
         """bev_features, by the stages before the network."""
         tensors, _ = self.ask(
             "/v1/voxelize", points.tobytes(), **models.VOXELIZE, feature="pillar", point_counts=counts
         )
-        encoder = weights()
-        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], (encoder["weight"], encoder["bias"]))
+        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], *layers(hidden))
         coords = tensors["voxel_coords"]
         features = np.zeros((len(counts), models.WIDTH, models.CELLS, models.CELLS), np.float32)
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
@@ -124,6 +133,13 @@ class Stages(OneDaemonCase):
                 self.assertEqual(tensors["cls_preds"].tobytes(), maps["cls_preds"].tobytes())
                 self.check_boxes(tensors, metadata, maps)
 
+    def test_an_encoder_of_two_layers(self):
+        points = scan(2000)
+        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="deep", outputs="bev_features")
+        features = self.features(points, [2000], hidden=5)
+        self.assertTrue(features.any())
+        self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
+
     def test_boxes_alone_are_the_default(self):
         tensors, _ = self.ask("/v1/detect", scan(3000).tobytes(), model="whole")
         self.assertEqual(sorted(tensors), ["box_counts", "boxes", "labels", "scores"])
@@ -145,6 +161,7 @@ class RealLibrary(Stages):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
         models.write(cls.folder.name, "whole", models.onnx(), models.description("nchw"))
+        cls.write_deep(models.onnx(), models.description("nchw"))
         cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", library)
         OneDaemonCase.setUpClass.__func__(cls)
 

@@ -53,11 +53,16 @@ def description(layout="nhwc", **parts):
     }
 
 
-def weights(seed=1):
-    """The encoder's tensors, each with its shape and its bytes."""
+def weights(seed=1, hidden=None):
+    """The encoder's tensors, each with its shape and its bytes; `hidden`: the channels of a layer before the last."""
     source = random.Random(seed)
     floats = lambda count: struct.pack(f"<{count}f", *(source.gauss(0, 0.2) for _ in range(count)))
-    return {"weight": ([COLUMNS + 6, WIDTH], floats((COLUMNS + 6) * WIDTH)), "bias": ([WIDTH], floats(WIDTH))}
+    layers = [(COLUMNS + 6, hidden), (2 * hidden, WIDTH)] if hidden else [(COLUMNS + 6, WIDTH)]
+    tensors = {}
+    for (inputs, width), suffix in zip(layers, ("", "_1")):
+        tensors["weight" + suffix] = ([inputs, width], floats(inputs * width))
+        tensors["bias" + suffix] = ([width], floats(width))
+    return tensors
 
 
 # --- networks ---

@@ -8,7 +8,7 @@ import { bytes, duration, plain, seconds } from "./units.js";
 const WINDOW = 5; // scrapes that a rate or a quantile spans
 const OWN = ["/metrics", "/v1/status"]; // what this page asks for
 const STAGES = "voxeld_stage_duration_seconds";
-const LANES = { voxelize: "", sample: " (sampling)" };
+const LANES = { voxelize: "", sample: " (sampling)", detect: " (detection)" };
 
 function withoutOwn(map) {
   for (const path of OWN) map.delete(path);
@@ -58,13 +58,15 @@ function showNow(now, before, status) {
   const rate = before && total(withoutOwn(rates(before, now, "voxeld_requests_total", "endpoint")));
   const refused = before && total(rates(before, now, "voxeld_refusals_total", "reason"));
   const p99 = before && quantiles(before, now, STAGES, "stage", 0.99).get("total");
-  const { queue, sampling_queue: sampling, buffers, clients, connections, requests } = status;
+  const { buffers, clients, connections, requests } = status;
+  const queues = [status.queue, status.sampling_queue, status.detection_queue];
+  const sum = (key) => whole(queues.reduce((all, queue) => all + queue[key], 0));
   const rows = {
     "State": status.state,
     "Requests a second": plain(rate),
     "Refusals a second": plain(refused),
     "p99 of jobs": seconds(p99),
-    "Jobs waiting": `${whole(queue.depth + sampling.depth)} of ${whole(queue.limit + sampling.limit)}`,
+    "Jobs waiting": `${sum("depth")} of ${sum("limit")}`,
     "Memory": `${bytes(buffers.in_use_bytes)} of ${bytes(buffers.budget_bytes)}`,
     "Clients": whole(clients.present),
     "Connections": `${whole(connections.open)} of ${whole(connections.limit)}`,
