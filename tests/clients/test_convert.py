@@ -126,6 +126,15 @@ def two_layers():
     return {**others, **weights.state}, config
 
 
+def dynamic():
+    """The same for DynPillarVFE, which has no cap and takes points of any height."""
+    state, config = two_layers()
+    config["MODEL"]["VFE"]["NAME"] = "DynPillarVFE"
+    step = {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
+    config["DATA_CONFIG"]["DATA_PROCESSOR"] = [step]
+    return state, config
+
+
 def pcdet_center_config():
     config = pcdet_config()
     model = config["MODEL"]
@@ -370,11 +379,7 @@ class Convert(unittest.TestCase):
             near(self, found[output], expected.transpose(0, 2, 3, 1))
 
     def test_encoders_of_two_layers(self):
-        state, config = two_layers()
-        config["MODEL"]["VFE"]["NAME"] = "DynPillarVFE"
-        config["DATA_CONFIG"]["DATA_PROCESSOR"] = [
-            {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
-        ]
+        state, config = dynamic()
         document = self.convert("openpcdet", state, config)
         self.assertEqual(
             document["encoder"], {"file": "encoder.safetensors", "features": "pillar11", "width": 64, "layers": 2}
