@@ -1,24 +1,87 @@
 // See models.h.
 #include "api/models.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "kernels/ops.h"
 
+// Of an operation that is not the preset's first; else NULL.
+static const struct job_request *further_of(const struct preset *preset, enum vx_op op) {
+  const struct job_request *request = preset ? presets_request_of(preset, op) : NULL;
+  return request && request != presets_request(preset) ? request : NULL;
+}
+
+// The request whose model has the name PRESET_OPERATION; NULL if there is none.
+static const struct job_request *find_further(const struct presets *presets, const char *name) {
+  const struct job_request *found = NULL;
+  size_t length = strlen(name);
+  for (enum vx_op op = 0; op < VX_OPS && !found; op++) {
+    char own[MODEL_NAME_SIZE];
+    const char *operation = vx_operation_of(op)->name;
+    size_t tail = strlen(operation) + 1;
+    if (length <= tail || length >= sizeof own) continue;
+    snprintf(own, sizeof own, "%.*s", (int)(length - tail), name);
+    if (name[length - tail] == '_' && strcmp(name + length - tail + 1, operation) == 0)
+      found = further_of(presets_find(presets, own), op);
+  }
+  return found;
+}
+
+// The first of: an operation, a preset, a further operation of a preset, a detector.
 bool model_find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
   enum vx_op op = vx_op_find(name);
-  const struct preset *preset = presets_find(named->presets, name);
-  const struct detector *detector = detectors_find(named->detectors, name);
   *model = (struct model){.name = name};
   if (op != VX_OPS && op != VX_DETECT) {  // which needs a model of its own
     job_request_init(memory, op);
     model->request = memory;
-  } else if (preset) {
-    model->request = presets_request(preset);
-    model->preset = true;
-  } else if (detector) {
-    job_request_init(memory, VX_DETECT);
-    model->request = memory;
-    model->fault = detector_fault(detector);
-    if (!model->fault) detector_choose(detector, memory);
+    return true;
   }
-  return model->request != NULL;
+  const struct preset *preset = presets_find(named->presets, name);
+  model->request = preset ? presets_request(preset) : find_further(named->presets, name);
+  model->preset = model->request != NULL;
+  const struct detector *detector = model->preset ? NULL : detectors_find(named->detectors, name);
+  if (!detector) return model->preset;
+  job_request_init(memory, VX_DETECT);
+  model->request = memory;
+  model->fault = detector_fault(detector);
+  if (!model->fault) detector_choose(detector, memory);
+  return true;
+}
+
+// ---- the list -------------------------------------------------------------------------------------------------------
+
+// Operations come first, then presets, then each operation of each preset, then detectors.
+size_t model_numbers(const struct named *named) {
+  return VX_OPS + presets_count(named->presets) * (1 + VX_OPS) + detectors_count(named->detectors);
+}
+
+// A number behind those of operations: the name and the request of a model that a preset has set. False if there is
+// none.
+static bool preset_at(const struct presets *presets, size_t number, char name[MODEL_NAME_SIZE],
+                      const struct job_request **request) {
+  size_t count = presets_count(presets);
+  const struct preset *preset = presets_at(presets, number < count ? number : (number - count) / VX_OPS);
+  enum vx_op op = (enum vx_op)(number < count ? VX_OPS : (number - count) % VX_OPS);
+  *request = op == VX_OPS ? presets_request(preset) : further_of(preset, op);
+  snprintf(name, MODEL_NAME_SIZE, "%s%s%s", preset_name(preset), op == VX_OPS ? "" : "_",
+           op == VX_OPS ? "" : vx_operation_of(op)->name);
+  return *request;
+}
+
+bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZE], struct job_request *memory,
+              struct model *model) {
+  size_t of_presets = presets_count(named->presets) * (1 + VX_OPS);
+  const struct job_request *request = NULL;  // of a preset
+  bool detects = number >= VX_OPS + of_presets;
+  if (number < VX_OPS)
+    snprintf(name, MODEL_NAME_SIZE, "%s", vx_operation_of((enum vx_op)number)->name);
+  else if (detects)
+    snprintf(name, MODEL_NAME_SIZE, "%s", detector_name(detectors_at(named->detectors, number - VX_OPS - of_presets)));
+  else if (!preset_at(named->presets, number - VX_OPS, name, &request))
+    return false;
+  // Another model may have the name.
+  if (!model_find(named, name, memory, model)) return false;
+  if (request) return model->request == request;
+  return !model->preset && (model->request->job.op == VX_DETECT) == detects;
 }

@@ -104,6 +104,7 @@ voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${test_flavours}" ${PYTHO
 if(VOXELD_CUDA_FOUND)
   voxeld_test(fault.devices faults fault 900 ${PYTHON} tests/fault/test_devices.py)
   voxeld_test(cuda.faults plain cuda 600 ${CMAKE_BINARY_DIR}/bin/faults/cuda-faults)
+  voxeld_test(cuda.exhaustive plain cuda 1800 ${CMAKE_BINARY_DIR}/bin/cuda-exhaustive)
   voxeld_test(cuda.equal plain cuda 900 ${CMAKE_BINARY_DIR}/bin/cuda-equal --jobs 200)
   include(cmake/emulated.cmake)
 endif()

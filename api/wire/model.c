@@ -28,6 +28,12 @@ struct spelling {
   const char *type, *shape;
 };
 
+// The logits of a cell if the preset names the classes; else -1. Only maps of anchors have offsets.
+static int64_t logits_of(const struct job_request *request, const struct vx_sizes *sizes) {
+  int64_t anchors = sizes->offsets > 0 ? sizes->offsets / VX_BOX_VALUES : 1;
+  return request->num_class_names ? anchors * request->num_class_names : -1;
+}
+
 // -1 is any length. A request may give an operation rows of any number of columns, and any cap.
 static int64_t length_of(const struct model *model, enum vx_extent extent, const struct vx_sizes *sizes) {
   switch (extent) {
@@ -42,6 +48,7 @@ static int64_t length_of(const struct model *model, enum vx_extent extent, const
     case VX_EXTENT_TASKS:
     case VX_EXTENT_TASKS_2:
     case VX_EXTENT_TASKS_3: return model->preset ? vx_extent_of(extent, sizes) : -1;
+    case VX_EXTENT_LOGITS: return model->preset ? logits_of(model->request, sizes) : -1;
     default: return -1;
   }
 }

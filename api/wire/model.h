@@ -1,8 +1,8 @@
 // What clients of the KServe v2 protocol are told of a model: its metadata, and its config as Triton has it.
 //
-// A model is an operation with its defaults, or a preset. Its inputs are those of the operation and, optionally, the
-// counts of each cloud's rows; its outputs are the tensors of an answer to a request that names none. Any thread;
-// nothing here allocates, except what reads JSON.
+// A model is an operation, with its defaults or with the parameters of a preset. Its inputs are those of the operation
+// and, optionally, the counts of each cloud's rows; its outputs are the tensors of an answer to a request that names
+// none. Any thread; nothing here allocates, except what reads JSON.
 #ifndef VOXELD_WIRE_MODEL_H
 #define VOXELD_WIRE_MODEL_H
 
@@ -13,7 +13,7 @@
 struct model {
   const char *name;
   const struct job_request *request;  // without parameters
-  bool preset;                        // else the model is the operation of that name, or detects
+  bool preset;                        // a preset has set the request; else it is the operation of that name, or detects
   const char *fault;                  // why it does not serve; NULL if it does
 };
 

@@ -12,6 +12,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/boxes/nms.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
 #include "kernels/cuda/transform/transform.cuh"
@@ -160,7 +161,7 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_VOXELIZE */ cuda_voxelize,
     /* VX_FPS */ cuda_sample_points,
     /* VX_TRANSFORM */ cuda_transform,
-    /* VX_NMS */ NULL,
+    /* VX_NMS */ cuda_nms,
     /* VX_DECODE */ NULL,
     /* VX_SCATTER */ NULL,
     /* VX_DECODE_CENTER */ NULL,
@@ -196,6 +197,7 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.params = run.operation->makes_voxels ? &job->params.voxelize : NULL;
   run.sampling = vx_sampling_of(job);
   run.stream = lane->stream;
+  run.long_word = run.sampling == NULL ? NULL : &lane->report->sent;
   run.tensors = job->tensors;
   run.halves = job->inputs[VX_POINTS].dtype == VX_FLOAT16;
   run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];

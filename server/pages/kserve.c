@@ -53,31 +53,15 @@ static bool write_one(const struct view *view, const char *name, bool serving, m
   return serves && (found || model_missing(name, problem));
 }
 
-// The name of the model with that number: of an operation, a preset or a detector.
-static const char *name_of(const struct named *named, size_t number) {
-  size_t presets = presets_count(named->presets);
-  if (number < VX_OPS) return vx_operation_of((enum vx_op)number)->name;
-  if (number < VX_OPS + presets) return preset_name(presets_at(named->presets, number - VX_OPS));
-  return detector_name(detectors_at(named->detectors, number - VX_OPS - presets));
-}
-
-// Whether the model is that with that number, and not an earlier one of the same name.
-static bool is_number(const struct named *named, const struct model *model, size_t number) {
-  bool detects = model->request->job.op == VX_DETECT;
-  size_t presets = presets_count(named->presets);
-  if (number < VX_OPS) return !model->preset && !detects;
-  return number < VX_OPS + presets ? model->preset : detects;
-}
-
-// Writes all as the elements of a list: operations, presets, detectors.
+// Writes all as the elements of a list.
 static void write_each(const struct view *view, model_writer writer, struct text *out) {
   struct job_request memory;
   struct model model;
+  char name[MODEL_NAME_SIZE];
   const char *comma = "";
   const struct named *named = shelf_look(view->shelf);
-  size_t count = VX_OPS + presets_count(named->presets) + detectors_count(named->detectors);
-  for (size_t i = 0; i < count; i++) {
-    if (!model_find(named, name_of(named, i), &memory, &model) || !is_number(named, &model, i)) continue;
+  for (size_t number = 0; number < model_numbers(named); number++) {
+    if (!model_at(named, number, name, &memory, &model)) continue;
     text_put(out, comma);
     writer(view, &model, out);
     comma = ",\n ";

@@ -68,7 +68,8 @@ class Triton(OneDaemonCase):
         index = self.client.get_model_repository_index()
         self.assertEqual({(model["version"], model["state"]) for model in index}, {("1", "READY")})
         self.assertLessEqual(
-            {"voxelize", "fps", "transform", "nms", "decode", PRESET}, {model["name"] for model in index}
+            {"voxelize", "fps", "transform", "nms", "decode", PRESET, PRESET + "_decode", PRESET + "_nms"},
+            {model["name"] for model in index},
         )
 
     def test_every_answer_is_as_the_metadata_says(self):
@@ -83,12 +84,20 @@ class Triton(OneDaemonCase):
             "decode_center": CENTER_HEAD,
             "scatter": {"grid_size": "4,4,2", "batch_size": 2},
         }
-        sizes = {  # in place of each -1
+        sizes = {  # in place of each -1, by the model or the end of its name
             "nms": (60, 60),
             "decode": (1, 5, 4, 2, 1, 5, 4, 14, 1, 5, 4, 4),
             "decode_center": (1, 5, 4, 2, 1, 5, 4, 2, 1, 5, 4, 1, 1, 5, 4, 3, 1, 5, 4, 2),
             "scatter": (9, 3, 9),
+            "_nms": (60, 60),
+            "_decode": (1, 5, 4) * 2,
+            "_decode_center": (1, 5, 4) * 5,
         }
+
+        def sizes_of(model, columns):
+            ends = (end for end in sizes if end.startswith("_") and model.endswith(end))
+            return sizes.get(model) or sizes.get(next(ends, None)) or ((20, 4) if columns < 0 else (20,))
+
         for model in (entry["name"] for entry in self.client.get_model_repository_index()):
             with self.subTest(model):
                 metadata = self.client.get_model_metadata(model)
@@ -99,7 +108,7 @@ class Triton(OneDaemonCase):
                         [(t["name"], "TYPE_" + t["datatype"], t["shape"]) for t in metadata[described]],
                         [(t["name"], t["data_type"], t["dims"]) for t in config[configured]],
                     )
-                lengths = iter(sizes.get(model, (20, 4) if metadata["inputs"][0]["shape"][1] < 0 else (20,)))
+                lengths = iter(sizes_of(model, metadata["inputs"][0]["shape"][1]))
                 inputs = []
                 for told, configured in zip(metadata["inputs"], config["input"]):
                     if not configured.get("optional"):
@@ -228,6 +237,33 @@ class Triton(OneDaemonCase):
             with self.assertRaises(triton.InferenceServerException) as caught:
                 self.client.infer(model, inputs[:1], parameters=parameters)
             self.assertIn("is missing", caught.exception.message())
+
+    def test_the_heads_of_presets(self):
+        """A preset's head is a model with the preset's parameters, which says what channels its maps have."""
+        rng = np.random.default_rng(3)
+        for preset, operation in (
+            ("kitti_pointpillar", "decode"),
+            ("waymo_pointpillar", "decode"),
+            ("nuscenes_centerpoint_voxel01", "decode_center"),
+        ):
+            model = f"{preset}_{operation}"
+            told = self.client.get_model_metadata(model)["inputs"]
+            self.assertTrue(all(tensor["shape"][:3] == [-1] * 3 and tensor["shape"][3] > 0 for tensor in told))
+            maps = {t["name"]: rng.normal(-1, 1, (2, 6, 5, t["shape"][3])).astype("<f4") for t in told}
+            plain = self.daemon.post(
+                f"/v1/decode?preset={preset}", save(maps), {"Content-Type": "application/vnd.safetensors"}
+            )
+            expected, _ = check.parse_by_hand(plain.body)
+            self.assertGreater(len(expected["boxes"]), 0)
+            result = self.client.infer(model, [given(name, values, "FP32") for name, values in maps.items()])
+            for name, tensor in expected.items():
+                self.assertEqual(result.as_numpy(name).tobytes(), tensor.tobytes(), (model, name))
+            told[0]["shape"][3] += 1
+            wrong = given(told[0]["name"], np.zeros((6, 5, told[0]["shape"][3]), "<f4"), "FP32")
+            others = [given(name, values[0], "FP32") for name, values in list(maps.items())[1:]]
+            with self.assertRaises(triton.InferenceServerException) as caught:
+                self.client.infer(model, [wrong, *others])
+            self.assertIn(told[0]["name"], caught.exception.message())
 
     def test_bodies_made_by_hand(self):
         points = random_points()

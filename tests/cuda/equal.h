@@ -48,12 +48,13 @@ struct scan {
   int32_t num_clouds;
   int32_t counts[VX_MAX_CLOUDS], samples[VX_MAX_CLOUDS];
   int64_t num_points;
+  bool unseen;  // the inputs stay in the test's memory, which no device sees
 };
 
 // Opens device 0 and a lane. Ends the program with 77 if there is no device.
 void side_open(struct side *side, const struct vx_backend *backend);
 void side_close(struct side *side);
-// Fills side->job; its points stay in the scan's memory.
+// Fills side->job; its inputs stay where they are.
 void side_set_job(struct side *side, const struct vx_job *asked, const struct scan *scan);
 // Runs one job over poisoned memory.
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct vx_error *error);
@@ -86,6 +87,9 @@ void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans,
 
 // Points moved and filtered: random clouds of up to that many points.
 void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
+// Boxes suppressed: of every kind, random ones in clouds of up to that many.
+void test_nms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // What one lane keeps from job to job, lanes side by side, and what those do that grow.
 void test_lanes(uint64_t seed);

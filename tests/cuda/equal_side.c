@@ -66,11 +66,29 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
   side->job.row_counts = side->row_counts;
 }
 
+static size_t bytes_of(const struct vx_input *input) {
+  size_t bytes = input->rank == 0 ? 0 : vx_dtype_size(input->dtype);
+  for (int i = 0; i < input->rank; i++) bytes *= (size_t)input->dims[i];
+  return bytes;
+}
+
+// Moves the job's inputs into memory that the device sees. Only the first is aligned to more than its type needs.
+static void move_inputs(struct side *side) {
+  size_t bytes = 0;
+  for (int i = 0; i < VX_MAX_INPUTS; i++) bytes += bytes_of(&side->job.inputs[i]) + sizeof(float);
+  unsigned char *to = room(side, &side->input, &side->input_bytes, bytes);
+  for (int i = 0; i < VX_MAX_INPUTS; i++) {
+    struct vx_input *input = &side->job.inputs[i];
+    if (input->rank == 0) continue;
+    to += -(uintptr_t)to % vx_dtype_size(input->dtype);
+    memcpy(to, input->data, bytes_of(input));
+    input->data = to;
+    to += bytes_of(input);
+  }
+}
+
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan,
                         struct vx_error *error) {
-  size_t bytes = (size_t)scan->num_points * (size_t)job_columns(asked) * vx_dtype_size(asked->inputs[VX_POINTS].dtype);
-  void *input = room(side, &side->input, &side->input_bytes, bytes);
-  memcpy(input, scan->points, bytes);
   if (side->output != NULL) {
     size_t poisoned = side->output_bytes < (size_t)64 << 20 ? side->output_bytes : (size_t)64 << 20;
     memset(side->output, 0xA5, poisoned);
@@ -78,7 +96,7 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   memset(&side->layout, 0, sizeof side->layout);
   memset(side->row_counts, 0x5A, sizeof side->row_counts);
   side_set_job(side, asked, scan);
-  side->job.inputs[VX_POINTS].data = input;
+  if (!scan->unseen) move_inputs(side);
   return side->backend->run(side->lane, &side->job, error);
 }
 
@@ -100,10 +118,13 @@ static bool gaps_are_zero(const struct side *side) {
 }
 
 static void describe_counts(const struct vx_counts *x, const struct vx_counts *y, char *text, size_t size) {
-  snprintf(text, size, "counts: kept %lld %lld range %lld %lld cap %lld %lld voxels %lld %lld dropped %lld %lld",
-           (long long)x->kept, (long long)y->kept, (long long)x->out_of_range, (long long)y->out_of_range,
-           (long long)x->over_voxel_cap, (long long)y->over_voxel_cap, (long long)x->voxels_kept,
-           (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
+  int length = snprintf(text, size, "counts: voxels %lld %lld dropped %lld %lld", (long long)x->voxels_kept,
+                        (long long)y->voxels_kept, (long long)x->voxels_dropped, (long long)y->voxels_dropped);
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT && (size_t)length < size; fate++) {
+    long long one = vx_fate_count(fate, x), other = vx_fate_count(fate, y);
+    if (one == other) continue;
+    length += snprintf(text + length, size - (size_t)length, " %s %lld %lld", vx_fate_name(fate), one, other);
+  }
 }
 
 // False if the results of two sides differ; `text` says where.

@@ -3,9 +3,10 @@
 //   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [DIRECTORY]
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
-// ../shared/data), N random jobs, as many that sample points or --samplings, all on one lane of each backend, so that
-// what one job leaves behind is there for the next. Then come the tests of lanes. Prints a line for each difference and
-// one summary line; exits with 1 if there was any, with 77 without a device.
+// ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that suppress boxes,
+// all on one lane of each backend, so that what one job leaves behind is there for the next. Then come the tests of
+// lanes. Prints a line for each difference and one summary line; exits with 1 if there was any, with 77 without a
+// device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,6 +144,7 @@ int main(int argc, char **argv) {
   compare_random(sides, &random, options.jobs, options.largest);
   test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
   test_transforms(sides, options.seed, options.jobs, options.largest);
+  test_nms(sides, options.seed, options.jobs, options.largest);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
          jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);

@@ -18,7 +18,7 @@
 #define ALL VX_VOXEL_TENSORS
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
-enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3 };
+enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000 };
 
 // One for each way through the backend.
 static const struct way {
@@ -26,7 +26,7 @@ static const struct way {
   int32_t cap, num_clouds;
   enum vx_order order;
   enum vx_dtype input;
-  bool filtered;  // a transform: with a matrix for each cloud
+  bool filtered;  // a transform: with a matrix for each cloud; boxes: only some of them get a rank
   uint32_t tensors;
   float size;  // of a voxel
   enum vx_op op;
@@ -50,6 +50,9 @@ static const struct way {
     {"transform", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
     {"transform counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_TRANSFORM, false},
     {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
+    {"boxes", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_NMS_TENSORS, 0, VX_NMS, false},
+    {"boxes counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, true, 0, 0, VX_NMS, false},
+    {"boxes of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, VX_NMS_TENSORS, 0, VX_NMS, false},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
 // Has more cells than a new lane has memory for.
@@ -57,7 +60,11 @@ static const struct way growing = {"growth", 5, 1, VX_ORDER_KEY, VX_FLOAT32, fal
 
 static uint16_t halves[NUM_POINTS * COLUMNS];
 static float floats[NUM_POINTS * COLUMNS];
+static float boxes[NUM_BOXES][VX_BOX_VALUES], scores[NUM_BOXES];
+static int32_t labels[NUM_BOXES];
 static int32_t counts[CLOUDS] = {2000, 0, 4000}, row_counts[CLOUDS];
+static const int32_t box_counts[CLOUDS] = {NUM_BOXES / 3, 0, NUM_BOXES - NUM_BOXES / 3};
+static const int32_t all_boxes[1] = {NUM_BOXES};
 static const int32_t sample_counts[CLOUDS] = {50, 0, 70};
 static const int32_t one_count[1] = {NUM_POINTS};
 
@@ -88,6 +95,16 @@ static void fill_points(void) {
   }
 }
 
+static void fill_boxes(void) {
+  for (int i = 0; i < NUM_BOXES; i++) {
+    const float *random = &floats[i % (NUM_POINTS - 1) * COLUMNS];
+    const float box[VX_BOX_VALUES] = {9 * random[0], 9 * random[1], random[2], 4, 2, 1.5f, random[4]};
+    memcpy(boxes[i], box, sizeof box);
+    scores[i] = random[3] / 11;
+    labels[i] = i % 3;
+  }
+}
+
 static const struct vx_caller caller = {.output = give_output};
 
 static struct vx_voxelize voxelize_of(const struct way *way) {
@@ -111,16 +128,29 @@ static void set_transform(const struct way *way, struct vx_job *job) {
   job->inputs[VX_MATRIX] = (struct vx_input){VX_FLOAT32, 3, {way->filtered ? CLOUDS : 1, 4, 4}, matrices};
 }
 
-static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
-                          struct block *block, struct vx_counts *out, struct vx_error *error) {
+// The job that the way asks for. Boxes are more than are ranked without a selection, and than one chunk has.
+static struct vx_job job_of(const struct way *way) {
   struct vx_job asked = {
       .op = way->op, .inputs = {vx_points_of(way->input, 0, COLUMNS, NULL)}, .tensors = way->tensors};
   if (way->op == VX_VOXELIZE) asked.params.voxelize = voxelize_of(way);
   if (way->op == VX_TRANSFORM) set_transform(way, &asked);
   if (way->sampled)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
-  struct vx_job job = job_over(&asked, way->input == VX_FLOAT16 ? (const void *)halves : floats, way->num_clouds,
-                               way->num_clouds == 1 ? one_count : counts);
+  bool one = way->num_clouds == 1;
+  if (way->op != VX_NMS) {
+    const void *points = way->input == VX_FLOAT16 ? (const void *)halves : floats;
+    return job_over(&asked, points, way->num_clouds, one ? one_count : counts);
+  }
+  asked.params.nms = (struct vx_nms){0.3f, way->filtered ? 5000 : VX_MAX_RANKED, 3000, 0, 0, 0};
+  asked.inputs[VX_BOXES] = (struct vx_input){VX_FLOAT32, 2, {0, VX_BOX_VALUES}, NULL};
+  asked.inputs[VX_SCORES] = (struct vx_input){VX_FLOAT32, 1, {NUM_BOXES}, scores};
+  asked.inputs[VX_LABELS] = (struct vx_input){VX_INT32, 1, {NUM_BOXES}, labels};
+  return job_over(&asked, boxes, way->num_clouds, one ? all_boxes : box_counts);
+}
+
+static enum vx_status run(const struct vx_backend *backend, struct vx_lane *lane, const struct way *way,
+                          struct block *block, struct vx_counts *out, struct vx_error *error) {
+  struct vx_job job = job_of(way);
   job.sample_counts = sample_counts;
   job.caller = &caller;
   job.cls = block;
@@ -233,6 +263,7 @@ int main(void) {
     return 1;
   }
   fill_points();
+  fill_boxes();
   go_through_opening(gpu);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     struct block right;

@@ -21,7 +21,7 @@ ROOMS = {
     "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
     "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
-    "kernels/cuda": ("", "voxelize", "transform", "fps", "base"),
+    "kernels/cuda": ("", "boxes", "voxelize", "transform", "fps", "base"),
     "kernels/engine": ("",),
     "kernels": ("",),
 }

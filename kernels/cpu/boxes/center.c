@@ -7,7 +7,6 @@
 #include "kernels/centers.h"
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/boxes/found.h"
-#include "kernels/cpu/boxes/suppress.h"
 #include "kernels/decode.h"
 #include "kernels/ops.h"
 
@@ -18,19 +17,11 @@ struct center {
   int32_t cells, classes, tasks;
   float least_logit;  // of a candidate
   struct vx_nms nms;  // of the task in hand
-  struct cpu_suppressor suppressor;
   // Of one cloud at a time; [cells * classes].
-  struct cpu_candidate *found, *listed;  // cell by cell; class by class
+  struct cpu_candidate *unsorted, *listed;  // cell by cell; class by class
   struct cpu_keyed *keys, *spare;
   float *widened;  // the logits of a group of cells, from float16; [WIDENED]
-  // Of one task at a time: the boxes that are valid and not outside, by rank; [most objects of a task].
-  struct cpu_candidate *candidates;
-  float (*boxes)[VX_BOX_VALUES], (*velocities)[2];
-  int32_t *labels, *kept;
-  // Of all clouds: what is kept.
-  int32_t num_chosen;
-  struct cpu_candidate *chosen;
-  float *chosen_boxes;  // [num_chosen, sizes.decoded]
+  struct cpu_found found;
 };
 
 enum {
@@ -49,19 +40,12 @@ static void lay_out(struct center *center, struct cpu_arena *arena) {
   int32_t objects = at_most((int64_t)most, center->params->max_objects);
   uint64_t each = (uint64_t)at_most(objects, center->params->nms.post_max) * (uint64_t)center->tasks;
   uint64_t chosen = (each < most ? each : most) * (uint64_t)center->sizes.clouds;
-  cpu_suppressor_lay_out(&center->suppressor, objects, arena);
-  center->found = cpu_arena_take(arena, most, sizeof *center->found);
+  center->unsorted = cpu_arena_take(arena, most, sizeof *center->unsorted);
   center->listed = cpu_arena_take(arena, most, sizeof *center->listed);
   center->keys = cpu_arena_take(arena, most, sizeof *center->keys);
   center->spare = cpu_arena_take(arena, most, sizeof *center->spare);
   center->widened = cpu_arena_take(arena, WIDENED, sizeof *center->widened);
-  center->candidates = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->candidates);
-  center->boxes = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->boxes);
-  center->velocities = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->velocities);
-  center->labels = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->labels);
-  center->kept = cpu_arena_take(arena, (uint64_t)objects, sizeof *center->kept);
-  center->chosen = cpu_arena_take(arena, chosen, sizeof *center->chosen);
-  center->chosen_boxes = cpu_arena_take(arena, chosen * (uint64_t)center->sizes.decoded, sizeof *center->chosen_boxes);
+  cpu_found_lay_out(&center->found, (uint64_t)objects, chosen, arena);
 }
 
 // ---- candidates ----
@@ -76,7 +60,7 @@ static int32_t find_candidates(struct center *center, int32_t cloud, int32_t end
     for (int32_t i = cpu_any_reaches(logits, count, center->least_logit) ? 0 : count; i < count; i++) {
       if (logits[i] >= center->least_logit && logits[i] > -INFINITY) {
         int32_t label = i % classes, cell = begin + i / classes;
-        center->found[found++] = (struct cpu_candidate){label * cells + cell, label, logits[i]};
+        center->unsorted[found++] = (struct cpu_candidate){label * cells + cell, label, logits[i]};
         ends[label + 1]++;
       }
     }
@@ -94,7 +78,7 @@ static int32_t list_candidates(struct center *center, int32_t cloud, int32_t end
   }
   memcpy(next, ends, sizeof next);
   for (int32_t i = 0; i < found; i++) {
-    center->listed[next[center->found[i].label]++] = center->found[i];
+    center->listed[next[center->unsorted[i].label]++] = center->unsorted[i];
   }
   return found;
 }
@@ -118,18 +102,18 @@ static struct vx_center_values values_at(const struct center *center, int64_t at
   return values;
 }
 
-// Makes boxes of the best of the task's listed candidates. Returns how many are valid and not outside.
-static int32_t make_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
+// Makes boxes of the best of the task's listed candidates, and adds those that are valid and not outside.
+static void add_boxes(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end) {
   struct vx_counts *counts = &center->job->counts;
-  int32_t count = end - begin, objects = at_most(count, center->params->max_objects), made = 0;
+  int32_t count = end - begin, objects = at_most(count, center->params->max_objects);
   for (int32_t i = 0; i < count; i++) {
     center->keys[i] = (struct cpu_keyed){vx_rank_key(center->listed[begin + i].logit), begin + i};
   }
   const struct cpu_keyed *sorted = cpu_sort(center->keys, center->spare, count, 32);
   counts->over_max_objects += count - objects;
   for (int32_t i = 0; i < objects; i++) {
-    struct cpu_candidate candidate = center->listed[sorted[i].number];
-    int64_t cell = candidate.index % center->cells, width = center->sizes.width;
+    const struct cpu_candidate *candidate = &center->listed[sorted[i].number];
+    int64_t cell = candidate->index % center->cells, width = center->sizes.width;
     float box[VX_MOVING_BOX_VALUES];
     struct vx_center_values values = values_at(center, ((int64_t)cloud * center->cells + cell) * center->tasks + task);
     vx_center_box(center->params, cell / width, cell % width, &values, box);
@@ -138,46 +122,19 @@ static int32_t make_boxes(struct center *center, int32_t cloud, int32_t task, in
     } else if (vx_is_outside(center->params, box)) {
       counts->outside++;
     } else {
-      memcpy(center->boxes[made], box, sizeof *center->boxes);
-      memcpy(center->velocities[made], box + VX_BOX_VALUES, sizeof *center->velocities);
-      center->suppressor.ranked[made] = (struct cpu_keyed){sorted[i].key, made};
-      center->labels[made] = candidate.label;
-      center->candidates[made++] = candidate;
+      cpu_found_add(&center->found, candidate, box);
     }
   }
-  return made;
-}
-
-static void choose(struct center *center, int32_t number) {
-  int64_t values = center->sizes.decoded;
-  float *box = center->chosen_boxes + center->num_chosen * values;
-  memcpy(box, center->boxes[number], sizeof *center->boxes);
-  if (values == VX_MOVING_BOX_VALUES) {
-    memcpy(box + VX_BOX_VALUES, center->velocities[number], sizeof *center->velocities);
-  }
-  center->chosen[center->num_chosen++] = center->candidates[number];
 }
 
 // ---- all together ----
 
 static enum vx_status decode_task(struct center *center, int32_t cloud, int32_t task, int32_t begin, int32_t end,
                                   struct vx_error *error) {
-  struct vx_job *job = center->job;
   int64_t began = cpu_now_ns();
-  int32_t made = make_boxes(center, cloud, task, begin, end);
-  int64_t decoded = cpu_now_ns();
+  add_boxes(center, cloud, task, begin, end);
   center->nms.radius = center->params->radii[center->params->num_radii > 1 ? task : 0];
-  int32_t kept = cpu_suppress(&center->suppressor, made, center->kept, &job->counts, error);
-  if (kept < 0) {
-    return VX_STOPPED;
-  }
-  for (int32_t i = 0; i < kept; i++) {
-    choose(center, center->kept[i]);
-  }
-  job->row_counts[cloud] += kept;
-  job->stage_ns[VX_STAGE_DECODE] += decoded - began;
-  job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
-  return VX_OK;
+  return cpu_found_suppress(&center->found, cloud, began, error);
 }
 
 static enum vx_status decode_cloud(struct center *center, int32_t cloud, struct vx_error *error) {
@@ -204,19 +161,16 @@ enum vx_status cpu_decode_center(struct vx_lane *lane, struct vx_job *job, struc
   center.classes = (int32_t)center.sizes.logits;
   center.tasks = (int32_t)center.sizes.tasks;
   center.least_logit = vx_least_logit(params->score_threshold, true);
-  center.suppressor.job = job;
-  center.suppressor.params = &center.nms;
+  center.found =
+      (struct cpu_found){.job = job, .values = center.sizes.decoded, .suppressor = {.job = job, .params = &center.nms}};
   lay_out(&center, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) {
     return status;
   }
   lay_out(&center, &lane->scratch);
-  center.suppressor.boxes = center.boxes[0];
-  center.suppressor.labels = params->nms.class_agnostic ? NULL : center.labels;
   for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++) {
     status = decode_cloud(&center, cloud, error);
   }
-  return status != VX_OK || job->tensors == 0 ? status
-                                              : cpu_write_found(job, center.chosen, center.chosen_boxes, error);
+  return status == VX_OK ? cpu_found_write(&center.found, error) : status;
 }

@@ -2,12 +2,9 @@
 // finds the candidates; only these become boxes.
 #include "kernels/cpu/boxes/decode.h"
 
-#include <string.h>
-
 #include "kernels/anchors.h"
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/boxes/found.h"
-#include "kernels/cpu/boxes/suppress.h"
 #include "kernels/ops.h"
 
 struct decode {
@@ -17,15 +14,8 @@ struct decode {
   int32_t anchors, classes;  // of a cell; A and K
   int64_t cells;             // of a cloud
   float least_logit;         // of a candidate
-  struct cpu_suppressor suppressor;
-  // Of one cloud at a time.
-  struct cpu_candidate *candidates;  // by rising anchor; [cells * A]
-  float (*boxes)[VX_BOX_VALUES];
-  int32_t *labels, *kept;
-  float *widened;  // the logits of a group, or of an anchor's directions, from float16; [WIDENED]
-  // Of all clouds: what is kept.
-  struct cpu_candidate *chosen;
-  float (*chosen_boxes)[VX_BOX_VALUES];
+  float *widened;            // the logits of a group, or of an anchor's directions, from float16; [WIDENED]
+  struct cpu_found found;
 };
 
 enum {
@@ -35,17 +25,10 @@ enum {
 _Static_assert((int)WIDENED >= (int)VX_MAX_DIR_BINS, "an anchor's directions fit");
 
 static void lay_out(struct decode *decode, struct cpu_arena *arena) {
-  uint64_t most = (uint64_t)(decode->cells * decode->anchors);
-  uint64_t post_max = (uint64_t)decode->params->nms.post_max, each = most < post_max ? most : post_max;
-  uint64_t chosen = each * (uint64_t)decode->sizes.clouds;
-  cpu_suppressor_lay_out(&decode->suppressor, (int32_t)most, arena);
-  decode->candidates = cpu_arena_take(arena, most, sizeof *decode->candidates);
-  decode->boxes = cpu_arena_take(arena, most, sizeof *decode->boxes);
-  decode->labels = cpu_arena_take(arena, most, sizeof *decode->labels);
-  decode->kept = cpu_arena_take(arena, each, sizeof *decode->kept);
+  uint64_t most = (uint64_t)(decode->cells * decode->anchors), post_max = (uint64_t)decode->params->nms.post_max;
+  uint64_t chosen = (most < post_max ? most : post_max) * (uint64_t)decode->sizes.clouds;
   decode->widened = cpu_arena_take(arena, WIDENED, sizeof *decode->widened);
-  decode->chosen = cpu_arena_take(arena, chosen, sizeof *decode->chosen);
-  decode->chosen_boxes = cpu_arena_take(arena, chosen, sizeof *decode->chosen_boxes);
+  cpu_found_lay_out(&decode->found, most, chosen, arena);
 }
 
 // ---- candidates ----
@@ -74,7 +57,7 @@ static int32_t list_candidates(struct decode *decode, int32_t cloud) {
       struct cpu_candidate candidate = {.index = begin + i};
       candidate.label = first_largest(logits + (int64_t)i * classes, classes, &candidate.logit);
       if (candidate.logit >= decode->least_logit && candidate.logit > -INFINITY) {
-        decode->candidates[listed++] = candidate;
+        decode->found.candidates[listed++] = candidate;
       }
     }
   }
@@ -105,42 +88,26 @@ static void make_box(const struct decode *decode, int32_t cloud, int32_t anchor,
   }
 }
 
-// Makes boxes of the candidates; those that are not valid leave the list. Returns how many stay.
-static int32_t make_boxes(struct decode *decode, int32_t cloud, int32_t candidates) {
-  int32_t valid = 0;
+// Makes boxes of the listed candidates, and adds those that are valid: they stay in the list, without gaps.
+static void add_boxes(struct decode *decode, int32_t cloud, int32_t candidates) {
   for (int32_t i = 0; i < candidates; i++) {
-    struct cpu_candidate candidate = decode->candidates[i];
-    make_box(decode, cloud, candidate.index, decode->boxes[valid]);
-    if (vx_is_valid_box(decode->boxes[valid], 0)) {
-      decode->suppressor.ranked[valid] = (struct cpu_keyed){vx_rank_key(candidate.logit), valid};
-      decode->labels[valid] = candidate.label;
-      decode->candidates[valid++] = candidate;
+    float box[VX_BOX_VALUES];
+    make_box(decode, cloud, decode->found.candidates[i].index, box);
+    if (vx_is_valid_box(box, 0)) {
+      cpu_found_add(&decode->found, &decode->found.candidates[i], box);
     }
   }
-  decode->job->counts.invalid += candidates - valid;
-  return valid;
+  decode->job->counts.invalid += candidates - decode->found.count;
 }
 
 // ---- all together ----
 
-static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, int32_t *chosen, struct vx_error *error) {
-  struct vx_job *job = decode->job;
+static enum vx_status decode_cloud(struct decode *decode, int32_t cloud, struct vx_error *error) {
   int64_t began = cpu_now_ns();
-  int32_t candidates = list_candidates(decode, cloud), valid = make_boxes(decode, cloud, candidates);
-  job->counts.below_threshold += job->point_counts[cloud] - candidates;
-  int64_t decoded = cpu_now_ns();
-  job->stage_ns[VX_STAGE_DECODE] += decoded - began;
-  int32_t kept = cpu_suppress(&decode->suppressor, valid, decode->kept, &job->counts, error);
-  if (kept < 0) {
-    return VX_STOPPED;
-  }
-  for (int32_t i = 0; i < kept; i++, ++*chosen) {
-    decode->chosen[*chosen] = decode->candidates[decode->kept[i]];
-    memcpy(decode->chosen_boxes[*chosen], decode->boxes[decode->kept[i]], sizeof *decode->boxes);
-  }
-  job->row_counts[cloud] = kept;
-  job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
-  return VX_OK;
+  int32_t candidates = list_candidates(decode, cloud);
+  add_boxes(decode, cloud, candidates);
+  decode->job->counts.below_threshold += decode->job->point_counts[cloud] - candidates;
+  return cpu_found_suppress(&decode->found, cloud, began, error);
 }
 
 enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
@@ -151,20 +118,16 @@ enum vx_status cpu_decode(struct vx_lane *lane, struct vx_job *job, struct vx_er
   decode.classes = (int32_t)(decode.sizes.logits / decode.anchors);
   decode.cells = decode.sizes.height * decode.sizes.width;
   decode.least_logit = vx_least_logit(params->score_threshold, false);
-  decode.suppressor.job = job;
-  decode.suppressor.params = &params->nms;
+  decode.found = (struct cpu_found){
+      .job = job, .values = decode.sizes.decoded, .suppressor = {.job = job, .params = &params->nms}};
   lay_out(&decode, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, job, error);
   if (status != VX_OK) {
     return status;
   }
   lay_out(&decode, &lane->scratch);
-  decode.suppressor.boxes = decode.boxes[0];
-  decode.suppressor.labels = params->nms.class_agnostic ? NULL : decode.labels;
-  int32_t chosen = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds && status == VX_OK; cloud++) {
-    status = decode_cloud(&decode, cloud, &chosen, error);
+    status = decode_cloud(&decode, cloud, error);
   }
-  return status != VX_OK || job->tensors == 0 ? status
-                                              : cpu_write_found(job, decode.chosen, decode.chosen_boxes[0], error);
+  return status == VX_OK ? cpu_found_write(&decode.found, error) : status;
 }

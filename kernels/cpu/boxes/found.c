@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "kernels/cpu/base/lane.h"
 #include "kernels/exact.h"
 #include "kernels/ops.h"
+#include "kernels/rank.h"
 
 const float *cpu_map_values(const struct vx_input *map, int64_t first, int32_t count, float *widened) {
   if (map->dtype != VX_FLOAT16) {
@@ -24,8 +26,59 @@ bool cpu_any_reaches(const float *logits, int32_t count, float least) {
   return reaches != 0;
 }
 
-static void write_tensors(const struct vx_job *job, const struct cpu_candidate *found, const float *boxes,
-                          const struct vx_layout *layout, unsigned char *output) {
+void cpu_found_lay_out(struct cpu_found *found, uint64_t most, uint64_t chosen, struct cpu_arena *arena) {
+  const struct vx_nms *nms = found->suppressor.params;
+  uint64_t post_max = (uint64_t)nms->post_max;
+  cpu_suppressor_lay_out(&found->suppressor, (int32_t)most, arena);
+  found->candidates = cpu_arena_take(arena, most, sizeof *found->candidates);
+  found->boxes = cpu_arena_take(arena, most, sizeof *found->boxes);
+  found->velocities = cpu_arena_take(arena, found->values > VX_BOX_VALUES ? most : 0, sizeof *found->velocities);
+  found->labels = cpu_arena_take(arena, most, sizeof *found->labels);
+  found->kept = cpu_arena_take(arena, most < post_max ? most : post_max, sizeof *found->kept);
+  found->chosen = cpu_arena_take(arena, chosen, sizeof *found->chosen);
+  found->chosen_boxes = cpu_arena_take(arena, chosen * (uint64_t)found->values, sizeof *found->chosen_boxes);
+  found->suppressor.boxes = (const float *)found->boxes;
+  found->suppressor.labels = nms->class_agnostic ? NULL : found->labels;
+}
+
+void cpu_found_add(struct cpu_found *found, const struct cpu_candidate *candidate, const float *box) {
+  int32_t number = found->count++;
+  found->suppressor.ranked[number] = (struct cpu_keyed){vx_rank_key(candidate->logit), number};
+  found->candidates[number] = *candidate;
+  found->labels[number] = candidate->label;
+  memcpy(found->boxes[number], box, sizeof *found->boxes);
+  if (found->values > VX_BOX_VALUES) {
+    memcpy(found->velocities[number], box + VX_BOX_VALUES, sizeof *found->velocities);
+  }
+}
+
+static void choose(struct cpu_found *found, int32_t number) {
+  float *box = found->chosen_boxes + found->num_chosen * found->values;
+  memcpy(box, found->boxes[number], sizeof *found->boxes);
+  if (found->values > VX_BOX_VALUES) {
+    memcpy(box + VX_BOX_VALUES, found->velocities[number], sizeof *found->velocities);
+  }
+  found->chosen[found->num_chosen++] = found->candidates[number];
+}
+
+enum vx_status cpu_found_suppress(struct cpu_found *found, int32_t cloud, int64_t began, struct vx_error *error) {
+  struct vx_job *job = found->job;
+  int64_t decoded = cpu_now_ns();
+  int32_t kept = cpu_suppress(&found->suppressor, found->count, found->kept, &job->counts, error);
+  found->count = 0;
+  if (kept < 0) {
+    return VX_STOPPED;
+  }
+  for (int32_t i = 0; i < kept; i++) {
+    choose(found, found->kept[i]);
+  }
+  job->row_counts[cloud] += kept;
+  job->stage_ns[VX_STAGE_DECODE] += decoded - began;
+  job->stage_ns[VX_STAGE_NMS] += cpu_now_ns() - decoded;
+  return VX_OK;
+}
+
+static void write_tensors(const struct cpu_found *found, const struct vx_layout *layout, unsigned char *output) {
   void *at[VX_TENSOR_COUNT];
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     at[tensor] = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 ? output + layout->offset[tensor] : NULL;
@@ -33,25 +86,27 @@ static void write_tensors(const struct vx_job *job, const struct cpu_candidate *
   float *scores = at[VX_DECODED_SCORES];
   int32_t *labels = at[VX_DECODED_LABELS], *indices = at[VX_BOX_INDICES];
   if (at[VX_DECODED_BOXES] != NULL) {
-    memcpy(at[VX_DECODED_BOXES], boxes, layout->shape[VX_DECODED_BOXES].bytes);
+    memcpy(at[VX_DECODED_BOXES], found->chosen_boxes, layout->shape[VX_DECODED_BOXES].bytes);
   }
   if (at[VX_BOX_COUNTS] != NULL) {
-    memcpy(at[VX_BOX_COUNTS], job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
+    memcpy(at[VX_BOX_COUNTS], found->job->row_counts, layout->shape[VX_BOX_COUNTS].bytes);
   }
-  for (int64_t i = 0; i < job->counts.kept; i++) {
-    if (scores != NULL) scores[i] = vx_sigmoid(found[i].logit);
-    if (labels != NULL) labels[i] = found[i].label;
-    if (indices != NULL) indices[i] = found[i].index;
+  for (int32_t i = 0; i < found->num_chosen; i++) {
+    if (scores != NULL) scores[i] = vx_sigmoid(found->chosen[i].logit);
+    if (labels != NULL) labels[i] = found->chosen[i].label;
+    if (indices != NULL) indices[i] = found->chosen[i].index;
   }
 }
 
-enum vx_status cpu_write_found(const struct vx_job *job, const struct cpu_candidate *found, const float *boxes,
-                               struct vx_error *error) {
+enum vx_status cpu_found_write(const struct cpu_found *found, struct vx_error *error) {
   struct vx_layout layout;
   void *output = NULL;
-  enum vx_status status = vx_take_output(job, &layout, &output, error);
+  if (found->job->tensors == 0) {
+    return VX_OK;
+  }
+  enum vx_status status = vx_take_output(found->job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
-    write_tensors(job, found, boxes, &layout, output);
+    write_tensors(found, &layout, output);
   }
   return status;
 }

@@ -49,15 +49,16 @@ static void pause_briefly(void) {
 #endif
 }
 
-// Sampling can take long: the host sleeps between its looks and asks the caller whether to stop.
-static enum vx_status await_samples(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
-                                    bool *stopped, struct vx_error *error) {
+// Sampling and suppression can take long: the host sleeps between its looks and asks the caller whether to stop.
+static enum vx_status await_long(const struct cuda_run *run, const volatile uint32_t *word, uint32_t sequence,
+                                 bool *stopped, struct vx_error *error) {
   enum { LOOK_NS = 50000, LOOKS_PER_QUERY = 200 };
   const struct timespec pause = {0, LOOK_NS};
   const struct vx_job *job = run->job;
+  bool stoppable = job->caller != NULL && job->caller->stopped != NULL;
   for (int looks = 1; *word != sequence; looks++) {
     nanosleep(&pause, NULL);
-    if (!*stopped && job->caller->stopped != NULL && job->caller->stopped(job->cls)) {
+    if (!*stopped && stoppable && job->caller->stopped(job->cls)) {
       *stopped = true;
       *(volatile uint32_t *)&run->lane->orders->stop = run->lane->sequence;
     }
@@ -88,9 +89,8 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
       sched_yield();
     }
   }
-  bool samples = run->sampling != NULL && word == &run->lane->report->sent;
-  if (*word != sequence && samples) {
-    CUDA_TRY(await_samples(run, word, sequence, &stopped, error));
+  if (*word != sequence && word == run->long_word) {
+    CUDA_TRY(await_long(run, word, sequence, &stopped, error));
   }
   if (*word != sequence) {
     CUDA_CALL(cudaStreamSynchronize(run->stream), error);
@@ -102,7 +102,8 @@ enum vx_status cuda_await(const struct cuda_run *run, const volatile uint32_t *w
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   CUDA_TRY(cuda_check(cudaPeekAtLastError(), "cudaPeekAtLastError", error));
   if (stopped) {
-    snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
+    snprintf(error->text, sizeof error->text, "ended before all %s",
+             run->sampling != NULL ? "samples were chosen" : "boxes were compared");
   }
   return stopped ? VX_STOPPED : VX_OK;
 }

@@ -37,20 +37,34 @@ enum cuda_moment {
   CUDA_MOMENTS
 };
 
-// What the device counts; zero when a job begins. Two fates share a word if no job has both.
+// What the device counts; zero when a job begins. Fates share a word if no job has two of them.
 struct cuda_tally {
-  uint32_t not_finite;
   union {
-    uint32_t out_of_range, out_of_crop;
+    uint32_t not_finite, invalid;
   };
   union {
-    uint32_t over_max_voxels, cut_out;
+    uint32_t out_of_range, out_of_crop, over_pre_max;
   };
-  uint32_t over_voxel_cap, kept, block_filtered;
-  uint32_t num_cells;                    // distinct, of all clouds
-  uint32_t num_rows;                     // let in by max_voxels
-  uint32_t num_output_rows;              // left by the block filter
-  uint32_t longest;                      // points of the row that has most
+  union {
+    uint32_t over_max_voxels, cut_out, suppressed;
+  };
+  union {
+    uint32_t over_voxel_cap, over_post_max;
+  };
+  uint32_t kept;
+  union {
+    uint32_t block_filtered, below_threshold;
+  };
+  uint32_t num_cells;  // distinct, of all clouds
+  union {
+    uint32_t num_rows;  // let in by max_voxels
+    uint32_t outside;
+  };
+  uint32_t num_output_rows;  // left by the block filter
+  union {
+    uint32_t longest;  // points of the row that has most
+    uint32_t over_max_objects;
+  };
   uint32_t unplaced;                     // points without a slot: 0, as the table is larger than the scan
   uint32_t number_ticket, order_ticket;  // next tile of the scans
   uint32_t send_ticket;                  // blocks that are done

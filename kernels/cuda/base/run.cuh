@@ -10,8 +10,8 @@
 //   gather    Writes the tensors into an image of the output block. Orders short lists on the way.
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
-// A job that samples goes on to fps.cuh, or does only that. A transform has its own stages (transform.cu) between the
-// points' way from the host and the image's way to it.
+// A job that samples goes on to fps.cuh, or does only that. A transform (transform.cu) and a suppression (nms.cu) have
+// their own stages between the way from the host and the image's way to it.
 //
 // The device tells the host sizes and the end of the job by writing host memory (struct cuda_report). No copy engine
 // takes part: a kernel after a copy, or a copy after a kernel, starts 10 us late on an H200.
@@ -36,6 +36,13 @@
 #include "kernels/ops.h"
 
 struct cuda_fps_box;
+
+// An input of the job as kernels read it, of those operations whose inputs are not points: inputs.cuh.
+struct cuda_input {
+  const void *data;  // host memory, or a copy of it; NULL if the input is not given or is empty
+  void *copy;        // if the device cannot read the host's memory
+  size_t bytes;
+};
 
 // The arrays of a job that samples. The rows of all clouds are one list, and so are their samples.
 struct cuda_fps {
@@ -82,6 +89,9 @@ struct cuda_run {
   struct cuda_tally sizes;
   struct vx_layout layout;  // of the output
   void *output;             // the caller's, once the layout is known
+
+  const volatile uint32_t *long_word;  // the host's wait for this word may be long, so it may stop the job; or NULL
+  struct cuda_input inputs[VX_MAX_INPUTS];  // unused if the job is about points
 
   // Arrays of the job; those not needed are NULL.
   const void *source;           // [num_points, columns] as the client sent it; host memory, or a copy of it

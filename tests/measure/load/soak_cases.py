@@ -188,7 +188,9 @@ def verify_page(path, reply):
 
 
 def counts_of(metadata):
-    return {name: metadata.get(name) for name in ("points", "boxes", "anchors", "voxels", "samples", "batch")}
+    return {
+        name: metadata.get(name) for name in ("points", "boxes", "anchors", "candidates", "voxels", "samples", "batch")
+    }
 
 
 def fingerprint_json(file):

@@ -5,10 +5,13 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/models.h"
+#include "api/routes.h"
 
 static struct job_request request;
 
@@ -152,6 +155,88 @@ static void models_are_found_by_name(void **state) {
   presets_free(presets);
 }
 
+static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
+  (void)state;
+  struct model model;
+  char error[256];
+  struct presets *presets = presets_load("", error, sizeof error);
+  assert_non_null(presets);
+  const struct named named = {presets, NULL};
+  assert_true(model_find(&named, "kitti_pointpillar_decode", &request, &model) && model.preset);
+  assert_ptr_equal(model.request, presets_request_of(presets_find(presets, "kitti_pointpillar"), VX_DECODE));
+  json_t *root = written(&model, model_write_metadata);
+  const json_t *inputs = json_object_get(root, "inputs");
+  assert_string_equal(json_string_value(json_object_get(root, "name")), "kitti_pointpillar_decode");
+  assert_tensor(inputs, 0, "cls_preds", "shape", "[-1,-1,-1,18]");
+  assert_tensor(inputs, 1, "box_preds", "shape", "[-1,-1,-1,42]");
+  assert_tensor(inputs, 2, "dir_cls_preds", "shape", "[-1,-1,-1,12]");
+  json_decref(root);
+  assert_true(model_find(&named, "nuscenes_centerpoint_voxel01_decode_center", &request, &model) && model.preset);
+  root = written(&model, model_write_metadata);
+  inputs = json_object_get(root, "inputs");
+  assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,10]");
+  assert_tensor(inputs, 1, "center", "shape", "[-1,-1,-1,12]");
+  json_decref(root);
+  assert_true(model_find(&named, "kitti_pointpillar_nms", &request, &model));
+  assert_int_equal(model.request->job.op, VX_NMS);
+  static const char *const missing[] = {"kitti_pointpillar_voxelize", "kitti_pointpillar_decode_center",
+                                        "kitti_pointpillar_",         "_decode",
+                                        "kitti_pointpillar-decode",   "kitti_decode",
+                                        "voxelize_cuda_decode",       "kitti_pointpillar_decode_decode"};
+  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
+    assert_false(model_find(&named, missing[i], &request, &model));
+  char name[ROUTE_NAME_SIZE];
+  memset(name, 'a', sizeof name);
+  memcpy(name + sizeof name - sizeof "_decode", "_decode", sizeof "_decode");
+  assert_false(model_find(&named, name, &request, &model));
+  presets_free(presets);
+}
+
+// A preset named as another's model hides it, as an operation hides a preset.
+static void the_list_has_each_name_once(void **state) {
+  (void)state;
+  struct model model;
+  char directory[] = "/tmp/voxeld-models-XXXXXX", path[96], error[256], name[MODEL_NAME_SIZE];
+  static const char *const files[] = {"fps", "kitti_second_nms"};
+  assert_non_null(mkdtemp(directory));
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s.json", directory, files[i]);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("{\"description\":\"d\",\"operation\":\"fps\",\"parameters\":{\"num_samples\":7}}", file);
+    fclose(file);
+  }
+  struct presets *presets = presets_load(directory, error, sizeof error);
+  if (!presets) fail_msg("%s", error);
+  const struct named named = {presets, NULL};
+  size_t listed = 0, hidden = 0;
+  for (size_t number = 0; number < model_numbers(&named); number++) {
+    if (!model_at(&named, number, name, &request, &model)) continue;
+    assert_ptr_equal(model.name, name);
+    listed++;
+    hidden += strcmp(name, "fps") == 0 || strcmp(name, "kitti_second_nms") == 0;
+    assert_true(strcmp(name, "kitti_second_nms") != 0 || model.request->job.op == VX_FPS);
+    assert_true(strcmp(name, "fps") != 0 || !model.preset);
+  }
+  assert_int_equal(hidden, 2);
+  // Seven operations; nine presets and one more; seven heads, of which four presets have parameters of nms, one hidden.
+  assert_int_equal(listed, 7 + 10 + 7 + 3);
+  presets_free(presets);
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s.json", directory, files[i]);
+    unlink(path);
+  }
+  rmdir(directory);
+}
+
+static void every_name_fits(void **state) {
+  (void)state;
+  enum { LONGEST_PRESET = 63 };
+  for (enum vx_op op = 0; op < VX_OPS; op++)
+    assert_true(LONGEST_PRESET + 1 + strlen(vx_operation_of(op)->name) < MODEL_NAME_SIZE);
+  assert_true((int)MODEL_NAME_SIZE <= (int)ROUTE_NAME_SIZE);
+}
+
 static void the_list_may_be_asked_of_those_that_are_ready(void **state) {
   (void)state;
   struct problem problem;
@@ -173,6 +258,9 @@ int main(void) {
                                      cmocka_unit_test(inputs_are_those_of_the_operation),
                                      cmocka_unit_test(each_operation_can_be_told),
                                      cmocka_unit_test(models_are_found_by_name),
+                                     cmocka_unit_test(a_preset_has_a_model_for_each_of_its_operations),
+                                     cmocka_unit_test(the_list_has_each_name_once),
+                                     cmocka_unit_test(every_name_fits),
                                      cmocka_unit_test(the_list_may_be_asked_of_those_that_are_ready)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

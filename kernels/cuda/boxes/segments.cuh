@@ -1,0 +1,64 @@
+// Segments: what has ranks of its own, a cloud or a task of a cloud. Their places in arrays, and how kernels share them
+// among their blocks.
+#ifndef VOXELD_CUDA_SEGMENTS_CUH
+#define VOXELD_CUDA_SEGMENTS_CUH
+
+#include "kernels/cuda/base/launch.cuh"
+
+// An array over segments has room for whatever each may have; how much that is, only the device knows.
+struct cuda_segments {
+  uint32_t count, largest;  // `largest`: room of the largest segment
+  uint64_t room;            // of all segments
+  const uint32_t *first;    // device, [count]: where a segment begins; NULL if each has room for `largest`
+};
+
+__host__ __device__ static inline uint64_t cuda_segment_begin(const struct cuda_segments &segments, uint32_t segment) {
+  return segments.first == NULL ? (uint64_t)segment * segments.largest : segments.first[segment];
+}
+
+// Where a segment begins in an array for `most` items of each at most: behind `most` of each segment before it, or
+// behind their whole room, whichever is less. So no two segments share a place.
+__host__ __device__ static inline uint64_t cuda_ranked_begin(const struct cuda_segments &segments, uint32_t most,
+                                                             uint32_t segment) {
+  uint64_t whole = cuda_segment_begin(segments, segment), ranked = (uint64_t)segment * most;
+  return ranked < whole ? ranked : whole;
+}
+
+// Items of such an array.
+static inline uint64_t cuda_ranked_room(const struct cuda_segments &segments, uint32_t most) {
+  uint64_t ranked = (uint64_t)segments.count * most;
+  return ranked < segments.room ? ranked : segments.room;
+}
+
+// How many blocks share a segment, if it has up to `items` items and a block handles `per_block` of them at a time.
+// Block i has segment i / slices.
+static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda_segments &segments, uint64_t items,
+                                   unsigned per_block, unsigned per_multiprocessor) {
+  unsigned wanted = cuda_looping_blocks(run, items, per_block, per_multiprocessor);
+  unsigned room = run->lane->device->multiprocessors * per_multiprocessor / segments.count;
+  return wanted < room ? wanted : room > 1 ? room : 1;
+}
+
+// What tells whether the host wants the job to end. Once it does, it does so for all kernels that follow.
+struct cuda_stop {
+  const volatile uint32_t *word;  // host
+  uint32_t sequence;
+};
+
+static inline struct cuda_stop cuda_stop_of(const struct cuda_run *run) {
+  struct cuda_stop stop = {&run->lane->device_orders->stop, run->lane->sequence};
+  return stop;
+}
+
+// As a block. It asks the host's memory, which takes a microsecond or two.
+static __device__ inline bool cuda_is_stopped(const struct cuda_stop &stop) {
+  __shared__ bool stopped;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    stopped = *stop.word == stop.sequence;
+  }
+  __syncthreads();
+  return stopped;
+}
+
+#endif
