@@ -115,6 +115,26 @@ def pcdet_state(seed=1):
     return weights.state
 
 
+def two_layers():
+    """A state and a configuration whose encoder has two layers, for points of 5 columns."""
+    config, weights = pcdet_config(), Weights(6)
+    config["MODEL"]["VFE"]["NUM_FILTERS"] = [64, 64]
+    for number, (outputs, inputs) in enumerate(((32, 11), (64, 64))):
+        weights.weight(f"vfe.pfn_layers.{number}.linear", outputs, inputs)
+        weights.norm(f"vfe.pfn_layers.{number}.norm", outputs)
+    others = {name: value for name, value in pcdet_state().items() if not name.startswith("vfe.")}
+    return {**others, **weights.state}, config
+
+
+def dynamic():
+    """The same for DynPillarVFE, which has no cap and takes points of any height."""
+    state, config = two_layers()
+    config["MODEL"]["VFE"]["NAME"] = "DynPillarVFE"
+    step = {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
+    config["DATA_CONFIG"]["DATA_PROCESSOR"] = [step]
+    return state, config
+
+
 def pcdet_center_config():
     config = pcdet_config()
     model = config["MODEL"]
@@ -359,16 +379,7 @@ class Convert(unittest.TestCase):
             near(self, found[output], expected.transpose(0, 2, 3, 1))
 
     def test_encoders_of_two_layers(self):
-        config, state = pcdet_config(), pcdet_state()
-        weights = Weights(6)
-        for number, (outputs, inputs) in enumerate(((32, 11), (64, 64))):
-            weights.weight(f"vfe.pfn_layers.{number}.linear", outputs, inputs)
-            weights.norm(f"vfe.pfn_layers.{number}.norm", outputs)
-        state = {**{name: value for name, value in state.items() if not name.startswith("vfe.")}, **weights.state}
-        config["MODEL"]["VFE"].update(NAME="DynPillarVFE", NUM_FILTERS=[64, 64])
-        config["DATA_CONFIG"]["DATA_PROCESSOR"] = [
-            {"NAME": "transform_points_to_voxels_placeholder", "VOXEL_SIZE": SIZE}
-        ]
+        state, config = dynamic()
         document = self.convert("openpcdet", state, config)
         self.assertEqual(
             document["encoder"], {"file": "encoder.safetensors", "features": "pillar11", "width": 64, "layers": 2}

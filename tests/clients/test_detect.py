@@ -58,6 +58,7 @@ class Detect(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         (cls.folder / "models").mkdir()
         cls.convert("anchors", convert.pcdet_state(), convert.pcdet_config())
+        cls.convert("dynamic", *convert.dynamic())
         cls.convert("centers", center_state(), convert.pcdet_center_config())
         daemon = Daemon("--models-dir", str(cls.folder / "models"), "--onnxruntime", models.library())
         cls.daemon = cls.enterClassContext(daemon) if hasattr(cls, "enterClassContext") else daemon.__enter__()
@@ -90,9 +91,19 @@ class Detect(unittest.TestCase):
         return np.concatenate([xyz, rng.uniform(0, 1, (2000, columns - 3))], axis=1).astype("<f4")
 
     def features(self, name, points):
-        tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **self.document(name)["voxelize"])
+        parameters = self.document(name)["voxelize"]
+        capped = parameters["max_points_per_voxel"] > 0
+        if not capped:  # as many as no pillar has
+            parameters.update(max_points_per_voxel=64, feature="pillar")
+        tensors, _ = self.ask("/v1/voxelize", points.tobytes(), **parameters)
+        rows, counts = tensors["pillar_features"], tensors["voxel_num_points"]
+        if not capped:  # without padding: each pillar's first point again, which changes no largest value
+            self.assertLess(counts.max(), 64)
+            padding = np.arange(64) >= counts[:, None]
+            rows, counts = np.where(padding[:, :, None], rows[:, :1], rows), np.full(len(rows), 64)
         weights = load_file(self.folder / "models" / name / "encoder.safetensors")
-        rows = encode(tensors["pillar_features"], tensors["voxel_num_points"], (weights["weight"], weights["bias"]))
+        layers = [(weights[f"weight{end}"], weights[f"bias{end}"]) for end in ("", "_1") if f"weight{end}" in weights]
+        rows = encode(rows, counts, *layers)
         features = np.zeros((1, 64, convert.CELLS, convert.CELLS), np.float32)
         coords = tensors["voxel_coords"]
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
@@ -122,6 +133,12 @@ class Detect(unittest.TestCase):
             convert.near(self, tensors[name], expected[name])
         self.check_boxes("anchors", tensors, {name: np.ascontiguousarray(tensors[name]) for name in maps})
 
+    def test_dynamic_pillars_and_two_layers(self):
+        points = self.scan(5)
+        points[::7, 2] += 100  # above the range, and taken all the same
+        tensors, _ = self.ask("/v1/detect", points.tobytes(), model="dynamic", outputs=["bev_features"])
+        self.assertEqual(tensors["bev_features"].tobytes(), self.features("dynamic", points).tobytes())
+
     def test_centers(self):
         columns = self.document("centers")["voxelize"]["num_features"]
         points = self.scan(columns)
@@ -141,7 +158,7 @@ class Detect(unittest.TestCase):
 
     def test_the_models_are_listed(self):
         listed = {model["name"]: model for model in self.daemon.get("/v1/models").json()["models"]}
-        self.assertEqual(sorted(listed), ["anchors", "centers"])
+        self.assertEqual(sorted(listed), ["anchors", "centers", "dynamic"])
         for name, model in listed.items():
             self.assertTrue(model["ready"], model)
             self.assertEqual(model["decode"]["class_names"], self.document(name)["class_names"])

@@ -59,7 +59,7 @@ class Voxels:
             "voxel_size": size,
             "max_points_per_voxel": self.cap,
             "max_voxels": self.most,
-            "feature": ["pillar"],
+            "feature": ["pillar" if self.cap else "mean"],
         }
 
 
