@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/boxes/rank.cuh"
-#include "kernels/cuda/boxes/suppress.cuh"
+#include "kernels/cuda/boxes/suppression.cuh"
 
 enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, COMPARE_BLOCK = 256 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");

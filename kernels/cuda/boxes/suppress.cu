@@ -1,4 +1,5 @@
-// See suppress.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not their pairs.
+// See suppress.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not with their
+// pairs.
 //
 //   compare  Many blocks share the pairs of a chunk: each has tiles of 32 boxes by 32. Of a pair that suppression
 //            concerns there is a bit. Boxes are mostly far apart, so the pairs that are near are listed first, and then
