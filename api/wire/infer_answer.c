@@ -145,7 +145,7 @@ static size_t reserve_json(const struct answer *answer, const struct vx_layout *
 
 // Blanks may follow a JSON object, so the head fills what was reserved for it.
 static void write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
-                       char *tensors) {
+                       char *tensors) {  // NOLINT(readability-non-const-parameter): as answer_kind has it
   (void)tensors;  // what is between them is not sent
   struct text head = text_over(block, reserve);
   write_json(answer, layout, false, NULL, &head);
