@@ -144,9 +144,10 @@ static size_t reserve_json(const struct answer *answer, const struct vx_layout *
 }
 
 // Blanks may follow a JSON object, so the head fills what was reserved for it.
+// What is between the tensors is not sent, so it is left as it is.
 static void write_head(const struct answer *answer, const struct vx_layout *layout, char *block, size_t reserve,
-                       char *tensors) {  // NOLINT(readability-non-const-parameter): as answer_kind has it
-  (void)tensors;  // what is between them is not sent
+                       char *tensors) {  // NOLINT(readability-non-const-parameter): answer_kind has it so
+  (void)tensors;
   struct text head = text_over(block, reserve);
   write_json(answer, layout, false, NULL, &head);
   size_t written = head.length < reserve ? head.length : reserve;
