@@ -10,14 +10,30 @@
 
 enum { PAGE = 4096, NOT_PINNED = 0, BUSY, PINNED, REFUSED };
 
+// Bit 63 of a page's entry: the mapping still has the page. Only an access by the CPU could bring another one in.
+static bool has_page(const struct pinner *pinner, const char *byte) {
+  const uint64_t present = UINT64_C(1) << 63;
+  uint64_t entry = 0, page = (uintptr_t)byte / PAGE;
+  ssize_t got = pread(pinner->pagemap, &entry, sizeof entry, (off_t)(page * sizeof entry));
+  return got == (ssize_t)sizeof entry && (entry & present) != 0;
+}
+
+static void leave_pagemap(struct pinner *pinner) {
+  if (pinner->pagemap >= 0) (void)close(pinner->pagemap);
+  pinner->pagemap = -1;
+}
+
 void pinner_init(struct pinner *pinner, struct clients *clients, bool off) {
   *pinner = (struct pinner){.clients = clients, .pagemap = -1};
   pthread_mutex_init(&pinner->lock, NULL);
   if (!off && sysconf(_SC_PAGESIZE) == PAGE) pinner->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  // An emulator of processors or kernels may tell of other pages than the process has.
+  const char here = 1;
+  if (pinner->pagemap >= 0 && !has_page(pinner, &here)) leave_pagemap(pinner);
 }
 
 void pinner_destroy(struct pinner *pinner) {
-  if (pinner->pagemap >= 0) (void)close(pinner->pagemap);
+  leave_pagemap(pinner);
   pthread_mutex_destroy(&pinner->lock);
 }
 
@@ -125,14 +141,6 @@ char *pins_reach(struct pinner *pinner, struct pins *pins, const struct pins_fil
   good = good && take_chunks(pinner, pins, first, last);
   pthread_mutex_unlock(&pinner->lock);
   return good && pin_chunks(pinner, pins, first, last) ? pins->memory + pins->lead + at : NULL;
-}
-
-// Bit 63 of a page's entry: the mapping still has the page. Only an access by the CPU could bring another one in.
-static bool has_page(const struct pinner *pinner, const char *byte) {
-  const uint64_t present = UINT64_C(1) << 63;
-  uint64_t entry = 0, page = (uintptr_t)byte / PAGE;
-  ssize_t got = pread(pinner->pagemap, &entry, sizeof entry, (off_t)(page * sizeof entry));
-  return got == (ssize_t)sizeof entry && (entry & present) != 0;
 }
 
 bool pins_attached(const struct pinner *pinner, const struct pins *pins, const char *memory, size_t bytes) {

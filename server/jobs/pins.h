@@ -44,7 +44,7 @@ struct pins_file {
   uint64_t offset, bytes;
 };
 
-// The limit of SHARE_PINNED bounds what is pinned. With `off` nothing is.
+// The limit of SHARE_PINNED bounds what is pinned. Nothing is with `off`, or if the system does not tell of pages.
 void pinner_init(struct pinner *pinner, struct clients *clients, bool off);
 void pinner_destroy(struct pinner *pinner);
 

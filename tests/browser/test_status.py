@@ -107,7 +107,7 @@ class StatusPage(browser.BrowserCase):
         self.open()
         self.assertEqual(self.now("Version"), self.daemon.status()["version"])
         self.assertIn(self.daemon.status()["backend"]["devices"][0]["name"], self.browser.text("#devices"))
-        wait_until(lambda: len(self.browser.run("return document.querySelectorAll('#queue path')")) == 5, "5 lines")
+        wait_until(lambda: len(self.browser.run("return document.querySelectorAll('#queue path')")) == 7, "7 lines")
         self.assertFalse(self.browser.find("#error").is_displayed())
         self.assertEqual(self.browser.messages(), [])
         loaded = self.browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
