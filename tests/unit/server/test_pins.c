@@ -186,6 +186,16 @@ static void addresses_that_stay(void **state) {
   pins_close(&pinner, &pins);  // is no harm
 }
 
+// Whether `pin` above can do what it stands for.
+static bool populates(void) {
+  unsigned char resident = 0;
+  char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return false;
+  bool good = madvise(page, 4096, MADV_POPULATE_WRITE) == 0 && mincore(page, 4096, &resident) == 0;
+  (void)munmap(page, 4096);
+  return good && (resident & 1) != 0;
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
   const struct CMUnitTest tests[] = {
@@ -195,10 +205,6 @@ int main(void) {
       TEST(memory_that_is_too_short),     TEST(owners_shorten_their_memory),
       TEST(shortened_between_two_chunks), TEST(addresses_that_stay),
   };
-  struct pinner probe;
-  pinner_init(&probe, NULL, false);
-  bool told = probe.pagemap >= 0;
-  pinner_destroy(&probe);
-  if (!told) return puts("skipped: the system does not tell which pages the process has"), SKIPPED;
+  if (!populates()) return puts("skipped: the system brings in no pages by madvise, as qemu does not"), SKIPPED;
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
