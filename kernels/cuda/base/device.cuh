@@ -54,14 +54,19 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 #endif
 }
 
+// As a warp: the sum of the values of the lanes up to this one.
+__device__ static inline uint32_t cuda_warp_upto(uint32_t value) {
+  for (uint32_t offset = 1; offset < 32; offset *= 2) {
+    uint32_t other = __shfl_up_sync(~0u, value, offset);
+    value += threadIdx.x % 32 >= offset ? other : 0;
+  }
+  return value;
+}
+
 // As a block of whole warps: the sum of the values of the threads before this one. `total`: of all threads.
 __device__ static inline uint32_t cuda_block_before(uint32_t value, uint32_t *total) {
   __shared__ uint32_t sums[32];
-  uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = value;
-  for (int offset = 1; offset < 32; offset *= 2) {
-    uint32_t other = __shfl_up_sync(~0u, before, offset);
-    before += (int)lane >= offset ? other : 0;
-  }
+  uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, before = cuda_warp_upto(value);
   __syncthreads();  // all have read the sums of the last call
   if (lane == 31) {
     sums[warp] = before;

@@ -33,11 +33,7 @@ struct settling {
 static __device__ void list_window(uint32_t end, struct settling *own) {
   uint32_t lane = threadIdx.x, begin = own->next, first = begin / WARP;
   uint32_t open = lane < first ? 0 : ~own->struck[lane] & (lane == first ? ~0u << (begin % WARP) : ~0u);
-  uint32_t upto = __popc(open);
-  for (int offset = 1; offset < WARP; offset *= 2) {
-    uint32_t other = __shfl_up_sync(~0u, upto, offset);
-    upto += lane >= (uint32_t)offset ? other : 0;
-  }
+  uint32_t upto = cuda_warp_upto(__popc(open));
   uint32_t count = __shfl_sync(~0u, upto, WARP - 1), number = upto - __popc(open);
   for (; open != 0 && number < WINDOW; open &= open - 1) {
     own->places[number++] = lane * WARP + __ffs(open) - 1;
