@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/cuda/bench_side.h"
 #include "tests/measure/bench/bench_run.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
@@ -25,45 +26,7 @@ static const struct work {
              {1, 0, 2048, 37400, 14500, 2500},   {1, 0, 16384, 299000, 73000, 20000}, {8, 0, 2048, 0, 0, 0},
              {32, 16384, 2048, 0, 0, 0}};
 
-struct side {
-  const struct vx_backend *backend;
-  struct vx_device *device;
-  struct vx_lane *lane;
-  void *output;
-  size_t output_bytes;
-};
-
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
-  struct side *side = cls;
-  if (layout->bytes > side->output_bytes) {
-    side->backend->host_free(side->device, side->output, side->output_bytes);
-    side->output_bytes = layout->bytes;
-    side->output = side->backend->host_alloc(side->device, side->output_bytes);
-  }
-  *block = side->output;
-  if (side->output) return VX_OK;
-  snprintf(error->text, sizeof error->text, "no memory for %zu bytes", layout->bytes);
-  side->output_bytes = 0;
-  return VX_OUT_OF_MEMORY;
-}
-
-static bool open_side(struct side *side, const struct vx_backend *backend) {
-  struct vx_error error = {"this build has no CUDA"};
-  *side = (struct side){.backend = backend};
-  if (backend && backend->open(0, &side->device, &error) == VX_OK &&
-      backend->lane_open(side->device, VX_LANE_LONG, &side->lane, &error) == VX_OK)
-    return true;
-  printf("gpu-fps-bench: skipped: %s\n", error.text);
-  return false;
-}
-
-static void close_side(struct side *side) {
-  side->backend->host_free(side->device, side->output, side->output_bytes);
-  side->backend->lane_close(side->lane);
-  side->backend->close(side->device);
-}
-
-static const struct vx_caller caller = {.output = give_output};
+static const struct vx_caller caller = {.output = side_give_output};
 
 // Medians of the rounds; false if one fails.
 static bool time_side(struct side *side, const struct work *work, const void *points, int32_t rows, int repeat,
@@ -138,8 +101,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "gpu-fps-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
     return 2;
   }
-  if (!open_side(&sides[0], vx_backend_find("cuda"))) return 77;
-  if (!open_side(&sides[1], &vx_cpu_backend)) return 1;
+  if (!side_open(&sides[0], "gpu-fps-bench", vx_backend_find("cuda"), VX_LANE_LONG)) return 77;
+  if (!side_open(&sides[1], "gpu-fps-bench", &vx_cpu_backend, VX_LANE_LONG)) return 1;
   char path[1024];
   struct bench_scan scan;
   snprintf(path, sizeof path, "%s/kitti_raw_00.bin", directory);
@@ -149,7 +112,7 @@ int main(int argc, char **argv) {
   bool good = true;
   for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(sides, &works[i], &scan, (int)repeat) && good;
   bench_unload(&scan);
-  close_side(&sides[0]);
-  close_side(&sides[1]);
+  side_close(&sides[0]);
+  side_close(&sides[1]);
   return good ? 0 : 1;
 }

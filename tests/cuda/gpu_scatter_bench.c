@@ -15,6 +15,7 @@
 
 #include "kernels/backends.h"
 #include "kernels/ops.h"
+#include "tests/cuda/bench_side.h"
 #include "tests/measure/bench/timing.h"
 
 enum { MAX_REPEAT = 5000, WARM_UP = 30, COORDS = 4 };
@@ -33,52 +34,13 @@ static const struct work {
     {"SECOND, deep", 20000, 128, 1, {176, 200, 2}, VX_FLOAT32, 0},
 };
 
-struct side {
-  const struct vx_backend *backend;
-  struct vx_device *device;
-  struct vx_lane *lane;
-  void *output;
-  size_t output_bytes, bytes;  // of the memory; of the last job
-};
-
 // Features and coordinates, one after the other.
 struct rows {
   size_t bytes, feature_bytes;
   unsigned char *pinned, *resident;
 };
 
-static enum vx_status give_output(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
-  struct side *side = cls;
-  side->bytes = layout->bytes;
-  if (layout->bytes > side->output_bytes) {
-    side->backend->host_free(side->device, side->output, side->output_bytes);
-    side->output_bytes = layout->bytes;
-    side->output = side->backend->host_alloc(side->device, side->output_bytes);
-  }
-  *block = side->output;
-  if (side->output) return VX_OK;
-  snprintf(error->text, sizeof error->text, "no memory for %zu bytes", layout->bytes);
-  side->output_bytes = 0;
-  return VX_OUT_OF_MEMORY;
-}
-
-static const struct vx_caller caller = {.output = give_output};
-
-static bool open_side(struct side *side, const struct vx_backend *backend) {
-  struct vx_error error = {"this build has no CUDA"};
-  *side = (struct side){.backend = backend};
-  if (backend && backend->open(0, &side->device, &error) == VX_OK &&
-      backend->lane_open(side->device, VX_LANE_QUICK, &side->lane, &error) == VX_OK)
-    return true;
-  printf("gpu-scatter-bench: skipped: %s\n", error.text);
-  return false;
-}
-
-static void close_side(struct side *side) {
-  side->backend->host_free(side->device, side->output, side->output_bytes);
-  side->backend->lane_close(side->lane);
-  side->backend->close(side->device);
-}
+static const struct vx_caller caller = {.output = side_give_output};
 
 static uint32_t next_random(uint64_t *state) {
   *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -164,13 +126,13 @@ int main(int argc, char **argv) {
     fprintf(stderr, "gpu-scatter-bench: --repeat takes 1 to %d\n", MAX_REPEAT);
     return 2;
   }
-  if (!open_side(&sides[0], vx_backend_find("cuda"))) return 77;
-  if (!open_side(&sides[1], &vx_cpu_backend)) return 1;
+  if (!side_open(&sides[0], "gpu-scatter-bench", vx_backend_find("cuda"), VX_LANE_QUICK)) return 77;
+  if (!side_open(&sides[1], "gpu-scatter-bench", &vx_cpu_backend, VX_LANE_QUICK)) return 1;
   printf("medians of %ld, us\n%-20s %6s %5s | %6s %6s %5s | %6s %7s %7s %7s | %8s |\n", repeat, "work", "rows", "C",
          "device", "target", "floor", "in", "scatter", "out", "whole", "CPU");
   bool good = true;
   for (size_t i = 0; i < sizeof works / sizeof *works; i++) good = bench(sides, &works[i], (int)repeat) && good;
-  close_side(&sides[0]);
-  close_side(&sides[1]);
+  side_close(&sides[0]);
+  side_close(&sides[1]);
   return good ? 0 : 1;
 }
