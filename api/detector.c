@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/detector_files.h"
+#include "api/ops/detect.h"
 
 struct detector {
   struct vx_detector core;  // first: jobs point to it
@@ -14,6 +15,7 @@ struct detector {
   char name[DETECTOR_NAME_SIZE], fault[DETECTOR_FAULT_SIZE];  // fault: "" if it serves
   struct detector_files files;
   char engine[96];  // and its version
+  struct seats seats;
 };
 
 #define FAULT(...) error_set(detector->fault, sizeof detector->fault, __VA_ARGS__)
@@ -32,18 +34,26 @@ static void write_dims(const int64_t *dims, int rank, struct text *out) {
   text_put(out, "]");
 }
 
-// Refuses a tensor of another type or shape; -1 is any length.
+static void write_dtypes(uint32_t dtypes, struct text *out) {
+  for (int dtype = 0; dtype < VX_DTYPES; dtype++)
+    if (dtypes & VX_DTYPE_BIT(dtype))
+      text_printf(out, "%s%s", out->length ? " or " : "", vx_dtype_name((enum vx_dtype)dtype));
+}
+
+// Refuses a tensor that has none of these types (VX_DTYPE_BITs), or another shape; -1 is any length.
 static bool check_tensor(struct detector *detector, const struct vx_network_tensor *tensor, const char *field,
-                         enum vx_dtype dtype, const int64_t dims[4]) {
-  bool fits = tensor->rank == 4 && tensor->dtype == dtype;
+                         uint32_t dtypes, const int64_t dims[4]) {
+  bool fits = tensor->rank == 4 && dtypes & VX_DTYPE_BIT(tensor->dtype);
   for (int i = 0; fits && i < 4; i++) fits = tensor->dims[i] == -1 || dims[i] == -1 || tensor->dims[i] == dims[i];
   if (fits) return true;
-  char is[128], should[128];
+  char is[128], should[128], types[32];
   struct text given = text_over(is, sizeof is), wanted = text_over(should, sizeof should);
+  struct text allowed = text_over(types, sizeof types);
+  write_dtypes(dtypes, &allowed);
   write_dims(tensor->dims, tensor->rank, &given);
   write_dims(dims, 4, &wanted);
   return FAULT("%s: %s (%s) is %s %s; expected %s %s, where -1 is any length", detector->files.network_file, field,
-               tensor->name, vx_dtype_name(tensor->dtype), is, vx_dtype_name(dtype), should);
+               tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
 static bool check_input(struct detector *detector, const struct vx_network_shape *shape) {
@@ -56,7 +66,8 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
                  files->input);
   if (vx_grid_of(&detector->core.voxelize, 1, &grid, &error) != VX_OK) return FAULT("%s", error.text);
   const int64_t dims[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]};
-  if (!check_tensor(detector, input, "network.input", detector->core.voxelize.feature_dtype, dims)) return false;
+  uint32_t dtypes = VX_DTYPE_BIT(detector->core.voxelize.feature_dtype);
+  if (!check_tensor(detector, input, "network.input", dtypes, dims)) return false;
   detector->core.one_by_one = input->dims[0] == 1;
   return input->dims[0] <= 1 || FAULT("%s: network.input is for %lld clouds; allowed: any number, or 1",
                                       files->network_file, (long long)input->dims[0]);
@@ -64,20 +75,20 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
 
 static bool check_output(struct detector *detector, const struct vx_network_shape *shape, int number) {
   const char *name = detector->files.outputs[number];
-  const char *map = vx_operation_of(detector->files.decode->job.op)->inputs[number].name;
+  const struct vx_input_row *row = &vx_operation_of(detector->files.decode->job.op)->inputs[number];
   const struct vx_network_tensor *output = find(shape->output, shape->outputs, name);
   const int64_t any[] = {-1, -1, -1, -1};
   char field[64];
-  snprintf(field, sizeof field, "network.outputs.%s", map);
+  snprintf(field, sizeof field, "network.outputs.%s", row->name);
   if (!output) return FAULT("%s: it has no output %s (%s)", detector->files.network_file, name, field);
-  if (!check_tensor(detector, output, field, VX_FLOAT32, any)) return false;
+  if (!check_tensor(detector, output, field, row->dtypes, any)) return false;
   bool first = detector->core.channels_first;
   const int64_t *dims = output->dims;
   for (int i = 1; i < 4; i++)
     if (dims[i] < 1)
       return FAULT("%s: %s (%s) has no fixed height, width and channels", detector->files.network_file, field, name);
   detector->core.maps[number] =
-      (struct vx_detector_map){name, dims[first ? 2 : 1], dims[first ? 3 : 2], dims[first ? 1 : 3]};
+      (struct vx_detector_map){name, dims[first ? 2 : 1], dims[first ? 3 : 2], dims[first ? 1 : 3], output->dtype};
   return true;
 }
 
@@ -88,7 +99,7 @@ static bool check_maps(struct detector *detector) {
   for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
     const struct vx_detector_map *map = &detector->core.maps[i];
     if (map->output)
-      decode->job.inputs[i] = (struct vx_input){VX_FLOAT32, 4, {1, map->height, map->width, map->channels}, NULL};
+      decode->job.inputs[i] = (struct vx_input){map->dtype, 4, {1, map->height, map->width, map->channels}, NULL};
   }
   if (!job_request_split(decode, vx_sizes_of(&decode->job).rows, &problem))
     return FAULT("%s: network.outputs: %s", detector->files.network_file, problem.detail);
@@ -128,6 +139,7 @@ static bool open_files(struct detector *detector, const struct detector_means *m
   core->channels_first = files->channels_first;
   core->head = (int)files->decode->job.op;
   core->class_names = files->class_names;
+  core->version = files->version;
   if (core->head == VX_DECODE)
     core->params.decode = files->decode->job.params.decode;
   else
@@ -149,6 +161,7 @@ void detector_hold(struct detector *detector) { atomic_fetch_add(&detector->hold
 
 void detector_release(struct detector *detector) {
   if (!detector || atomic_fetch_sub(&detector->holders, 1) > 1) return;
+  seats_close(&detector->seats, detector->core.engine);
   if (detector->core.network) detector->core.engine->network_close(detector->core.network);
   detector_files_free(&detector->files);
   free(detector);
@@ -156,15 +169,34 @@ void detector_release(struct detector *detector) {
 
 const char *detector_name(const struct detector *detector) { return detector->name; }
 
+const char *detector_version(const struct detector *detector) { return detector->files.version; }
+
 const char *detector_fault(const struct detector *detector) { return detector->fault[0] ? detector->fault : NULL; }
 
 void detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
-  request->job.params.detect.detector = &detector->core;
+  detect_choose(request, &detector->core);
 }
 
 struct detector *detector_of(const struct job_request *request) {
   return (struct detector *)(void *)(uintptr_t)request->job.params.detect.detector;
+}
+
+// ---- its places -----------------------------------------------------------------------------------------------------
+
+const struct vx_detector *detector_core(const struct detector *detector) { return &detector->core; }
+
+int64_t detector_columns(const struct detector *detector) {
+  return detector->files.voxelize->job.inputs[VX_POINTS].dims[1];
+}
+
+enum vx_status detector_seat(struct detector *detector, const struct vx_lane *lane, const struct vx_place *place,
+                             struct vx_error *error) {
+  return seats_open(&detector->seats, detector->core.engine, detector->core.network, lane, place, error);
+}
+
+struct seats *detector_seats(struct detector *detector) {
+  return &detector->seats;
 }
 
 // ---- writing --------------------------------------------------------------------------------------------------------
@@ -197,6 +229,8 @@ static void write_parts(const struct detector *detector, struct text *out) {
   text_json_string(out, detector->engine, strlen(detector->engine));
   write_tensors("inputs", shape->input, shape->inputs, out);
   write_tensors("outputs", shape->output, shape->outputs, out);
+  text_put(out, ",\"seats\":");
+  seats_write(&detector->seats, out);
   text_put(out, "},\"decode\":");
   job_request_write(files->decode, out);
 }
@@ -205,6 +239,7 @@ void detector_write(const struct detector *detector, struct text *out) {
   bool serves = !detector->fault[0];
   text_put(out, "{\"name\":");
   text_json_string(out, detector->name, strlen(detector->name));
+  write_string("version", detector->files.version, out);
   write_string("description", detector->files.description, out);
   text_printf(out, ",\"ready\":%s", serves ? "true" : "false");
   if (serves)

@@ -1,12 +1,13 @@
 // A model that detects, as a folder of files: model.json, the encoder's weights and the network.
 //
-// docs/detection.md has the format. A detector does not change once it is open; one that cannot be opened says why.
-// Holders are counted: it ends with the last of them, so a job may go on with a model that a reload has replaced. Any
-// thread.
+// docs/detection.md has the format. A detector does not change once it is open, but for the seats of its network; one
+// that cannot be opened says why. Holders are counted: it ends with the last of them, so a job may go on with a model
+// that a reload has replaced. Its seats end with it, so the lanes that have them outlive it. Any thread.
 #ifndef VOXELD_DETECTOR_H
 #define VOXELD_DETECTOR_H
 
 #include "api/ops/ops.h"
+#include "api/seats.h"
 
 enum { DETECTOR_NAME_SIZE = 64 };
 
@@ -27,6 +28,7 @@ void detector_hold(struct detector *detector);
 void detector_release(struct detector *detector);  // may be NULL
 
 const char *detector_name(const struct detector *detector);
+const char *detector_version(const struct detector *detector);  // "" if model.json could not be read so far
 // Why it does not serve, with the file and the field at fault; NULL if it serves.
 const char *detector_fault(const struct detector *detector);
 
@@ -35,6 +37,15 @@ void detector_choose(const struct detector *detector, struct job_request *reques
 
 // The one that a request points to.
 struct detector *detector_of(const struct job_request *request);
+
+// What jobs need of a detector that serves, and how many columns its points have.
+const struct vx_detector *detector_core(const struct detector *detector);
+int64_t detector_columns(const struct detector *detector);
+
+// Opens a seat of its network, as seats_open does.
+VX_WARN_UNUSED enum vx_status detector_seat(struct detector *detector, const struct vx_lane *lane,
+                                            const struct vx_place *place, struct vx_error *error);
+struct seats *detector_seats(struct detector *detector);
 
 // A JSON object.
 void detector_write(const struct detector *detector, struct text *out);

@@ -9,6 +9,7 @@
 #include "api/base/file.h"
 #include "api/base/json.h"
 #include "api/settings.h"
+#include "api/wire/model.h"
 #include "api/wire/tensor_file.h"
 
 enum { MAX_JSON = 65535, MAX_ENCODER = 64 << 20, FORMAT = 1 };  // bytes of the files; the format's version
@@ -66,6 +67,22 @@ static bool read_class_names(struct detector_files *files, const json_t *root, c
   }
   return (json_is_array(names) && text.length > 0 && text_complete(&text)) ||
          FAULT(MODEL "class_names is no list of names of up to %zu bytes in all", sizeof files->class_names - 1);
+}
+
+// Paths have it too, hence the few characters.
+static bool read_version(struct detector_files *files, const json_t *root, char *fault) {
+  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  const json_t *value = json_object_get(root, "version");
+  const char *text = value ? json_string_value(value) : MODEL_VERSION;
+  size_t length = value ? json_string_length(value) : strlen(text);
+  if (json_is_integer(value) && json_integer_value(value) >= 0)
+    snprintf(files->version, sizeof files->version, "%lld", (long long)json_integer_value(value));
+  else if (text && length > 0 && length < sizeof files->version && strspn(text, allowed) == length)
+    snprintf(files->version, sizeof files->version, "%s", text);
+  else
+    return FAULT(MODEL "version is no whole number, and no string of 1 to %d letters, digits, dots, _ and -",
+                 DETECTOR_VERSION_SIZE - 1);
+  return true;
 }
 
 // A number from 1 to `most`; 1 if it is not there and need not be.
@@ -157,8 +174,8 @@ static bool read_decode(struct detector_files *files, json_t *decode, char *faul
 }
 
 static bool read_root(struct detector_files *files, json_t *root, char *fault) {
-  static const char *const known[] = {"format",  "description", "class_names", "voxelize",
-                                      "encoder", "network",     "decode",      NULL};
+  static const char *const known[] = {"format",  "description", "version", "class_names", "voxelize",
+                                      "encoder", "network",     "decode",  NULL};
   json_t *voxelize, *encoder, *network, *decode;
   const json_t *format = json_object_get(root, "format");
   if (!json_is_object(root)) return FAULT(MODEL "it is no object");
@@ -166,11 +183,11 @@ static bool read_root(struct detector_files *files, json_t *root, char *fault) {
     return FAULT(MODEL "format is not %d, the one that this version reads", FORMAT);
   return check_members("it", root, known, fault) &&
          read_text(root, "", "description", files->description, sizeof files->description, fault) &&
-         read_class_names(files, root, fault) && read_object(root, "voxelize", &voxelize, fault) &&
-         read_object(root, "encoder", &encoder, fault) && read_object(root, "network", &network, fault) &&
-         read_object(root, "decode", &decode, fault) && read_voxelize(files, voxelize, fault) &&
-         read_encoder_object(files, encoder, fault) && read_decode(files, decode, fault) &&
-         read_network_object(files, network, fault);
+         read_version(files, root, fault) && read_class_names(files, root, fault) &&
+         read_object(root, "voxelize", &voxelize, fault) && read_object(root, "encoder", &encoder, fault) &&
+         read_object(root, "network", &network, fault) && read_object(root, "decode", &decode, fault) &&
+         read_voxelize(files, voxelize, fault) && read_encoder_object(files, encoder, fault) &&
+         read_decode(files, decode, fault) && read_network_object(files, network, fault);
 }
 
 static bool read_bytes(const struct detector_files *files, const char *name, size_t most, struct file *file,

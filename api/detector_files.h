@@ -4,12 +4,13 @@
 
 #include "api/ops/ops.h"
 
-enum { DETECTOR_FAULT_SIZE = 600, DETECTOR_MAX_WIDTH = 4096 };
+enum { DETECTOR_FAULT_SIZE = 600, DETECTOR_MAX_WIDTH = 4096, DETECTOR_VERSION_SIZE = 64 };
 
 // What the files of a model say.
 struct detector_files {
   char folder[4096];
   char description[512], class_names[REQUEST_NAMES_SIZE];
+  char version[DETECTOR_VERSION_SIZE];
   char encoder_file[256], network_file[256];
   char input[VX_NETWORK_NAME_SIZE];
   char outputs[VX_DETECTOR_MAPS][VX_NETWORK_NAME_SIZE];  // by the decoder's inputs; "" = not given

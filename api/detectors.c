@@ -99,6 +99,13 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
   return fault ? NULL : detector;
 }
 
+long long detectors_seats(const struct detectors *detectors, int device) {
+  long long count = 0;
+  for (size_t i = 0; i < detectors_count(detectors); i++)
+    count += seats_count(detector_seats(detectors->item[i]), device);
+  return count;
+}
+
 void detectors_write(const struct detectors *detectors, struct text *out) {
   text_put(out, "{\"models\":[");
   for (size_t i = 0; i < detectors->count; i++) {

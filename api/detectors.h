@@ -22,6 +22,9 @@ struct detector *detectors_find(const struct detectors *detectors, const char *n
 // The detector of that name, if it serves. NULL with a problem, which names the parameter `model`.
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem);
 
+// How many seats in use their networks have on the GPU of that number.
+long long detectors_seats(const struct detectors *detectors, int device);
+
 // All as {"models":[...]}.
 void detectors_write(const struct detectors *detectors, struct text *out);
 

@@ -29,9 +29,9 @@ static const struct job_request *find_further(const struct presets *presets, con
 }
 
 // The first of: an operation, a preset, a further operation of a preset, a detector.
-bool model_find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
+static bool find(const struct named *named, const char *name, struct job_request *memory, struct model *model) {
   enum vx_op op = vx_op_find(name);
-  *model = (struct model){.name = name};
+  *model = (struct model){.name = name, .version = MODEL_VERSION};
   if (op != VX_OPS && op != VX_DETECT) {  // which needs a model of its own
     job_request_init(memory, op);
     model->request = memory;
@@ -45,8 +45,14 @@ bool model_find(const struct named *named, const char *name, struct job_request 
   job_request_init(memory, VX_DETECT);
   model->request = memory;
   model->fault = detector_fault(detector);
+  model->version = detector_version(detector);
   if (!model->fault) detector_choose(detector, memory);
   return true;
+}
+
+bool model_find(const struct named *named, const char *name, const char *version, struct job_request *memory,
+                struct model *model) {
+  return find(named, name, memory, model) && (!version[0] || strcmp(version, model->version) == 0);
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -81,7 +87,7 @@ bool model_at(const struct named *named, size_t number, char name[MODEL_NAME_SIZ
   else if (!preset_at(named->presets, number - VX_OPS, name, &request))
     return false;
   // Another model may have the name.
-  if (!model_find(named, name, memory, model)) return false;
+  if (!find(named, name, memory, model)) return false;
   if (request) return model->request == request;
   return !model->preset && (model->request->job.op == VX_DETECT) == detects;
 }

@@ -9,10 +9,10 @@
 
 enum { MODEL_NAME_SIZE = 96 };  // the names of a preset and of an operation fit
 
-// Finds a model. `memory` gets the request of an operation or of a detector; a preset's own is pointed to. The request
-// of a detector that does not serve has no detector. False if there is none.
-VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, struct job_request *memory,
-                               struct model *model);
+// Finds a model; of that version, if it is not "". `memory` gets the request of an operation or of a detector; a
+// preset's own is pointed to. The request of a detector that does not serve has no detector. False if there is none.
+VX_WARN_UNUSED bool model_find(const struct named *named, const char *name, const char *version,
+                               struct job_request *memory, struct model *model);
 
 // How many numbers a list of all models has. Some are no model's.
 size_t model_numbers(const struct named *named);

@@ -29,55 +29,80 @@ bool route_is_public(enum endpoint endpoint) {
          endpoint == ENDPOINT_WEB;
 }
 
-// What follows /versions/1, if that is where `path` begins; else `path`.
-static const char *skip_version(const char *path) {
-  static const char version[] = "/versions/1";
-  size_t length = sizeof version - 1;
-  bool there = strncmp(path, version, length) == 0 && (path[length] == '\0' || path[length] == '/');
-  return there ? path + length : path;
+// Copies what stands in front of the next slash to `out`. Returns what follows it; NULL if it is empty or too long.
+static const char *take_part(const char *path, char *out, size_t size) {
+  size_t length = strcspn(path, "/");
+  if (length == 0 || length >= size) return NULL;
+  memcpy(out, path, length);
+  out[length] = '\0';
+  return path + length;
 }
 
-static bool matches(const char *pattern, const char *path, char name[ROUTE_NAME_SIZE]) {
-  bool versioned = route_style(pattern) == PROBLEM_STYLE_KSERVE;
-  name[0] = '\0';
+// Likewise the version, if one follows here.
+static const char *take_version(const char *path, struct route_names *names) {
+  static const char before[] = "/versions/";
+  size_t length = sizeof before - 1;
+  return strncmp(path, before, length) == 0 ? take_part(path + length, names->version, sizeof names->version) : path;
+}
+
+static bool matches(const char *pattern, const char *path, struct route_names *names) {
+  static const char models[] = "/v2/models/";
+  bool versioned = strncmp(pattern, models, sizeof models - 1) == 0;
+  names->name[0] = names->version[0] = '\0';
   for (; *pattern == *path || *pattern == '*'; pattern++, path++) {
     if (*pattern == '\0') return true;
     if (*pattern != '*') continue;
-    size_t length = strcspn(path, "/");
-    if (length == 0 || length >= ROUTE_NAME_SIZE) return false;
-    memcpy(name, path, length);
-    name[length] = '\0';
-    path = (versioned ? skip_version(path + length) : path + length) - 1;
+    path = take_part(path, names->name, sizeof names->name);
+    if (path && versioned) path = take_version(path, names);
+    if (!path) return false;
+    path--;
   }
   return false;
 }
 
-enum endpoint route_find(const char *path, char name[ROUTE_NAME_SIZE]) {
+enum endpoint route_find(const char *path, struct route_names *names) {
   int i = 0;
-  while (i < ENDPOINT_UNKNOWN && !matches(routes[i].path, path, name)) i++;
+  while (i < ENDPOINT_UNKNOWN && !matches(routes[i].path, path, names)) i++;
   return (enum endpoint)i;
+}
+
+static bool takes(const struct route *route, const char *method) {
+  return strcmp(method, route->method) == 0 || (strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+enum endpoint route_with(enum endpoint endpoint, const char *method) {
+  for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
+    if (strcmp(routes[i].path, routes[endpoint].path) == 0 && takes(&routes[i], method)) return (enum endpoint)i;
+  return endpoint;
+}
+
+enum endpoint route_counted(enum endpoint endpoint) {
+  int first = 0;
+  while (strcmp(routes[first].path, routes[endpoint].path) != 0) first++;
+  return (enum endpoint)first;
 }
 
 bool route_missing(const char *path, struct problem *problem) {
   if (route_style(path) == PROBLEM_STYLE_KSERVE)
     return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; /openapi.yaml lists the paths",
                        path);
-  char memory[256];
+  char memory[512];
   struct text paths = text_over(memory, sizeof memory);
   for (int i = 0; i < ENDPOINT_UNKNOWN; i++)
-    if (route_style(routes[i].path) == PROBLEM_STYLE_HTTP)
+    if (route_style(routes[i].path) == PROBLEM_STYLE_HTTP && route_counted((enum endpoint)i) == (enum endpoint)i)
       text_printf(&paths, "%s%s", paths.length ? ", " : "", routes[i].path);
   return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is nothing at %.200s; the paths are %s", path,
                      paths.data);
 }
 
 const char *route_allow(enum endpoint endpoint) {
-  return strcmp(routes[endpoint].method, "GET") == 0 ? "GET, HEAD" : "POST";
+  bool get = takes(&routes[route_with(endpoint, "GET")], "GET");
+  bool delete = takes(&routes[route_with(endpoint, "DELETE")], "DELETE");
+  return get && delete ? "GET, HEAD, DELETE" : get ? "GET, HEAD" : "POST";
 }
 
 bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem) {
-  const char *own = routes[endpoint].method;
-  if (strcmp(method, own) == 0 || (strcmp(own, "GET") == 0 && strcmp(method, "HEAD") == 0)) return true;
+  if (takes(&routes[endpoint], method)) return true;
   return problem_set(problem, PROBLEM_METHOD_NOT_ALLOWED, NULL, "%s takes %s, not %.32s", routes[endpoint].path,
                      route_allow(endpoint), method);
 }

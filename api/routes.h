@@ -9,7 +9,7 @@
 enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path names a model, which knows it
 
 // X(endpoint, method, path, operation, doc). The operation is VX_OPS if the endpoint computes nothing. A * in a path
-// matches any one name. A model has one version: in a path of KServe's protocol, /versions/1 may follow its name.
+// matches any one name. /versions/ and a version may follow the name of a model of KServe's protocol.
 #define ENDPOINTS(X)                                                                                                   \
   X(VOXELIZE, "POST", "/v1/voxelize", VX_VOXELIZE, "points in, voxels out")                                            \
   X(FPS, "POST", "/v1/fps", VX_FPS, "points in, farthest point samples out")                                           \
@@ -22,6 +22,10 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(DETECTOR, "GET", "/v1/models/*", VX_OPS, "one of them, as JSON")                                                   \
   X(PRESETS, "GET", "/v1/presets", VX_OPS, "the named parameter sets, as JSON")                                        \
   X(PRESET, "GET", "/v1/presets/*", VX_OPS, "one named parameter set, as JSON")                                        \
+  X(STREAMS, "GET", "/v1/streams", VX_OPS, "the client's streams, as JSON")                                            \
+  X(STREAM, "GET", "/v1/streams/*", VX_OPS, "one of them, as JSON")                                                    \
+  X(STREAM_DELETE, "DELETE", "/v1/streams/*", VX_OPS, "drops the sweeps of a stream")                                  \
+  X(STREAM_LAST, "GET", "/v1/streams/*/last", VX_OPS, "the points that its last request joined")                       \
   X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
   X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
   X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \
@@ -73,10 +77,22 @@ struct route {
 
 const struct route *route_of(enum endpoint endpoint);  // also of ENDPOINT_UNKNOWN, whose path is "unknown"
 
-enum { ROUTE_NAME_SIZE = 128 };
+enum { ROUTE_NAME_SIZE = 128, ROUTE_VERSION_SIZE = 64 };
 
-// The endpoint of a path; ENDPOINT_UNKNOWN if there is none. `name` gets what matches the row's *, or "".
-enum endpoint route_find(const char *path, char name[ROUTE_NAME_SIZE]);
+// What a path names; each is "" if it names none.
+struct route_names {
+  char name[ROUTE_NAME_SIZE];  // what matches the row's *
+  char version[ROUTE_VERSION_SIZE];
+};
+
+// The endpoint of a path; ENDPOINT_UNKNOWN if there is none.
+enum endpoint route_find(const char *path, struct route_names *names);
+
+// The endpoint of the same path that takes the method; if none does, the endpoint itself.
+enum endpoint route_with(enum endpoint endpoint, const char *method);
+
+// The endpoint that its requests are counted under: the first of the same path.
+enum endpoint route_counted(enum endpoint endpoint);
 
 // How clients of that path are told of problems. The path may be one without an endpoint.
 enum problem_style route_style(const char *path);
@@ -91,7 +107,7 @@ bool route_is_public(enum endpoint endpoint);
 // false.
 bool route_missing(const char *path, struct problem *problem);
 
-// Whether the endpoint takes the method; a GET endpoint takes HEAD too. If not, the problem names those it takes.
+// Whether the endpoint takes the method; one that takes GET takes HEAD too. If not, the problem names those it takes.
 VX_WARN_UNUSED bool route_takes(enum endpoint endpoint, const char *method, struct problem *problem);
 
 // Whether a request to the endpoint is a job.

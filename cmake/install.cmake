@@ -6,6 +6,8 @@ include(GNUInstallDirs)
 install(TARGETS voxeld RUNTIME COMPONENT daemon)
 install(FILES api/openapi.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld COMPONENT daemon)
 install(FILES ${presets} DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld/presets COMPONENT daemon)
+install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/voxeld/models COMPONENT daemon
+        PATTERN README.md EXCLUDE)
 install(FILES api/c/voxeld_client.h TYPE INCLUDE COMPONENT dev)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md packaging/debian/copyright TYPE DOC COMPONENT doc)
 install(DIRECTORY docs/ TYPE DOC COMPONENT doc FILES_MATCHING PATTERN "*.md")

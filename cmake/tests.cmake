@@ -58,13 +58,18 @@ target_compile_definitions(onnxruntime_standin PRIVATE _GNU_SOURCE)
 target_compile_options(onnxruntime_standin PRIVATE ${voxeld_warnings})
 set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-# unit: one cmocka program a file, in each flavour. The target `units` builds all of them.
+# unit: one cmocka program a file, in each flavour. The target `units` builds all of them. Only server/ may have threads
+# (docs.layers holds that), so TSan has nothing to find in the tests of the other layers.
 add_custom_target(units)
 add_dependencies(units onnxruntime_standin)
 foreach(source IN LISTS unit_sources)
   cmake_path(GET source STEM stem)
   string(REGEX REPLACE "^test_" "unit." name ${stem})
-  foreach(flavour IN LISTS test_flavours)
+  set(unit_flavours ${test_flavours})
+  if(NOT source MATCHES "/tests/unit/server/")
+    list(REMOVE_ITEM unit_flavours tsan)
+  endif()
+  foreach(flavour IN LISTS unit_flavours)
     voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} LIBRARIES server PkgConfig::cmocka)
     voxeld_target_name(${stem} ${flavour} target)
     add_dependencies(units ${target})
@@ -113,12 +118,18 @@ foreach(flavour IN LISTS test_flavours) # a short soak, so that its code stays t
               --processes 3 --threads 3)
 endforeach()
 voxeld_script_tests(oracle "tests/oracle/test_*.py" 1200 plain ${PYTHON})
-voxeld_script_tests(docs "tests/docs/test_*.py" 120 plain ${PYTHON})
+voxeld_script_tests(docs "tests/docs/test_*.py" 300 plain ${PYTHON})
 voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
-set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 2) # its servers must answer checks within a second
+set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 4) # its servers must answer checks within a second
+# A polite client among slow ones is promised an answer, on a machine that other tests do not fill.
+foreach(flavour "" asan. tsan.)
+  if(TEST ${flavour}fault.neighbours)
+    set_tests_properties(${flavour}fault.neighbours PROPERTIES PROCESSORS 4)
+  endif()
+endforeach()
 # If what they need is missing, their first test is skipped.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 
@@ -129,7 +140,8 @@ voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 
-# clients: the C client's example and its tests, plain and under ASan; clients.c is skipped without libcurl.
+# clients: the C client's example and its tests, plain and under ASan; clients.c and clients.c_detect are skipped
+# without libcurl.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${test_flavours})
 list(REMOVE_ITEM client_flavours tsan)
@@ -149,8 +161,8 @@ if(libcurl_FOUND)
     endforeach()
   endforeach()
 endif()
-voxeld_script_tests(clients "tests/clients/test_*.py" 300 plain ${PYTHON})
-set_property(TEST clients.c APPEND PROPERTY ENVIRONMENT VOXELD_CLIENT_FLAVOUR=${client_flavour})
+voxeld_script_tests(clients "tests/clients/test_*.py" 600 plain ${PYTHON})
+set_property(TEST clients.c clients.c_detect APPEND PROPERTY ENVIRONMENT VOXELD_CLIENT_FLAVOUR=${client_flavour})
 set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one client test that tests/gpu/run runs too
 if(TEST oracle.scans) # every test of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")
@@ -160,13 +172,13 @@ endif()
 voxeld_script_tests(fuzz "tests/fuzz/test_*.py" 600 plain ${PYTHON})
 
 # fuzz: libFuzzer drivers over the parsers and writers of api/, and over what the lists fuzz_NAME_sources and
-# fuzz_NAME_libraries add. clang builds them as a whole, since gcc has no libFuzzer. They start from the seeds in
-# tests/fuzz/corpus/NAME, with the words of tests/fuzz/NAME.dict if that exists; new inputs go into build/fuzz/NAME.
+# fuzz_NAME_libraries add. clang builds them, since gcc has no libFuzzer. They share one object of each source. They
+# start from the seeds in tests/fuzz/corpus/NAME, with the words of tests/fuzz/NAME.dict if that exists; new inputs go
+# into build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # those of no backend
 list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)
 set(fuzzed_sources ${shared_kernels_sources} ${api_sources})
-file(GLOB_RECURSE fuzzed_headers CONFIGURE_DEPENDS kernels/*.h api/*.h server/*.h tests/fuzz/*.h)
 file(GLOB fuzz_http_sources CONFIGURE_DEPENDS tests/fuzz/http_*.c)
 list(APPEND fuzz_http_sources ${kernels_sources} ${server_sources})
 list(REMOVE_ITEM fuzz_http_sources ${shared_kernels_sources})
@@ -175,6 +187,37 @@ set(fuzz_regions_sources ${CMAKE_SOURCE_DIR}/server/jobs/regions.c ${CMAKE_SOURC
   ${CMAKE_SOURCE_DIR}/server/clients/clients.c ${CMAKE_SOURCE_DIR}/server/base/log.c)
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)
+
+# The objects of SOURCES.
+function(voxeld_fuzz_objects RESULT)
+  set(objects ${ARGN})
+  list(TRANSFORM objects REPLACE "^${CMAKE_SOURCE_DIR}/" "")
+  list(TRANSFORM objects PREPEND ${CMAKE_BINARY_DIR}/fuzz-objects/)
+  list(TRANSFORM objects APPEND .o)
+  set(${RESULT} ${objects} PARENT_SCOPE)
+endfunction()
+
+set(all_fuzz_sources ${drivers} ${fuzzed_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
+foreach(driver IN LISTS drivers)
+  cmake_path(GET driver STEM stem)
+  list(APPEND all_fuzz_sources ${${stem}_sources})
+endforeach()
+list(REMOVE_DUPLICATES all_fuzz_sources)
+foreach(source IN LISTS all_fuzz_sources)
+  voxeld_fuzz_objects(object ${source})
+  cmake_path(GET object PARENT_PATH folder)
+  file(MAKE_DIRECTORY ${folder})
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${CLANG} -std=c17 -D_GNU_SOURCE -DVOXELD_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR} -g -O1
+            -ffp-contract=off -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+            -MMD -MF ${object}.d -c ${source} -o ${object}
+    DEPENDS ${source}
+    DEPFILE ${object}.d
+    COMMENT "Building ${object}"
+    VERBATIM)
+endforeach()
+
 foreach(driver IN LISTS drivers)
   cmake_path(GET driver STEM stem)
   string(REGEX REPLACE "^fuzz_" "" name ${stem})
@@ -184,13 +227,13 @@ foreach(driver IN LISTS drivers)
   if(EXISTS ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}.dict)
     set(words -dict=${CMAKE_SOURCE_DIR}/tests/fuzz/${name}.dict)
   endif()
+  voxeld_fuzz_objects(objects ${sources})
   add_custom_command(
     OUTPUT ${program}
-    COMMAND ${CLANG} -std=c17 -D_GNU_SOURCE -DVOXELD_VERSION="${PROJECT_VERSION}" -I${CMAKE_SOURCE_DIR} -g -O1
-            -ffp-contract=off -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all ${sources} -o ${program}
+    COMMAND ${CLANG} -fsanitize=fuzzer,address,undefined ${objects} -o ${program}
             -L${jansson_LIBDIR} -ljansson -L${zlib_LIBDIR} -lz -L${libzstd_LIBDIR} -lzstd ${${stem}_libraries} -lm
-    DEPENDS ${sources} ${fuzzed_headers}
-    COMMENT "Building ${stem}"
+    DEPENDS ${objects}
+    COMMENT "Linking ${stem}"
     VERBATIM)
   add_custom_target(${stem} ALL DEPENDS ${program})
   add_dependencies(${stem} resources)
@@ -199,4 +242,19 @@ foreach(driver IN LISTS drivers)
     -error_exitcode=1 -verbosity=0 -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/fuzz/
     ${words} ${CMAKE_BINARY_DIR}/fuzz/${name}
     ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+endforeach()
+
+# Long tests, roughly the longest first. ctest starts tests of a higher cost first, so that none of these runs alone at
+# the end.
+set(longest platform.trixie platform.arm64 deploy.debian deploy.container cuda.emulated_1 cuda.emulated_2
+    browser.page tsan.fault.abuse tsan.fault.clients fault.clients fault.oom tsan.fault.devices browser.status
+    tsan.fault.overload tsan.fault.families deploy.balancer asan.fault.devices fault.abuse asan.fault.abuse
+    fuzz.openapi clients.command_line fault.shutdown tsan.fault.shutdown asan.fault.shutdown tsan.fault.memory)
+list(REVERSE longest)
+set(cost 0)
+foreach(name IN LISTS longest)
+  math(EXPR cost "${cost} + 1")
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST ${cost})
+  endif()
 endforeach()

@@ -23,8 +23,9 @@ enum { VX_DETECTOR_MAPS = 6 };  // most inputs of a decoder
 
 // What the decoder gets of a cloud: the maps of one output of the network.
 struct vx_detector_map {
-  const char *output;               // its name in the network; NULL: the decoder's input is not given
-  int64_t height, width, channels;  // float32
+  const char *output;  // its name in the network; NULL: the decoder's input is not given
+  int64_t height, width, channels;
+  enum vx_dtype dtype;  // float32 or float16
 };
 
 // All of a model that a job needs. It does not change. The memory is its owner's and outlives the jobs.
@@ -43,15 +44,26 @@ struct vx_detector {
   } params;                 // of the decoder
   int64_t items;            // of the decoder: anchors or candidates of a cloud
   const char *class_names;  // of the labels, with commas between
+  const char *version;      // that its owner gave it
 };
 
+// A job's own choice of boxes, in place of that of the detector's decoder, whose parameters these are.
 struct vx_detect {
   const struct vx_detector *detector;
+  float score_threshold;
+  int32_t max_objects;  // of a centre head alone
+  struct vx_nms nms;
+  struct vx_seat *seat;  // of the network, on the lane that runs the job; NULL: it runs on the host's processors
 };
 
-// The maps of an anchor head, as they leave the network.
-#define VX_HEAD_TENSORS                                                                                                \
+// The maps of a head as they leave the network, with the channels last and of the network's types. A detector has those
+// of one head alone; a job for others is refused.
+#define VX_ANCHOR_MAPS                                                                                                 \
   (VX_TENSOR_BIT(VX_HEAD_CLS_PREDS) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS) | VX_TENSOR_BIT(VX_HEAD_DIR_CLS_PREDS))
+#define VX_CENTER_MAPS                                                                                                 \
+  (VX_TENSOR_BIT(VX_HEAD_HEATMAP) | VX_TENSOR_BIT(VX_HEAD_CENTER) | VX_TENSOR_BIT(VX_HEAD_HEIGHT) |                    \
+   VX_TENSOR_BIT(VX_HEAD_DIM) | VX_TENSOR_BIT(VX_HEAD_ROT) | VX_TENSOR_BIT(VX_HEAD_VEL))
+#define VX_HEAD_TENSORS (VX_ANCHOR_MAPS | VX_CENTER_MAPS)
 #define VX_DETECT_TENSORS (VX_DECODE_TENSORS | VX_TENSOR_BIT(VX_BEV_FEATURES) | VX_HEAD_TENSORS)
 
 #ifdef __cplusplus

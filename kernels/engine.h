@@ -4,8 +4,11 @@
 // kernels/engine fills one for ONNX Runtime. The library is loaded at run time, so a daemon without it works; its
 // networks are refused with the reason.
 //
-// Threads: any thread may call; any threads may share a network, also while it runs. Errors are values: a call that can
-// fail returns a vx_status and fills the caller's struct vx_error.
+// A network runs on the host's processors. It may have seats beside: a seat is the same network on a stream of a GPU,
+// between the kernels of the lane that has the stream. A seat ends before its network, and before the stream.
+//
+// Threads: any thread may call; any threads may share a network, also while it runs; one at a time may use a seat.
+// Errors are values: a call that can fail returns a vx_status and fills the caller's struct vx_error.
 #ifndef VOXELD_ENGINE_H
 #define VOXELD_ENGINE_H
 
@@ -34,7 +37,7 @@ struct vx_network_shape {
   struct vx_network_tensor input[VX_NETWORK_TENSORS], output[VX_NETWORK_TENSORS];
 };
 
-// A tensor of one run: dense, outermost dimension first, in the host's memory.
+// A tensor of one run: dense, outermost dimension first, in the host's memory; that of a seat in the device's.
 struct vx_network_value {
   const char *name;
   struct vx_shape shape;  // shape.bytes is that of the memory
@@ -47,8 +50,17 @@ struct vx_network_run {
   const struct vx_network_value *output;  // [outputs]: memory for each, with the shape that the network gives
 };
 
+// Where a seat is.
+struct vx_place {
+  int device;           // number of the GPU, as CUDA counts
+  void *stream;         // of it
+  bool tf32;            // float32 products may be of 10-bit mantissas
+  size_t memory_bytes;  // of the device's, that the engine takes for the seat at most; 0: any
+};
+
 struct vx_engine_library;
 struct vx_network;
+struct vx_seat;
 
 struct vx_engine_description {
   char path[512];       // what was loaded
@@ -75,9 +87,19 @@ struct vx_engine {
   void (*network_close)(struct vx_network *network);
   const struct vx_network_shape *(*network_shape)(const struct vx_network *network);
   // Computes the named outputs from the inputs. VX_FAILED for any reason that the library has, such as a name, or a
-  // shape, that does not fit.
+  // shape, that does not fit; VX_OUT_OF_MEMORY if it says so.
   VX_WARN_UNUSED enum vx_status (*network_run)(struct vx_network *network, const struct vx_network_run *run,
                                                struct vx_error *error);
+
+  // Opens the network at a place. VX_REFUSED with the library's reason if it cannot, such as a part of it that is
+  // missing. On success *seat is the caller's until seat_close.
+  VX_WARN_UNUSED enum vx_status (*seat_open)(struct vx_network *network, const struct vx_place *place,
+                                             struct vx_seat **seat, struct vx_error *error);
+  // When all that it enqueued is done, or the device is lost.
+  void (*seat_close)(struct vx_seat *seat);
+  // As network_run, over memory of the device. Only enqueues the work in the stream, so that some errors show later.
+  VX_WARN_UNUSED enum vx_status (*seat_run)(struct vx_seat *seat, const struct vx_network_run *run,
+                                            struct vx_error *error);
 };
 
 extern const struct vx_engine vx_onnxruntime;  // in every build

@@ -61,12 +61,13 @@ enum vx_stage {
   VX_STAGE_COPY_IN,
   VX_STAGE_VOXELIZE,
   VX_STAGE_FEATURES,
+  VX_STAGE_ENCODER,
+  VX_STAGE_SCATTER,
   VX_STAGE_SAMPLE,
   VX_STAGE_TRANSFORM,
   VX_STAGE_NETWORK,
   VX_STAGE_DECODE,
   VX_STAGE_NMS,
-  VX_STAGE_SCATTER,
   VX_STAGE_COPY_OUT,
   VX_STAGE_COUNT
 };
@@ -104,7 +105,7 @@ struct vx_job {
     struct vx_detect detect;
   } params;                               // of the operation
   struct vx_input inputs[VX_MAX_INPUTS];  // as the operation's row has them
-  uint32_t tensors;                       // VX_TENSOR_BIT of each tensor to write; 0 = only the counts
+  vx_tensor_set tensors;                  // to write; none = only the counts
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
   const int32_t *point_counts;            // [num_clouds]: rows of the first input; their sum is N. Unused if mixed
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
@@ -146,7 +147,11 @@ struct vx_backend {
   VX_WARN_UNUSED enum vx_status (*lane_open)(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                              struct vx_error *error);
   void (*lane_close)(struct vx_lane *lane);
-  // Whether the backend has the job's operation and tensors. The CPU has all. `run` expects a job that the backend has.
+  // Says where networks can have a seat on the lane: fills `device` and `stream`. NULL: the lanes have no such place,
+  // and networks run on the host's processors.
+  void (*place)(const struct vx_lane *lane, struct vx_place *place);
+  // Whether the backend has the job's operation and tensors. The CPU has all; others need a seat for a detection. `run`
+  // expects a job that the backend has.
   bool (*runs)(const struct vx_job *job);
   VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
 

@@ -18,7 +18,7 @@ static void add_voxelize_sizes(const struct vx_job *job, struct vx_sizes *sizes)
   if (job->params.voxelize.encoder.num_layers > 0) {
     sizes->values = vx_encoder_width(&job->params.voxelize.encoder);
   }
-  sizes->feature_dtype = job->params.voxelize.feature_dtype;
+  sizes->halves = job->params.voxelize.feature_dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0;
   struct vx_grid grid;
   struct vx_error error;
   if ((job->tensors & VX_DENSE_TENSORS) != 0 && vx_grid_of(&job->params.voxelize, 1, &grid, &error) == VX_OK) {
@@ -77,7 +77,7 @@ static void add_center_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
 
 static void add_scatter_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   add_grid(job->params.scatter.grid_size, sizes);
-  sizes->feature_dtype = job->inputs[VX_FEATURES].dtype;
+  sizes->halves = job->inputs[VX_FEATURES].dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0;
 }
 
 // The grid is that of the voxels. `kept` are boxes here, not points: those that the clouds have so far.
@@ -87,20 +87,30 @@ static void add_detect_sizes(const struct vx_job *job, struct vx_sizes *sizes) {
   struct vx_grid grid;
   struct vx_error error;
   sizes->values = vx_encoder_width(&detector->voxelize.encoder);
-  sizes->feature_dtype = detector->voxelize.feature_dtype;
+  sizes->halves = vx_map_tensors(detector, VX_DTYPE_BIT(VX_FLOAT16)) |
+                  (detector->voxelize.feature_dtype == VX_FLOAT16 ? VX_FEATURE_TENSORS : 0);
   if (vx_grid_of(&detector->voxelize, 1, &grid, &error) == VX_OK) {
     add_grid(grid.cells, sizes);
   }
   for (int32_t cloud = 0; job->row_counts != NULL && cloud < job->num_clouds; cloud++) {
     sizes->kept += job->row_counts[cloud];
   }
-  sizes->head_height = maps[VX_CLS_PREDS].height;
-  sizes->head_width = maps[VX_CLS_PREDS].width;
-  sizes->logits = maps[VX_CLS_PREDS].channels;
-  sizes->offsets = maps[VX_BOX_PREDS].channels;
-  sizes->bins = maps[VX_DIR_CLS_PREDS].channels;
-  bool moving = detector->head == VX_DECODE_CENTER && maps[VX_VEL].output != NULL;
-  sizes->decoded = moving ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
+  bool centers = detector->head == VX_DECODE_CENTER;
+  sizes->head_height = maps[0].height;
+  sizes->head_width = maps[0].width;
+  sizes->logits = maps[0].channels;
+  sizes->offsets = centers ? 0 : maps[VX_BOX_PREDS].channels;
+  sizes->bins = centers ? 0 : maps[VX_DIR_CLS_PREDS].channels;
+  sizes->tasks = centers ? maps[VX_HEIGHT].channels : 0;
+  sizes->decoded = centers && maps[VX_VEL].output != NULL ? VX_MOVING_BOX_VALUES : VX_BOX_VALUES;
+}
+
+static enum vx_status check_detect(const struct vx_job *job, struct vx_error *error) {
+  vx_tensor_set made = vx_map_tensors(job->params.detect.detector, ~0u);
+  vx_tensor_set missing = job->tensors & VX_HEAD_TENSORS & ~made;
+  return missing == 0 ? VX_OK
+                      : vx_refuse(error, "the detector does not make %s",
+                                  vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)));
 }
 
 // Each box that is kept is compared with those that rank behind it, if none of them is suppressed before.
@@ -159,7 +169,7 @@ static const struct vx_sampling *fps_sampling(const struct vx_job *job) { return
 // Stages of operations that make voxels or sample. A stage that does not run takes 0 ns.
 #define STAGES                                                                                                         \
   (VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) | VX_STAGE_BIT(VX_STAGE_FEATURES) |                \
-   VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
+   VX_STAGE_BIT(VX_STAGE_SCATTER) | VX_STAGE_BIT(VX_STAGE_SAMPLE) | VX_STAGE_BIT(VX_STAGE_COPY_OUT))
 #define SUPPRESSION                                                                                                    \
   (VX_FATE_BIT(VX_FATE_KEPT) | VX_FATE_BIT(VX_FATE_INVALID) | VX_FATE_BIT(VX_FATE_OVER_PRE_MAX) |                      \
    VX_FATE_BIT(VX_FATE_SUPPRESSED) | VX_FATE_BIT(VX_FATE_OVER_POST_MAX))
@@ -207,6 +217,7 @@ static const struct vx_operation operations[VX_OPS] = {
                    .inputs = {MAP("cls_preds", VX_EXTENT_LOGITS, true), MAP("box_preds", VX_EXTENT_OFFSETS, true),
                               MAP("dir_cls_preds", VX_EXTENT_BINS, false)},
                    .tensors = VX_DECODE_TENSORS,
+                   .map = VX_HEAD_CLS_PREDS,
                    .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_DECODE) |
                              VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                    .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD),
@@ -230,6 +241,7 @@ static const struct vx_operation operations[VX_OPS] = {
                                      MAP("height", VX_EXTENT_TASKS, true), MAP("dim", VX_EXTENT_TASKS_3, true),
                                      MAP("rot", VX_EXTENT_TASKS_2, true), MAP("vel", VX_EXTENT_TASKS_2, false)},
                           .tensors = VX_DECODE_TENSORS,
+                          .map = VX_HEAD_HEATMAP,
                           .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_DECODE) |
                                     VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                           .fates = SUPPRESSION | VX_FATE_BIT(VX_FATE_BELOW_THRESHOLD) |
@@ -241,19 +253,22 @@ static const struct vx_operation operations[VX_OPS] = {
                    .inputs = {POINTS},
                    .tensors = VX_DETECT_TENSORS,
                    .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_VOXELIZE) |
-                             VX_STAGE_BIT(VX_STAGE_FEATURES) | VX_STAGE_BIT(VX_STAGE_NETWORK) |
-                             VX_STAGE_BIT(VX_STAGE_DECODE) | VX_STAGE_BIT(VX_STAGE_NMS) |
-                             VX_STAGE_BIT(VX_STAGE_COPY_OUT),
+                             VX_STAGE_BIT(VX_STAGE_ENCODER) | VX_STAGE_BIT(VX_STAGE_SCATTER) |
+                             VX_STAGE_BIT(VX_STAGE_NETWORK) | VX_STAGE_BIT(VX_STAGE_DECODE) |
+                             VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                    .fates = VOXELIZED,
                    .makes_voxels = true,
                    .rows = "boxes",
-                   .add_sizes = add_detect_sizes},
+                   .add_sizes = add_detect_sizes,
+                   .check = check_detect},
 };
 
 static const char *const stage_table[VX_STAGE_COUNT] = {
-    [VX_STAGE_COPY_IN] = "copy_in",   [VX_STAGE_VOXELIZE] = "voxelize",   [VX_STAGE_FEATURES] = "features",
-    [VX_STAGE_SAMPLE] = "sample",     [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_DECODE] = "decode",
-    [VX_STAGE_NMS] = "nms",           [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_NETWORK] = "network",
+    [VX_STAGE_COPY_IN] = "copy_in",     [VX_STAGE_VOXELIZE] = "voxelize",
+    [VX_STAGE_FEATURES] = "features",   [VX_STAGE_ENCODER] = "encoder",
+    [VX_STAGE_SCATTER] = "scatter",     [VX_STAGE_SAMPLE] = "sample",
+    [VX_STAGE_TRANSFORM] = "transform", [VX_STAGE_NETWORK] = "network",
+    [VX_STAGE_DECODE] = "decode",       [VX_STAGE_NMS] = "nms",
     [VX_STAGE_COPY_OUT] = "copy_out",
 };
 
@@ -304,6 +319,16 @@ uint32_t vx_fates_of(enum vx_items items) {
 }
 
 const struct vx_operation *vx_operation_of(enum vx_op op) { return &operations[op]; }
+
+vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes) {
+  vx_tensor_set set = 0;
+  for (int map = 0; map < VX_DETECTOR_MAPS; map++) {
+    if (detector->maps[map].output != NULL && (dtypes & VX_DTYPE_BIT(detector->maps[map].dtype)) != 0) {
+      set |= VX_TENSOR_BIT((int)operations[detector->head].map + map);
+    }
+  }
+  return set;
+}
 
 enum vx_op vx_op_find(const char *name) {
   enum vx_op op = 0;

@@ -52,7 +52,9 @@ struct vx_operation {
   const char *name;
   enum vx_items items;
   struct vx_input_row inputs[VX_MAX_INPUTS];  // that with the items first
-  uint32_t tensors, stages, fates;            // bits of those that the operation can have
+  vx_tensor_set tensors;                      // those that the operation can have
+  enum vx_tensor map;                         // of a decoder: what detect shows its first input as; the others follow
+  uint32_t stages, fates;                     // likewise, as bits
   bool makes_voxels;
   bool mixed;        // the rows say themselves of which cloud they are, so no cloud has a stretch of them
   const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
@@ -67,6 +69,8 @@ struct vx_operation {
 };
 
 const struct vx_operation *vx_operation_of(enum vx_op op);
+// The tensors of the maps that a detector's network makes for its decoder, if they are of these types (VX_DTYPE_BITs).
+vx_tensor_set vx_map_tensors(const struct vx_detector *detector, uint32_t dtypes);
 // VX_OPS if there is none of that name.
 enum vx_op vx_op_find(const char *name);
 

@@ -13,47 +13,50 @@
 static const struct tensor_row {
   const char *name;
   enum vx_dtype dtype;
-  bool feature_dtype;  // the job's feature_dtype overrides `dtype`
   enum vx_extent extents[VX_MAX_RANK];
 } tensor_table[VX_TENSOR_COUNT] = {
-    [VX_VOXEL_COORDS] = {"voxel_coords", VX_INT32, false, {VX_EXTENT_VOXELS, VX_EXTENT_COORDS}},
-    [VX_VOXEL_NUM_POINTS] = {"voxel_num_points", VX_INT32, false, {VX_EXTENT_VOXELS}},
-    [VX_VOXELS] = {"voxels", VX_FLOAT32, false, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_COLUMNS}},
-    [VX_VOXEL_FEATURES] = {"voxel_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_COLUMNS}},
-    [VX_PILLAR_FEATURES] = {"pillar_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_PILLAR}},
-    [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, false, {VX_EXTENT_ROWS}},
-    [VX_VOXEL_POINT_MASK] = {"voxel_point_mask", VX_UINT8, false, {VX_EXTENT_VOXELS, VX_EXTENT_CAP}},
-    [VX_SAMPLED_INDICES] = {"sampled_indices", VX_INT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
-    [VX_SAMPLED_POINTS] = {"sampled_points",
-                           VX_FLOAT32,
-                           false,
-                           {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES, VX_EXTENT_COLUMNS}},
-    [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, false, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
-    [VX_MOVED_POINTS] = {"points", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
-    [VX_POINT_INDICES] = {"point_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
-    [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
-    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, false, {VX_EXTENT_KEPT, VX_EXTENT_DECODED}},
-    [VX_DECODED_SCORES] = {"scores", VX_FLOAT32, false, {VX_EXTENT_KEPT}},
-    [VX_DECODED_LABELS] = {"labels", VX_INT32, false, {VX_EXTENT_KEPT}},
-    [VX_BOX_INDICES] = {"box_indices", VX_INT32, false, {VX_EXTENT_KEPT}},
-    [VX_BOX_COUNTS] = {"box_counts", VX_INT32, false, {VX_EXTENT_BATCH}},
-    [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, true, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
-    [VX_HEAD_CLS_PREDS] = {"cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_LOGITS)},
-    [VX_HEAD_BOX_PREDS] = {"box_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_OFFSETS)},
-    [VX_HEAD_DIR_CLS_PREDS] = {"dir_cls_preds", VX_FLOAT32, false, HEAD(VX_EXTENT_BINS)},
+    [VX_VOXEL_COORDS] = {"voxel_coords", VX_INT32, {VX_EXTENT_VOXELS, VX_EXTENT_COORDS}},
+    [VX_VOXEL_NUM_POINTS] = {"voxel_num_points", VX_INT32, {VX_EXTENT_VOXELS}},
+    [VX_VOXELS] = {"voxels", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_COLUMNS}},
+    [VX_VOXEL_FEATURES] = {"voxel_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_COLUMNS}},
+    [VX_PILLAR_FEATURES] = {"pillar_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_CAP, VX_EXTENT_PILLAR}},
+    [VX_POINT_VOXEL_IDS] = {"point_voxel_ids", VX_INT32, {VX_EXTENT_ROWS}},
+    [VX_VOXEL_POINT_MASK] = {"voxel_point_mask", VX_UINT8, {VX_EXTENT_VOXELS, VX_EXTENT_CAP}},
+    [VX_SAMPLED_INDICES] = {"sampled_indices", VX_INT32, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
+    [VX_SAMPLED_POINTS] = {"sampled_points", VX_FLOAT32, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES, VX_EXTENT_COLUMNS}},
+    [VX_SAMPLED_DISTANCES] = {"sampled_distances", VX_FLOAT32, {VX_EXTENT_BATCH, VX_EXTENT_SAMPLES}},
+    [VX_MOVED_POINTS] = {"points", VX_FLOAT32, {VX_EXTENT_KEPT, VX_EXTENT_COLUMNS}},
+    [VX_POINT_INDICES] = {"point_indices", VX_INT32, {VX_EXTENT_KEPT}},
+    [VX_KEPT_INDICES] = {"kept_indices", VX_INT32, {VX_EXTENT_KEPT}},
+    [VX_DECODED_BOXES] = {"boxes", VX_FLOAT32, {VX_EXTENT_KEPT, VX_EXTENT_DECODED}},
+    [VX_DECODED_SCORES] = {"scores", VX_FLOAT32, {VX_EXTENT_KEPT}},
+    [VX_DECODED_LABELS] = {"labels", VX_INT32, {VX_EXTENT_KEPT}},
+    [VX_BOX_INDICES] = {"box_indices", VX_INT32, {VX_EXTENT_KEPT}},
+    [VX_BOX_COUNTS] = {"box_counts", VX_INT32, {VX_EXTENT_BATCH}},
+    [VX_ENCODED_FEATURES] = {"encoded_features", VX_FLOAT32, {VX_EXTENT_VOXELS, VX_EXTENT_VALUES}},
+    [VX_HEAD_CLS_PREDS] = {"cls_preds", VX_FLOAT32, HEAD(VX_EXTENT_LOGITS)},
+    [VX_HEAD_BOX_PREDS] = {"box_preds", VX_FLOAT32, HEAD(VX_EXTENT_OFFSETS)},
+    [VX_HEAD_DIR_CLS_PREDS] = {"dir_cls_preds", VX_FLOAT32, HEAD(VX_EXTENT_BINS)},
+    [VX_HEAD_HEATMAP] = {"heatmap", VX_FLOAT32, HEAD(VX_EXTENT_LOGITS)},
+    [VX_HEAD_CENTER] = {"center", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
+    [VX_HEAD_HEIGHT] = {"height", VX_FLOAT32, HEAD(VX_EXTENT_TASKS)},
+    [VX_HEAD_DIM] = {"dim", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_3)},
+    [VX_HEAD_ROT] = {"rot", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
+    [VX_HEAD_VEL] = {"vel", VX_FLOAT32, HEAD(VX_EXTENT_TASKS_2)},
     [VX_BEV_FEATURES] = {"bev_features",
                          VX_FLOAT32,
-                         true,
                          {VX_EXTENT_CLOUDS, VX_EXTENT_CHANNELS, VX_EXTENT_HEIGHT, VX_EXTENT_WIDTH}},
-    [VX_OCCUPANCY] = {"occupancy", VX_UINT8, false, GRID(VX_EXTENT_WIDTH)},
-    [VX_OCCUPANCY_COUNTS] = {"occupancy_counts", VX_INT32, false, GRID(VX_EXTENT_WIDTH)},
-    [VX_OCCUPANCY_PACKED] = {"occupancy_packed", VX_UINT8, false, GRID(VX_EXTENT_PACKED)},
-    [VX_BEV_MAX_HEIGHT] = {"bev_max_height", VX_FLOAT32, false, PLANE},
-    [VX_BEV_MIN_HEIGHT] = {"bev_min_height", VX_FLOAT32, false, PLANE},
-    [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, false, PLANE},
-    [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, false, PLANE},
-    [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, false, PLANE},
+    [VX_OCCUPANCY] = {"occupancy", VX_UINT8, GRID(VX_EXTENT_WIDTH)},
+    [VX_OCCUPANCY_COUNTS] = {"occupancy_counts", VX_INT32, GRID(VX_EXTENT_WIDTH)},
+    [VX_OCCUPANCY_PACKED] = {"occupancy_packed", VX_UINT8, GRID(VX_EXTENT_PACKED)},
+    [VX_BEV_MAX_HEIGHT] = {"bev_max_height", VX_FLOAT32, PLANE},
+    [VX_BEV_MIN_HEIGHT] = {"bev_min_height", VX_FLOAT32, PLANE},
+    [VX_BEV_MAX_INTENSITY] = {"bev_max_intensity", VX_FLOAT32, PLANE},
+    [VX_BEV_TOP_INTENSITY] = {"bev_top_intensity", VX_FLOAT32, PLANE},
+    [VX_BEV_DENSITY] = {"bev_density", VX_FLOAT32, PLANE},
 };
+
+_Static_assert(VX_TENSOR_COUNT < 64, "a vx_tensor_set has a bit for each tensor, and a signed number holds it");
 
 static const struct dtype_row {
   const char *name;
@@ -71,8 +74,8 @@ size_t vx_dtype_size(enum vx_dtype dtype) { return dtype_table[dtype].size; }
 
 const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor) { return tensor_table[tensor].extents; }
 
-enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, enum vx_dtype feature_dtype) {
-  return tensor_table[tensor].feature_dtype ? feature_dtype : tensor_table[tensor].dtype;
+enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, vx_tensor_set halves) {
+  return (halves & VX_TENSOR_BIT(tensor)) != 0 ? VX_FLOAT16 : tensor_table[tensor].dtype;
 }
 
 // INT64_MAX if it is larger: no tensor of that length fits in memory.
@@ -119,7 +122,7 @@ int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes) {
 static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *sizes, struct vx_shape *shape,
                                struct vx_error *error) {
   const struct tensor_row *row = &tensor_table[tensor];
-  *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes->feature_dtype)};
+  *shape = (struct vx_shape){.dtype = vx_tensor_dtype(tensor, sizes->halves)};
   shape->bytes = vx_dtype_size(shape->dtype);
   for (int i = 0; i < VX_MAX_RANK && row->extents[i] != VX_EXTENT_NONE; i++) {
     enum vx_extent extent = row->extents[i];
@@ -138,7 +141,7 @@ static enum vx_status shape_of(enum vx_tensor tensor, const struct vx_sizes *siz
   return VX_OK;
 }
 
-enum vx_status vx_layout_of(uint32_t tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
+enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
                             struct vx_error *error) {
   *layout = (struct vx_layout){.tensors = tensors};
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {

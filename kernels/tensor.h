@@ -47,6 +47,12 @@ enum vx_tensor {
   VX_HEAD_CLS_PREDS,
   VX_HEAD_BOX_PREDS,
   VX_HEAD_DIR_CLS_PREDS,
+  VX_HEAD_HEATMAP,
+  VX_HEAD_CENTER,
+  VX_HEAD_HEIGHT,
+  VX_HEAD_DIM,
+  VX_HEAD_ROT,
+  VX_HEAD_VEL,
   VX_BEV_FEATURES,
   VX_OCCUPANCY,
   VX_OCCUPANCY_COUNTS,
@@ -58,7 +64,13 @@ enum vx_tensor {
   VX_BEV_DENSITY,
   VX_TENSOR_COUNT,
 };
-#define VX_TENSOR_BIT(tensor) (1u << (tensor))
+typedef uint64_t vx_tensor_set;  // VX_TENSOR_BITs
+#define VX_TENSOR_BIT(tensor) (UINT64_C(1) << (tensor))
+
+// Those that are of a job's feature_dtype, all together.
+#define VX_FEATURE_TENSORS                                                                                             \
+  (VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_ENCODED_FEATURES) |         \
+   VX_TENSOR_BIT(VX_BEV_FEATURES))
 
 const char *vx_tensor_name(enum vx_tensor tensor);
 
@@ -106,17 +118,17 @@ struct vx_sizes {
   int64_t height, width, depth;   // of a map or a grid
   int64_t logits, offsets, bins;  // channels of a head's maps
   int64_t head_height, head_width;
-  int64_t tasks;                // of a head
-  int64_t decoded;              // values of a decoded box
-  bool stacked;                 // the clouds' samples follow on each other
-  enum vx_dtype feature_dtype;  // of voxel_features, pillar_features, encoded_features and bev_features
+  int64_t tasks;         // of a head
+  int64_t decoded;       // values of a decoded box
+  bool stacked;          // the clouds' samples follow on each other
+  vx_tensor_set halves;  // float16 instead of float32
 };
 
 int64_t vx_extent_of(enum vx_extent extent, const struct vx_sizes *sizes);
 
 // The extents of the tensor's dimensions, outermost first: up to VX_MAX_RANK, or to VX_EXTENT_NONE.
 const enum vx_extent *vx_tensor_extents(enum vx_tensor tensor);
-enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, enum vx_dtype feature_dtype);
+enum vx_dtype vx_tensor_dtype(enum vx_tensor tensor, vx_tensor_set halves);
 
 struct vx_shape {
   enum vx_dtype dtype;
@@ -135,15 +147,15 @@ struct vx_input {
 
 // Where each requested tensor lies in the one output block. Each begins at a multiple of VX_TENSOR_ALIGNMENT bytes.
 struct vx_layout {
-  uint32_t tensors;                        // those present
+  vx_tensor_set tensors;                   // those present
   struct vx_shape shape[VX_TENSOR_COUNT];  // of those present
   size_t offset[VX_TENSOR_COUNT];          // from the block's start
   size_t bytes;                            // of the whole block, up to the end of its last tensor
 };
 
 // Lays out the tensors whose bits are in `tensors`. VX_REFUSED if the block would not fit a size_t.
-VX_WARN_UNUSED enum vx_status vx_layout_of(uint32_t tensors, const struct vx_sizes *sizes, struct vx_layout *layout,
-                                           struct vx_error *error);
+VX_WARN_UNUSED enum vx_status vx_layout_of(vx_tensor_set tensors, const struct vx_sizes *sizes,
+                                           struct vx_layout *layout, struct vx_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,10 @@
-"""Simulated scenes with labels, by voxel-scan, and how they become pillars. All of it follows from seeds."""
+"""Streets as torch has them, turned and mirrored, and how they become pillars. All of it follows from seeds."""
 
-import concurrent.futures
-import csv
 import math
-import os
-import pathlib
-import subprocess
-import tempfile
 
-import numpy as np
 import torch
 
-LEAST_POINTS = 5  # on a box that is to be found
+import streets
 
 
 class Scene:
@@ -25,24 +18,14 @@ class Scene:
         return Scene(*(part.to(device) for part in (self.points, self.boxes, self.labels, self.seen)))
 
 
-def simulate(program, seed, classes, sensor="hdl64"):
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "labels.csv")
-        command = [program, "--traffic", "--sensor", sensor, "--seed", str(seed), "--labels", str(path)]
-        scan = subprocess.run(command, check=True, capture_output=True).stdout
-        rows = list(csv.DictReader(path.read_text().splitlines()))
-    keys = ("x", "y", "z", "dx", "dy", "dz", "heading")
-    return Scene(
-        torch.from_numpy(np.frombuffer(scan, "<f4").reshape(-1, 4).copy()),
-        torch.tensor([[float(row[key]) for key in keys] for row in rows], dtype=torch.float32).view(-1, 7),
-        torch.tensor([classes.index(row["class"]) for row in rows], dtype=torch.long),
-        torch.tensor([int(row["points"]) >= LEAST_POINTS for row in rows], dtype=torch.bool),
-    )
+def simulate(program, seed, classes):
+    return Scene(*map(torch.from_numpy, streets.simulate(program, seed, classes)))
 
 
 def simulate_all(program, seeds, classes, device):
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [scene.to(device) for scene in pool.map(lambda seed: simulate(program, seed, classes), seeds)]
+    return [
+        Scene(*map(torch.from_numpy, street)).to(device) for street in streets.simulate_all(program, seeds, classes)
+    ]
 
 
 def augmented(scene, random):

@@ -34,6 +34,7 @@ const char *problem_phrase(int status) {
                  {404, "Not Found"},
                  {405, "Method Not Allowed"},
                  {408, "Request Timeout"},
+                 {409, "Conflict"},
                  {411, "Length Required"},
                  {413, "Content Too Large"},
                  {415, "Unsupported Media Type"},

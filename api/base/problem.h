@@ -22,10 +22,13 @@
   X(NOT_FOUND, 404, "not-found", 0, "There is nothing at this path")                                                   \
   X(METHOD_NOT_ALLOWED, 405, "method-not-allowed", 0, "This path does not take this method")                           \
   X(BODY_STALLED, 408, "body-stalled", 0, "The body came too slowly")                                                  \
+  X(STREAM_TIME, 409, "stream-time", 0, "The sweep is older than the newest of its stream")                            \
+  X(STREAM_SHAPE, 409, "stream-shape", 0, "The sweep has other columns than its stream")                               \
   X(LENGTH_REQUIRED, 411, "length-required", 0, "The request has no Content-Length and is not chunked")                \
   X(BODY_TOO_LARGE, 413, "body-too-large", 0, "The body is over the limit")                                            \
   X(UNSUPPORTED_MEDIA, 415, "unsupported-media-type", 0, "The body must be raw little-endian rows")                    \
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
+  X(NOT_RIGID, 422, "not-rigid", 0, "The pose is no rigid motion")                                                     \
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
   X(QUERY_TOO_LARGE, 431, "query-too-large", 0, "The query has too many parameters or is too long")                    \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
@@ -50,7 +53,7 @@ enum problem_kind {
 struct problem {
   enum problem_kind kind;
   char parameter[64];  // the parameter at fault, or ""
-  char detail[480];
+  char detail[640];
 };
 
 struct problem_info {

@@ -106,15 +106,17 @@ struct voxeld_options voxeld_defaults(const char *url);
 struct voxeld_client *voxeld_open(const struct voxeld_options *options);
 void voxeld_close(struct voxeld_client *client);  // NULL is fine
 
-// POST /v1/voxelize, /v1/fps and /v1/transform. `query` is the parameters, URL-encoded; a '+' means a space, so write
-// 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row; or, with options.encoding, what a library
-// has made of them, such as ZSTD_compress at level 1.
+// POST /v1/voxelize, /v1/fps, /v1/transform and /v1/detect. `query` is the parameters, URL-encoded; a '+' means a
+// space, so write 1e20 or 1e%2B20 for 1e+20. `rows` is the points, little-endian, row by row; or, with
+// options.encoding, what a library has made of them, such as ZSTD_compress at level 1.
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                    struct voxeld_result *result);
 enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                               struct voxeld_result *result);
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                     struct voxeld_result *result);
+enum voxeld_status voxeld_detect(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                 struct voxeld_result *result);
 
 // Writes a safetensors file of `count` tensors into `file`, which has `room` bytes, and returns the size of the whole
 // file. If that is more than `room`, the file is cut: call again with so much memory. 0 if a tensor cannot be sent: its
@@ -135,6 +137,9 @@ const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, cons
 
 // A number of the metadata, such as voxeld_number(result, "points", "kept"); -1 if there is none.
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name);
+
+// The name of a class that `labels` of voxeld_detect numbers; NULL if there is none.
+const char *voxeld_class_name(const struct voxeld_result *result, int label);
 
 // The detail of a warning of the metadata, numbered from 0; NULL if there are not that many. The service warns of an
 // answer that may not be what was meant. Sets *kind, such as "max_voxels", unless kind is NULL.
@@ -242,6 +247,11 @@ const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, cons
 double voxeld_number(const struct voxeld_result *result, const char *group, const char *name) {
   const json_t *number = json_object_get(json_object_get(result->buffer.metadata, group), name);
   return json_is_number(number) ? json_number_value(number) : -1;
+}
+
+const char *voxeld_class_name(const struct voxeld_result *result, int label) {
+  const json_t *names = json_object_get(result->buffer.metadata, "class_names");
+  return label < 0 ? NULL : json_string_value(json_array_get(names, (size_t)label));
 }
 
 const char *voxeld_warning(const struct voxeld_result *result, size_t number, const char **kind) {
@@ -655,6 +665,11 @@ enum voxeld_status voxeld_fps(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_transform(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
                                     struct voxeld_result *result) {
   return voxeld__call(client, "/v1/transform", query, rows, bytes, result);
+}
+
+enum voxeld_status voxeld_detect(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,
+                                 struct voxeld_result *result) {
+  return voxeld__call(client, "/v1/detect", query, rows, bytes, result);
 }
 
 enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, const void *file, size_t bytes,

@@ -98,7 +98,7 @@ PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static uint32_t tensors(const struct job_request *request) {
+static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return VX_DECODE_TENSORS;
 }

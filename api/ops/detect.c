@@ -1,7 +1,12 @@
 // The parameters of POST /v1/detect; kernels/detect.h says what it computes. All else is the model's.
+#include "api/ops/detect.h"
+
 #include <string.h>
 
+#include "api/ops/boxes.h"
 #include "api/ops/rows.h"
+#include "api/ops/stream.h"
+#include "kernels/decoder.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
@@ -12,6 +17,51 @@ static const struct param model = {
     .allowed = "a name of GET /v1/models",
     .doc = "the model that detects",
 };
+// In place of those of the model's `decode`, as /v1/decode has them. They change neither voxels nor network.
+#define OF_MODEL "; without it that of the model"
+static const struct param score_threshold = {
+    .name = "score_threshold",
+    .type = &value_fraction,
+    .offset = FIELD(job.params.detect.score_threshold),
+    .doc = "boxes with a lower score are dropped, and with a centre head those with this score" OF_MODEL,
+};
+static const struct param max_objects = {
+    .name = "max_objects",
+    .type = &value_int,
+    .offset = FIELD(job.params.detect.max_objects),
+    .least = 1,
+    .most = VX_MAX_RANKED,
+    .doc = "of a centre head: candidates of a task that become boxes at most" OF_MODEL,
+};
+static const struct param nms_threshold = {
+    .name = "nms_threshold",
+    .type = &value_fraction,
+    .offset = FIELD(job.params.detect.nms.iou_threshold),
+    .doc = "as iou_threshold of /v1/nms, unless the head suppresses by distance" OF_MODEL,
+};
+static const struct param nms_pre_max = {
+    .name = "nms_pre_max",
+    .type = &value_int,
+    .offset = FIELD(job.params.detect.nms.pre_max),
+    .least = 1,
+    .most = VX_MAX_RANKED,
+    .doc = "boxes of a cloud, or of a task of it, that are compared at most" OF_MODEL,
+};
+static const struct param nms_post_max = {
+    .name = "nms_post_max",
+    .type = &value_int,
+    .offset = FIELD(job.params.detect.nms.post_max),
+    .least = 1,
+    .most = VX_MAX_RANKED,
+    .doc = "boxes of a cloud, or of a task of it, that are kept at most" OF_MODEL,
+};
+static const struct param class_agnostic = {
+    .name = "class_agnostic",
+    .type = &value_word,
+    .offset = FIELD(job.params.detect.nms.class_agnostic),
+    .words = no_yes_words,
+    .doc = "whether a box suppresses those with other labels too" OF_MODEL,
+};
 static const struct param outputs = PARAM_OUTPUTS(VX_DETECT_TENSORS, "boxes, scores, labels and box_counts");
 
 static const struct param *const rows[] = {&model,
@@ -21,6 +71,13 @@ static const struct param *const rows[] = {&model,
                                            &param_fields,
                                            &param_intensity_scale,
                                            &param_point_counts,
+                                           PARAMS_OF_STREAMS,
+                                           &score_threshold,
+                                           &max_objects,
+                                           &nms_threshold,
+                                           &nms_pre_max,
+                                           &nms_post_max,
+                                           &class_agnostic,
                                            &outputs,
                                            &param_points_region,
                                            &param_output_region,
@@ -30,20 +87,44 @@ PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static uint32_t tensors(const struct job_request *request) {
+static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return VX_DECODE_TENSORS & ~VX_TENSOR_BIT(VX_BOX_INDICES);
 }
 
-// Maps that the model's network does not make, or that its head does not name so.
-static uint32_t missing_maps(const struct vx_detector *detector) {
-  static const enum vx_tensor shown[] = {[VX_CLS_PREDS] = VX_HEAD_CLS_PREDS,
-                                         [VX_BOX_PREDS] = VX_HEAD_BOX_PREDS,
-                                         [VX_DIR_CLS_PREDS] = VX_HEAD_DIR_CLS_PREDS};
-  uint32_t missing = 0;
-  for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-    if (detector->head != VX_DECODE || !detector->maps[i].output) missing |= VX_TENSOR_BIT(shown[i]);
-  return missing;
+// Whether the decoder has a use for a parameter of the model's.
+static bool is_used(const struct vx_detector *detector, const struct param *param) {
+  bool centers = detector->head == VX_DECODE_CENTER;
+  if (param == &max_objects) return centers;
+  if (param == &nms_threshold) return !centers || !detector->params.center.nms.circle;
+  return true;
+}
+
+static const struct param *const of_model[] = {&score_threshold, &max_objects,  &nms_threshold,
+                                               &nms_pre_max,     &nms_post_max, &class_agnostic};
+enum { OF_MODEL_COUNT = sizeof of_model / sizeof *of_model };
+
+void detect_choose(struct job_request *request, const struct vx_detector *detector) {
+  request->job.params.detect = vx_detect_of(detector);
+  for (int i = 0; i < OF_MODEL_COUNT; i++)
+    request->given[params_find(rows, of_model[i]->name, strlen(of_model[i]->name))] = is_used(detector, of_model[i]);
+}
+
+static bool check_used(const struct job_request *request, struct problem *problem) {
+  const struct vx_detector *detector = request->job.params.detect.detector;
+  for (int i = 0; i < OF_MODEL_COUNT; i++)
+    if (!is_used(detector, of_model[i]) && job_request_is_given(request, of_model[i]->name))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, of_model[i]->name, "%s is given, which the model %s has not",
+                         of_model[i]->name, request->model);
+  return true;
+}
+
+static bool check_outputs(const struct job_request *request, struct problem *problem) {
+  vx_tensor_set made = vx_map_tensors(request->job.params.detect.detector, ~0u);
+  vx_tensor_set missing = request->job.tensors & VX_HEAD_TENSORS & ~made;
+  return !missing ||
+         problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s has not",
+                     vx_tensor_name((enum vx_tensor)__builtin_ctzll(missing)), request->model);
 }
 
 static int32_t columns_of(const struct vx_detector *detector) {
@@ -52,10 +133,10 @@ static int32_t columns_of(const struct vx_detector *detector) {
 
 static bool check_columns(const struct job_request *request, struct problem *problem) {
   int32_t columns = columns_of(request->job.params.detect.detector);
-  return request->num_features == columns ||
+  int32_t given = job_request_columns(request);
+  return given == columns ||
          problem_set(problem, PROBLEM_BAD_PARAMETER, request->num_fields ? "fields" : "num_features",
-                     "the points have %d columns; the model %s takes %d", (int)request->num_features, request->model,
-                     (int)columns);
+                     "the points have %d columns; the model %s takes %d", (int)given, request->model, (int)columns);
 }
 
 static bool finish(struct job_request *request, struct problem *problem) {
@@ -63,14 +144,11 @@ static bool finish(struct job_request *request, struct problem *problem) {
   if (!detector)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "model", "model is missing; give a name of GET /v1/models");
   if (!job_request_is_given(request, "num_features") && !request->num_fields) {
-    request->num_features = columns_of(detector);
+    request->num_features += columns_of(detector) - job_request_columns(request);  // without a stream's time
     request->job.inputs[VX_POINTS].dims[1] = request->num_features;
   }
-  uint32_t missing = request->job.tensors & missing_maps(detector);
-  if (missing)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs", "outputs names %s, which the model %s has not",
-                       vx_tensor_name((enum vx_tensor)__builtin_ctz(missing)), request->model);
-  return check_columns(request, problem);
+  return stream_finish(request, problem) && check_used(request, problem) && check_outputs(request, problem) &&
+         check_columns(request, problem);
 }
 
 // The body itself may have said how many columns there are.
@@ -94,12 +172,14 @@ static void write_names(const char *names, struct text *out) {
   }
 }
 
-// The names of the labels, and what became of the decoder's items.
+// The model's version, the names of the labels, and what became of the decoder's items.
 static void write_detection(const struct vx_job *job, struct text *out) {
   const struct vx_detector *detector = job->params.detect.detector;
   const struct vx_operation *head = vx_operation_of((enum vx_op)detector->head);
   long long kept = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) kept += job->row_counts[cloud];
+  text_put(out, ",\"model_version\":");
+  text_json_string(out, detector->version, strlen(detector->version));
   text_put(out, ",\"class_names\":[");
   write_names(detector->class_names, out);
   text_printf(out, "],\"%s\":{\"received\":%lld,\"kept\":%lld", vx_item_name(head->items),

@@ -1,5 +1,6 @@
 // The parameters of POST /v1/fps; kernels/fps.h says what they mean.
 #include "api/ops/sampling.h"
+#include "api/ops/stream.h"
 #include "kernels/samples.h"
 
 static const struct param num_samples = {
@@ -15,17 +16,18 @@ static const struct param start = PARAM_START(job.params.fps.sampling.start);
 static const struct param outputs = PARAM_OUTPUTS(VX_SAMPLED_TENSORS, "sampled_indices and sampled_points");
 
 static const struct param *const rows[] = {
-    &param_preset,          &param_num_features,  &param_dtype,      &param_format, &param_fields,
-    &param_intensity_scale, &param_point_counts,  &num_samples,      &start,        &outputs,
-    &param_points_region,   &param_output_region, &param_timeout_ms, NULL};
+    &param_preset,        &param_num_features, &param_dtype, &param_format, &param_fields, &param_intensity_scale,
+    &param_point_counts,  PARAMS_OF_STREAMS,   &num_samples, &start,        &outputs,      &param_points_region,
+    &param_output_region, &param_timeout_ms,   NULL};
 PARAM_ROWS_FIT(rows);
 
-static uint32_t tensors(const struct job_request *request) {
+static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return SAMPLED_BY_DEFAULT;
 }
 
 static bool finish(struct job_request *request, struct problem *problem) {
+  if (!stream_finish(request, problem)) return false;
   if (request->num_sample_counts == 0)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "num_samples", "num_samples is missing");
   sampling_finish(request, &request->job.params.fps.sampling);

@@ -20,7 +20,7 @@ static const struct param *const rows[] = {
     &outputs,      &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
-static uint32_t tensors(const struct job_request *request) {
+static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return VX_NMS_TENSORS;
 }

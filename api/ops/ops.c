@@ -156,6 +156,10 @@ size_t job_request_row_bytes(const struct job_request *request) {
   return (size_t)request->num_features * vx_dtype_size(request->dtype);
 }
 
+int32_t job_request_columns(const struct job_request *request) {
+  return request->num_features + (request->stream.name[0] && request->stream.time_column);
+}
+
 static bool split_rows(struct job_request *request, int64_t rows, struct problem *problem) {
   const char *items = vx_item_name(vx_operation_of(request->job.op)->items), *counts = job_request_counts(request);
   if (rows > VX_MAX_POINTS)
@@ -197,6 +201,20 @@ bool job_request_split(struct job_request *request, int64_t rows, struct problem
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!check_input(request, i, problem)) return false;
+  return request->stream.name[0] || !operation->split || operation->split(request, problem);
+}
+
+bool job_request_join(struct job_request *request, int64_t rows, struct problem *problem) {
+  const struct operation *operation = operations[request->job.op];
+  int32_t columns = job_request_columns(request);
+  if (columns > VX_MAX_FEATURES)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "time_column",
+                       "with time_column=yes the points have %d columns; allowed: up to %d", (int)columns,
+                       VX_MAX_FEATURES);
+  request->num_clouds = 0;
+  if (!split_rows(request, rows, problem)) return false;
+  request->job.num_clouds = request->num_clouds;
+  request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, rows, columns, NULL);
   return !operation->split || operation->split(request, problem);
 }
 

@@ -13,6 +13,7 @@
 #include "api/base/text.h"
 #include "api/params/params.h"
 #include "api/params/region.h"
+#include "api/params/stream.h"
 #include "kernels/kernels.h"
 #include "kernels/ops.h"
 
@@ -23,13 +24,13 @@ enum body_format { FORMAT_RAW, FORMAT_PCD, FORMAT_PLY, FORMAT_POINTCLOUD2, FORMA
 
 struct job_request {
   struct vx_job job;  // operation, parameters, tensors to return; once split, the number of clouds and shapes of inputs
-  int32_t num_features;                  // C
+  int32_t num_features;                  // C, of the body
   enum vx_dtype dtype;                   // of the body
   enum body_format format;               // of the body
   int32_t num_fields;                    // names in `fields`; 0 = not given
   float intensity_scale;                 // 0 = not given
   uint32_t features;                     // bits of the words of `feature`: what is computed of voxels
-  uint32_t outputs;                      // VX_TENSOR_BITs named by `outputs`; 0 = the operation's default
+  vx_tensor_set outputs;                 // named by `outputs`; none = the operation's default
   int32_t num_clouds;                    // entries of point_counts; 0 = not given, so the body is one cloud
   int32_t num_sample_counts;             // as given; 0 = nothing is sampled
   int32_t num_matrices;                  // as given; 0 = points are not moved
@@ -37,13 +38,14 @@ struct job_request {
   int32_t num_class_names;               // as given; 0 = not given
   int32_t timeout_ms;                    // 0 = none
   int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
+  struct stream_terms stream;            // that the body is a sweep of
   struct region_ref points_region;       // the body is there
   struct region_ref output_region;       // the answer goes there
   char preset[64];                       // "" = none
   char model[64];                        // of a detection; "" = none
   char fields[REQUEST_NAMES_SIZE];       // names of the columns, with commas between; "" = not given
   char class_names[REQUEST_NAMES_SIZE];  // with commas between; "" = not given
-  bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset or query set it
+  bool given[PARAMS_MAX];                // for each row of the operation's table: whether preset, model or query set it
   int32_t point_counts[VX_MAX_CLOUDS];
   int32_t sample_counts[VX_MAX_CLOUDS];                // [num_clouds], once split; if anything is sampled
   float matrices[REQUEST_MATRICES][VX_MATRIX_VALUES];  // [num_matrices, 4, 4]
@@ -56,7 +58,7 @@ struct operation {
   enum body_format body;  // unless the request says another
   param_rows rows;
   // The tensors to return if `outputs` is not given.
-  uint32_t (*tensors)(const struct job_request *request);
+  vx_tensor_set (*tensors)(const struct job_request *request);
   // Checks the parameters against each other. False with a problem.
   bool (*finish)(struct job_request *request, struct problem *problem);
   // Counts each cloud's rows by the inputs: fills num_clouds and point_counts. NULL: the query says what they are.
@@ -85,7 +87,7 @@ void job_request_init(struct job_request *request, enum vx_op op);
 VX_WARN_UNUSED bool job_request_set(struct job_request *request, const char *name, size_t name_length,
                                     const char *value, size_t value_length, struct problem *problem);
 
-// Whether preset or query set the parameter.
+// Whether preset, model or query set the parameter.
 bool job_request_is_given(const struct job_request *request, const char *name);
 
 // The parameter that splits the rows of the first input into clouds; NULL if the inputs themselves do.
@@ -108,11 +110,18 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
 // of. False with a problem if the counts do not add up or the clouds cannot be computed with these parameters.
 VX_WARN_UNUSED bool job_request_split(struct job_request *request, int64_t rows, struct problem *problem);
 
+// Likewise once the sweeps of its stream are joined: `rows` points of job_request_columns in float32. What a stream's
+// request wants of its cloud is checked only here.
+VX_WARN_UNUSED bool job_request_join(struct job_request *request, int64_t rows, struct problem *problem);
+
 // The job of a split request over these points. It points into the request. The caller adds the rest.
 struct vx_job job_request_job(const struct job_request *request, const void *points);
 
 // Bytes of one row of the body.
 size_t job_request_row_bytes(const struct job_request *request);
+
+// Columns of the points that the job computes from: those of the body, and perhaps a stream's time.
+int32_t job_request_columns(const struct job_request *request);
 
 // The effective parameters as a JSON object.
 void job_request_write(const struct job_request *request, struct text *out);

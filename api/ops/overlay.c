@@ -34,7 +34,7 @@ static bool is_repeated(const struct query *query, const char *name) {
 
 bool job_request_overlay(struct job_request *request, const struct query *query, struct problem *problem) {
   const struct operation *operation = operation_of(request->job.op);
-  uint32_t tensors = operation->tensors(request);
+  vx_tensor_set tensors = operation->tensors(request);
   for (size_t i = 0; i < query->count; i++) {
     const struct query_item *item = &query->items[i];
     if (!query_set(request, item, problem)) return false;

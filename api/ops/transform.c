@@ -1,7 +1,7 @@
 // The parameters of POST /v1/transform; kernels/transform.h says what they mean.
 #include <string.h>
 
-#include "api/ops/rows.h"
+#include "api/ops/stream.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
@@ -112,26 +112,15 @@ static const struct param cut = {
 };
 static const struct param outputs = PARAM_OUTPUTS(VX_TRANSFORM_TENSORS, "points and point_indices");
 
-static const struct param *const rows[] = {&param_preset,
-                                           &param_num_features,
-                                           &param_dtype,
-                                           &param_format,
-                                           &param_fields,
-                                           &param_intensity_scale,
-                                           &param_point_counts,
-                                           &matrix,
-                                           &crop,
-                                           &cut,
-                                           &outputs,
-                                           &param_points_region,
-                                           &param_output_region,
-                                           &param_timeout_ms,
-                                           NULL};
+static const struct param *const rows[] = {
+    &param_preset,        &param_num_features,  &param_dtype,      &param_format, &param_fields, &param_intensity_scale,
+    &param_point_counts,  PARAMS_OF_STREAMS,    &matrix,           &crop,         &cut,          &outputs,
+    &param_points_region, &param_output_region, &param_timeout_ms, NULL};
 PARAM_ROWS_FIT(rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static uint32_t tensors(const struct job_request *request) {
+static vx_tensor_set tensors(const struct job_request *request) {
   (void)request;
   return VX_TRANSFORM_TENSORS;
 }
@@ -158,6 +147,7 @@ static bool check_box(const char *name, const struct vx_box *box, struct problem
 }
 
 static bool finish(struct job_request *request, struct problem *problem) {
+  if (!stream_finish(request, problem)) return false;
   const struct vx_transform *params = &request->job.params.transform;
   bool good = check_matrices(request->matrices[0], request->num_matrices, problem) &&
               (!params->cropped || check_box("crop", &params->crop, problem));

@@ -2,6 +2,7 @@
 #include <float.h>
 
 #include "api/ops/sampling.h"
+#include "api/ops/stream.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
 
@@ -142,6 +143,7 @@ static const struct param *const rows[] = {&param_preset,
                                            &param_fields,
                                            &param_intensity_scale,
                                            &param_point_counts,
+                                           PARAMS_OF_STREAMS,
                                            &point_cloud_range,
                                            &voxel_size,
                                            &max_points_per_voxel,
@@ -162,15 +164,15 @@ PARAM_ROWS_FIT(rows);
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
 
-static uint32_t tensors(const struct job_request *request) {
+static vx_tensor_set tensors(const struct job_request *request) {
   static const enum vx_tensor tensor_of[FEATURE_COUNT] = {VX_VOXELS, VX_VOXEL_FEATURES, VX_PILLAR_FEATURES};
-  uint32_t tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
+  vx_tensor_set tensors = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
   for (int i = 0; i < FEATURE_COUNT; i++)
     if (request->features & 1u << i) tensors |= VX_TENSOR_BIT(tensor_of[i]);
   return request->num_sample_counts == 0 ? tensors : tensors | SAMPLED_BY_DEFAULT;
 }
 
-static bool check_computed(uint32_t tensors, uint32_t available, struct problem *problem) {
+static bool check_computed(vx_tensor_set tensors, vx_tensor_set available, struct problem *problem) {
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(tensors & ~available & VX_TENSOR_BIT(tensor))) continue;
     bool sampled = VX_SAMPLED_TENSORS & VX_TENSOR_BIT(tensor);
@@ -182,14 +184,15 @@ static bool check_computed(uint32_t tensors, uint32_t available, struct problem 
 }
 
 static bool check_tensors(const struct job_request *request, struct problem *problem) {
-  const uint32_t padded =
+  const vx_tensor_set padded =
       VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   bool sampled = request->job.params.voxelize.sampling.enabled;
   bool capped = request->job.params.voxelize.max_points_per_voxel > 0;
-  uint32_t scattered = VX_TENSOR_BIT(VX_BEV_FEATURES), means = request->features & 1u << FEATURE_MEAN;
-  uint32_t wanted = request->job.tensors,
-           available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
-                       (VX_DENSE_TENSORS & ~scattered) | (means ? scattered : 0) | (sampled ? VX_SAMPLED_TENSORS : 0);
+  bool means = request->features & 1u << FEATURE_MEAN;
+  vx_tensor_set scattered = VX_TENSOR_BIT(VX_BEV_FEATURES), wanted = request->job.tensors,
+                available = tensors(request) | VX_TENSOR_BIT(VX_POINT_VOXEL_IDS) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK) |
+                            (VX_DENSE_TENSORS & ~scattered) | (means ? scattered : 0) |
+                            (sampled ? VX_SAMPLED_TENSORS : 0);
   if (!check_computed(wanted, available, problem)) return false;
   if (sampled && !(wanted & VX_SAMPLED_TENSORS))
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "outputs",
@@ -230,7 +233,7 @@ static bool check_grid(const struct job_request *request, struct problem *proble
 }
 
 static bool finish(struct job_request *request, struct problem *problem) {
-  if (!check_grid(request, problem)) return false;
+  if (!stream_finish(request, problem) || !check_grid(request, problem)) return false;
   // A query with fps=off may leave a preset's `start` in place.
   if (request->num_sample_counts == 0 && job_request_is_given(request, "start") &&
       !job_request_is_given(request, "fps"))

@@ -34,18 +34,21 @@ bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out
   return *out >= least && *out <= most;
 }
 
-// Reads decimal text as a double and rounds it to float. Numbers of presets are doubles, so both give the same bits.
-static bool parse_float(const char *item, float *out) {
-  char *rest;
-  if (strspn(item, "0123456789+-.eE") != strlen(item)) return false;
-  *out = (float)strtod(item, &rest);
+bool value_take_double(const char **cursor, const char *end, double *out) {
+  char item[64], *rest;
+  if (!value_next(cursor, end, item, sizeof item) || strspn(item, "0123456789+-.eE") != strlen(item)) return false;
+  *out = strtod(item, &rest);
   return *rest == '\0' && isfinite(*out);
 }
 
+// Decimal text is read as a double and rounded to float. Numbers of presets are doubles, so both give the same bits.
 bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count) {
-  char item[64];
-  for (int64_t i = 0; i < count; i++)
-    if (!value_next(cursor, end, item, sizeof item) || !parse_float(item, &out[i])) return false;
+  double number;
+  for (int64_t i = 0; i < count; i++) {
+    if (!value_take_double(cursor, end, &number)) return false;
+    out[i] = (float)number;
+    if (!isfinite(out[i])) return false;
+  }
   return true;
 }
 
@@ -100,6 +103,30 @@ void value_write_floats(const float *values, int64_t count, struct text *out) {
 static bool read_factor(const struct param *param, const char *value, const char *end, void *record) {
   float *out = FIELD(record, param->offset);
   return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out != 0;
+}
+
+static bool read_length(const struct param *param, const char *value, const char *end, void *record) {
+  float *out = FIELD(record, param->offset);
+  return value_take_floats(&value, end, out, 1) && value_ended(value, end) && *out > 0;
+}
+
+static bool read_double(const struct param *param, const char *value, const char *end, void *record) {
+  return value_take_double(&value, end, FIELD(record, param->offset)) && value_ended(value, end);
+}
+
+void value_write_double(double value, struct text *out) {
+  char digits[40];
+  for (int precision = 15; precision <= 17; precision++) {
+    snprintf(digits, sizeof digits, "%.*g", precision, value);
+    if (strtod(digits, NULL) == value) break;
+  }
+  char *plus = strchr(digits, '+');
+  if (plus) memmove(plus, plus + 1, strlen(plus));
+  text_put(out, digits);
+}
+
+static void write_double(const struct param *param, const void *record, struct text *out) {
+  value_write_double(*(const double *)CONST_FIELD(record, param->offset), out);
 }
 
 static bool read_rows(const struct param *param, const char *value, const char *end, void *record) {
@@ -179,12 +206,15 @@ static void write_word(const struct param *param, const void *record, struct tex
   text_printf(out, "\"%s\"", param->words[*(const int32_t *)CONST_FIELD(record, param->offset)]);
 }
 
-static void list_names(const struct param *param, name_of name, uint32_t allowed, const char *separator, char *out,
+// Of a set: which of the names, by their numbers, are in it.
+#define BIT(index) (UINT64_C(1) << (index))
+
+static void list_names(const struct param *param, name_of name, uint64_t allowed, const char *separator, char *out,
                        size_t size) {
   size_t length = strlen(out);
   const char *before = "";
   for (int i = 0; name(param, i) && length < size; i++) {
-    if (!(allowed & 1u << i)) continue;
+    if (!(allowed & BIT(i))) continue;
     length += (size_t)snprintf(out + length, size - length, "%s%s", before, name(param, i));
     before = separator;
   }
@@ -192,27 +222,27 @@ static void list_names(const struct param *param, name_of name, uint32_t allowed
 
 static void allow_word(const struct param *param, char *out, size_t size) {
   out[0] = '\0';
-  list_names(param, word_of, UINT32_MAX, " or ", out, size);
+  list_names(param, word_of, UINT64_MAX, " or ", out, size);
 }
 
 // Reads a list of names, each at most once, as a set of bits.
-static bool read_set(const struct param *param, name_of name, uint32_t allowed, const char *cursor, const char *end,
-                     uint32_t *out) {
+static bool read_set(const struct param *param, name_of name, uint64_t allowed, const char *cursor, const char *end,
+                     uint64_t *out) {
   char item[64];
   *out = 0;
   while (value_next(&cursor, end, item, sizeof item)) {
     int index = find_name(param, name, item);
-    if (index < 0 || *out & 1u << index || !(allowed & 1u << index)) return false;
-    *out |= 1u << index;
+    if (index < 0 || *out & BIT(index) || !(allowed & BIT(index))) return false;
+    *out |= BIT(index);
   }
   return value_ended(cursor, end);
 }
 
-static void write_set(const struct param *param, name_of name, uint32_t set, struct text *out) {
+static void write_set(const struct param *param, name_of name, uint64_t set, struct text *out) {
   const char *comma = "";
   text_put(out, "[");
   for (int i = 0; name(param, i); i++) {
-    if (!(set & 1u << i)) continue;
+    if (!(set & BIT(i))) continue;
     text_printf(out, "%s\"%s\"", comma, name(param, i));
     comma = ",";
   }
@@ -220,7 +250,10 @@ static void write_set(const struct param *param, name_of name, uint32_t set, str
 }
 
 static bool read_words(const struct param *param, const char *value, const char *end, void *record) {
-  return read_set(param, word_of, UINT32_MAX, value, end, FIELD(record, param->offset));
+  uint64_t set;
+  if (!read_set(param, word_of, UINT32_MAX, value, end, &set)) return false;
+  *(uint32_t *)FIELD(record, param->offset) = (uint32_t)set;
+  return true;
 }
 
 static void write_words(const struct param *param, const void *record, struct text *out) {
@@ -229,20 +262,20 @@ static void write_words(const struct param *param, const void *record, struct te
 
 static void allow_words(const struct param *param, char *out, size_t size) {
   snprintf(out, size, "a list of ");
-  list_names(param, word_of, UINT32_MAX, ", ", out, size);
+  list_names(param, word_of, UINT64_MAX, ", ", out, size);
 }
 
 static bool read_tensors(const struct param *param, const char *value, const char *end, void *record) {
-  return read_set(param, tensor_of, (uint32_t)param->most, value, end, FIELD(record, param->offset));
+  return read_set(param, tensor_of, (uint64_t)param->most, value, end, FIELD(record, param->offset));
 }
 
 static void write_tensors(const struct param *param, const void *record, struct text *out) {
-  write_set(param, tensor_of, *(const uint32_t *)CONST_FIELD(record, param->second), out);
+  write_set(param, tensor_of, *(const uint64_t *)CONST_FIELD(record, param->second), out);
 }
 
 static void allow_tensors(const struct param *param, char *out, size_t size) {
   snprintf(out, size, "a list of ");
-  list_names(param, tensor_of, (uint32_t)param->most, ", ", out, size);
+  list_names(param, tensor_of, (uint64_t)param->most, ", ", out, size);
 }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
@@ -313,5 +346,7 @@ const struct value_type value_text = {"string", false, read_text, write_text, NU
 const struct value_type value_rows = {"floats", false, read_rows, write_rows, NULL};
 const struct value_type value_factor = {"float", false, read_factor, write_factor, NULL};
 const struct value_type value_fraction = {"float", false, read_fraction, write_factor, allow_fraction};
+const struct value_type value_length = {"float", false, read_length, write_factor, NULL};
+const struct value_type value_double = {"double", false, read_double, write_double, NULL};
 const struct value_type value_names = {"list", false, read_names, write_names, NULL};
 const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};

@@ -14,10 +14,12 @@ extern const struct value_type value_counts;    // int32[up to most], each 0 or 
 extern const struct value_type value_text;      // char[64]
 extern const struct value_type value_factor;    // float, not 0
 extern const struct value_type value_fraction;  // float, 0 to 1
+extern const struct value_type value_length;    // float, above 0
+extern const struct value_type value_double;    // double
 // char[VALUE_NAMES_SIZE]: from least to most names, each once, with commas between; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type
-    value_tensors;  // uint32: a set of tensors out of those in `most`; second: uint32, those that are returned
+    value_tensors;  // vx_tensor_set, out of those in `most`; second: vx_tensor_set, those that are returned
 
 enum { VALUE_NAMES_SIZE = 256 };
 
@@ -30,6 +32,8 @@ PARAM_WARN_UNUSED bool value_is_off(const char *value, const char *end);
 PARAM_WARN_UNUSED bool value_parse_int(const char *item, int64_t least, int64_t most, int64_t *out);
 // Reads the next `count` items of a list as numbers, and moves the cursor behind them.
 PARAM_WARN_UNUSED bool value_take_floats(const char **cursor, const char *end, float *out, int64_t count);
+// Reads the next item of a list as a double, and moves the cursor behind it.
+PARAM_WARN_UNUSED bool value_take_double(const char **cursor, const char *end, double *out);
 // Reads a list of up to `most` whole numbers, each 0 or more; *length becomes their number.
 PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, int64_t most, int32_t *out,
                                          int32_t *length);
@@ -38,6 +42,8 @@ PARAM_WARN_UNUSED bool value_read_counts(const char *cursor, const char *end, in
 int value_find_name(const char *names, const char *name, size_t length);
 
 void value_write_floats(const float *values, int64_t count, struct text *out);
+// In the fewest digits that read back as the same double, without a '+'.
+void value_write_double(double value, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
 
 #endif

@@ -9,9 +9,9 @@
 #include "api/wire/pointcloud2_write.h"
 #include "api/wire/safetensors.h"
 
-static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }
+static vx_tensor_set as_asked(const struct job_request *request) { return request->job.tensors; }
 
-static uint32_t none(const struct job_request *request) {
+static vx_tensor_set none(const struct job_request *request) {
   (void)request;
   return 0;
 }

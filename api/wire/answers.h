@@ -11,7 +11,7 @@ struct answer_kind {
   const char *media_type, *doc;
   const char *also;  // another media type that stands for this kind; NULL: none
   // The tensors that the file is made of.
-  uint32_t (*tensors)(const struct job_request *request);
+  vx_tensor_set (*tensors)(const struct job_request *request);
 
   // A kind whose tensors stay where they were computed: how many bytes to reserve in front of them (a multiple of 64),
   // and what fills these, `block`, and the padding between the tensors. `tensors`: where they are; NULL if the padding

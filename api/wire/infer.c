@@ -93,7 +93,7 @@ static bool take_timeout(struct reading *reading, const json_t *value) {
   return add_text(reading, "timeout_ms", begin);
 }
 
-// Requests here have no order and no rank among each other, and no state is kept between them.
+// Requests here have no rank among each other, and no sequences; streams have parameters of their own.
 static bool take_nothing(struct reading *reading, const json_t *value) {
   (void)reading, (void)value;
   return true;
@@ -260,9 +260,8 @@ static bool take_inputs(struct reading *reading, struct job_request *request) {
 }
 
 static bool check_halves(struct reading *reading, const struct job_request *request) {
-  uint32_t features = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_PILLAR_FEATURES);
-  bool half = request->job.op == VX_VOXELIZE && request->job.params.voxelize.feature_dtype == VX_FLOAT16;
-  return !half || !(request->job.tensors & features & ~reading->infer->binary) ||
+  vx_tensor_set halves = vx_sizes_of(&request->job).halves;
+  return !(request->job.tensors & halves & ~reading->infer->binary) ||
          refuse(reading, "float16 outputs are served as binary data alone");
 }
 

@@ -16,11 +16,12 @@ enum {
 // A request by this protocol, beside the job's parameters.
 struct infer {
   const char *model;                           // that the path names; NULL: the job did not come by this protocol
+  const char *version;                         // of the model
   bool preset;                                 // the model is a preset, not an operation
   int64_t head_bytes;                          // of the body's JSON, in front of its tensors; -1 = all of it
   char id[INFER_ID_SIZE];                      // the client's; "" = none
-  uint32_t binary;                             // VX_TENSOR_BITs of the outputs to answer as bytes
-  uint32_t shared;                             // of them, those that go to a region of shared memory
+  vx_tensor_set binary;                        // the outputs to answer as bytes
+  vx_tensor_set shared;                        // of them, those that go to a region of shared memory
   size_t answer_head;                          // bytes of the answer's JSON, in front of its tensors; 0 = all of it
   struct region_ref regions[VX_TENSOR_COUNT];  // of the outputs in `shared`
 };

@@ -7,7 +7,7 @@
 #include "api/wire/model.h"
 #include "kernels/ops.h"
 
-static uint32_t as_asked(const struct job_request *request) { return request->job.tensors; }
+static vx_tensor_set as_asked(const struct job_request *request) { return request->job.tensors; }
 
 const struct answer_kind *infer_answer_kind(const struct infer *infer, const struct job_request *request) {
   return request->job.tensors & ~infer->binary ? &infer_json : &infer_binary;
@@ -121,7 +121,7 @@ static void write_json(const struct answer *answer, const struct vx_layout *layo
   const char *comma = "";
   text_put(out, "{\"model_name\":");
   text_json_string(out, answer->infer->model, strlen(answer->infer->model));
-  text_put(out, ",\"model_version\":\"1\"");
+  write_member(out, "model_version", answer->infer->version);
   if (answer->infer->id[0]) write_member(out, "id", answer->infer->id);
   write_parameters(answer, widest, out);
   text_put(out, ",\"outputs\":[");

@@ -10,6 +10,8 @@
 
 #include "kernels/tensor.h"
 
+struct join_report;
+
 // Behind the error of a bad body that came as a form.
 #define LOOK_OF_A_FORM "; if curl -d sent it, use --data-binary: -d strips bytes"
 
@@ -17,6 +19,7 @@ struct body_look {
   bool stripped;     // the body is a form, and no byte is one of those that `curl -d` strips
   int32_t columns;   // rows look to have this many, not as many as the input says; 0 = nothing speaks against it
   const char *hint;  // the body begins like a file of another format: what to do; NULL if it does not
+  const struct join_report *joined;  // what a stream's request joined; NULL: it has no stream
 };
 
 // `points`: [N, C], all in host memory. `form`: the body's type is application/x-www-form-urlencoded.

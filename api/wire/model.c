@@ -16,9 +16,10 @@ bool model_serves(const struct model *model, struct problem *problem) {
                                       model->name, model->fault);
 }
 
-bool model_missing(const char *name, struct problem *problem) {
+bool model_missing(const char *name, const char *version, struct problem *problem) {
   return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
-                     "there is no model '%.80s'; POST /v2/repository/index lists them", name);
+                     "there is no model '%.80s'%s%.40s; POST /v2/repository/index lists them", name,
+                     version[0] ? " of version " : "", version);
 }
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
@@ -89,13 +90,13 @@ static void write_inputs(const struct model *model, const struct spelling *spell
 
 static void write_outputs(const struct model *model, const struct spelling *spelling, struct text *out) {
   const struct job_request *request = model->request;
-  uint32_t tensors = request->outputs ? request->outputs : operation_of(request->job.op)->tensors(request);
-  enum vx_dtype features = vx_sizes_of(&request->job).feature_dtype;
+  vx_tensor_set tensors = request->outputs ? request->outputs : operation_of(request->job.op)->tensors(request);
+  vx_tensor_set halves = vx_sizes_of(&request->job).halves;
   const char *comma = "";
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(tensors & VX_TENSOR_BIT(tensor))) continue;
     text_put(out, comma);
-    write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, features), vx_tensor_extents(tensor),
+    write_tensor(model, spelling, vx_tensor_name(tensor), vx_tensor_dtype(tensor, halves), vx_tensor_extents(tensor),
                  out);
     text_put(out, "}");
     comma = ",";
@@ -108,19 +109,22 @@ void model_write_metadata(const struct model *model, struct text *out) {
   static const struct spelling spelling = {"\"datatype\":\"", "\"shape\":"};
   text_put(out, "{\"name\":");
   text_json_string(out, model->name, strlen(model->name));
-  text_put(out, ",\"versions\":[\"1\"],\"platform\":\"voxeld\",\n \"inputs\":[");
+  text_put(out, ",\"versions\":[");
+  text_json_string(out, model->version, strlen(model->version));
+  text_put(out, "],\"platform\":\"voxeld\",\n \"inputs\":[");
   write_inputs(model, &spelling, "", out);
   text_put(out, "],\n \"outputs\":[");
   write_outputs(model, &spelling, out);
   text_put(out, "]}\n");
 }
 
-// A max_batch_size of 0 says that no dimension in front of those here is a batch.
+// A max_batch_size of 0 says that no dimension in front of those here is a batch. Triton's versions are numbers, so the
+// policy names none.
 void model_write_config(const struct model *model, struct text *out) {
   static const struct spelling spelling = {"\"data_type\":\"TYPE_", "\"dims\":"};
   text_put(out, "{\"name\":");
   text_json_string(out, model->name, strlen(model->name));
-  text_put(out, ",\"platform\":\"voxeld\",\"backend\":\"voxeld\",\"version_policy\":{\"specific\":{\"versions\":[1]}},"
+  text_put(out, ",\"platform\":\"voxeld\",\"backend\":\"voxeld\",\"version_policy\":{\"latest\":{\"num_versions\":1}},"
                 "\"max_batch_size\":0,\n \"input\":[");
   write_inputs(model, &spelling, ",\"optional\":true", out);
   text_put(out, "],\n \"output\":[");

@@ -10,11 +10,14 @@
 #include "api/base/text.h"
 #include "api/ops/ops.h"
 
+#define MODEL_VERSION "1"  // of all models but those that say another
+
 struct model {
   const char *name;
   const struct job_request *request;  // without parameters
   bool preset;                        // a preset has set the request; else it is the operation of that name, or detects
   const char *fault;                  // why it does not serve; NULL if it does
+  const char *version;                // the only one
 };
 
 void model_write_metadata(const struct model *model, struct text *out);
@@ -22,8 +25,8 @@ void model_write_config(const struct model *model, struct text *out);
 
 // Whether the model serves. False with a problem that says why not.
 VX_WARN_UNUSED bool model_serves(const struct model *model, struct problem *problem);
-// The refusal of a model that does not exist. Returns false.
-bool model_missing(const char *name, struct problem *problem);
+// The refusal of a model that does not exist, or not in that version; "" = any. Returns false.
+bool model_missing(const char *name, const char *version, struct problem *problem);
 
 // The type as KServe's protocol spells it.
 const char *model_datatype(enum vx_dtype dtype);

@@ -21,7 +21,7 @@ extern const char pointcloud2_definition[];
 
 // The tensors that the clouds of an operation are made from, whether the request names them or not: those of `topics`
 // that it computes, and voxel_coords for centres if there are no means.
-uint32_t pointcloud2_tensors(const struct job_request *request);
+vx_tensor_set pointcloud2_tensors(const struct job_request *request);
 
 // Whether the tensors have the topic.
 bool pointcloud2_has(const struct vx_layout *layout, const struct topic *topic);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/wire/join.h"
+
 #include "kernels/ops.h"
 
 // ---- when -----------------------------------------------------------------------------------------------------------
@@ -49,6 +51,11 @@ static bool other_format(const struct vx_job *job, const struct body_look *look)
 static bool not_scattered(const struct vx_job *job, const struct body_look *look) {
   (void)look;
   return job->op == VX_SCATTER && job->counts.kept < job->counts.received;
+}
+
+static bool fewer_sweeps(const struct vx_job *job, const struct body_look *look) {
+  (void)job;
+  return look->joined && look->joined->count < look->joined->wanted;
 }
 
 // ---- what to say ----------------------------------------------------------------------------------------------------
@@ -104,6 +111,15 @@ static void say_not_scattered(const struct vx_job *job, const struct body_look *
               (long long)job->counts.received, (long long)job->counts.out_of_range, (long long)job->counts.duplicate);
 }
 
+static void say_fewer_sweeps(const struct vx_job *job, const struct body_look *look, struct text *out) {
+  const struct join_report *joined = look->joined;
+  (void)job;
+  text_printf(out, "%d of %lld sweeps were there", (int)joined->count, (long long)joined->wanted);
+  if (joined->evicted) text_printf(out, "; %lld were evicted to make room", (long long)joined->evicted);
+  if (joined->expired) text_printf(out, "; %lld were older than stream_ttl_s", (long long)joined->expired);
+  if (joined->begun) text_put(out, "; the stream begins with this one: the server has none from before");
+}
+
 // ---- the table ------------------------------------------------------------------------------------------------------
 
 static const struct row {
@@ -129,6 +145,8 @@ static const struct row {
                                "voxels are not in the map: they are outside of the grid, or an earlier row has their "
                                "cell",
                                not_scattered, say_not_scattered},
+    [WARNING_FEWER_SWEEPS] = {"fewer_sweeps", "the streams had fewer sweeps than were asked for", fewer_sweeps,
+                              say_fewer_sweeps},
 };
 
 const char *warning_kind(enum warning warning) { return rows[warning].kind; }

@@ -7,7 +7,7 @@
 
 #include "api/base/text.h"
 
-enum { ZIP_MEMBERS = 32, ZIP_ALIGNMENT = 64 };
+enum { ZIP_MEMBERS = 64, ZIP_ALIGNMENT = 64 };
 
 struct zip {
   struct text *out;  // from its beginning; one that only measures will do

@@ -1,4 +1,4 @@
-// The CUDA backend: its table, its device and lanes, what all jobs begin and end with, the host's memory.
+// The CUDA backend: its table, its device and lanes, the host's memory.
 //
 // The device holds only its description, so all threads may share it. A lane belongs to one thread at a time. It has
 // one stream, scratch that grows outside the hot path and is reused, and a little pinned memory that host and device
@@ -12,10 +12,12 @@
 
 #include "kernels/backends.h"
 #include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/job.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/boxes/center.cuh"
 #include "kernels/cuda/boxes/decode.cuh"
 #include "kernels/cuda/boxes/nms.cuh"
+#include "kernels/cuda/detect/detect.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
 #include "kernels/cuda/scatter/scatter.cuh"
@@ -159,9 +161,14 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   return VX_OK;
 }
 
+static void place(const struct vx_lane *lane, struct vx_place *place) {
+  place->device = lane->device->index;
+  place->stream = lane->stream;
+}
+
 // --- jobs ---
 
-static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct vx_error *error) = {
+static cuda_operation *const operations[VX_OPS] = {
     /* VX_VOXELIZE */ cuda_voxelize,
     /* VX_FPS */ cuda_sample_points,
     /* VX_TRANSFORM */ cuda_transform,
@@ -171,64 +178,13 @@ static enum vx_status (*const operations[VX_OPS])(struct cuda_run *run, struct v
     /* VX_DECODE_CENTER */ cuda_decode_center,
 };
 
-// A voxelization with an encoder has no kernels here.
 static bool runs(const struct vx_job *job) {
-  const struct vx_encoder *encoder = job->op == VX_VOXELIZE ? &job->params.voxelize.encoder : NULL;
-  bool encodes = encoder != NULL && (encoder->num_layers > 0 || (job->tensors & VX_ENCODED_TENSORS) != 0);
-  return operations[job->op] != NULL && !encodes;
-}
-
-static void measure_clouds(struct cuda_run *run) {
-  const struct vx_job *job = run->job;
-  uint32_t *first = run->lane->orders->cloud_points;
-  first[0] = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds && !run->operation->mixed; cloud++) {
-    int32_t points = job->point_counts[cloud], most = run->params == NULL ? 0 : run->params->max_voxels;
-    first[cloud + 1] = first[cloud] + (uint32_t)points;
-    run->row_capacity += (uint32_t)(points < most ? points : most);
-    run->num_samples += run->sampling == NULL ? 0 : job->sample_counts[cloud];
-  }
-  run->num_points = (uint32_t)job->counts.received;
-  run->clouds.count = job->num_clouds;
-  run->clouds.num_points = run->num_points;
-  run->clouds.max_rows = run->params == NULL ? 0 : (uint32_t)run->params->max_voxels;
-}
-
-// Reads all that the stages need to know of the job.
-static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
-  struct cuda_run run = {};
-  run.lane = lane;
-  run.job = job;
-  run.operation = vx_operation_of(job->op);
-  run.params = run.operation->makes_voxels ? &job->params.voxelize : NULL;
-  run.sampling = vx_sampling_of(job);
-  run.stream = lane->stream;
-  run.long_word = run.sampling == NULL ? NULL : &lane->report->sent;
-  run.tensors = job->tensors;
-  run.halves = job->inputs[VX_POINTS].dtype == VX_FLOAT16;
-  run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
-  measure_clouds(&run);
-  return run;
+  return job->op == VX_DETECT ? cuda_detects(job) : operations[job->op] != NULL;
 }
 
 static enum vx_status run_job(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
-  CUDA_TRY(vx_begin_job(job, error));
-  struct cuda_run run = read_job(lane, job);
-  CUDA_CALL(cudaSetDevice(lane->device->index), error);
-  if (run.num_points > 0) {
-    lane->sequence += 4;  // the job takes the lane's other tally, and cleans up after itself
-  }
-  enum vx_status status = operations[job->op](&run, error);
-  if (status != VX_OK) {
-    // The caller then takes its memory back, so no copy from or to it may still run.
-    (void)cudaStreamSynchronize(lane->stream);
-    (void)cudaGetLastError();
-    lane->clean = false;  // a job that ends between its kernels leaves cells in the table
-    return status;
-  }
-  if (run.num_points > 0) {
-    lane->clean = true;
-  }
+  CUDA_TRY(job->op == VX_DETECT ? cuda_detect(lane, job, error)
+                                : cuda_run_job(lane, job, operations[job->op], NULL, error));
   return cuda_trim(lane, error);
 }
 
@@ -271,6 +227,7 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* describe */ describe,
     /* lane_open */ open_lane,
     /* lane_close */ close_lane,
+    /* place */ place,
     /* runs */ runs,
     /* run */ run_job,
     /* host_alloc */ alloc_host,

@@ -7,39 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/engine.h"
-#include "kernels/engine/ort.h"
-
-struct vx_engine_library {
-  struct ort_api api;
-  struct ort_env *env;
-  struct ort_allocator *allocator;  // the library's own
-  struct ort_memory *memory;        // says that data is the host's
-  struct vx_engine_description description;
-};
-
-struct vx_network {
-  struct vx_engine_library *library;
-  struct ort_session *session;
-  struct vx_network_shape shape;
-};
-
-// The elements of tensors, by their types here.
-static const int elements[VX_DTYPES] = {
-    [VX_FLOAT32] = ORT_FLOAT, [VX_FLOAT16] = ORT_FLOAT16, [VX_INT32] = ORT_INT32, [VX_UINT8] = ORT_UINT8};
-
-// Refuses, as vx_refuse does, and is false.
-#define REFUSE(...) ((void)vx_refuse(__VA_ARGS__), false)
-
-// Whether a call did what it should. If not, the error has the library's words.
-static bool did(const struct ort_api *api, struct ort_status *status, struct vx_error *error) {
-  if (status == NULL) {
-    return true;
-  }
-  (void)vx_refuse(error, "onnxruntime: %s", api->error_message(status));
-  api->release_status(status);
-  return false;
-}
+#include "kernels/engine/ort_library.h"
+#include "kernels/engine/ort_seat.h"
 
 // --- the library ---
 
@@ -91,22 +60,22 @@ static bool name_providers(struct vx_engine_library *library, struct vx_error *e
   char *out = library->description.providers;
   char **names;
   int count;
-  if (!did(api, api->providers(&names, &count), error)) {
+  if (!ort_did(api, api->providers(&names, &count), error)) {
     return false;
   }
   size_t length = 0, size = sizeof library->description.providers;
   for (int i = 0; i < count && length < size; i++) {
     length += (size_t)snprintf(out + length, size - length, "%s%s", i > 0 ? "," : "", names[i]);
   }
-  return did(api, api->release_providers(names, count), error);
+  return ort_did(api, api->release_providers(names, count), error);
 }
 
 static bool start(struct vx_engine_library *library, struct vx_error *error) {
   const struct ort_api *api = &library->api;
-  return did(api, api->create_env(ORT_LOG_FATAL, "voxeld", &library->env), error) &&
-         did(api, api->disable_telemetry(library->env), error) &&
-         did(api, api->default_allocator(&library->allocator), error) &&
-         did(api, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_DEFAULT_MEMORY, &library->memory), error) &&
+  return ort_did(api, api->create_env(ORT_LOG_FATAL, "voxeld", &library->env), error) &&
+         ort_did(api, api->disable_telemetry(library->env), error) &&
+         ort_did(api, api->default_allocator(&library->allocator), error) &&
+         ort_did(api, api->create_cpu_memory(ORT_DEVICE_ALLOCATOR, ORT_DEFAULT_MEMORY, &library->memory), error) &&
          name_providers(library, error);
 }
 
@@ -149,25 +118,16 @@ struct side {
                              char **name);
 };
 
-static bool read_dtype(int element, enum vx_dtype *dtype) {
-  int row = 0;
-  while (row < VX_DTYPES && elements[row] != element) {
-    row++;
-  }
-  *dtype = (enum vx_dtype)row;
-  return row < VX_DTYPES;
-}
-
 static bool read_name(const struct vx_network *network, const struct side *side, size_t index,
                       struct vx_network_tensor *tensor, struct vx_error *error) {
   const struct vx_engine_library *library = network->library;
   const struct ort_api *api = &library->api;
   char *name;
-  if (!did(api, side->name(network->session, index, library->allocator, &name), error)) {
+  if (!ort_did(api, side->name(network->session, index, library->allocator, &name), error)) {
     return false;
   }
   int length = snprintf(tensor->name, sizeof tensor->name, "%s", name);
-  if (!did(api, api->allocator_free(library->allocator, name), error)) {
+  if (!ort_did(api, api->allocator_free(library->allocator, name), error)) {
     return false;
   }
   return length < VX_NETWORK_NAME_SIZE ||
@@ -180,16 +140,16 @@ static bool read_shape(const struct ort_api *api, const struct side *side, const
   const struct ort_tensor_type *shape = NULL;
   int element;
   size_t rank;
-  if (!did(api, api->tensor_type_of(type, &shape), error)) {
+  if (!ort_did(api, api->tensor_type_of(type, &shape), error)) {
     return false;
   }
   if (shape == NULL) {
     return REFUSE(error, "the network's %s %s is no tensor", side->what, tensor->name);
   }
-  if (!did(api, api->element_type(shape, &element), error) || !did(api, api->dims_count(shape, &rank), error)) {
+  if (!ort_did(api, api->element_type(shape, &element), error) || !ort_did(api, api->dims_count(shape, &rank), error)) {
     return false;
   }
-  if (!read_dtype(element, &tensor->dtype)) {
+  if (!ort_read_dtype(element, &tensor->dtype)) {
     return REFUSE(error, "the network's %s %s has elements of ONNX's type %d; allowed: float32, float16, int32, uint8",
                   side->what, tensor->name, element);
   }
@@ -198,14 +158,14 @@ static bool read_shape(const struct ort_api *api, const struct side *side, const
                   VX_MAX_RANK);
   }
   tensor->rank = (int)rank;
-  return did(api, api->dims(shape, tensor->dims, rank), error);
+  return ort_did(api, api->dims(shape, tensor->dims, rank), error);
 }
 
 static bool read_tensors(const struct vx_network *network, const struct side *side, int *count,
                          struct vx_network_tensor tensors[VX_NETWORK_TENSORS], struct vx_error *error) {
   const struct ort_api *api = &network->library->api;
   size_t found;
-  if (!did(api, side->count(network->session, &found), error)) {
+  if (!ort_did(api, side->count(network->session, &found), error)) {
     return false;
   }
   if (found > VX_NETWORK_TENSORS) {
@@ -215,7 +175,7 @@ static bool read_tensors(const struct vx_network *network, const struct side *si
   for (size_t i = 0; i < found; i++) {
     struct ort_type *type = NULL;
     bool good = read_name(network, side, i, &tensors[i], error) &&
-                did(api, side->type(network->session, i, &type), error) &&
+                ort_did(api, side->type(network->session, i, &type), error) &&
                 read_shape(api, side, type, &tensors[i], error);
     if (type != NULL) {
       api->release_type(type);
@@ -236,25 +196,15 @@ static bool read_network(struct vx_network *network, struct vx_error *error) {
          read_tensors(network, &outputs, &shape->outputs, shape->output, error);
 }
 
-// One operator at a time, by all threads together. Threads that wait sleep: they would take processors from other jobs.
-static bool set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
-                        struct vx_error *error) {
-  return did(api, api->set_execution_mode(options, ORT_SEQUENTIAL), error) &&
-         did(api, api->set_optimization(options, ORT_ALL_OPTIMIZATIONS), error) &&
-         did(api, api->set_intra_op_threads(options, threads), error) &&
-         did(api, api->set_inter_op_threads(options, 1), error) &&
-         did(api, api->set_deterministic(options, true), error) &&
-         did(api, api->add_session_config(options, "session.intra_op.allow_spinning", "0"), error);
-}
-
-static bool open_session(struct vx_network *network, const char *path, int threads, struct vx_error *error) {
+static bool open_session(struct vx_network *network, int threads, struct vx_error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_session_options *options;
-  if (!did(api, api->create_session_options(&options), error)) {
+  if (!ort_did(api, api->create_session_options(&options), error)) {
     return false;
   }
-  bool good = set_options(api, options, threads, error) &&
-              did(api, api->create_session(network->library->env, path, options, &network->session), error);
+  bool good =
+      ort_set_options(api, options, threads, error) &&
+      ort_did(api, api->create_session(network->library->env, network->path, options, &network->session), error);
   api->release_session_options(options);
   return good;
 }
@@ -263,75 +213,48 @@ static void close_network(struct vx_network *network) {
   if (network->session != NULL) {
     network->library->api.release_session(network->session);
   }
+  free(network->path);
   free(network);
 }
 
 static enum vx_status open_network(struct vx_engine_library *library, const char *path, int threads,
                                    struct vx_network **network, struct vx_error *error) {
   struct vx_network *made = calloc(1, sizeof *made);
-  if (made == NULL) {
+  if (made != NULL) {
+    made->library = library;
+    made->path = strdup(path);
+  }
+  if (made == NULL || made->path == NULL) {
+    free(made);
     (void)vx_refuse(error, "no memory for a network");
     return VX_OUT_OF_MEMORY;
   }
-  made->library = library;
-  if (open_session(made, path, threads, error) && read_network(made, error)) {
+  if (open_session(made, threads, error) && read_network(made, error)) {
     *network = made;
     return VX_OK;
   }
   close_network(made);
-  return VX_REFUSED;
+  return ort_fault(error, VX_REFUSED);
 }
 
 static const struct vx_network_shape *shape_of(const struct vx_network *network) { return &network->shape; }
 
 // --- running it ---
 
-// The library's own description of the tensors of a run, which point to the caller's memory.
-struct values {
-  int count;
-  const char *name[VX_NETWORK_TENSORS];
-  struct ort_value *value[VX_NETWORK_TENSORS];
-};
-
-static bool wrap(const struct vx_engine_library *library, const struct vx_network_value *from, int count,
-                 struct values *values, struct vx_error *error) {
-  const struct ort_api *api = &library->api;
-  if (count > VX_NETWORK_TENSORS) {
-    return REFUSE(error, "a run has %d tensors; allowed: up to %d", count, VX_NETWORK_TENSORS);
-  }
-  for (; values->count < count; values->count++) {
-    const struct vx_network_value *tensor = &from[values->count];
-    const struct vx_shape *shape = &tensor->shape;
-    values->name[values->count] = tensor->name;
-    if (!did(api,
-             api->create_tensor(library->memory, tensor->data, shape->bytes, shape->dims, (size_t)shape->rank,
-                                elements[shape->dtype], &values->value[values->count]),
-             error)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-static void unwrap(const struct ort_api *api, struct values *values) {
-  while (values->count > 0) {
-    api->release_value(values->value[--values->count]);
-  }
-}
-
 static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
                                   struct vx_error *error) {
-  const struct ort_api *api = &network->library->api;
-  struct values in = {0}, out = {0};
-  bool good = wrap(network->library, run->input, run->inputs, &in, error) &&
-              wrap(network->library, run->output, run->outputs, &out, error) &&
-              did(api,
-                  api->run(network->session, NULL, in.name, (const struct ort_value *const *)in.value, (size_t)in.count,
-                           out.name, (size_t)out.count, out.value),
-                  error);
-  unwrap(api, &out);
-  unwrap(api, &in);
-  return good ? VX_OK : VX_FAILED;
+  const struct vx_engine_library *library = network->library;
+  const struct ort_api *api = &library->api;
+  struct ort_values in = {0}, out = {0};
+  bool good = ort_wrap(library, library->memory, run->input, run->inputs, &in, error) &&
+              ort_wrap(library, library->memory, run->output, run->outputs, &out, error) &&
+              ort_did(api,
+                      api->run(network->session, NULL, in.name, (const struct ort_value *const *)in.value,
+                               (size_t)in.count, out.name, (size_t)out.count, out.value),
+                      error);
+  ort_unwrap(api, &out);
+  ort_unwrap(api, &in);
+  return good ? VX_OK : ort_fault(error, VX_FAILED);
 }
 
 const struct vx_engine vx_onnxruntime = {
@@ -343,4 +266,7 @@ const struct vx_engine vx_onnxruntime = {
     .network_close = close_network,
     .network_shape = shape_of,
     .network_run = run_network,
+    .seat_open = ort_seat_open,
+    .seat_close = ort_seat_close,
+    .seat_run = ort_seat_run,
 };

@@ -21,6 +21,9 @@ struct ort_type;
 struct ort_tensor_type;
 struct ort_allocator;
 struct ort_memory;
+struct ort_run_options;
+struct ort_binding;
+struct ort_cuda_options;
 
 // Values of its enumerations.
 enum { ORT_LOG_FATAL = 4 };
@@ -28,6 +31,7 @@ enum { ORT_SEQUENTIAL };
 enum { ORT_ALL_OPTIMIZATIONS = 99 };
 enum { ORT_DEVICE_ALLOCATOR, ORT_ARENA_ALLOCATOR };
 enum { ORT_DEFAULT_MEMORY };
+#define ORT_CUDA_MEMORY "Cuda"  // the name of a GPU's
 enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_FLOAT16 = 10 };
 
 typedef void (*ort_function)(void);
@@ -61,6 +65,7 @@ struct ort_base {
   X(34, output_type, (const struct ort_session *session, size_t index, struct ort_type **type))                        \
   X(36, input_name, (const struct ort_session *session, size_t index, struct ort_allocator *allocator, char **name))   \
   X(37, output_name, (const struct ort_session *session, size_t index, struct ort_allocator *allocator, char **name))  \
+  X(39, create_run_options, (struct ort_run_options **options))                                                        \
   X(49, create_tensor,                                                                                                 \
     (const struct ort_memory *memory, void *data, size_t bytes, const int64_t *dims, size_t rank, int type,            \
      struct ort_value **value))                                                                                        \
@@ -68,12 +73,25 @@ struct ort_base {
   X(60, element_type, (const struct ort_tensor_type *type, int *element))                                              \
   X(61, dims_count, (const struct ort_tensor_type *type, size_t *rank))                                                \
   X(62, dims, (const struct ort_tensor_type *type, int64_t *dims, size_t rank))                                        \
+  X(68, create_memory,                                                                                                 \
+    (const char *name, int allocator, int device, int kind, struct ort_memory **memory))                               \
   X(69, create_cpu_memory, (int allocator, int kind, struct ort_memory **memory))                                      \
   X(76, allocator_free, (struct ort_allocator *allocator, void *memory))                                               \
   X(78, default_allocator, (struct ort_allocator **allocator))                                                         \
   X(125, providers, (char ***names, int *count))                                                                       \
   X(126, release_providers, (char **names, int count))                                                                 \
   X(130, add_session_config, (struct ort_session_options *options, const char *key, const char *value))                \
+  X(133, run_bound,                                                                                                    \
+    (struct ort_session *session, const struct ort_run_options *run_options, const struct ort_binding *binding))       \
+  X(134, create_binding, (struct ort_session *session, struct ort_binding **binding))                                  \
+  X(136, bind_input, (struct ort_binding *binding, const char *name, const struct ort_value *value))                   \
+  X(137, bind_output, (struct ort_binding *binding, const char *name, const struct ort_value *value))                  \
+  X(165, add_run_config, (struct ort_run_options *options, const char *key, const char *value))                        \
+  X(204, append_cuda, (struct ort_session_options *options, const struct ort_cuda_options *cuda))                      \
+  X(205, create_cuda_options, (struct ort_cuda_options **cuda))                                                        \
+  X(206, update_cuda_options,                                                                                          \
+    (struct ort_cuda_options *cuda, const char *const *keys, const char *const *values, size_t count))                 \
+  X(263, update_cuda_pointer, (struct ort_cuda_options *cuda, const char *key, void *value))                           \
   X(273, set_deterministic, (struct ort_session_options *options, bool deterministic))
 #define ORT_RELEASES(X)                                                                                                \
   X(92, release_env, (struct ort_env *env))                                                                            \
@@ -81,8 +99,11 @@ struct ort_base {
   X(94, release_memory, (struct ort_memory *memory))                                                                   \
   X(95, release_session, (struct ort_session *session))                                                                \
   X(96, release_value, (struct ort_value *value))                                                                      \
+  X(97, release_run_options, (struct ort_run_options *options))                                                        \
   X(98, release_type, (struct ort_type *type))                                                                         \
-  X(100, release_session_options, (struct ort_session_options *options))
+  X(100, release_session_options, (struct ort_session_options *options))                                               \
+  X(135, release_binding, (struct ort_binding *binding))                                                               \
+  X(208, release_cuda_options, (struct ort_cuda_options *cuda))
 // clang-format on
 
 enum { ORT_ERROR_MESSAGE = 2 };  // the place of the one function of another kind

@@ -38,7 +38,7 @@ struct counters {
   atomic_uint_fast64_t aborted[ABORT_STAGES];                    // the client left before its answer was sent
   atomic_uint_fast64_t unparsed[UNPARSED_CODES];
   atomic_uint_fast64_t received_bytes, sent_bytes;
-  atomic_uint_fast64_t reruns[VX_DEVICE_LOST + 1];  // by vx_status
+  atomic_uint_fast64_t reruns[VX_STATUS_COUNT];  // by vx_status
   atomic_uint_fast64_t fates[VX_ITEMS][VX_FATE_COUNT];
   atomic_uint_fast64_t voxels[VOXEL_FATES];
   atomic_uint_fast64_t samples;

@@ -33,6 +33,8 @@ enum share {
   SHARE_DETECTION_BYTES,                               // of it, those of detections
   SHARE_REGIONS,                                       // of shared memory
   SHARE_PINNED,                                        // bytes of them that GPUs reach
+  SHARE_STREAMS,                                       // that the server keeps sweeps for
+  SHARE_STREAM_BYTES,                                  // memory of these sweeps, which counts to SHARE_BYTES too
   SHARES
 };
 

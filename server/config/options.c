@@ -97,6 +97,12 @@ const struct option options_table[] = {
      "detections that run at the same time on the CPU"},
     {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",
      "threads that compute a network of a model together; 0 = one for each of those processors"},
+    {"network_tf32", TYPE_WORD, FIELD(network_tf32), 0, 0, flag_words, "no",
+     "let networks on a GPU multiply float32 with mantissas of 10 bits, which is faster and less exact"},
+    {"network_memory_bytes", TYPE_INT, FIELD(network_memory_bytes), 0, 1024 * GB, NULL, "2147483648",
+     "memory of a GPU that ONNX Runtime may take for each network on each detection stream; a detection that needs "
+     "more "
+     "runs on the CPU; 0 = any"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},
@@ -116,6 +122,11 @@ const struct option options_table[] = {
      "a fast network no saves time"},
     {"memory_budget_bytes", TYPE_INT, FIELD(memory_budget_bytes), MB, 1024 * GB, NULL, "2147483648",
      "memory for all bodies, all answers and the working memory of large jobs; beyond it requests are answered 503"},
+    {"stream_memory_bytes", TYPE_INT, FIELD(stream_memory_bytes), 0, 1024 * GB, NULL, "268435456",
+     "memory of memory_budget_bytes for sweeps of streams, which are evicted beyond it, or once requests need it, the "
+     "oldest first; 0 = no streams"},
+    {"stream_ttl_s", TYPE_INT, FIELD(stream_ttl_s), 1, 86400, NULL, "60",
+     "seconds after which a sweep of a stream is dropped"},
     {"max_connections", TYPE_INT, FIELD(max_connections), 8, 1000000, NULL, "1000",
      "open connections, each up to 256 KiB of memory; beyond it idle ones are closed, or new ones refused"},
     {"idle_timeout_s", TYPE_INT, FIELD(idle_timeout_s), 1, 86400, NULL, "75",

@@ -38,14 +38,16 @@ bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, 
   return true;
 }
 
-bool shelf_reload_models(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
-  struct detectors *detectors = detectors_load(folder, &shelf->means, error, error_size), *old = shelf->detectors;
-  if (!detectors) return false;
+struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
+  return detectors_load(folder, &shelf->means, error, error_size);
+}
+
+void shelf_put_models(struct shelf *shelf, struct detectors *detectors) {
+  struct detectors *old = shelf->detectors;
   pthread_rwlock_wrlock(&shelf->lock);
   shelf->named.detectors = shelf->detectors = detectors;
   pthread_rwlock_unlock(&shelf->lock);
   detectors_free(old);
-  return true;
 }
 
 void shelf_close(struct shelf *shelf) {

@@ -21,9 +21,13 @@ struct shelf {
 // other reason that is a model's own, the models do not serve. False with a reason, and nothing is held then.
 VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library,
                                int threads, char *error, size_t error_size);
-// Each loads one of them again. False with a reason: then nothing has changed.
+// Loads the presets again. False with a reason: then nothing has changed.
 VX_WARN_UNUSED bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size);
-VX_WARN_UNUSED bool shelf_reload_models(struct shelf *shelf, const char *folder, char *error, size_t error_size);
+// Loads the models again, for shelf_put_models. NULL with a reason.
+VX_WARN_UNUSED struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, char *error,
+                                                   size_t error_size);
+// These are served from now on; the shelf owns them.
+void shelf_put_models(struct shelf *shelf, struct detectors *detectors);
 // When no job holds a model.
 void shelf_close(struct shelf *shelf);
 

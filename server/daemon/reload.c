@@ -1,7 +1,6 @@
 // Reloading; see reload.h.
 #include "server/daemon/reload.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "server/base/notify.h"
 #include "server/daemon/server.h"
 #include "server/daemon/signals.h"
+#include "server/jobs/warm.h"
 
 static const int64_t last_reload_ns = NS_PER_S;  // how long the stop waits for a reload in progress
 
@@ -25,7 +25,12 @@ static bool reload_presets(struct server *server, char *error, size_t error_size
 }
 
 static bool reload_models(struct server *server, char *error, size_t error_size) {
-  return shelf_reload_models(&server->shelf, server->options.models_dir, error, error_size);
+  struct warm_progress unread;
+  struct detectors *models = shelf_load_models(&server->shelf, server->options.models_dir, error, error_size);
+  if (!models) return false;
+  warm_up(&server->jobs, &server->options, models, &server->phase, &unread);
+  shelf_put_models(&server->shelf, models);
+  return true;
 }
 
 static bool reload_tokens(struct server *server, char *error, size_t error_size) {
@@ -89,14 +94,22 @@ void reload_ask(void) {
   if (waits) log_event(LOG_WARNING, "a reload is still in progress", "effect", "another follows once it ends");
 }
 
+static bool is_in_progress(void) {
+  pthread_mutex_lock(&reloads.lock);
+  bool in_progress = reloads.in_progress;
+  pthread_mutex_unlock(&reloads.lock);
+  return in_progress;
+}
+
 bool reload_end(void) {
   pthread_mutex_lock(&reloads.lock);
   reloads.ending = true;
   pthread_cond_signal(&reloads.changed);
   pthread_mutex_unlock(&reloads.lock);
-  for (int64_t until_ns = clock_ns() + last_reload_ns; pthread_tryjoin_np(reloads.thread, NULL) == EBUSY;) {
+  for (int64_t until_ns = clock_ns() + last_reload_ns; is_in_progress();) {
     if (clock_ns() > until_ns) return false;
     signals_rest();
   }
-  return true;
+  // A thread without a reload ends, however late a loaded machine runs it.
+  return pthread_join(reloads.thread, NULL) == 0;
 }

@@ -16,7 +16,7 @@ struct server;
 VX_WARN_UNUSED bool reload_start(struct server *server, char *error, size_t error_size);
 // Asks for a reload, which replaces each of the four whole, or keeps it if its files are bad; the log says which.
 // Requests do not wait for a reload. A request in progress keeps what it has looked up. If a reload is in progress,
-// another follows it.
+// another follows it. New models serve once their networks are warm.
 void reload_ask(void);
 // Ends the thread. False if a reload does not end within a second: then it may still use the server.
 VX_WARN_UNUSED bool reload_end(void);

@@ -43,6 +43,7 @@ static void hand_to_http(struct server *server) {
                                .shelf = &server->shelf,
                                .clients = &server->clients,
                                .jobs = &server->jobs,
+                               .warming = &server->warming,
                                .http = &server->http};
 }
 
@@ -87,10 +88,12 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_LONG_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_DETECTION_BYTES] = options->memory_budget_bytes / 2,
                                   [SHARE_REGIONS] = REGIONS_MAX,
-                                  [SHARE_PINNED] = options->shared_memory_pinned_bytes};
+                                  [SHARE_PINNED] = options->shared_memory_pinned_bytes,
+                                  [SHARE_STREAMS] = STREAMS_MAX,
+                                  [SHARE_STREAM_BYTES] = options->stream_memory_bytes};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
-  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX, limits) &&
+  if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX + STREAMS_MAX, limits) &&
       clients_init(&server->page_clients, PAGES_CONNECTIONS + REFUSED_PEERS, page_limits))
     return true;
   snprintf(error, error_size, "clients: out of memory");
@@ -164,8 +167,10 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
       !start_watcher(server, error, error_size) || !http_start(&server->http, error, error_size))
     return false;
   warn_of_memory(server);
-  atomic_store(&server->phase, PHASE_READY);
   log_listening(server);
+  // Nothing replaces the models now: a reload begins once the service has started.
+  warm_up(&server->jobs, options, server->shelf.detectors, &server->phase, &server->warming);
+  atomic_store(&server->phase, PHASE_READY);
   return true;
 }
 
@@ -176,10 +181,10 @@ void server_stop(struct server *server) {
   http_stop(&server->http);
   watcher_destroy(&server->watcher);
   http_destroy(&server->http);
+  shelf_close(&server->shelf);  // networks end before the lanes that they have seats on
   jobs_destroy(&server->jobs);
   clients_destroy(&server->page_clients);
   clients_destroy(&server->clients);
   access_close(&server->access);
-  shelf_close(&server->shelf);
   models_free(&server->counters.models);
 }

@@ -16,6 +16,7 @@
 #include "server/config/shelf.h"
 #include "server/http/http.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/warm.h"
 #include "server/net/watcher.h"
 #include "server/pages/view.h"
 
@@ -33,6 +34,7 @@ struct server {
   struct clients page_clients;  // of the connections that get pages alone
   struct watcher watcher;
   struct jobs jobs;
+  struct warm_progress warming;
   struct http http;
   struct view view;
 };

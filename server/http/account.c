@@ -78,13 +78,14 @@ static void log_request(const struct request *request, bool aborted, int64_t now
 
 void request_account(struct request *request, bool aborted) {
   struct counters *counters = request->service->counters;
+  enum endpoint endpoint = route_counted(request->endpoint);
   int64_t now_ns = clock_ns();
   if (aborted)
     counters_abort(counters, abort_stage(request));
   else if (request->unchanged)
-    counters_unchanged(counters, request->endpoint, now_ns - request->started_ns);
+    counters_unchanged(counters, endpoint, now_ns - request->started_ns);
   else
-    counters_request(counters, request->endpoint, request->problem.kind, now_ns - request->started_ns);
+    counters_request(counters, endpoint, request->problem.kind, now_ns - request->started_ns);
   if (!aborted && request->job.answered) counters_sent(counters, now_ns - request->reply_ns);
   counters_bytes(counters, request->received_bytes, request->sent_bytes);
   log_request(request, aborted, now_ns);

@@ -219,15 +219,16 @@ static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
   struct model model;
-  bool found = model_find(shelf_look(service->shelf), request->name, &job->asked, &model);
+  const struct route_names *names = &request->names;
+  bool found = model_find(shelf_look(service->shelf), names->name, names->version, &job->asked, &model);
   if (found && model.preset) job->asked = *model.request;
   if (found && !model.fault) job_hold_detector(job);
   bool serves = !found || model_serves(&model, &request->problem);
   shelf_leave(service->shelf);
-  if (!found) return model_missing(request->name, &request->problem);
+  if (!found) return model_missing(names->name, names->version, &request->problem);
   if (!serves) return false;
   job->asked.max_sampling_work = service->options->max_sampling_work;
-  job->infer = (struct infer){.model = request->name, .preset = model.preset, .head_bytes = -1};
+  job->infer = (struct infer){.model = names->name, .version = model.version, .preset = model.preset, .head_bytes = -1};
   return true;
 }
 
@@ -374,7 +375,7 @@ static bool decide(struct request *request, const char *method, const char *path
     *early = fault->kind == PROBLEM_QUERY_TOO_LARGE;
     return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
   }
-  request->endpoint = route_find(path, request->name);
+  request->endpoint = route_with(route_find(path, &request->names), method);
   if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;

@@ -41,7 +41,7 @@ bool library_tells_of_one_end(const char *text);
 struct MHD_Response *library_response(const char *data, size_t size, void (*release)(void *cls), void *cls);
 
 // Likewise; the body is the ranges of `data`, in their order, up to RANGES_MAX. They may be moved together.
-enum { RANGES_MAX = 32 };
+enum { RANGES_MAX = 64 };
 struct MHD_Response *library_response_of(char *data, const struct byte_range *ranges, int count,
                                          void (*release)(void *cls), void *cls);
 

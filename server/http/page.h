@@ -10,17 +10,25 @@
 #include "api/base/text.h"
 
 struct view;  // what pages show; defined in pages/
+struct buffer;
 
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
 
 // Who asks for a page, and for what.
 struct page_asked {
   const char *name;     // the part of the path that matches the route's *, or ""
+  const char *version;  // of a model, that the path names, or ""
   const char *user;     // by token or certificate; "": known by address only
   const char *address;  // the client's
   bool local;           // it is on this machine, and no proxy is between
   const char *body;     // [body_size]; NUL behind its end
   size_t body_size;
+};
+
+// A large page, in memory of the budget.
+struct page_file {
+  struct buffer *buffer;  // the answer's from then on
+  size_t length;
 };
 
 struct page_header {
@@ -36,7 +44,11 @@ struct page {
   // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);
-  // Does what a POST asks for, once, before the page is written. False with a problem. NULL: nothing is to be done.
+  // Likewise fills a file, in one call. NULL: the page is written.
+  bool (*fill)(const struct view *view, const struct page_asked *asked, struct page_file *file,
+               struct problem *problem);
+  // Does what a POST or DELETE asks for, once, before the page is written. False with a problem. NULL: nothing is to be
+  // done.
   bool (*act)(const struct view *view, const struct page_asked *asked, struct problem *problem);
 };
 

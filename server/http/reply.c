@@ -30,7 +30,7 @@ static struct MHD_Response *response_of_output(struct request *request) {
 }
 
 static const char *name_of(const struct request *request, const struct page *page) {
-  return page->name ? page->name : request->name;
+  return page->name ? page->name : request->names.name;
 }
 
 static const char *media_type_of_page(const struct request *request, const struct page *page) {
@@ -40,6 +40,7 @@ static const char *media_type_of_page(const struct request *request, const struc
 static struct page_asked asked_of(const struct request *request, const struct page *page) {
   const struct page_body *body = request->page_body;
   return (struct page_asked){.name = name_of(request, page),
+                             .version = request->names.version,
                              .user = request->user,
                              .address = request->address,
                              .local = request_is_local(request),
@@ -74,6 +75,16 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
       written ? MHD_create_response_from_buffer(text.length, memory, MHD_RESPMEM_MUST_FREE) : NULL;
   if (!response) free(memory);
   request->sent_bytes = response ? (int64_t)text.length : 0;
+  return response;
+}
+
+static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
+  struct page_asked asked = asked_of(request, page);
+  struct page_file file;
+  if (!page->fill(request->service->view, &asked, &file, &request->problem)) return NULL;
+  struct MHD_Response *response = library_response(file.buffer->data, file.length, give_output, file.buffer);
+  if (!response) buffer_give(file.buffer);
+  request->sent_bytes = response ? (int64_t)file.length : 0;
   return response;
 }
 
@@ -185,9 +196,9 @@ enum MHD_Result request_reply(struct request *request) {
     memory = (int64_t)request->job.output->capacity;  // before it is the response's
     media_type = answer_media_type(&request->job);
     response = response_of_output(request);
-  } else if (!request->problem.kind && page->write) {
+  } else if (!request->problem.kind && (page->write || page->fill)) {
     media_type = media_type_of_page(request, page);
-    response = response_of_page(request, page);
+    response = page->fill ? response_of_file(request, page) : response_of_page(request, page);
     request->unchanged = response && client_has(request, tag_of_page(request, page));
     if (request->unchanged) request->sent_bytes = 0;  // with 304 the library sends the body's length alone
   }

@@ -101,7 +101,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   request->head_end = NULL;
   request->endpoint = ENDPOINT_UNKNOWN;
   request->style = PROBLEM_STYLE_HTTP;
-  request->name[0] = '\0';
+  request->names.name[0] = request->names.version[0] = '\0';
   request->page_body = NULL;
   request->id[0] = request->user[0] = '\0';
   memcpy(request->address, peer->address, sizeof request->address);

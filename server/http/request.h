@@ -57,7 +57,7 @@ struct request {
   const char *head_end;  // in the library's memory; NULL if not known
   enum endpoint endpoint;
   enum problem_style style;     // how its client is told of problems
-  char name[ROUTE_NAME_SIZE];   // the part of the path that matches the route's *
+  struct route_names names;     // in the path
   struct page_body *page_body;  // of a POST to a page; NULL: nothing has come
   char id[129];
   char method[16], path[192];  // for the log, cut if they do not fit; the path without the query

@@ -168,6 +168,16 @@ bool buffer_may_take(struct buffers *buffers, struct client *client, enum share 
   return shortage->grant == GRANTED;
 }
 
+bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage) {
+  struct clients *clients = buffer->pool->clients;
+  int64_t capacity = (int64_t)buffer->capacity;
+  *shortage = (struct shortage){client_take(clients, buffer->client, share, capacity, 0), share};
+  if (shortage->grant != GRANTED) return false;
+  if (buffer->share != SHARE_BYTES) client_give(clients, buffer->client, buffer->share, capacity);
+  buffer->share = share;
+  return true;
+}
+
 void buffer_give(struct buffer *buffer) {
   struct buffers *buffers = buffer->pool;
   struct client *client = buffer->client;

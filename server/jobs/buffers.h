@@ -58,6 +58,8 @@ VX_WARN_UNUSED struct buffer *buffer_take(struct buffers *buffers, struct client
 // Whether the client's shares would allow it; nothing is taken.
 VX_WARN_UNUSED bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size,
                                     size_t mine, struct shortage *shortage);
+// Lets a buffer count to another share beside SHARE_BYTES. False with the reason in `*shortage`.
+VX_WARN_UNUSED bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage);
 // Returns the buffer to its pool, and its bytes to the client's shares.
 void buffer_give(struct buffer *buffer);
 

@@ -26,6 +26,9 @@ void job_init(struct job *job, struct job_means *means) {
   job->detector = NULL;
   job->input = job->output = job->rows = NULL;
   job->points = NULL;
+  job->turn.stream = NULL;
+  job->sweep = NULL;
+  job->gathered_bytes = 0;
   job->decoder = NULL;
   job->decoder_bytes = job->scratch_bytes = job->output_length = 0;
   job->device = NULL;
@@ -79,8 +82,11 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
 
 static size_t input_capacity(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
-// Bytes that the job holds when it takes more memory: its input and its decoder.
-static size_t holding(const struct job *job) { return input_capacity(job) + job->decoder_bytes; }
+// Bytes that the job holds when it takes more memory: its input, its decoder, what became its sweep, and the sweeps of
+// its client that it reads.
+static size_t holding(const struct job *job) {
+  return input_capacity(job) + job->decoder_bytes + (job->sweep ? job->sweep->bytes : 0) + job->gathered_bytes;
+}
 
 bool job_take_place(struct job *job, struct problem *problem) {
   enum share share = SHARE_JOBS + job_lane_use(job);

@@ -24,8 +24,10 @@
 #include "server/jobs/coders.h"
 #include "server/jobs/devices.h"
 #include "server/jobs/regions.h"
+#include "server/streams/gather.h"
 
 struct loans;
+struct job;
 
 // What all jobs share.
 struct job_means {
@@ -34,6 +36,7 @@ struct job_means {
   struct buffers *buffers;
   struct coders *coders;
   struct regions *regions;
+  struct streams *streams;
   struct clients *clients;
   struct counters *counters;
   size_t max_body_bytes, max_response_bytes;
@@ -41,6 +44,7 @@ struct job_means {
   void (*gpu_lost)(void *cls);     // called when a GPU is lost, on the thread of the worker that lost it
   void (*gpu_changed)(void *cls);  // likewise when a GPU is paused, or works again
   void *gpu_cls;
+  void (*turn_came)(struct job *job);  // called when a job that waited in its stream may run, on any thread
 };
 
 // What a job holds while its body comes; see loans.h.
@@ -91,6 +95,9 @@ struct job {
   struct decoder *decoder;  // of a coded body, while it comes
   size_t decoder_bytes;     // that are charged for it
   size_t scratch_bytes;
+  struct stream_turn turn;                  // in its stream
+  struct sweep *sweep;                      // what its body became
+  size_t gathered_bytes;                    // of the sweeps that it reads to join them
   struct reach points_reach, output_reach;  // regions whose bytes a GPU reads and writes itself
 
   // Its result.
@@ -106,6 +113,7 @@ struct job {
   struct device *device;    // that ran it last
   struct problem problem;
   struct answer answer;
+  struct join_report joined;  // of a stream's request
   struct vx_job work;
   int32_t row_counts[VX_MAX_CLOUDS];
 };

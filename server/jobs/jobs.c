@@ -4,6 +4,28 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/jobs/shared.h"
+#include "server/jobs/sweeps.h"
+
+// Refuses the jobs of a list that was taken out of a queue.
+static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
+  while (list) {
+    struct job *next = list->next;
+    (void)problem_set(&list->problem, kind, NULL, "%s", detail);
+    job_leave_place(list);
+    job_give_input(list);
+    shared_leave(list);
+    sweeps_end(list);
+    list->done(list);
+    list = next;
+  }
+}
+
+// The job has waited in its stream for the end of others.
+static void on_turn(struct job *job) {
+  struct jobs *jobs = job->means->gpu_cls;
+  job->next = NULL;
+  if (!queue_push(&jobs->queues[job_lane_use(job)], job)) refuse(job, PROBLEM_DRAINING, DRAIN_IS_OVER);
+}
 
 // Tells the daemon, and wakes the workers that stand by for the lost GPU.
 static void on_gpu_lost(void *cls) {
@@ -27,17 +49,20 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .buffers = &jobs->buffers,
                                    .coders = &jobs->coders,
                                    .regions = &jobs->regions,
+                                   .streams = &jobs->streams,
                                    .clients = clients,
                                    .counters = counters,
                                    .max_body_bytes = (size_t)options->max_body_bytes,
                                    .max_response_bytes = (size_t)options->max_response_bytes,
                                    .gpu_lost = on_gpu_lost,
                                    .gpu_changed = on_gpu_changed,
-                                   .gpu_cls = jobs};
+                                   .gpu_cls = jobs,
+                                   .turn_came = on_turn};
   loans_init(&jobs->loans);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   regions_init(&jobs->regions, options, clients);
+  streams_init(&jobs->streams, options, clients, buffer_give);
   // Only the queue of quick jobs has a worker wait awake: the others' jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
@@ -46,19 +71,13 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, error, error_size);
 }
 
-bool jobs_submit(struct jobs *jobs, struct job *job) { return queue_push(&jobs->queues[job_lane_use(job)], job); }
-
-// Refuses the jobs of a list that was taken out of a queue.
-static void refuse(struct job *list, enum problem_kind kind, const char *detail) {
-  while (list) {
-    struct job *next = list->next;
-    (void)problem_set(&list->problem, kind, NULL, "%s", detail);
-    job_leave_place(list);
-    job_give_input(list);
-    shared_leave(list);
-    list->done(list);
-    list = next;
-  }
+// A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
+bool jobs_submit(struct jobs *jobs, struct job *job) {
+  if (sweeps_are_joined(job) && sweeps_enter(job, true) == STREAM_WAITS) return true;
+  job->problem.kind = PROBLEM_NONE;
+  if (queue_push(&jobs->queues[job_lane_use(job)], job)) return true;
+  sweeps_end(job);
+  return false;
 }
 
 // Wakes the workers of the GPUs whose pause is over.
@@ -72,6 +91,7 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   loans_tick(&jobs->loans, now_ns);
   regions_tick(&jobs->regions, now_ns);
+  streams_tick(&jobs->streams, now_ns);
   end_pauses(jobs, now_ns);
   for (int use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
@@ -101,6 +121,7 @@ void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
+  streams_destroy(&jobs->streams);
   regions_destroy(&jobs->regions);
   coders_destroy(&jobs->coders);
   buffers_destroy(&jobs->buffers);

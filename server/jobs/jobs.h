@@ -17,6 +17,7 @@ struct jobs {
   struct buffers buffers;
   struct coders coders;
   struct regions regions;
+  struct streams streams;
   struct loans loans;
   struct queue queues[VX_LANE_USES];
   struct workers workers;

@@ -117,6 +117,11 @@ static double bound(const struct job *job, size_t needed, int64_t now_ns) {
   return own > patience_s ? own : patience_s;
 }
 
+// Sweeps of streams go before uploads have to give up anything: those of the job's client, if it is over its share.
+static bool evict_sweep(struct job *job) {
+  return job->lacks == SHARE_BYTES && streams_evict(job->means->streams, job->over_share ? job->client : NULL);
+}
+
 // Somebody gives up what the job lacks. False if there is nobody who should.
 static bool make_room(struct job *job, size_t needed) {
   struct loans *loans = job->means->loans;
@@ -124,6 +129,7 @@ static bool make_room(struct job *job, size_t needed) {
   struct loan *loan;
   int lent;
   if (job->lacks == SHARES) return false;  // nobody could give that up
+  if (evict_sweep(job)) return true;
   pthread_mutex_lock(&loans->lock);
   double slower_than = bound(job, needed, now_ns);
   do {
@@ -218,14 +224,20 @@ static bool could_make_room(const struct job *job) {
   return there;
 }
 
+// What is known to be due at the headers; the client's shares must allow the rest too.
+static bool take_first(struct job *job, size_t bytes, struct problem *problem) {
+  return take(job, due(job, 0), problem) && job_may_take_input(job, bytes, problem);
+}
+
 bool loan_begin(struct job *job, size_t bytes, struct problem *problem) {
   job->loan.expected = (int64_t)bytes;
-  bool good = take(job, due(job, 0), problem) && job_may_take_input(job, bytes, problem);
+  bool good = take_first(job, bytes, problem);
+  while (!good && evict_sweep(job)) good = take_first(job, bytes, problem);
   if (!good) {
     give_back(job);
     if (!could_make_room(job)) return false;
-    problem->kind = PROBLEM_NONE;
   }
+  problem->kind = PROBLEM_NONE;
   open_loan(job);
   return true;
 }

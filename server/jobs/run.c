@@ -10,6 +10,7 @@
 #include "server/jobs/loans.h"
 #include "server/jobs/points.h"
 #include "server/jobs/shared.h"
+#include "server/jobs/sweeps.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -71,10 +72,12 @@ static void prepare(struct job *job, int64_t now_ns) {
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
       .infer = job->infer.model ? &job->infer : NULL,
+      .joined = sweeps_are_joined(job) ? &job->joined : NULL,
   };
   job->work.pinned = job->points_reach.region != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
     job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
+  job->answer.look.joined = job->answer.joined;
   job->begun = true;
   job->output_refused = job->in_region = false;
 }
@@ -109,6 +112,25 @@ static void tell(struct job *job, struct device *gpu, bool trial, enum device_ou
   if (device_tell(means->devices, gpu, trial, outcome, reason, clock_ns())) means->gpu_changed(means->gpu_cls);
 }
 
+// A network that fails on a GPU runs on the CPU from then on. Others run there as before.
+static void give_up_seat(const struct job *job, const struct lanes *lanes, const char *reason) {
+  struct log_line line;
+  seats_give_up(detector_seats(job->detector), lanes->on_gpu, reason);
+  log_begin(&line, LOG_WARNING, "a network does not run");
+  log_string(&line, "model", detector_name(job->detector));
+  log_string(&line, "device", lanes->gpu->description.name);
+  log_integer(&line, "index", lanes->gpu->index);
+  log_string(&line, "error", reason);
+  log_string(&line, "effect", "it runs on the CPU until the models are read again");
+  log_end(&line);
+}
+
+// Whether the GPU is to blame. A network has its own bound of memory, and its own failures.
+static bool is_to_blame(const struct job *job, enum vx_status status) {
+  bool of_network = job->work.op == VX_DETECT && (status == VX_FAILED || status == VX_OUT_OF_MEMORY);
+  return !job->problem.kind && !of_network;  // nor is the budget the GPU's
+}
+
 // Logs and counts a job that a GPU failed. If the GPU is lost, tells the others so, once.
 static void report(struct job *job, struct device *gpu, bool trial, enum vx_status status, const char *reason) {
   struct job_means *means = job->means;
@@ -122,7 +144,7 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   log_end(&line);
   counters_rerun(means->counters, status);
   if (status == VX_DEVICE_LOST && device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_cls);
-  tell(job, gpu, trial, job->problem.kind ? DEVICE_UNDECIDED : DEVICE_FAILED, reason);  // the budget is not the GPU's
+  tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
 // Runs the job on the GPU, if there is one for it. If the GPU fails, the CPU does the job and writes the same bytes.
@@ -139,8 +161,10 @@ static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, stru
     }
     job_give_output(job);
     gpu_error = *error;
+    if (gpu_status == VX_FAILED) give_up_seat(job, lanes, gpu_error.text);
     if (gpu_status != VX_REFUSED) report(job, gpu, trial, gpu_status, gpu_error.text);
   }
+  if (job->work.op == VX_DETECT) job->work.params.detect.seat = NULL;
   job->problem.kind = PROBLEM_NONE;  // what the GPU could not have, the CPU may not need
   bool reachable = points_copy(job);
   enum vx_status status = reachable ? run_on(job, &job->means->devices->cpu, lanes->on_cpu, error) : VX_REFUSED;
@@ -298,14 +322,25 @@ static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_us
   return !*elsewhere || job_take_place(job, &job->problem);
 }
 
-bool job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
-  bool elsewhere = false;
+// A request by KServe's protocol names its stream in the body, so only now it may have to wait.
+static bool join_stream(struct job *job, bool *waits) {
+  if (!sweeps_are_joined(job)) return true;
+  enum stream_entry entry = sweeps_enter(job, false);
+  *waits = entry == STREAM_WAITS;
+  return entry == STREAM_TURN && sweeps_join(job);
+}
+
+enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
+  bool elsewhere = false, waits = false;
   job_leave_place(job);
-  bool opened = open_body(job, lanes->gpu, use, &elsewhere);
-  if (opened && elsewhere) return false;
-  job->answered = opened && run(job, lanes);
+  if (job->detector) job->asked.job.params.detect.seat = seats_on(detector_seats(job->detector), lanes->on_gpu);
+  bool ready = open_body(job, lanes->gpu, use, &elsewhere);
+  if (ready && elsewhere) return JOB_ELSEWHERE;
+  ready = ready && join_stream(job, &waits);
+  if (waits) return JOB_WAITS;
+  job->answered = ready && run(job, lanes);
   job_end(job);
-  return true;
+  return JOB_RAN;
 }
 
 void job_end(struct job *job) {
@@ -314,5 +349,6 @@ void job_end(struct job *job) {
   job_give_input(job);
   job_give_rows(job);
   shared_leave(job);
+  sweeps_end(job);
   if (!job->answered) job_give_output(job);
 }

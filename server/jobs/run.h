@@ -12,9 +12,13 @@ struct lanes {
   struct vx_lane *on_gpu, *on_cpu;
 };
 
-// Leaves the answer or the problem in the job. Gives back the job's place, its input and its scratch. False: its body
-// says that it goes to lanes of another use (job_lane_use), and it has a place there.
-VX_WARN_UNUSED bool job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use);
+enum job_step {
+  JOB_RAN,        // it has an answer or a problem, and holds neither its place nor its input nor its scratch
+  JOB_ELSEWHERE,  // its body says that it goes to lanes of another use (job_lane_use), where it has a place
+  JOB_WAITS       // it is another's turn in its stream
+};
+
+VX_WARN_UNUSED enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use);
 // Gives back what a job with a result holds beside its answer.
 void job_end(struct job *job);
 

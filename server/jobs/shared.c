@@ -61,7 +61,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
   struct vx_job work = job->asked.job;
   work.tensors = job->kind->tensors(&job->asked);
   return gpu && gpu->backend->host_pin && device_state(gpu) == DEVICE_WORKING && gpu->backend->runs(&work) &&
-         job->asked.intensity_scale == 0;
+         job->asked.intensity_scale == 0 && !job->asked.stream.name[0];
 }
 
 // More points than a body may have are left to the copy, which is refused.

@@ -8,6 +8,7 @@
 #include "kernels/backends.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
+#include "server/jobs/sweeps.h"
 
 // ---- standing by ----------------------------------------------------------------------------------------------------
 
@@ -48,6 +49,13 @@ static void refuse_late(struct job *job) {
   job_end(job);
 }
 
+// If the turn has come meanwhile, the job goes into its queue once more.
+static enum job_step await_turn(struct job *job) {
+  enum stream_entry entry = sweeps_enter(job, true);
+  if (entry == STREAM_REFUSED) job_end(job);
+  return entry == STREAM_WAITS ? JOB_WAITS : entry == STREAM_TURN ? JOB_ELSEWHERE : JOB_RAN;
+}
+
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct workers *workers = worker->workers;
@@ -57,11 +65,15 @@ static void *worker_main(void *argument) {
     // If the worker's GPU was lost or paused while it waited, others do the job.
     if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
-    bool elsewhere = !job_run(job, &worker->lanes, worker->use);
+    pthread_mutex_lock(&worker->busy);
+    enum job_step step = job_run(job, &worker->lanes, worker->use);
+    pthread_mutex_unlock(&worker->busy);
     atomic_fetch_sub(&workers->running[worker->use], 1);
     queue_done(queue, &worker->waiter, job->client);
-    if (elsewhere && queue_push(&workers->queues[job_lane_use(job)], job)) continue;
-    if (elsewhere) refuse_late(job);
+    if (step == JOB_WAITS) step = await_turn(job);
+    if (step == JOB_WAITS) continue;  // the job is its stream's
+    if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) continue;
+    if (step == JOB_ELSEWHERE) refuse_late(job);
     job->done(job);  // last: the job is no longer ours
   }
   return NULL;
@@ -106,6 +118,7 @@ static bool start_worker(struct worker *worker, bool must, char *error, size_t e
     queue_waiter_init(&worker->waiter, (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
   else
     queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
+  pthread_mutex_init(&worker->busy, NULL);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
   snprintf(error, error_size, "worker: pthread_create: %s", strerror(code));
@@ -178,12 +191,15 @@ void workers_join(struct workers *workers) {
   pthread_mutex_unlock(&workers->lock);
   for (int64_t i = 0; i < workers->count; i++) {
     pthread_join(workers->worker[i].thread, NULL);
-    close_lanes(&workers->worker[i]);
     queue_waiter_destroy(&workers->worker[i].waiter);
   }
 }
 
 void workers_destroy(struct workers *workers) {
+  for (int64_t i = 0; i < workers->count; i++) {
+    close_lanes(&workers->worker[i]);
+    pthread_mutex_destroy(&workers->worker[i].busy);
+  }
   free(workers->worker);
   pthread_cond_destroy(&workers->needed);
   pthread_mutex_destroy(&workers->lock);

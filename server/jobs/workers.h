@@ -26,6 +26,7 @@ struct worker {
   enum vx_lane_use use;  // whose queue it takes jobs from
   bool on_cpu;           // takes jobs if no GPU works
   struct lanes lanes;
+  pthread_mutex_t busy;  // over the lanes: held while something runs there
   struct queue_waiter waiter;
 };
 
@@ -43,8 +44,9 @@ struct workers {
 // Opens the lanes and starts the threads. False with a reason.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], char *error, size_t error_size);
-// Call after the queues were closed. Waits for the threads and closes the lanes. /v1/status may still read the workers.
+// Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
+// Closes the lanes, once no network has a seat on them.
 void workers_destroy(struct workers *workers);
 
 // How many workers take jobs of that use now; the others stand by.

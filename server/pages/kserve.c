@@ -1,5 +1,5 @@
 // The pages of the KServe v2 protocol; see kserve.h.
-// Each model has one version, "1".
+// Each model has one version.
 #include "server/pages/kserve.h"
 
 #include <string.h>
@@ -42,15 +42,15 @@ bool kserve_write_server(const struct view *view, const struct page_asked *asked
 typedef void (*model_writer)(const struct view *view, const struct model *model, struct text *out);
 
 // Models that do not serve are refused if `serving`.
-static bool write_one(const struct view *view, const char *name, bool serving, model_writer writer, struct text *out,
-                      struct problem *problem) {
+static bool write_one(const struct view *view, const struct page_asked *asked, bool serving, model_writer writer,
+                      struct text *out, struct problem *problem) {
   struct job_request memory;
   struct model model;
-  bool found = model_find(shelf_look(view->shelf), name, &memory, &model);
+  bool found = model_find(shelf_look(view->shelf), asked->name, asked->version, &memory, &model);
   bool serves = !found || !serving || model_serves(&model, problem);
   if (found && serves) writer(view, &model, out);
   shelf_leave(view->shelf);
-  return serves && (found || model_missing(name, problem));
+  return serves && (found || model_missing(asked->name, asked->version, problem));
 }
 
 // Writes all as the elements of a list.
@@ -74,6 +74,11 @@ static void write_name(const struct view *view, const struct model *model, struc
   text_json_string(out, model->name, strlen(model->name));
 }
 
+static void write_version(const struct model *model, struct text *out) {
+  text_put(out, ",\"version\":");
+  text_json_string(out, model->version, strlen(model->version));
+}
+
 static void write_metadata(const struct view *view, const struct model *model, struct text *out) {
   (void)view;
   model_write_metadata(model, out);
@@ -95,18 +100,18 @@ bool kserve_write_models(const struct view *view, const struct page_asked *asked
 
 bool kserve_write_model(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
-  return write_one(view, asked->name, true, write_metadata, out, problem);
+  return write_one(view, asked, true, write_metadata, out, problem);
 }
 
 bool kserve_write_config(const struct view *view, const struct page_asked *asked, struct text *out,
                          struct problem *problem) {
-  return write_one(view, asked->name, true, write_config, out, problem);
+  return write_one(view, asked, true, write_config, out, problem);
 }
 
 bool kserve_write_model_ready(const struct view *view, const struct page_asked *asked, struct text *out,
                               struct problem *problem) {
   text_put(out, "{\"name\":");
-  if (!write_one(view, asked->name, true, write_name, out, problem) || !view_is_ready(view, problem)) return false;
+  if (!write_one(view, asked, true, write_name, out, problem) || !view_is_ready(view, problem)) return false;
   text_put(out, ",\"ready\":true}\n");
   return true;
 }
@@ -118,7 +123,8 @@ static void write_entry(const struct view *view, const struct model *model, stru
   bool ready = view_is_ready(view, &problem) && model_serves(model, &problem);
   text_put(out, "{\"name\":");
   write_name(view, model, out);
-  text_printf(out, ",\"version\":\"1\",\"state\":\"%s\",\"reason\":", ready ? "READY" : "UNAVAILABLE");
+  write_version(model, out);
+  text_printf(out, ",\"state\":\"%s\",\"reason\":", ready ? "READY" : "UNAVAILABLE");
   text_json_string(out, problem.detail, strlen(problem.detail));
   text_put(out, "}");
 }
@@ -159,7 +165,8 @@ static void write_model_stats(const struct view *view, const struct model *model
   unsigned long long good = counter_value(&counts->succeeded);
   text_put(out, "{\"name\":");
   write_name(view, model, out);
-  text_printf(out, ",\"version\":\"1\",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu",
+  write_version(model, out);
+  text_printf(out, ",\"last_inference\":%llu,\"inference_count\":%llu,\"execution_count\":%llu",
               counter_value(&counts->last_unix_ms), good, good);
   text_printf(out, ",\"inference_stats\":{\"success\":{\"count\":%llu,\"ns\":%llu}", good,
               counter_value(&counts->succeeded_ns));
@@ -174,7 +181,7 @@ static void write_model_stats(const struct view *view, const struct model *model
 bool kserve_write_stats(const struct view *view, const struct page_asked *asked, struct text *out,
                         struct problem *problem) {
   text_put(out, "{\"model_stats\":[");
-  if (!write_one(view, asked->name, false, write_model_stats, out, problem)) return false;
+  if (!write_one(view, asked, false, write_model_stats, out, problem)) return false;
   text_put(out, "]}\n");
   return true;
 }

@@ -34,9 +34,13 @@ static void write_answers(struct text *out, const char *name, const char *path, 
   text_printf(out, "%s{endpoint=\"%s\",code=\"%d\"} %llu\n", name, path, status, number);
 }
 
+// Endpoints of one path are one.
+static bool is_counted(int endpoint) { return (int)route_counted((enum endpoint)endpoint) == endpoint; }
+
 // An endpoint's answers with the same status are one sample, whatever their reasons.
 static void write_requests(const struct view *view, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++) {
+    if (!is_counted(endpoint)) continue;
     const atomic_uint_fast64_t *outcomes = view->counters->requests[endpoint];
     const char *path = route_of((enum endpoint)endpoint)->path;
     enum problem_style style = route_style(path);
@@ -58,8 +62,9 @@ static void write_requests(const struct view *view, const char *name, struct tex
 
 static void write_durations(const struct view *view, const char *name, struct text *out) {
   for (int endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
-    write_histogram(out, name, "endpoint", route_of((enum endpoint)endpoint)->path,
-                    &view->counters->durations[endpoint]);
+    if (is_counted(endpoint))
+      write_histogram(out, name, "endpoint", route_of((enum endpoint)endpoint)->path,
+                      &view->counters->durations[endpoint]);
 }
 
 static void write_refusals(const struct view *view, const char *name, struct text *out) {
@@ -165,6 +170,23 @@ static void write_gpu_jobs(const struct view *view, const char *name, struct tex
   write_each_gpu(view, name, out, answered_of);
 }
 
+// What networks may take of each GPU: the library tells no more.
+static void write_seats(const struct view *view, const char *name, struct text *out, long long each) {
+  const struct detectors *detectors = shelf_look(view->shelf)->detectors;
+  for (int i = 0; i < view->jobs->devices.count; i++) {
+    int index = view->jobs->devices.gpu[i].index;
+    text_printf(out, "%s{gpu=\"%d\"} %lld\n", name, index, detectors_seats(detectors, index) * each);
+  }
+  shelf_leave(view->shelf);
+}
+
+static void write_network_seats(const struct view *view, const char *name, struct text *out) {
+  write_seats(view, name, out, 1);
+}
+static void write_network_memory(const struct view *view, const char *name, struct text *out) {
+  write_seats(view, name, out, (long long)view->options->network_memory_bytes);
+}
+
 static void write_jobs(const struct view *view, const char *name, struct text *out) {
   const struct devices *devices = &view->jobs->devices;
   unsigned long long on_gpus = 0;
@@ -174,9 +196,10 @@ static void write_jobs(const struct view *view, const char *name, struct text *o
 }
 
 static void write_reruns(const struct view *view, const char *name, struct text *out) {
-  for (int status = VX_OK + 1; status <= VX_DEVICE_LOST; status++)
-    write_labelled(out, name, "failure", failure_name((enum vx_status)status),
-                   counter_value(&view->counters->reruns[status]));
+  for (int status = VX_OK + 1; status < VX_STATUS_COUNT; status++)
+    if (status != VX_STOPPED)
+      write_labelled(out, name, "failure", failure_name((enum vx_status)status),
+                     counter_value(&view->counters->reruns[status]));
 }
 
 static void write_depth(const struct view *view, const char *name, struct text *out) {
@@ -235,6 +258,16 @@ static void write_parts(const struct view *view, const char *name, struct text *
   write_labelled(out, name, "way", "in_place", use.reached);
   write_labelled(out, name, "way", "copied", use.copied);
 }
+static double streams(const struct view *view) { return (double)streams_use(&view->jobs->streams).streams; }
+static double sweeps(const struct view *view) { return (double)streams_use(&view->jobs->streams).sweeps; }
+static double stream_bytes(const struct view *view) { return (double)streams_use(&view->jobs->streams).bytes; }
+static void write_sweeps(const struct view *view, const char *name, struct text *out) {
+  struct streams_use use = streams_use(&view->jobs->streams);
+  write_labelled(out, name, "fate", "kept", use.kept);
+  write_labelled(out, name, "fate", "repeated", use.repeated);
+  write_labelled(out, name, "fate", "evicted", use.evicted);
+  write_labelled(out, name, "fate", "expired", use.expired);
+}
 static double regions(const struct view *view) { return (double)regions_use(&view->jobs->regions).count; }
 static double dropped(const struct view *view) { return (void)view, (double)log_lines_dropped(); }
 static double cpu(const struct view *view) { return (void)view, process_cpu_seconds(); }
@@ -269,6 +302,10 @@ static const struct family {
     {"voxeld_gpu_memory_bytes", "gauge", "Memory of each GPU; 0 if it shares the host's.", write_gpu_memory, NULL},
     {"voxeld_gpu_jobs_running", "gauge", "Jobs that run on each GPU now.", write_gpu_running, NULL},
     {"voxeld_gpu_jobs_total", "counter", "Answered jobs that each GPU computed.", write_gpu_jobs, NULL},
+    {"voxeld_gpu_network_seats", "gauge", "Networks of models that run on each GPU, times the streams.",
+     write_network_seats, NULL},
+    {"voxeld_gpu_network_memory_limit_bytes", "gauge",
+     "The most that ONNX Runtime may take of each GPU for these; 0 if there is no limit.", write_network_memory, NULL},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
     {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
      NULL},
@@ -311,6 +348,12 @@ static const struct family {
      NULL, pin_failures},
     {"voxeld_region_parts_total", "counter",
      "Points and answers in regions, by whether a GPU reached them in place or they were copied.", write_parts, NULL},
+    {"voxeld_streams", "gauge", "Streams of sensors.", NULL, streams},
+    {"voxeld_stream_sweeps", "gauge", "Sweeps that streams keep.", NULL, sweeps},
+    {"voxeld_stream_bytes", "gauge", "Memory of these sweeps, a part of voxeld_buffer_bytes.", NULL, stream_bytes},
+    {"voxeld_stream_sweeps_total", "counter",
+     "Sweeps that streams have kept, or replaced by one of the same time; evicted for memory, or expired.",
+     write_sweeps, NULL},
     {"voxeld_log_lines_dropped_total", "counter", "Log lines dropped because stderr did not take them in time.", NULL,
      dropped},
     {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},

@@ -17,6 +17,7 @@
 #include "server/pages/ready.h"
 #include "server/pages/regions.h"
 #include "server/pages/shares.h"
+#include "server/pages/streams.h"
 #include "server/pages/view.h"
 #include "server/pages/web.h"
 
@@ -71,7 +72,8 @@ static const char *phase_name(const struct view *view) {
   return phase == PHASE_READY && degraded ? "degraded" : names[phase];
 }
 
-static void write_device(struct devices *devices, const struct device *device, struct text *out) {
+static void write_device(const struct view *view, const struct device *device, struct text *out) {
+  struct devices *devices = &view->jobs->devices;
   const struct vx_description *description = &device->description;
   struct device_health health = device_health(devices, device, clock_ns());
   text_printf(out, "{\"index\":%d,\"name\":", device->index);
@@ -81,6 +83,12 @@ static void write_device(struct devices *devices, const struct device *device, s
               description->integrated ? "true" : "false", device_states[health.state]);
   text_printf(out, ",\"running\":%lld,\"answered\":%lld", (long long)atomic_load(&device->running),
               (long long)atomic_load(&device->answered));
+  if (device != &devices->cpu) {
+    long long seats = detectors_seats(shelf_look(view->shelf)->detectors, device->index);
+    shelf_leave(view->shelf);
+    text_printf(out, ",\"network_seats\":%lld,\"network_memory_limit_bytes\":%lld", seats,
+                seats * (long long)view->options->network_memory_bytes);
+  }
   if (health.state == DEVICE_PAUSED)
     text_printf(out, ",\"paused_s\":%.3f,\"next_trial_s\":%.3f", (double)health.paused_ns / 1e9,
                 (double)health.retry_ns / 1e9);
@@ -91,13 +99,14 @@ static void write_device(struct devices *devices, const struct device *device, s
   text_put(out, "}");
 }
 
-static void write_backend(struct devices *devices, struct text *out) {
+static void write_backend(const struct view *view, struct text *out) {
+  struct devices *devices = &view->jobs->devices;
   text_printf(out, ",\"backend\":{\"name\":\"%s\",\"devices\":[", devices_main(devices)->backend->name);
   for (int i = 0; i < devices->count; i++) {
     text_put(out, i ? "," : "");
-    write_device(devices, &devices->gpu[i], out);
+    write_device(view, &devices->gpu[i], out);
   }
-  if (devices->count == 0) write_device(devices, &devices->cpu, out);
+  if (devices->count == 0) write_device(view, &devices->cpu, out);
   text_put(out, "]}");
 }
 
@@ -144,6 +153,15 @@ static void write_regions(const struct view *view, struct text *out) {
               (long long)view->options->shared_memory_pinned_bytes, use.refusals, use.reached, use.copied);
 }
 
+static void write_streams(const struct view *view, struct text *out) {
+  struct streams_use use = streams_use(&view->jobs->streams);
+  text_printf(out, ",\"streams\":{\"count\":%lld,\"sweeps\":%lld,\"memory_bytes\":%lld,\"limit_bytes\":%lld",
+              (long long)use.streams, (long long)use.sweeps, (long long)use.bytes,
+              (long long)view->options->stream_memory_bytes);
+  text_printf(out, ",\"kept\":%llu,\"repeated\":%llu,\"evicted\":%llu,\"expired\":%llu}", use.kept, use.repeated,
+              use.evicted, use.expired);
+}
+
 static void write_limits(const struct options *options, struct text *out) {
   text_printf(
       out,
@@ -164,12 +182,13 @@ static bool write_status(const struct view *view, const struct page_asked *asked
   write_start(view, out);
   text_put(out, ",\"address\":");
   text_json_string(out, view->http->address, strlen(view->http->address));
-  write_backend(&view->jobs->devices, out);
+  write_backend(view, out);
   write_lanes(view, out);
   write_requests(view, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);
   write_regions(view, out);
+  write_streams(view, out);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
               (long long)atomic_load(&view->watcher->places.open), (long long)options->max_connections);
   shares_write(view, asked->local, out);
@@ -240,6 +259,12 @@ const struct page pages[ENDPOINT_COUNT] = {
     [ENDPOINT_MODEL_INDEX] = {.media_type = "application/json", .write = kserve_write_index},
     [ENDPOINT_MODEL_LOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
     [ENDPOINT_MODEL_UNLOAD] = {.media_type = "application/json", .write = kserve_refuse_load},
+    [ENDPOINT_STREAMS] = {.media_type = "application/json", .write = streams_write_status},
+    [ENDPOINT_STREAM] = {.media_type = "application/json", .write = streams_write_status},
+    [ENDPOINT_STREAM_DELETE] = {.media_type = "application/json",
+                                .write = streams_write_nothing,
+                                .act = streams_act_drop},
+    [ENDPOINT_STREAM_LAST] = {.media_type = "application/vnd.safetensors", .fill = streams_fill_last},
     [ENDPOINT_REGIONS] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION_REGISTER] = {.media_type = "application/json",

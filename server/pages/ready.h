@@ -12,7 +12,12 @@ static inline bool view_is_ready(const struct view *view, struct problem *proble
     case PHASE_READY: return true;
     case PHASE_LEAVING:
     case PHASE_DRAINING: return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping");
-    default: return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
+    default:
+      if (atomic_load(&view->warming->all) == 0)
+        return problem_set(problem, PROBLEM_NOT_READY, NULL, "the server is starting");
+      return problem_set(problem, PROBLEM_NOT_READY, NULL,
+                         "the server runs its networks once: %lld of %lld runs are done",
+                         (long long)atomic_load(&view->warming->done), (long long)atomic_load(&view->warming->all));
   }
 }
 

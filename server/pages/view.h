@@ -13,6 +13,7 @@
 #include "server/config/shelf.h"
 #include "server/http/http.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/warm.h"
 #include "server/net/watcher.h"
 
 struct view {
@@ -24,6 +25,7 @@ struct view {
   struct shelf *shelf;
   struct clients *clients;
   struct jobs *jobs;
+  const struct warm_progress *warming;
   struct http *http;
 };
 

@@ -1,6 +1,7 @@
-// What tests/clients/test_c.py drives the C client by: posts the standard input as many times as told, each time into
-// the same result, prints a JSON line a call, and writes the last call's tensors, one after the other, into a file.
-// With -s the standard input is the data of tensors, one after the other, which a file is made of. One thread.
+// What tests/clients/test_c.py and test_c_detect.py drive the C client by: posts the standard input as many times as
+// told, each time into the same result, prints a JSON line a call, and writes the last call's tensors, one after the
+// other, into a file. With -s the standard input is the data of tensors, one after the other, which a file is made of.
+// One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <jansson.h>
 #include <stdbool.h>
@@ -31,17 +32,26 @@ static json_t *warnings_of(const struct voxeld_result *result) {
   return warnings;
 }
 
+static json_t *classes_of(const struct voxeld_result *result) {
+  json_t *names = json_array();
+  const char *name;
+  for (int label = 0; (name = voxeld_class_name(result, label)); label++)
+    json_array_append_new(names, json_string(name));
+  if (voxeld_class_name(result, -1)) abort();
+  return names;
+}
+
 static void print(enum voxeld_status status, const struct voxeld_result *result) {
   const struct voxeld_problem *p = &result->problem;
   json_t *tensors = json_array();
   for (size_t i = 0; i < result->tensor_count; i++) json_array_append_new(tensors, describe(&result->tensors[i]));
   json_t *problem = json_pack("{s:i, s:s, s:s, s:s, s:s, s:f}", "status", p->status, "kind", p->kind, "title", p->title,
                               "detail", p->detail, "parameter", p->parameter, "retry_after", p->retry_after_s);
-  json_t *line = json_pack("{s:s, s:i, s:s, s:s, s:s?, s:f, s:I, s:o, s:o, s:o}", "status", statuses[status],
+  json_t *line = json_pack("{s:s, s:i, s:s, s:s, s:s?, s:f, s:I, s:o, s:o, s:o, s:o}", "status", statuses[status],
                            "attempts", result->attempts, "request_id", result->request_id, "error", result->error,
                            "metadata", result->metadata, "received", voxeld_number(result, "points", "received"),
                            "buffer", (json_int_t)(uintptr_t)result->buffer.bytes, "problem", problem, "tensors",
-                           tensors, "warnings", warnings_of(result));
+                           tensors, "warnings", warnings_of(result), "classes", classes_of(result));
   json_dumpf(line, stdout, 0);
   putchar('\n');
   json_decref(line);
@@ -99,7 +109,7 @@ int main(int argc, char **argv) {
   size_t count = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:fpNMD")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:fpNMDB")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -119,6 +129,7 @@ int main(int argc, char **argv) {
       case 'p': ask = voxeld_transform; break;
       case 'M': ask = voxeld_nms; break;
       case 'D': ask = voxeld_decode; break;
+      case 'B': ask = voxeld_detect; break;
       case 's': add_tensor(optarg, tensors, &count); break;
       case 'N': no_rows = true; break;  // but their number of bytes
       default: return 2;

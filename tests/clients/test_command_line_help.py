@@ -10,6 +10,7 @@ import unittest
 from contextlib import redirect_stderr
 from io import StringIO
 
+import models
 from command_line import ENVIRONMENT, PROGRAM, Running, received, run, simulate
 from daemon import PATIENCE, ROOT, Daemon, wait_until
 from rude_server import token_file, url_of
@@ -32,7 +33,8 @@ class Tables(unittest.TestCase):
         for operation in parameters.OPERATIONS:
             key = "parameters" if operation == "voxelize" else f"{operation}_parameters"
             rows = [(row["name"], row["doc"], row["allowed"]) for row in described[key]]
-            expected = [row for row in rows if row[0] not in ("preset", "point_counts", *PARAMETERS)]
+            others = ("preset", "point_counts", *PARAMETERS, *parameters.STREAMS)
+            expected = [row for row in rows if row[0] not in others]
             shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
             self.assertEqual(sorted(shown), sorted(expected), operation)
 
@@ -85,7 +87,8 @@ class Pages(unittest.TestCase):
         token, tokens = token_file(cls.folder)
         (cls.folder / "token").write_text(f"{token}\n", encoding="utf-8")
         given = ("--token-file", str(tokens), "--allow-anonymous", "yes")
-        cls.daemon = Daemon("--listen", f"unix:{cls.folder}/socket,127.0.0.1:0", *given)
+        served = models.served(cls.folder / "models", name="kitti")
+        cls.daemon = Daemon("--listen", f"unix:{cls.folder}/socket,127.0.0.1:0", *given, *served)
 
     @classmethod
     def tearDownClass(cls):
@@ -104,7 +107,7 @@ class Pages(unittest.TestCase):
         self.assertIn(command, COMMANDS[1])
 
     def test_commands(self):
-        self.assertEqual(len(COMMANDS[1]), 9)
+        self.assertEqual(len(COMMANDS[1]), 11)
         for command in COMMANDS[1]:
             if "watch" not in command:
                 done = run(*self.words(command), cwd=self.folder)
@@ -121,7 +124,7 @@ class Pages(unittest.TestCase):
             self.assertEqual(running.end(signal.SIGTERM).status, 0)
 
     def test_options_exist(self):
-        shown = "".join(run(name, "--help").output for name in ("voxelize", "watch"))
+        shown = "".join(run(name, "--help").output for name in ("voxelize", "detect", "watch"))
         for option in sorted(set(re.findall(r"`(--[a-z-]+)", PAGES[1])) - {"--new-token"}):
             self.assertIn(f" {option} ", shown.replace(",", " ").replace("]", " ").replace("\n", " "), option)
 

@@ -304,10 +304,10 @@ class Convert(unittest.TestCase):
         features[np.arange(8) >= num_points[:, None]] = 0
         return features, num_points
 
-    def maps(self, batch=2):
+    def maps(self, batch=2, dtype=np.float32):
         """The network's input and what ONNX Runtime makes of it, by name."""
         session = onnxruntime.InferenceSession(self.folder / "model" / "network.onnx")
-        x = self.random.normal(0, 1, (batch, 64, CELLS, CELLS)).astype(np.float32)
+        x = self.random.normal(0, 1, (batch, 64, CELLS, CELLS)).astype(dtype)
         names = [output.name for output in session.get_outputs()]
         return x, dict(zip(names, session.run(names, {"bev_features": x})))
 
@@ -344,6 +344,17 @@ class Convert(unittest.TestCase):
         self.assertEqual(document["description"], "half")
         self.assertLess((self.folder / "model" / "network.onnx").stat().st_size, 10.5e6)
         x, found = self.maps(1)
+        y = networks.run_backbone(state, *PCDET_BLOCKS, PCDET_SPEC, x.astype(float))
+        expected = networks.conv(state, "dense_head.conv_box", y).transpose(0, 2, 3, 1)
+        self.assertLess(np.abs(found["box_preds"] - expected).max(), 0.02 * np.abs(expected).max())
+
+    def test_networks_of_float16(self):
+        state = pcdet_state()
+        document = self.convert("openpcdet", state, pcdet_config(), "--network", "float16")
+        self.assertEqual(document["voxelize"]["feature_dtype"], "float16")
+        self.assertLess((self.folder / "model" / "network.onnx").stat().st_size, 10.5e6)
+        x, found = self.maps(1, np.float16)
+        self.assertEqual({values.dtype for values in found.values()}, {np.dtype(np.float16)})
         y = networks.run_backbone(state, *PCDET_BLOCKS, PCDET_SPEC, x.astype(float))
         expected = networks.conv(state, "dense_head.conv_box", y).transpose(0, 2, 3, 1)
         self.assertLess(np.abs(found["box_preds"] - expected).max(), 0.02 * np.abs(expected).max())

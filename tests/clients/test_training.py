@@ -34,6 +34,7 @@ TRAINING = ROOT / "training"
 sys.path.insert(0, str(TRAINING))
 import learning
 import scenes
+import streets
 from network import PointPillar
 
 SCAN = os.environ.get("VOXEL_SCAN", str(ROOT / "build" / "bin" / "voxel-scan"))
@@ -137,7 +138,7 @@ class Training(unittest.TestCase):
                 left = moved @ torch.stack((-torch.sin(box[6]), torch.cos(box[6])))
                 near = (ahead.abs() <= box[3] / 2 + 0.1) & (left.abs() <= box[4] / 2 + 0.1)
                 near &= (scene.points[:, 2] - box[2]).abs() <= box[5] / 2 + 0.1
-                self.assertGreaterEqual(int(near.sum()), scenes.LEAST_POINTS)
+                self.assertGreaterEqual(int(near.sum()), streets.LEAST_POINTS)
 
 
 if __name__ == "__main__":

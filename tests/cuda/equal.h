@@ -92,11 +92,17 @@ void test_transforms(struct side sides[2], uint64_t seed, int jobs, int64_t larg
 // Rows scattered, maps of each preset's grid and of random clouds of up to that many points.
 void test_maps(struct side sides[2], const struct presets *presets, uint64_t seed, int jobs, int64_t largest);
 
+// Pillars encoded: encoders of every shape, random ones over random clouds of up to that many points.
+void test_encoders(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
 // Boxes suppressed: of every kind, random ones in clouds of up to that many.
 void test_nms(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
 
 // Maps of both heads decoded: edge cases, and random maps of up to that many logits.
 void test_decode(struct side sides[2], uint64_t seed, int jobs, int64_t largest);
+
+// Detections: random detectors over random clouds, with a stand-in for the network.
+void test_detect(struct side sides[2], uint64_t seed, int jobs);
 
 // Points and output in memory that is pinned, whose owner writes to it and resizes it while jobs run.
 void test_regions(struct side sides[2], uint64_t seed);

@@ -210,7 +210,7 @@ static void run(struct side sides[2], struct random *random, const struct shape 
     struct vx_input *input = &asked->inputs[i];
     if (input->rank != 0) give_map(random, &sides[1], i == 0 ? shape->logits : shape->moves, input, &maps[i]);
   }
-  asked->tensors = random_one_in(random, 3) ? (uint32_t)random_bits(random) & VX_DECODE_TENSORS : VX_DECODE_TENSORS;
+  asked->tensors = random_one_in(random, 3) ? random_bits(random) & VX_DECODE_TENSORS : VX_DECODE_TENSORS;
   const struct vx_decode *anchors = &asked->params.decode;
   int32_t per_cell = asked->op == VX_DECODE ? anchors->num_sizes * anchors->num_rotations : shape->classes;
   int32_t per_cloud = shape->height * shape->width * per_cell;

@@ -121,7 +121,7 @@ static void test_random_maps(struct side sides[2], struct random *random, int64_
       asked.tensors = BIT(VX_BEV_FEATURES + random_below(random, DENSE));
       asked.params.voxelize.sampling.enabled = false;
       break;
-    default: asked.tensors |= (uint32_t)random_bits(random) & VX_DENSE_TENSORS; break;
+    default: asked.tensors |= random_bits(random) & VX_DENSE_TENSORS; break;
   }
   size_t most = largest < 100000 ? (size_t)4 << 20 : (size_t)(random_one_in(random, 8) ? 600 : 60) << 20;
   fit_grid(&asked, scan.num_clouds, most);
@@ -149,7 +149,7 @@ static void test_presets(struct side sides[2], const struct presets *presets, st
     scan.counts[0] = (int32_t)scan.num_points / 3;
     scan.counts[1] = (int32_t)scan.num_points - scan.counts[0];
     random_points(random, &asked, &within, &scan);
-    snprintf(scan.name, sizeof scan.name, "maps %x", asked.tensors & VX_DENSE_TENSORS);
+    snprintf(scan.name, sizeof scan.name, "maps %llx", (unsigned long long)(asked.tensors & VX_DENSE_TENSORS));
     compare(sides, &asked, &scan, preset_name(presets_at(presets, k)));
     free(scan.points);
   }

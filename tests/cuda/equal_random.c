@@ -69,7 +69,7 @@ static void random_params(struct random *random, struct vx_job *asked) {
   }
   asked->tensors = random_one_in(random, 10)  ? 0
                    : random_one_in(random, 2) ? VX_VOXEL_TENSORS
-                                              : (uint32_t)random_below(random, VX_VOXEL_TENSORS + 1);
+                                              : (vx_tensor_set)random_below(random, VX_VOXEL_TENSORS + 1);
   if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10)) {
     asked->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
   }
@@ -141,7 +141,7 @@ static void sample_voxels(struct random *random, struct vx_job *asked, struct sc
   }
   asked->params.voxelize.sampling = (struct vx_sampling){
       .enabled = true, .start = random_below(random, 3), .stacked = stacked, .max_work = INT64_MAX};
-  asked->tensors |= (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
+  asked->tensors |= random_bits(random) & VX_SAMPLED_TENSORS;
 }
 
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan) {

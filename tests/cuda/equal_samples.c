@@ -65,7 +65,7 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
     within.max[axis] = 40.0f * random_unit(random) + 0.1f;
   }
   asked.inputs[VX_POINTS].dtype = random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32;
-  asked.tensors = random_one_in(random, 9) ? 0 : (uint32_t)random_bits(random) & VX_SAMPLED_TENSORS;
+  asked.tensors = random_one_in(random, 9) ? 0 : random_bits(random) & VX_SAMPLED_TENSORS;
   scan.columns = asked.inputs[VX_POINTS].dims[1];
   scan.num_points = random_size(random, largest);
   random_clouds(random, &scan);

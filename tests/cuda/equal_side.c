@@ -157,8 +157,8 @@ static bool same(const struct side *a, const struct side *b, int32_t num_clouds,
 static void describe_job(const struct vx_job *job, char *text, size_t size) {
   const struct vx_voxelize *params = &job->params.voxelize;
   const struct vx_sampling *sampling = vx_sampling_of(job);
-  int length = snprintf(text, size, "%s C %d in %d tensors %x", vx_operation_of(job->op)->name, job_columns(job),
-                        (int)job->inputs[VX_POINTS].dtype, job->tensors);
+  int length = snprintf(text, size, "%s C %d in %d tensors %llx", vx_operation_of(job->op)->name, job_columns(job),
+                        (int)job->inputs[VX_POINTS].dtype, (unsigned long long)job->tensors);
   if (sampling != NULL) length += snprintf(text + length, size - (size_t)length, " start %d", sampling->start);
   if (job->op != VX_VOXELIZE) return;
   snprintf(text + length, size - (size_t)length, " P %d M %d out %d order %d fill %d filter %d %d %d",

@@ -29,7 +29,7 @@ static void test_random(struct side sides[2], struct random *random, int64_t lar
   int32_t columns = 3 + random_below(random, random_one_in(random, 8) ? 62 : 8);
   struct vx_job asked = {.op = VX_TRANSFORM,
                          .inputs = {vx_points_of(random_one_in(random, 4) ? VX_FLOAT16 : VX_FLOAT32, 0, columns, NULL)},
-                         .tensors = (uint32_t)random_bits(random) & VX_TRANSFORM_TENSORS};
+                         .tensors = random_bits(random) & VX_TRANSFORM_TENSORS};
   scan.columns = columns;
   scan.num_points = random_size(random, largest < 20000000 / columns ? largest : 20000000 / columns);
   random_clouds(random, &scan);

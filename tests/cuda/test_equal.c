@@ -5,9 +5,10 @@
 //
 // Runs every preset's parameters, and dynamic forms of them, on every scan of DIRECTORY (raw float32 files, see
 // ../shared/data), then N random jobs, N or --samplings that sample points, N that move points, N that scatter rows, N
-// that make maps, N that suppress boxes, 2 N that decode maps, all on one lane of each backend, so that what one job
-// leaves behind is there for the next. Then come the tests of pinned memory and of lanes. Prints a line for each
-// difference and one summary line; exits with 1 if there was any, with 77 without a device.
+// that make maps, N that encode pillars, N that suppress boxes, 2 N that decode maps, N detections, all on one lane of
+// each backend, so that what one job leaves behind is there for the next. Then come the tests of pinned memory and of
+// lanes. Prints a line for each difference and one summary line; exits with 1 if there was any, with 77 without a
+// device.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,13 +131,11 @@ static void parse(int argc, char **argv, struct options *options) {
   options->samplings = options->samplings < 0 ? options->jobs : options->samplings;
 }
 
-// Jobs without CUDA kernels are left to the CPU: detections, and voxelizations with an encoder. All others are taken.
+// All jobs are taken, but for detections without a seat.
 static bool takes_its_jobs(void) {
-  const struct vx_job encodes[] = {{.op = VX_VOXELIZE, .tensors = VX_ENCODED_TENSORS},
-                                   {.op = VX_VOXELIZE, .params.voxelize.encoder.num_layers = 1}};
-  bool good = !vx_cuda_backend.runs(&encodes[0]) && !vx_cuda_backend.runs(&encodes[1]);
+  bool good = true;
   for (enum vx_op op = 0; op < VX_OPS; op++) {
-    const struct vx_job job = {.op = op, .tensors = vx_operation_of(op)->tensors & ~VX_ENCODED_TENSORS};
+    const struct vx_job job = {.op = op, .tensors = vx_operation_of(op)->tensors};
     good = good && vx_cuda_backend.runs(&job) == (op != VX_DETECT);
   }
   if (!good) printf("the CUDA backend takes a job that it has no kernels for, or declines another\n");
@@ -162,8 +161,10 @@ int main(int argc, char **argv) {
   test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
   test_transforms(sides, options.seed, options.jobs, options.largest);
   test_maps(sides, presets, options.seed, options.jobs, options.largest);
+  test_encoders(sides, options.seed, options.jobs, options.largest);
   test_nms(sides, options.seed, options.jobs, options.largest);
   test_decode(sides, options.seed, options.jobs, options.largest);
+  test_detect(sides, options.seed, options.jobs);
   if (!options.no_regions) test_regions(sides, options.seed);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,

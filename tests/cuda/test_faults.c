@@ -11,15 +11,20 @@
 #include <sys/mman.h>
 
 #include "kernels/backends.h"
+#include "kernels/decoder.h"
 #include "kernels/half.h"
+#include "tests/cuda/copying_network.h"
 #include "tests/support/jobs.h"
 #include "tests/support/standin/inject.h"
 
 #define BIT VX_TENSOR_BIT
 #define ALL VX_VOXEL_TENSORS
+#define ENCODED (BIT(VX_ENCODED_FEATURES) | BIT(VX_BEV_FEATURES))
+#define SHOWN (VX_DETECT_TENSORS & ~VX_CENTER_MAPS)
 #define UNCAPPED (ALL & ~(BIT(VX_VOXELS) | BIT(VX_PILLAR_FEATURES) | BIT(VX_VOXEL_POINT_MASK)))
 
-enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000, SIDE = 10 };  // SIDE: of maps, in cells
+// SIDE: of maps, in cells; WIDTH: of an encoder
+enum { NUM_POINTS = 6000, COLUMNS = 4, CLOUDS = 3, NUM_BOXES = 18000, SIDE = 10, WIDTH = 8 };
 
 // One for each way through the backend.
 static const struct way {
@@ -28,7 +33,7 @@ static const struct way {
   enum vx_order order;
   enum vx_dtype input;
   bool filtered;  // a transform: with a matrix for each cloud; boxes: only some of them get a rank
-  uint32_t tensors;
+  vx_tensor_set tensors;
   float size;  // of a voxel; of a scatter: the grid's length along x
   enum vx_op op;
   bool sampled;
@@ -53,6 +58,8 @@ static const struct way {
     {"transform of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, true, VX_TRANSFORM_TENSORS, 0, VX_TRANSFORM, false},
     {"maps", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL | VX_DENSE_TENSORS, 2, VX_VOXELIZE, false},
     {"maps of a batch", 0, CLOUDS, VX_ORDER_KEY, VX_FLOAT16, true, VX_DENSE_TENSORS, 0.5f, VX_VOXELIZE, false},
+    {"encoder", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ENCODED, 2, VX_VOXELIZE, false},
+    {"encoder of layers", 40, CLOUDS, VX_ORDER_KEY, VX_FLOAT16, false, ENCODED, 2, VX_VOXELIZE, false},
     {"scatter", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_SCATTER_TENSORS, 40, VX_SCATTER, false},
     {"scatter counted", 0, 1, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 40, VX_SCATTER, false},
     {"scatter of a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_SCATTER_TENSORS, 30, VX_SCATTER, false},
@@ -64,11 +71,15 @@ static const struct way {
     {"decode counted", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 0, VX_DECODE, false},
     {"decode a batch", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, VX_DECODE_TENSORS, 0, VX_DECODE, false},
     {"decode centres", 0, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 0, VX_DECODE_CENTER, false},
+    {"detection", 5, 1, VX_ORDER_FIRST, VX_FLOAT32, false, VX_DECODE_TENSORS, 2, VX_DETECT, false},
+    {"detection counted", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, 0, 2, VX_DETECT, false},
+    {"detection shown", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, true, SHOWN, 2, VX_DETECT, false},
     {"samples of few", 0, 1, VX_ORDER_KEY, VX_FLOAT32, true, VX_SAMPLED_TENSORS, 0.5f, VX_VOXELIZE, true},
 };
 // Has more cells than a new lane has memory for.
 static const struct way growing = {"growth", 5, 1, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.14f, VX_VOXELIZE, false};
 
+static struct vx_seat seat;
 static uint16_t halves[NUM_POINTS * COLUMNS];
 static float floats[NUM_POINTS * COLUMNS];
 static float boxes[NUM_BOXES][VX_BOX_VALUES], scores[NUM_BOXES];
@@ -119,13 +130,25 @@ static void fill_boxes(void) {
 
 static const struct vx_caller caller = {.output = give_output};
 
+// Layers of 20 channels: one, or three if the cap is large. Their weights differ, so each brings its own.
+static struct vx_encoder encoder_of(const struct way *way) {
+  enum { WIDTH = 20 };
+  struct vx_encoder encoder = {.num_layers = (way->tensors & VX_ENCODED_TENSORS) == 0 ? 0 : way->cap > 32 ? 3 : 1};
+  for (int i = 0; i < encoder.num_layers; i++) {
+    int32_t inputs = i == 0 ? COLUMNS + VX_PILLAR_EXTRA : 2 * WIDTH;
+    encoder.layers[i] = (struct vx_encoder_layer){floats + encoder.num_layers, floats + 100 * i, inputs, WIDTH};
+  }
+  return encoder;
+}
+
 static struct vx_voxelize voxelize_of(const struct way *way) {
   struct vx_voxelize params = {.range_min = {-10, -10, -10},
                                .range_max = {10, 10, 10},
                                .voxel_size = {way->size, way->size, way->size},
                                .max_points_per_voxel = way->cap,
                                .max_voxels = 400,
-                               .order = way->order};
+                               .order = way->order,
+                               .encoder = encoder_of(way)};
   if (way->filtered) params.block_filter = (struct vx_block_filter){true, 2, 3, 0.5f, 15.0f};
   return params;
 }
@@ -165,6 +188,32 @@ static void set_maps(const struct way *way, struct vx_job *job) {
 
 static bool has_maps(const struct way *way) { return way->op == VX_DECODE || way->op == VX_DECODE_CENTER; }
 
+// A detector whose maps are as those above. Filtered: with the channels in front, and one cloud at a time.
+static void set_detector(const struct way *way, struct vx_job *job) {
+  static float weights[(COLUMNS + 6) * WIDTH], biases[WIDTH];
+  static struct vx_detector detector;
+  struct vx_job maps = {.op = VX_DECODE};
+  struct way plain = *way;
+  plain.op = VX_DECODE;
+  plain.filtered = false;
+  set_maps(&plain, &maps);
+  memcpy(weights, floats, sizeof weights);
+  detector =
+      (struct vx_detector){.engine = &copying_engine,
+                           .voxelize = voxelize_of(&plain),
+                           .input = "map",
+                           .one_by_one = way->filtered,
+                           .channels_first = way->filtered,
+                           .maps = {{"classes", SIDE, SIDE, 2}, {"boxes", SIDE, SIDE, 14}, {"dirs", SIDE, SIDE, 4}},
+                           .head = VX_DECODE,
+                           .params.decode = maps.params.decode,
+                           .items = (int64_t)SIDE * SIDE * 2,
+                           .class_names = "a"};
+  detector.voxelize.encoder = (struct vx_encoder){1, {{weights, biases, COLUMNS + 6, WIDTH}}};
+  job->params.detect = vx_detect_of(&detector);
+  job->params.detect.seat = &seat;
+}
+
 // Some rows are outside, some have a cell that another has.
 static void set_scatter(const struct way *way, struct vx_job *job) {
   static int32_t coords[NUM_POINTS][4];
@@ -184,6 +233,7 @@ static struct vx_job job_of(const struct way *way) {
   if (way->op == VX_TRANSFORM) set_transform(way, &asked);
   if (has_maps(way)) set_maps(way, &asked);
   if (way->op == VX_SCATTER) set_scatter(way, &asked);
+  if (way->op == VX_DETECT) set_detector(way, &asked);
   if (way->sampled)
     *job_sampling(&asked) = (struct vx_sampling){.enabled = true, .stacked = true, .max_work = INT64_MAX};
   bool one = way->num_clouds == 1;
@@ -340,6 +390,9 @@ int main(void) {
     printf("%s\n", error.text);
     return 1;
   }
+  struct vx_place place;
+  vx_cuda_backend.place(gpu_lane, &place);
+  seat.stream = place.stream;
   fill_points();
   fill_boxes();
   go_through_opening(gpu);

@@ -30,6 +30,7 @@ CENTER_MAPS = tensor_file(
         for name, channels in {"heatmap": 1, "center": 2, "height": 1, "dim": 3, "rot": 2}.items()
     }
 )
+SWEEP = "&stream=kitti_second&sweeps=2&time=1&pose=0,0,0,1,0,0,0"  # a name that a preset has too
 BOX = tensor_file(boxes=((1, 7), bytes(28)), scores=((1,), bytes(4)))
 
 
@@ -97,10 +98,27 @@ class Answers(OneDaemonCase):
         reply = self.daemon.post(CENTER, CENTER_MAPS, {"Accept": "application/json"})
         self.conforms(reply.json(), SCHEMAS["DecodeCenterMetadata"], "DecodeCenterMetadata")
 
+    def test_streams(self):
+        for path, schema in ((QUERY, "Metadata"), (FPS, "FpsMetadata"), (TRANSFORM, "TransformMetadata")):
+            reply = self.daemon.post(path + SWEEP, bytes(32), {"Accept": "application/json"})
+            self.assertEqual(reply.status, 200, reply)
+            self.assertIn("stream", reply.json())
+            self.conforms(reply.json(), SCHEMAS[schema], f"{schema} of a stream")
+        self.conforms(self.daemon.get("/v1/streams/kitti_second").json(), SCHEMAS["Stream"], "Stream")
+        (stream,) = self.daemon.get("/v1/streams").json()["streams"]
+        self.conforms(stream, SCHEMAS["Stream"], "Stream of all")
+
     def test_detections(self):
         reply = self.daemon.post("/v1/detect?model=kitti_second", bytes(32), {"Accept": "application/json"})
         self.assertEqual(reply.status, 200, reply)
         self.conforms(reply.json(), SCHEMAS["DetectMetadata"], "DetectMetadata")
+        # The model takes 4 columns: without the time 3 come in the body.
+        path = f"/v1/detect?model=kitti_second&time_column=yes{SWEEP}".replace("stream=kitti_second", "stream=detected")
+        reply = self.daemon.post(path, bytes(24), {"Accept": "application/json"})
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(reply.json()["stream"]["sweeps"][0]["points"]["joined"], 2)
+        self.conforms(reply.json(), SCHEMAS["DetectMetadata"], "DetectMetadata of a stream")
+        self.assertEqual(self.daemon.request("DELETE", "/v1/streams/detected").status, 200)
         for model in self.daemon.get("/v1/models").json()["models"]:
             self.conforms(model, SCHEMAS["Model"], f"Model {model['name']}")
 
@@ -130,6 +148,7 @@ class Answers(OneDaemonCase):
         with Memory(16) as memory:
             registered = memory.register(self.daemon, "kitti_second")
         self.assertEqual(registered.status, 200, registered)
+        self.assertEqual(self.daemon.post(QUERY + SWEEP).status, 200)
         for endpoint in describe()["endpoints"]:
             if endpoint["method"] != "GET":
                 continue

@@ -18,10 +18,10 @@ LAYERS = {
 }
 # The rooms of each layer from the top down; "" are the files that lie in the layer's folder itself.
 ROOMS = {
-    "server": ("", "daemon", "pages", "http", "jobs", "net", "clients", "config", "base"),
+    "server": ("", "daemon", "pages", "http", "jobs", "streams", "net", "clients", "config", "base"),
     "api": ("", "wire", "ops", "params", "base"),
     "kernels/cpu": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
-    "kernels/cuda": ("", "boxes", "voxelize", "scatter", "transform", "fps", "base"),
+    "kernels/cuda": ("", "detect", "boxes", "voxelize", "encode", "scatter", "transform", "fps", "base"),
     "kernels/engine": ("",),
     "kernels": ("",),
 }

@@ -25,7 +25,7 @@ class Man(unittest.TestCase):
 
     def test_every_other_flag_of_the_program(self):
         options = {"--" + option["name"].replace("_", "-") for option in describe()["options"]}
-        flags = set(re.findall(r"^  (--[a-z-]+)", voxeld("--help"), re.MULTILINE)) - options
+        flags = set(re.findall(r"^  (--[a-z0-9-]+)", voxeld("--help"), re.MULTILINE)) - options
         self.assertTrue(flags)
         for flag in sorted(flags):
             with self.subTest(flag):

@@ -21,7 +21,7 @@ def read(name):
 
 def pages():
     """Every Markdown file of the project."""
-    folders = ("api", "docker", "docs", "kernels", "packaging", "server", "tests")
+    folders = ("api", "docker", "docs", "kernels", "models", "packaging", "server", "tests", "training")
     return sorted({*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))})
 
 

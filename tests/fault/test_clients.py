@@ -1,6 +1,7 @@
 """Clients that vanish in each phase of a request, do not read their answer, or occupy connections."""
 
 import concurrent.futures
+import contextlib
 import socket
 import threading
 import unittest
@@ -25,6 +26,8 @@ class Gone(FaultCase):
         "2",
         "--idle-timeout-s",
         "3",
+        "--max-timeout-ms",
+        "3600000",
     )
 
     def leave_both_ways(self, begin):
@@ -159,15 +162,18 @@ class Connections(FaultCase):
     def until_counted(self, reason, before):
         wait_until(lambda: self.refusals(reason) > before, f"a refusal by {reason} to be counted")
 
-    def begin(self, number, source=None):
-        """Connections whose samplings run or wait: they are neither idle nor slow, which would make room for others."""
-        return [self.raw(source=source).send(post(many_rows(LONG_POINTS), LONG)) for _ in range(number)]
+    def begin(self, source=None):
+        """A connection whose sampling runs or waits: it is neither idle nor slow, which would make room for others."""
+        connection = self.raw(source=source)
+        with contextlib.suppress(ConnectionError):  # a refused one may be cut off in mid-body
+            connection.send(post(many_rows(LONG_POINTS), LONG))
+        return connection
 
     def fill(self, operator, busy):
         """Samplings until one more is refused. The operator looks by this connection of its own."""
         active = lambda: self.daemon.request("GET", "/v1/status", connection=operator).json()["requests"]["active"]
         while True:
-            (last,) = self.begin(1)
+            last = self.begin()
             wait_until(lambda: last.readable(0) or active() > len(busy), "a sampling under way, or refused")
             if last.readable(0):
                 self.refused(last.read())
@@ -195,7 +201,7 @@ class Connections(FaultCase):
             if self.exchange(head("GET", "/healthz")).status == 503:
                 return True
             # This one is refused if the connection of that look is still open.
-            busy.extend(self.begin(1, f"127.0.0.{2 + len(busy)}"))
+            busy.append(self.begin(f"127.0.0.{2 + len(busy)}"))
             return False
 
         wait_until(full, "a 503")

@@ -6,6 +6,7 @@ import tempfile
 import time
 import unittest
 
+import models
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tensor_file, tiled_rows, wait_until
 from neighbours import SLOW, Neighbours
@@ -61,6 +62,13 @@ def voxelize(daemon):
 @deed(("voxeld_warnings_total", "max_voxels"))
 def voxelize_into_too_few(daemon):
     assert daemon.post(VOXELIZE + "&max_voxels=1", rows(100)).status == 200
+    yield daemon
+
+
+@deed(("voxeld_streams",), ("voxeld_stream_sweeps",), ("voxeld_stream_bytes",), ("voxeld_stream_sweeps_total", "kept"))
+def keep_a_sweep(daemon):
+    query = "&stream=roof&sweeps=2&time=1&pose=0,0,0,1,0,0,0"
+    assert daemon.post(VOXELIZE + query, rows(100)).status == 200
     yield daemon
 
 
@@ -300,6 +308,14 @@ def failing_gpus(*args):
 def have_gpus(_):
     with with_gpus() as daemon:
         yield daemon
+
+
+@deed(("voxeld_gpu_network_seats",), ("voxeld_gpu_network_memory_limit_bytes",), lacking=NO_GPU)
+def seat_a_network(_):
+    with tempfile.TemporaryDirectory() as folder:
+        models.write(folder, "good", models.standin())
+        with with_gpus("--models-dir", folder, "--onnxruntime", models.STANDIN) as daemon:
+            yield daemon
 
 
 @deed(("voxeld_gpu_jobs_total",), lacking=NO_GPU)

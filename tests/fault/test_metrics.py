@@ -89,7 +89,8 @@ class Counted(FaultCase):
         self.until_grown(5 * sum(map(len, bodies)) // 16, "voxeld_points_total")
         self.until_grown(5 * sum(map(len, bodies)), "voxeld_received_bytes_total")
         self.until_grown(5 * 2, "voxeld_points_total", "not_finite")
-        stages = ("receive", "queue", "copy_in", "voxelize", "features", "sample", "copy_out", "total", "send")
+        computed = ("copy_in", "voxelize", "features", "scatter", "sample", "copy_out")
+        stages = ("receive", "queue", *computed, "total", "send")
         for stage in stages:
             self.until_grown(jobs, "voxeld_stage_duration_seconds_count", stage)
         after = Metrics(self.daemon)

@@ -15,6 +15,7 @@ from client import Daemon, rows, wait_until
 NO_LIBRARY = "/nowhere/libonnxruntime.so"
 SCAN = rows(500)
 DETECT = "/v1/detect?model="
+JSON = {"Accept": "application/json"}
 
 
 def with_part(part, **members):
@@ -72,11 +73,18 @@ class Models(unittest.TestCase):
 class Files(Models):
     """What is wrong with a folder is told by file and field."""
 
-    JSON = {
+    DOCUMENTS = {
         "no object": ([], "model.json: it is no object"),
         "format": ({"format": 2}, "model.json: format is not 1"),
         "member": (models.description(colour="red"), "model.json: it has a member 'colour' that has no meaning there"),
         "description": (models.description(description=""), "model.json: description is no string of 1 to 511 bytes"),
+        "version": (
+            models.description(version="1/2"),
+            "model.json: version is no whole number, and no string of 1 to 63 letters, digits, dots, _ and -",
+        ),
+        "real version": (models.description(version=1.5), "model.json: version is no whole number, and no string"),
+        "no version": (models.description(version=""), "model.json: version is no whole number, and no string"),
+        "long version": (models.description(version="1" * 64), "model.json: version is no whole number, and no string"),
         "names": (models.description(class_names=[1]), "model.json: class_names[0] is no string"),
         "no names": (models.description(class_names="Car"), "model.json: class_names is no list of names"),
         "classes": (
@@ -136,7 +144,7 @@ class Files(Models):
         ),
         "integers": (
             {"network": models.standin().replace(b"out_box_preds 1", b"out_box_preds 6")},
-            "network.onnx: network.outputs.box_preds (out_box_preds) is I32",
+            "network.onnx: network.outputs.box_preds (out_box_preds) is I32 [-1,32,32,42]; expected F32 or F16 [",
         ),
         "channels": (
             {"network": models.standin().replace(b"-1 32 32 42", b"-1 32 32 41")},
@@ -158,9 +166,9 @@ class Files(Models):
         self.stop(daemon)
 
     def test_model_json(self):
-        self.check({name: ({"model": model}, reason) for name, (model, reason) in self.JSON.items() if model})
+        self.check({name: ({"model": model}, reason) for name, (model, reason) in self.DOCUMENTS.items() if model})
         path = self.write("list")
-        for text, reason in (("[]", self.JSON["no object"][1]), ('{"a":\n', "model.json: line")):
+        for text, reason in (("[]", self.DOCUMENTS["no object"][1]), ('{"a":\n', "model.json: line")):
             with open(os.path.join(path, "model.json"), "w", encoding="utf-8") as file:
                 file.write(text)
             daemon = self.start()
@@ -256,6 +264,22 @@ class Reload(Models):
         self.assertEqual(replies[0].status, 200, replies[0])
         self.stop(daemon)
 
+    def test_a_job_tells_the_version_that_it_began_with(self):
+        described = models.description(version="2024.1-a")
+        self.write("slow", lines=["wait 1500"], model=described)
+        daemon = self.start()
+        replies = []
+        asker = threading.Thread(target=lambda: replies.append(daemon.post(DETECT + "slow", SCAN, JSON)))
+        asker.start()
+        wait_until(lambda: daemon.status()["detection_workers"]["running"] == 1, "a detection that runs")
+        self.write("slow", model={**described, "version": 7})
+        self.reload(daemon)
+        self.assertEqual(daemon.get("/v1/models/slow").json()["version"], "7")
+        self.assertEqual(daemon.post(DETECT + "slow", SCAN, JSON).json()["model_version"], "7")
+        asker.join()
+        self.assertEqual(replies[0].json()["model_version"], "2024.1-a")
+        self.stop(daemon)
+
     def test_a_folder_that_is_gone_changes_nothing(self):
         self.write("good")
         daemon = self.start()
@@ -316,7 +340,7 @@ class Running(Models):
         self.write("good")
         daemon = self.start()
         reply = self.assert_serves(daemon)
-        for stage in ("voxelize", "features", "network", "decode", "nms"):
+        for stage in ("voxelize", "encoder", "scatter", "network", "decode", "nms"):
             self.assertIn(f"{stage};dur=", reply.headers["Server-Timing"])
         metrics = daemon.get("/metrics").body.decode()
         self.assertIn('stage="network"', metrics)
@@ -324,7 +348,82 @@ class Running(Models):
         self.stop(daemon)
 
 
+class Choices(Models):
+    """What a request may have otherwise than the model."""
+
+    def refused(self, daemon, query, parameter, reason):
+        with self.subTest(query):
+            reply = daemon.post(DETECT + query, SCAN)
+            self.assertEqual((reply.status, reply.json()["parameter"]), (400, parameter), reply)
+            self.assertIn(reason, reply.json()["detail"])
+
+    def test_what_the_head_has_no_use_for_is_refused(self):
+        centers = models.description(decode={**models.CENTER_DECODE, "nms": "circle", "min_radius": [1]})
+        self.write("anchors")
+        self.write("centers", model=centers, network=models.standin(center=True))
+        daemon = self.start()
+        self.refused(daemon, "anchors&max_objects=5", "max_objects", "which the model anchors has not")
+        self.refused(daemon, "centers&nms_threshold=0.5", "nms_threshold", "which the model centers has not")
+        self.refused(daemon, "anchors&outputs=heatmap", "outputs", "names heatmap, which the model anchors has not")
+        self.refused(daemon, "centers&outputs=cls_preds", "outputs", "names cls_preds, which the model centers has not")
+        self.refused(daemon, "centers&voxel_size=1,1,1", "voxel_size", "there is no parameter 'voxel_size' here")
+        for query, allowed in (
+            ("score_threshold=1.5", "a number from 0 to 1"),
+            ("nms_threshold=-1", "a number from 0 to 1"),
+            ("nms_pre_max=0", "a whole number from 1 to 1048576"),
+            ("nms_post_max=1048577", "a whole number from 1 to 1048576"),
+            ("class_agnostic=maybe", "no or yes"),
+        ):
+            self.refused(daemon, f"anchors&{query}", query.split("=")[0], f"allowed: {allowed}")
+        used = daemon.post(DETECT + "centers", SCAN, JSON).json()["parameters"]
+        self.assertNotIn("nms_threshold", used)
+        self.assertEqual(used["max_objects"], 40)
+        self.stop(daemon)
+
+    def test_maps_of_float16_are_sent_as_bytes_alone(self):
+        described = models.description(voxelize={**models.VOXELIZE, "feature_dtype": "float16"})
+        self.write("half", model=described, network=models.standin(halves=("map", "box_preds")))
+        daemon = self.start()
+        points = {"name": "points", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 1.0, 0.0, 0.5]}
+        for name in ("bev_features", "box_preds"):
+            asked = {"inputs": [points], "outputs": [{"name": name}]}
+            refused = daemon.post("/v2/models/half/infer", json.dumps(asked))
+            self.assertEqual(refused.status, 400, refused)
+            self.assertIn("float16 outputs are served as binary data alone", refused.json()["detail"])
+            asked["outputs"][0]["parameters"] = {"binary_data": True}
+            reply = daemon.post("/v2/models/half/infer", json.dumps(asked))
+            head = int(reply.headers["Inference-Header-Content-Length"])
+            self.assertEqual(json.loads(reply.body[:head])["outputs"][0]["datatype"], "FP16")
+        outputs = daemon.get("/v1/models/half").json()["network"]["outputs"]
+        types = {tensor["name"]: tensor["dtype"] for tensor in outputs}
+        self.assertEqual(types, {"out_cls_preds": "F32", "out_box_preds": "F16", "out_dir_cls_preds": "F32"})
+        self.stop(daemon)
+
+
 class KServe(Models):
+    def test_a_model_has_the_version_of_its_file(self):
+        self.write("good", model=models.description(version="2.1"))
+        self.write("broken", model=models.description(version=4, decode={"head": "hat"}))
+        daemon = self.start()
+        self.assertEqual(daemon.get("/v2/models/good").json()["versions"], ["2.1"])
+        self.assertEqual(daemon.get("/v2/models/voxelize").json()["versions"], ["1"])
+        self.assertEqual(daemon.get("/v2/models/good/stats").json()["model_stats"][0]["version"], "2.1")
+        index = {entry["name"]: entry["version"] for entry in daemon.post("/v2/repository/index").json()}
+        self.assertEqual((index["good"], index["broken"], index["voxelize"]), ("2.1", "4", "1"))
+        points = {"name": "points", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 1.0, 0.0, 0.5]}
+        for version, status in (("2.1", 200), ("1", 404), ("2", 404)):
+            with self.subTest(version):
+                place = f"/v2/models/good/versions/{version}"
+                self.assertEqual(daemon.get(place + "/ready").status, status)
+                reply = daemon.post(place + "/infer", json.dumps({"inputs": [points]}))
+                self.assertEqual(reply.status, status, reply)
+                if status == 200:
+                    self.assertEqual(reply.json()["model_version"], version)
+                    self.assertEqual(json.loads(reply.json()["parameters"]["metadata"])["model_version"], version)
+                else:
+                    self.assertIn(f"there is no model 'good' of version {version}", reply.json()["detail"])
+        self.stop(daemon)
+
     def test_a_model_takes_requests_by_its_name(self):
         self.write("good")
         daemon = self.start()
@@ -336,6 +435,10 @@ class KServe(Models):
         reply = daemon.post("/v2/models/good/infer", json.dumps({"inputs": [points]}))
         self.assertEqual(reply.status, 200, reply)
         self.assertEqual([tensor["name"] for tensor in reply.json()["outputs"]], outputs)
+        chosen = {"inputs": [points], "parameters": {"score_threshold": 0.75, "nms_post_max": 2}}
+        told = daemon.post("/v2/models/good/infer", json.dumps(chosen)).json()["parameters"]
+        used = json.loads(told["metadata"])["parameters"]
+        self.assertEqual((used["score_threshold"], used["nms_post_max"], used["nms_pre_max"]), (0.75, 2, 4096))
         refused = daemon.post(
             "/v2/models/good/infer", json.dumps({"inputs": [points], "parameters": {"model": "other"}})
         )

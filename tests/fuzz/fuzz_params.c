@@ -105,6 +105,17 @@ static void check_center_head(const struct vx_decode_center *head) {
   check_nms(&head->nms);
 }
 
+// A pose that is taken is a rigid motion: what it moves there and back is where it was.
+static void check_stream(const struct job_request *request) {
+  const struct stream_terms *stream = &request->stream;
+  float same[16];
+  assert(stream->sweeps >= 1 && stream->sweeps <= STREAM_SWEEPS_MAX && isfinite(stream->time));
+  assert(stream->num_joined >= 0 && stream->num_joined <= STREAMS_JOINED_MAX && request->num_clouds == 0);
+  assert(stream->remove_close >= 0 && isfinite(stream->remove_close));
+  pose_motion(&stream->pose, &stream->pose, same);
+  for (int i = 0; i < 16; i++) assert(fabsf(same[i] - (i % 5 == 0)) <= 2e-4f);
+}
+
 static void check_request(const struct job_request *request) {
   bool points = vx_operation_of(request->job.op)->items == VX_POINT_ITEMS;
   assert(!points || (request->num_features >= VX_MIN_FEATURES && request->num_features <= VX_MAX_FEATURES));
@@ -112,9 +123,10 @@ static void check_request(const struct job_request *request) {
   assert(request->timeout_ms >= 0);
   assert(request->num_fields == 0 || request->num_fields == request->num_features);
   assert(request->format == FORMAT_RAW || request->dtype == VX_FLOAT32);
-  uint32_t tensors = request->job.tensors;
+  vx_tensor_set tensors = request->job.tensors;
   assert(tensors && !(tensors & ~vx_operation_of(request->job.op)->tensors));
   check_sampling(request);
+  if (request->stream.name[0]) check_stream(request);
   if (request->job.op == VX_VOXELIZE) check_voxelize(request);
   if (request->job.op == VX_TRANSFORM) check_transform(request);
   if (request->job.op == VX_SCATTER) check_scatter(request);
@@ -163,7 +175,8 @@ static void check_query(enum vx_op op, const struct query *query, const struct p
   check_request(&request);
   check_rendering(&request);
   request.max_sampling_work = 1000;
-  if (job_request_split(&request, rows, &problem))
+  bool joined = request.stream.name[0];  // until then its clouds are not checked
+  if (job_request_split(&request, rows, &problem) && (!joined || job_request_join(&request, rows, &problem)))
     check_split(&request, rows);
   else
     check_problem(&problem);

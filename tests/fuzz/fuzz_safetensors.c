@@ -86,7 +86,7 @@ static void check_file(const struct answer *answer, const struct vx_layout *layo
     end = check_tensor(name, tensor, end);
     tensors += strncmp(name, "_padding_", 9) != 0;
   }
-  assert(end == layout->bytes && tensors == (size_t)__builtin_popcount(layout->tensors));
+  assert(end == layout->bytes && tensors == (size_t)__builtin_popcountll(layout->tensors));
   json_decref(header);
 }
 

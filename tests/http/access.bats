@@ -14,6 +14,12 @@ setup_file() {
   certificate robot ca lidar-7 extendedKeyUsage=clientAuth
   certificate named ca ignored subjectAltName=URI:spiffe://field/lidar-8
   certificate nameless ca 'has a blank' extendedKeyUsage=clientAuth
+  certificate machine ca ignored subjectAltName=DNS:lidar-10.field
+  certificate mailed ca ignored subjectAltName=email:lidar-11@field
+  certificate numbered ca lidar-12 subjectAltName=IP:65.66.67.68 # whose bytes are printable: ABCD
+  certificate lengthy ca ignored "subjectAltName=URI:x:$(printf '%058d' 0),DNS:lidar-13" # 60 bytes, one too many
+  certificate longest ca "$(printf '%059d' 0)" extendedKeyUsage=clientAuth
+  certificate longer ca "$(printf '%060d' 0)" extendedKeyUsage=clientAuth
   certificate serving ca server-only extendedKeyUsage=serverAuth
   certificate stranger foreign lidar-7 extendedKeyUsage=clientAuth
   certificate expired ca lidar-9 extendedKeyUsage=clientAuth -startdate 20200101000000Z -enddate 20200102000000Z
@@ -48,10 +54,13 @@ certificate() {
     { cat "$path.log"; return 1; }
 }
 
-# start_tls [OPTION...]: url is https.
+# start_tls [OPTION...]: url is https. The paths have one letter, since the shortest must do.
 start_tls() {
   command -v openssl >/dev/null || skip 'there is no openssl here'
-  start_daemon --tls-cert "$certificates/server.pem" --tls-key "$certificates/server.key" "$@"
+  ln -sf "$certificates/server.pem" c
+  ln -sf "$certificates/server.key" k
+  ln -sf "$certificates/ca.pem" a
+  start_daemon --tls-cert c --tls-key k "$@"
   url=https://$address
 }
 
@@ -407,7 +416,7 @@ refused_to_start() {
 }
 
 @test "a client certificate of the authority lets in, under its name" {
-  start_tls --tls-client-ca "$certificates/ca.pem" --listen "127.0.0.1:0,unix:$PWD/sock"
+  start_tls --tls-client-ca a --listen "127.0.0.1:0,unix:$PWD/sock"
   url=https://${address%%,*}
   for name in robot named nameless; do
     show "$name" /v1/status
@@ -423,6 +432,17 @@ refused_to_start() {
   is "$code" 200
   stop_daemon
   [[ $(users) =~ ^'cert:'[0-9a-f]{32}' cert:lidar-7 cert:spiffe://field/lidar-8'$ ]]
+}
+
+@test "a certificate names its client by the first name that is a text of 1 to 59 bytes without blanks" {
+  start_tls --tls-client-ca "$certificates/ca.pem"
+  for name in machine mailed numbered lengthy longest longer; do
+    show "$name" /v1/status
+    is "$code" 200
+  done
+  stop_daemon
+  [[ $(users) =~ ^"cert:$(printf '%059d' 0) cert:"[0-9a-f]{32}' cert:lidar-10.field cert:lidar-11@field '\
+'cert:lidar-12 cert:lidar-13'$ ]] || { users && false; }
 }
 
 @test "a certificate that does not verify is refused with the reason" {

@@ -116,8 +116,9 @@ open(sys.argv[1], "wb").write(struct.pack("<%df" % len(v), *v))' "$@"; }
 raw() {
   local host=${address%:*} port=${address##*:}
   exec 8<>"/dev/tcp/$host/$port"
-  # shellcheck disable=SC2059 # the escapes in the request are the point
-  printf "$1" >&8
+  # A request that is refused early need not be taken to its end. Its escapes are the point.
+  # shellcheck disable=SC2059
+  (trap '' PIPE && printf "$1" >&8) 2>/dev/null || true
   timeout 60 cat <&8 || true
   exec 8>&-
 }

@@ -91,7 +91,7 @@ END
   is "$(json 'd["backend"]')" "$backend"
   is "$(json 'len(d["effective_range"]), d["batch"]["size"], d["batch"]["points"]')" '(6, 1, [5000])'
   is "$(json 'sorted(d["timing_us"])')" \
-    "['copy_in', 'copy_out', 'features', 'queue', 'receive', 'sample', 'total', 'voxelize']"
+    "['copy_in', 'copy_out', 'features', 'queue', 'receive', 'sample', 'scatter', 'total', 'voxelize']"
   is "$(json 'd["request_id"]')" "$(header x-request-id)"
 }
 
@@ -274,7 +274,7 @@ warnings_of() {
 @test "Server-Timing gives every stage in milliseconds" {
   post "$scan" preset=kitti_second
   is "$(header server-timing | tr ',' '\n' | sed 's/^ *//; s/;dur=[0-9.]*$//' | xargs)" \
-    'receive queue copy_in voxelize features sample copy_out total'
+    'receive queue copy_in voxelize features scatter sample copy_out total'
 }
 
 @test "a grid of 40000 x 40000 x 4000 cells is no trouble" {

@@ -16,6 +16,7 @@ from encoding import encode
 
 BOXES = "boxes,scores,labels,box_indices,box_counts"
 ALL = BOXES + ",bev_features," + ",".join(models.MAPS)
+HALF_CENTERS = ("heatmap", "dim", "vel")
 
 
 def layers(hidden=None):
@@ -26,13 +27,18 @@ def layers(hidden=None):
     return [(tensors["weight" + suffix], tensors["bias" + suffix]) for suffix in ("", "_1")[: len(tensors) // 2]]
 
 
-def standin_maps(features):
-    """The maps of a batch, [B, CELLS, CELLS, channels] each."""
+ANCHORS = (models.MAPS, models.SCALES, models.BIASES)
+CENTERS = (models.CENTER_MAPS, models.CENTER_SCALES, models.CENTER_BIASES)
+
+
+def standin_maps(features, head=ANCHORS, halves=()):
+    """The maps of a batch, [B, CELLS, CELLS, channels] each; `halves` are in float16."""
     maps = {}
-    for (name, channels), scale, bias in zip(models.MAPS.items(), models.SCALES, models.BIASES):
+    for (name, channels), scale, bias in zip(head[0].items(), *head[1:]):
         shape = (len(features), models.CELLS, models.CELLS, channels)
-        taken = np.resize(features.reshape(-1), int(np.prod(shape)))
-        maps[name] = (taken * np.float32(scale) + np.float32(bias)).reshape(shape)
+        taken = np.resize(features.reshape(-1), int(np.prod(shape))).astype(np.float32)
+        values = (taken * np.float32(scale) + np.float32(bias)).reshape(shape)
+        maps[name] = values.astype(np.float16 if name in halves else np.float32)
     return maps
 
 
@@ -65,8 +71,20 @@ class Stages(OneDaemonCase):
         models.write(cls.folder.name, "whole", models.standin())
         cls.write_deep(models.standin(), models.description())
         models.write(cls.folder.name, "single", models.standin(batch=1))
+        cls.write_others()
         cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", models.STANDIN)
         super().setUpClass()
+
+    @classmethod
+    def write_others(cls):
+        """Models with a centre head, and of float16."""
+        centers = models.description(decode=models.CENTER_DECODE)
+        models.write(cls.folder.name, "centers", models.standin(center=True), centers)
+        network = models.standin(center=True, halves=HALF_CENTERS)
+        models.write(cls.folder.name, "mixed_centers", network, centers)
+        models.write(cls.folder.name, "mixed", models.standin(halves=["cls_preds"]))
+        described = models.description(voxelize={**models.VOXELIZE, "feature_dtype": "float16"})
+        models.write(cls.folder.name, "half", models.standin(halves=["map", *models.MAPS]), described)
 
     @classmethod
     def write_deep(cls, network, described):
@@ -89,21 +107,22 @@ class Stages(OneDaemonCase):
         features[coords[:, 0], :, coords[:, 2], coords[:, 3]] = rows
         return features
 
-    def decode(self, maps):
+    def decode(self, maps, parameters=models.DECODE):
         reply = self.daemon.post(
-            "/v1/decode?" + query({**models.DECODE, "outputs": BOXES}),
+            "/v1/decode?" + query({**parameters, "outputs": BOXES}),
             save({name: np.ascontiguousarray(each) for name, each in maps.items()}),
             {"Content-Type": "application/vnd.safetensors"},
         )
         self.assertEqual(reply.status, 200, reply)
         return check.parse_by_hand(reply.body)
 
-    def check_boxes(self, tensors, metadata, maps):
-        expected, told = self.decode(maps)
+    def check_boxes(self, tensors, metadata, maps, parameters=models.DECODE):
+        expected, told = self.decode(maps, parameters)
         for name in BOXES.split(","):
             self.assertEqual(tensors[name].tobytes(), expected[name].tobytes(), name)
         self.assertGreater(len(expected["boxes"]), 3)
-        self.assertEqual(metadata["anchors"], told["anchors"])
+        items = "candidates" if "candidates" in told else "anchors"
+        self.assertEqual(metadata[items], told[items])
         self.assertEqual(metadata["batch"]["boxes"], told["batch"]["kept"])
 
     def test_a_scan(self):
@@ -140,6 +159,54 @@ class Stages(OneDaemonCase):
         self.assertTrue(features.any())
         self.assertEqual(tensors["bev_features"].tobytes(), features.tobytes())
 
+    def test_maps_of_a_centre_head(self):
+        points = scan(3000)
+        features = self.features(points, [3000])
+        names = ",".join(models.CENTER_MAPS)
+        for model, halves in (("centers", ()), ("mixed_centers", HALF_CENTERS)):
+            with self.subTest(model):
+                tensors, metadata = self.ask("/v1/detect", points.tobytes(), model=model, outputs=f"{BOXES},{names}")
+                maps = standin_maps(features, CENTERS, halves)
+                for name, expected in maps.items():
+                    self.assertEqual(check.difference(name, expected, tensors[name]), None)
+                self.check_boxes(tensors, metadata, maps, models.CENTER_DECODE)
+                self.assertEqual(tensors["boxes"].shape[1], 9)
+
+    def test_networks_of_float16(self):
+        points = scan(3000)
+        for model, halves in (("mixed", ["cls_preds"]), ("half", list(models.MAPS))):
+            with self.subTest(model):
+                tensors, metadata = self.ask("/v1/detect", points.tobytes(), model=model, outputs=ALL)
+                features = self.features(points, [3000]).astype(np.float16 if model == "half" else np.float32)
+                self.assertEqual(check.difference("bev_features", features, tensors["bev_features"]), None)
+                maps = standin_maps(features, halves=halves)
+                for name, expected in maps.items():
+                    self.assertEqual(check.difference(name, expected, tensors[name]), None)
+                self.check_boxes(tensors, metadata, maps)
+
+    def test_a_request_may_choose_boxes_otherwise(self):
+        points = scan(3000)
+        features = self.features(points, [3000])
+        changes = {"nms_threshold": 0.75, "nms_pre_max": 8, "nms_post_max": 5, "class_agnostic": "no"}
+        heads = (
+            ("whole", models.DECODE, standin_maps(features), {"score_threshold": 0.625}),
+            (
+                "centers",
+                models.CENTER_DECODE,
+                standin_maps(features, CENTERS),
+                {"score_threshold": 0.9999998, "max_objects": 9},
+            ),
+        )
+        for model, own, maps, more in heads:
+            usual, told = self.ask("/v1/detect", points.tobytes(), model=model, outputs=BOXES)
+            everything = {**changes, **more}
+            for change in [{name: value} for name, value in everything.items()] + [everything]:
+                with self.subTest(model, change=change):
+                    tensors, metadata = self.ask("/v1/detect", points.tobytes(), model=model, outputs=BOXES, **change)
+                    self.check_boxes(tensors, metadata, maps, {**own, **change})
+                    self.assertNotEqual(tensors["scores"].tobytes(), usual["scores"].tobytes())
+                    self.assertEqual(metadata["parameters"], {**told["parameters"], **change})
+
     def test_boxes_alone_are_the_default(self):
         tensors, _ = self.ask("/v1/detect", scan(3000).tobytes(), model="whole")
         self.assertEqual(sorted(tensors), ["box_counts", "boxes", "labels", "scores"])
@@ -153,6 +220,9 @@ class Stages(OneDaemonCase):
 class RealLibrary(Stages):
     """The same with ONNX Runtime itself."""
 
+    # Networks of centre heads are the stand-in's alone.
+    test_maps_of_a_centre_head = test_a_request_may_choose_boxes_otherwise = None
+
     @classmethod
     def setUpClass(cls):
         library = models.library()
@@ -162,6 +232,8 @@ class RealLibrary(Stages):
         cls.addClassCleanup(cls.folder.cleanup)
         models.write(cls.folder.name, "whole", models.onnx(), models.description("nchw"))
         cls.write_deep(models.onnx(), models.description("nchw"))
+        described = models.description("nchw", voxelize={**models.VOXELIZE, "feature_dtype": "float16"})
+        models.write(cls.folder.name, "half", models.onnx(models.FLOAT16), described)
         cls.ARGS = ("--workers", "1", "--models-dir", cls.folder.name, "--onnxruntime", library)
         OneDaemonCase.setUpClass.__func__(cls)
 
@@ -178,6 +250,16 @@ class RealLibrary(Stages):
 
     def test_a_batch_at_once_or_one_by_one(self):
         self.check_all(scan(2500), [1000, 0, 1500])
+
+    def test_networks_of_float16(self):
+        points = scan(3000)
+        features = self.features(points, [3000]).astype(np.float16)
+        tensors, metadata = self.ask("/v1/detect", points.tobytes(), model="half", outputs=ALL)
+        self.assertEqual(check.difference("bev_features", features, tensors["bev_features"]), None)
+        for name, expected in onnx_maps(features.astype(np.float32)).items():
+            self.assertEqual(tensors[name].dtype, np.float16)
+            np.testing.assert_allclose(tensors[name], expected, rtol=2e-3, atol=2e-3)
+        self.check_boxes(tensors, metadata, {name: tensors[name] for name in models.MAPS})
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def same_metadata(result, metadata, query):
             metadata = metadata | {what: [warning["kind"] for warning in metadata[what]]}
         if expected != metadata.get(what):
             problems.append(f"metadata.{what}: expected {expected}, got {metadata.get(what)}")
-    stages = {"receive", "queue", "copy_in", "voxelize", "features", "sample", "copy_out", "total"}
+    stages = {"receive", "queue", "copy_in", "voxelize", "features", "scatter", "sample", "copy_out", "total"}
     if set(metadata["timing_us"]) != stages or any(t < 0 for t in metadata["timing_us"].values()):
         problems.append(f"metadata.timing_us: {metadata['timing_us']}")
     return problems

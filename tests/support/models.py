@@ -22,12 +22,22 @@ SIZES = [3.9, 1.6, 1.56, 0.8, 0.6, 1.73, 1.76, 0.6, 1.73]
 ANCHORS = 6
 MAPS = {"cls_preds": ANCHORS * CLASSES, "box_preds": ANCHORS * 7, "dir_cls_preds": ANCHORS * 2}
 SCALES, BIASES = (4.0, 0.25, 1.0), (-3.0, -0.125, 0.0)
+CENTER_MAPS = {"heatmap": CLASSES, "center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2}
+CENTER_SCALES, CENTER_BIASES = (4.0, 1.0, 1.0, 0.25, 1.0, 2.0), (-3.0, 0.0, -1.0, 0.5, -0.25, 0.0)
 VOXELIZE = {
     "num_features": COLUMNS,
     "point_cloud_range": RANGE,
     "voxel_size": SIZE,
     "max_points_per_voxel": 8,
     "max_voxels": 2000,
+}
+CENTER_DECODE = {
+    "head": "center",
+    "point_cloud_range": RANGE,
+    "voxel_size": SIZE,
+    "feature_map_stride": 1,
+    "max_objects": 40,
+    "nms_threshold": 0.2,
 }
 DECODE = {"point_cloud_range": RANGE, "anchor_sizes": SIZES, "anchor_bottoms": [-1.78, -0.6, -0.6]}
 
@@ -40,7 +50,8 @@ def library():
 
 def description(layout="nhwc", **parts):
     """What model.json has; `parts` replace members."""
-    network = {"file": "network.onnx", "input": "map", "outputs": {name: "out_" + name for name in MAPS}}
+    maps = CENTER_MAPS if parts.get("decode", DECODE).get("head") == "center" else MAPS
+    network = {"file": "network.onnx", "input": "map", "outputs": {name: "out_" + name for name in maps}}
     return {
         "format": 1,
         "description": "random weights",
@@ -67,12 +78,18 @@ def weights(seed=1, hidden=None):
 
 # --- networks ---
 
+FLOAT, FLOAT16 = 1, 10  # ONNX's numbers of them
+FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
-def standin(batch=-1, lines=()):
-    """Its maps repeat the values of the whole input, so they are the same whatever the layout says."""
-    words = [f"input map 1 {batch} {WIDTH} {CELLS} {CELLS}"]
-    for (name, channels), scale, bias in zip(MAPS.items(), SCALES, BIASES):
-        words.append(f"output out_{name} 1 {scale} {bias} {batch} {CELLS} {CELLS} {channels}")
+
+def standin(batch=-1, lines=(), center=False, halves=()):
+    """Its maps repeat the values of the whole input, so they are the same whatever the layout says. `halves` are in
+    float16: names of maps, or "map", the input."""
+    dtype = lambda name: FLOAT16 if name in halves else FLOAT
+    words = [f"input map {dtype('map')} {batch} {WIDTH} {CELLS} {CELLS}"]
+    maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
+    for (name, channels), scale, bias in maps:
+        words.append(f"output out_{name} {dtype(name)} {scale} {bias} {batch} {CELLS} {CELLS} {channels}")
     return "\n".join(["standin", *words, *lines, ""]).encode()
 
 
@@ -91,26 +108,26 @@ def varint(value):
     return out + bytes([value])
 
 
-def value_info(name, dims):
+def value_info(name, dims, dtype):
     shape = b"".join(field(1, field(2, dim) if isinstance(dim, str) else field(1, dim)) for dim in dims)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+    return field(1, name) + field(2, field(1, field(1, dtype) + field(2, shape)))
 
 
-def initializer(name, dims, values):
+def initializer(name, dims, values, dtype):
     sizes = b"".join(field(1, size) for size in dims)
-    return sizes + field(2, 1) + field(8, name) + field(9, struct.pack(f"<{len(values)}f", *values))
+    return sizes + field(2, dtype) + field(8, name) + field(9, struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values))
 
 
-def onnx():
+def onnx(dtype=FLOAT):
     """The same maps by a convolution of one cell each, [B, channels, CELLS, CELLS]."""
-    graph = field(2, "maps") + field(11, value_info("map", ["batch", WIDTH, CELLS, CELLS]))
+    graph = field(2, "maps") + field(11, value_info("map", ["batch", WIDTH, CELLS, CELLS], dtype))
     for m, (name, channels) in enumerate(MAPS.items()):
         kernel = [SCALES[m] * (plane == (c + m) % WIDTH) for c in range(channels) for plane in range(WIDTH)]
         names = ["map", f"weight{m}", f"bias{m}"]
         node = b"".join(field(1, each) for each in names) + field(2, "out_" + name) + field(4, "Conv")
-        graph += field(1, node) + field(5, initializer(names[1], (channels, WIDTH, 1, 1), kernel))
-        graph += field(5, initializer(names[2], (channels,), [BIASES[m]] * channels))
-        graph += field(12, value_info("out_" + name, ["batch", channels, CELLS, CELLS]))
+        graph += field(1, node) + field(5, initializer(names[1], (channels, WIDTH, 1, 1), kernel, dtype))
+        graph += field(5, initializer(names[2], (channels,), [BIASES[m]] * channels, dtype))
+        graph += field(12, value_info("out_" + name, ["batch", channels, CELLS, CELLS], dtype))
     return field(1, 8) + field(7, graph) + field(8, field(2, 17))
 
 
@@ -125,3 +142,14 @@ def write(folder, name, network, model=None, tensors=None):
     with open(os.path.join(path, "network.onnx"), "wb") as file:
         file.write(network)
     return path
+
+
+# --- serving ---
+
+
+def served(folder, real=False, name="random"):
+    """Writes a model, and gives the daemon's options that serve it: with the stand-in, or with the real library, whose
+    network makes each cloud's own maps. That of the stand-in takes one cloud at a time, so that it does too."""
+    network, layout = (onnx(), "nchw") if real else (standin(batch=1), "nhwc")
+    write(folder, name, network, description(layout))
+    return ("--models-dir", str(folder), "--onnxruntime", library() if real else STANDIN)

@@ -1,4 +1,4 @@
-"""Client of voxeld, the service that moves and crops point clouds, turns them into voxels and chooses farthest points.
+"""Client of voxeld, the service that turns point clouds into voxels, farthest points and boxes.
 
     with voxeld.Client("http://localhost:8080") as client:
         result = client.voxelize(points, preset="kitti_second")

@@ -47,11 +47,12 @@ def plain(answer: Answer) -> str:
         raise BadAnswer(f"the answer is no text: {reason}") from None
 
 
-def presets(answer: Answer) -> List[Dict[str, Any]]:
-    listed = document(answer).get("presets")
-    if not isinstance(listed, list) or not all(isinstance(preset, dict) for preset in listed):
-        raise BadAnswer("the answer is no list of presets")
-    return listed
+def listed(answer: Answer, name: str) -> List[Dict[str, Any]]:
+    """The objects of a list of this name."""
+    items = document(answer).get(name)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadAnswer(f"the answer is no list of {name}")
+    return items
 
 
 def document(answer: Answer) -> Dict[str, Any]:

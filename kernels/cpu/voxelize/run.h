@@ -85,7 +85,8 @@ struct cpu_run {
   int32_t num_filled;
   struct cpu_pillar *pillars;  // [num_points]
   int32_t num_pillars;
-  unsigned char *features;    // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered
+  unsigned char *features;    // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered and
+                              // no tensor has them
   struct cpu_placed *placed;  // [largest_rows]: those of a cloud
 
   // Of the pillar in hand, if it is encoded.

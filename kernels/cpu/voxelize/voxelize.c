@@ -43,8 +43,11 @@ static void lay_out_features(struct cpu_run *run, struct cpu_arena *arena) {
     run->encoded = cpu_arena_take(arena, width, sizeof *run->encoded);
   }
   if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
+    enum vx_tensor rows = width == 0 ? VX_VOXEL_FEATURES : VX_ENCODED_FEATURES;
     size_t row_bytes = (width == 0 ? (size_t)run->columns : width) * vx_dtype_size(run->params->feature_dtype);
-    run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
+    if ((run->job->tensors & VX_TENSOR_BIT(rows)) == 0) {
+      run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
+    }
     run->placed = cpu_arena_take(arena, (uint64_t)run->largest_rows, sizeof *run->placed);
   }
 }
@@ -97,7 +100,7 @@ static void read_params(struct cpu_run *run) {
   run->columns = (int32_t)run->job->inputs[VX_POINTS].dims[1];
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
   run->encoded_values = vx_encoder_width(&params->encoder);
-  uint32_t tensors = run->job->tensors;
+  vx_tensor_set tensors = run->job->tensors;
   run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling != NULL;
   run->ids_wanted = (tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
   if (params->block_filter.enabled) {
@@ -177,9 +180,7 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
     status = vx_take_output(job, &layout, &output, error);
   }
   if (status == VX_OK) {
-    int64_t began = cpu_now_ns();
     cpu_write_tensors(run, &layout, output);
-    job->stage_ns[VX_STAGE_FEATURES] += cpu_now_ns() - began;
   }
   if (status == VX_OK && run->sampling != NULL) {
     status = cpu_fps(&run->fps, &layout, output, error);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
 #include "kernels/half.h"
@@ -244,7 +245,6 @@ static void write_bev_features(const struct cpu_run *run, void *out) {
                               (int64_t)size[0] * size[1] * size[2]};
   size_t cloud_bytes = (size_t)planes.channels * (size_t)planes.cells * vx_dtype_size(planes.dtype);
   unsigned char *map = out;
-  (width == 0 ? write_features : write_encoded)(run, run->features);
   for (int32_t cloud = 0, first = 0; cloud < run->job->num_clouds; first += rows[cloud++], map += cloud_bytes) {
     for (int32_t i = 0; i < rows[cloud]; i++) {
       int32_t cell[3];
@@ -276,11 +276,32 @@ static void (*const writer_table[VX_TENSOR_COUNT])(const struct cpu_run *run, vo
     [VX_ENCODED_FEATURES] = write_encoded,
 };
 
-void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output) {
+static enum vx_stage stage_of(enum vx_tensor tensor) {
+  return tensor == VX_ENCODED_FEATURES ? VX_STAGE_ENCODER
+         : tensor == VX_BEV_FEATURES   ? VX_STAGE_SCATTER
+                                       : VX_STAGE_FEATURES;
+}
+
+static void write_timed(const struct cpu_run *run, enum vx_tensor tensor, void *out) {
+  int64_t began = cpu_now_ns();
+  writer_table[tensor](run, out);
+  run->job->stage_ns[stage_of(tensor)] += cpu_now_ns() - began;
+}
+
+// The rows of bev_features come before it in the table of tensors. If they are no tensor of the output, they are made
+// in scratch.
+void cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output) {
+  enum vx_tensor rows = run->encoded_values == 0 ? VX_VOXEL_FEATURES : VX_ENCODED_FEATURES;
   for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0;
     if (wanted && writer_table[tensor] != NULL) {
-      writer_table[tensor](run, (unsigned char *)output + layout->offset[tensor]);
+      unsigned char *place = (unsigned char *)output + layout->offset[tensor];
+      if (tensor == VX_BEV_FEATURES && (layout->tensors & VX_TENSOR_BIT(rows)) != 0) {
+        run->features = (unsigned char *)output + layout->offset[rows];
+      } else if (tensor == VX_BEV_FEATURES) {
+        write_timed(run, rows, run->features);
+      }
+      write_timed(run, tensor, place);
     }
   }
 }

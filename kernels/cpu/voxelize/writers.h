@@ -7,7 +7,7 @@
 // Writes the mean of each row: [num_rows, columns] float32.
 void cpu_write_means(const struct cpu_run *run, float *means);
 
-// Writes the tensors of `layout` into `output`, except those of sampling.
-void cpu_write_tensors(const struct cpu_run *run, const struct vx_layout *layout, void *output);
+// Writes the tensors of `layout` into `output`, except those of sampling, and adds up the times of their stages.
+void cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output);
 
 #endif

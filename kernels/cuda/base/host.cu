@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 
 // --- memory ---
@@ -164,6 +165,10 @@ enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct v
 // --- output ---
 
 enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
+  if (run->resident) {
+    struct vx_sizes sizes = vx_sizes_of(run->job);
+    return vx_layout_of(run->tensors, &sizes, &run->layout, error);
+  }
   CUDA_TRY(vx_take_output(run->job, &run->layout, &run->output, error));
   CUDA_CALL(cudaSetDevice(run->lane->device->index), error);  // memory may have been taken through another device
   return VX_OK;
@@ -171,8 +176,20 @@ enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error) {
 
 enum vx_status cuda_take_zeros(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(cuda_take_output(run, error));
+  if (run->resident) {
+    CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
+    CUDA_CALL(cudaMemsetAsync(run->lane->image.memory, 0, run->layout.bytes, run->stream), error);
+    return VX_OK;
+  }
   memset(run->output, 0, run->layout.bytes);
   return VX_OK;
+}
+
+// What the job does until its image is gathered.
+static enum vx_stage gathering_stage(const struct cuda_run *run) {
+  return run->job->op == VX_TRANSFORM ? VX_STAGE_TRANSFORM
+         : run->job->op == VX_SCATTER ? VX_STAGE_SCATTER
+                                      : VX_STAGE_FEATURES;
 }
 
 // copy_in lasts from the start of the first block until the last points have arrived; the points before them are in the
@@ -185,19 +202,24 @@ static void read_times(const struct cuda_run *run) {
   }
   int64_t *stage_ns = run->job->stage_ns;
   bool made_voxels = run->operation->makes_voxels;
+  // By which moment a stage ends, if the job has it; it begins when the one before ends.
+  const struct {
+    enum cuda_moment moment;
+    enum vx_stage stage;
+  } steps[] = {{CUDA_GATHERED, gathering_stage(run)},
+               {CUDA_ENCODED, VX_STAGE_ENCODER},
+               {CUDA_SCATTERED, VX_STAGE_SCATTER},
+               {CUDA_SAMPLED, VX_STAGE_SAMPLE}};
+  uint64_t end = moments[made_voxels ? CUDA_FOUND : CUDA_ARRIVED];
   stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   if (made_voxels) {
-    stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);
-    stage_ns[VX_STAGE_FEATURES] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_FOUND]);
+    stage_ns[VX_STAGE_VOXELIZE] = (int64_t)(end - moments[CUDA_ARRIVED]);
   }
-  if (run->sampling != NULL) {
-    stage_ns[VX_STAGE_SAMPLE] = (int64_t)(moments[CUDA_SAMPLED] - moments[made_voxels ? CUDA_GATHERED : CUDA_ARRIVED]);
-  }
-  if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_TRANSFORM)) != 0) {
-    stage_ns[VX_STAGE_TRANSFORM] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
-  }
-  if ((run->operation->stages & VX_STAGE_BIT(VX_STAGE_SCATTER)) != 0) {
-    stage_ns[VX_STAGE_SCATTER] = (int64_t)(moments[CUDA_GATHERED] - moments[CUDA_ARRIVED]);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    if (moments[steps[i].moment] != 0) {
+      stage_ns[steps[i].stage] = (int64_t)(moments[steps[i].moment] - end);
+      end = moments[steps[i].moment];
+    }
   }
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
@@ -207,8 +229,10 @@ enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *e
   if (run->layout.bytes == 0) {
     return cuda_clean(run, error);
   }
-  CUDA_TRY(cuda_see_part(run, run->output, run->layout.bytes, &seen, error));
-  if (seen == NULL) {
+  if (!run->resident) {
+    CUDA_TRY(cuda_see_part(run, run->output, run->layout.bytes, &seen, error));
+  }
+  if (!run->resident && seen == NULL) {
     CUDA_CALL(
         cudaMemcpyAsync(run->output, run->lane->image.memory, run->layout.bytes, cudaMemcpyDeviceToHost, run->stream),
         error);

@@ -28,11 +28,11 @@ VX_WARN_UNUSED enum vx_status cuda_await(const struct cuda_run *run, const volat
 // Waits for the tally that the device publishes with `sequence`, and fills run->sizes.
 VX_WARN_UNUSED enum vx_status cuda_read_tally(struct cuda_run *run, uint32_t sequence, struct vx_error *error);
 
-// Asks the caller for the output's memory, once job->counts are final.
+// Asks the caller for the output's memory, once job->counts are final. If run->resident, it only finds the layout.
 VX_WARN_UNUSED enum vx_status cuda_take_output(struct cuda_run *run, struct vx_error *error);
 // The same for a job without rows: all that its output holds is 0.
 VX_WARN_UNUSED enum vx_status cuda_take_zeros(struct cuda_run *run, struct vx_error *error);
-// Sends the image to that memory, cleans the lane, and waits for the end of the sending.
+// Sends the image to that memory, unless it stays, cleans the lane, and waits for the end.
 VX_WARN_UNUSED enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error);
 
 #endif

@@ -31,6 +31,8 @@ enum cuda_moment {
   CUDA_ARRIVED,
   CUDA_FOUND,
   CUDA_GATHERED,
+  CUDA_ENCODED,
+  CUDA_SCATTERED,
   CUDA_SAMPLED,
   CUDA_DECODED = CUDA_SAMPLED,  // no job does both
   CUDA_SENDING,
@@ -39,7 +41,7 @@ enum cuda_moment {
 };
 
 // What the device counts; zero when a job begins. Fates share a word if no job has two of them.
-struct cuda_tally {
+struct __align__(128) cuda_tally {
   union {
     uint32_t not_finite, invalid;
   };
@@ -73,12 +75,16 @@ struct cuda_tally {
   uint32_t short_ticket;                 // next of the former
   uint64_t moments[CUDA_MOMENTS];
 };
-static_assert(sizeof(struct cuda_tally) == 128, "each of a lane's tallies has a line of the cache for itself");
+static_assert(sizeof(struct cuda_tally) == 256, "each of a lane's tallies has lines of the cache for itself");
+
+// Further moments of a detection.
+enum cuda_note { CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE, CUDA_SHOW_BEGUN, CUDA_SHOWN, CUDA_NOTES };
 
 // Host memory that the device writes. A job accepts only its own sequence numbers.
 struct cuda_report {
   uint32_t sized, sent;  // sequence number of the last job whose tally and rows, whose output and moments are here
   struct cuda_tally tally;
+  uint64_t notes[CUDA_NOTES];
   uint32_t cloud_rows[VX_MAX_CLOUDS];
 };
 
@@ -86,6 +92,7 @@ struct cuda_report {
 // can clear the next job's tally while its own is still read.
 struct cuda_control {
   struct cuda_tally tallies[2];
+  uint32_t told;                                        // sequence of the last job that was told to end
   uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud
   uint64_t order_tiles[CUDA_DIRECT_CELLS / CUDA_TILE];  // look-back of the ordering
   uint64_t tiles[];                                     // [num_tiles]: of the numbering
@@ -122,6 +129,10 @@ struct vx_lane {
   struct cuda_memory sorting;           // arrays of one job, if cub sorts something
   struct cuda_memory sampling;          // arrays of one job that samples
   struct cuda_memory image;             // output block of one job
+  struct cuda_memory features, maps;    // what the stages of one detection leave to each other
+  struct cuda_memory weights;           // of the last encoder
+  float *host_weights;                  // host: the same, to compare the next encoder's with
+  size_t num_weights;                   // in both; 0 if there are none
   volatile struct cuda_report *report;  // host, pinned
   struct cuda_report *device_report;    // the same, as the device sees it
   struct cuda_orders *orders;           // host, pinned

@@ -8,6 +8,7 @@
 #include "kernels/cuda/base/memory.cuh"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MEGABYTE ((size_t)1 << 20)
 #define KEPT_BYTES (512 * MEGABYTE)  // of one lane between jobs
@@ -152,6 +153,12 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
   if ((run->tensors & VX_TENSOR_BIT(VX_BEV_TOP_INTENSITY)) != 0) {
     take(arena, &run->tops, run->num_pillars);
   }
+  if (run->feature_bytes != 0) {
+    take(arena, &run->features, rows * run->feature_bytes);
+  }
+  if (run->room_floats != 0) {
+    take(arena, &run->encoder_room, run->num_rooms * run->room_floats);
+  }
   if (ordered || filtered) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
@@ -236,8 +243,8 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {&lane->control, &lane->keys,     &lane->cells, &lane->scratch,
-                                  &lane->sorting, &lane->sampling, &lane->image};
+  struct cuda_memory *blocks[] = {&lane->control,  &lane->keys,  &lane->cells,   &lane->scratch,  &lane->sorting,
+                                  &lane->sampling, &lane->image, &lane->weights, &lane->features, &lane->maps};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 
@@ -261,6 +268,8 @@ void cuda_free_all(struct vx_lane *lane) {
   for (int i = 0; block_of(lane, i) != NULL; i++) {
     (void)free_block(lane, block_of(lane, i), &unread);
   }
+  free(lane->host_weights);
+  lane->host_weights = NULL;
   if (lane->freed) {
     (void)give_back(lane, &unread);
   }

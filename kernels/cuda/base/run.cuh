@@ -8,7 +8,9 @@
 //   filter    Removes rows, if there is a block filter.
 //   order     Sorts the rows, if that is asked for.
 //   gather    Writes the tensors into an image of the output block. Orders short lists on the way.
-//   maps      Clears the dense tensors before the gather, and fills most of them after it.
+//   maps      Clears the dense tensors but bev_features, and fills them.
+//   encode    Encodes the points of each row, if there is an encoder.
+//   bev       Makes bev_features of the rows' features.
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
 // A job that samples goes on to fps.cuh, or does only that. Other operations have their own stages (transform.cu,
@@ -67,7 +69,7 @@ struct cuda_run {
   const struct vx_operation *operation;
   const struct vx_voxelize *params;    // NULL unless voxels are made
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
-  uint32_t tensors;                    // to write
+  vx_tensor_set tensors;               // to write
   bool halves;                         // the points are float16
   cudaStream_t stream;
   struct vx_cell_map map;
@@ -85,7 +87,12 @@ struct cuda_run {
   bool whole_lists;       // lists are ordered before the gather, not during it
   bool means_wanted;      // sums are trees, taken when the lists are ordered
   bool eager;             // the gather is enqueued before the host knows any size
+  bool resident;          // the image is not sent: the host's next stages find it on the device
+  bool encoded;           // the encoder makes something
   int64_t num_samples;    // asked for, of all clouds
+
+  // Whose rows bev_features has; VX_TENSOR_COUNT if it is not wanted.
+  enum vx_tensor scattered;
 
   // What the host learned.
   struct cuda_tally sizes;
@@ -124,6 +131,11 @@ struct cuda_run {
   uint64_t block_slots;
   void *filter_cub;  // temporary storage of the filter's scan
   size_t filter_cub_bytes;
+  unsigned char *features;  // [row_capacity, feature_bytes]: the rows that are scattered, if no tensor has them
+  size_t feature_bytes;
+  const float *weights;  // of the encoder: weights.cuh
+  float *encoder_room;   // [num_rooms, room_floats]: of the warps that encode, if it is not in shared memory
+  uint64_t num_rooms, room_floats;
   struct cuda_fps fps;
 };
 

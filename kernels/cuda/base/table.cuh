@@ -35,12 +35,18 @@ static inline struct cuda_table cuda_table_of(const struct cuda_run *run) {
   return {run->keys, run->cells, run->table_slots - 1, {seed[0], seed[1]}, &run->tally->unplaced};
 }
 
+// Where the search for a cell begins.
+static __device__ inline uint64_t cuda_first_slot(const struct cuda_table &table, uint64_t key) {
+  uint64_t a = key ^ table.seed[0], b = table.seed[1] | 1;
+  return (a * b) ^ __umul64hi(a, b);
+}
+
 // The slot of a cell. Takes at most as many steps as there are slots; some slot is always free.
 static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, uint64_t key) {
   if (table.keys == NULL) {
     return (uint32_t)key;
   }
-  uint64_t a = key ^ table.seed[0], b = table.seed[1] | 1, slot = (a * b) ^ __umul64hi(a, b);
+  uint64_t slot = cuda_first_slot(table, key);
   for (uint64_t step = 0; step <= table.slot_mask; step++, slot++) {
     slot &= table.slot_mask;
     uint64_t before = atomicCAS((unsigned long long *)&table.keys[slot], CUDA_NO_KEY, key);
@@ -49,6 +55,19 @@ static __device__ inline uint32_t cuda_slot_of(const struct cuda_table &table, u
     }
   }
   atomicAdd(table.unplaced, 1);
+  return CUDA_NO_SLOT;
+}
+
+// The same for a table that no longer changes; CUDA_NO_SLOT if the cell has none.
+static __device__ inline uint32_t cuda_look_up(const struct cuda_table &table, uint64_t key) {
+  uint64_t slot = cuda_first_slot(table, key);
+  for (uint64_t step = 0; step <= table.slot_mask; step++, slot++) {
+    slot &= table.slot_mask;
+    uint64_t here = table.keys[slot];
+    if (here == key || here == CUDA_NO_KEY) {
+      return here == key ? (uint32_t)slot : CUDA_NO_SLOT;
+    }
+  }
   return CUDA_NO_SLOT;
 }
 

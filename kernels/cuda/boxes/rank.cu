@@ -99,7 +99,7 @@ static __global__ void __launch_bounds__(SELECT_BLOCK) select_kernel(const __gri
   cuda_wait();
   const struct cuda_ranking &r = p.ranking;
   uint32_t count = r.counts[blockIdx.x];
-  if (count <= most_listed(r.most) || cuda_is_stopped(p.stop)) {
+  if (count <= most_listed(r.most) || cuda_is_stopped(p.stop, true)) {
     return;
   }
   if (threadIdx.x == 0) {
@@ -157,7 +157,7 @@ static __global__ void __launch_bounds__(BLOCK) rank_kernel(const __grid_constan
   const uint64_t *keys = r.keys + cuda_segment_begin(r.segments, segment);
   uint64_t *ranked = r.ranked + cuda_ranked_begin(r.segments, r.most, segment);
   for (uint32_t first = blockIdx.x % p.slices * WARP; first < count; first += p.slices * WARP) {
-    if (count > CUDA_QUICK_KEYS && cuda_is_stopped(p.stop)) {
+    if (count > CUDA_QUICK_KEYS && cuda_is_stopped(p.stop, blockIdx.x % p.slices == 0)) {
       return;
     }
     uint32_t own = first + threadIdx.x % WARP;

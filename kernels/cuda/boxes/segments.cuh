@@ -39,23 +39,28 @@ static inline uint32_t cuda_slices(const struct cuda_run *run, const struct cuda
   return wanted < room ? wanted : room > 1 ? room : 1;
 }
 
-// What tells whether the host wants the job to end. Once it does, it does so for all kernels that follow.
+// What tells whether the host wants the job to end. Its word is in the host's memory, where reads take a microsecond
+// and come one after the other. So few blocks ask the host, and tell the others.
 struct cuda_stop {
   const volatile uint32_t *word;  // host
+  volatile uint32_t *told;        // device
   uint32_t sequence;
 };
 
 static inline struct cuda_stop cuda_stop_of(const struct cuda_run *run) {
-  struct cuda_stop stop = {&run->lane->device_orders->stop, run->lane->sequence};
+  struct cuda_stop stop = {&run->lane->device_orders->stop, &run->control->told, run->lane->sequence};
   return stop;
 }
 
-// As a block. It asks the host's memory, which takes a microsecond or two.
-static __device__ inline bool cuda_is_stopped(const struct cuda_stop &stop) {
+// As a block. `asks`: whether it asks the host too. Once any block knows, all kernels that follow do.
+static __device__ inline bool cuda_is_stopped(const struct cuda_stop &stop, bool asks) {
   __shared__ bool stopped;
   __syncthreads();
   if (threadIdx.x == 0) {
-    stopped = *stop.word == stop.sequence;
+    stopped = *stop.told == stop.sequence || (asks && *stop.word == stop.sequence);
+    if (stopped) {
+      *stop.told = stop.sequence;
+    }
   }
   __syncthreads();
   return stopped;

@@ -1,22 +1,54 @@
 // See suppress.cuh. A segment's ranked boxes are settled chunk by chunk, so memory grows with the boxes, not with their
 // pairs.
 //
-//   compare  Many blocks share the pairs of a chunk: each has tiles of 32 boxes by 32. Of a pair that suppression
-//            concerns there is a bit. Boxes are mostly far apart, so the pairs that are near are listed first, and then
-//            the threads of a block cut polygons together.
+//   compare  Many blocks share the pairs of a chunk, a tile at a time. Of a pair that suppression concerns there is a
+//            bit. Boxes are mostly far apart, so the pairs that are near are listed first, and then the threads of a
+//            block cut polygons together.
 //   settle   One block goes through the chunk's bits. It takes the next boxes that are not struck out, a window, keeps
 //            the best of them, and strikes out what these suppress in the rest of the chunk. Most boxes of a crowd are
 //            struck out at once, and cost nothing more.
-//   strike   The boxes that the chunk has kept strike out others in all later chunks. Many blocks share these.
+//   strike   The boxes that the chunk has kept strike out others in all later chunks, in tiles too.
 #include "kernels/cuda/boxes/suppress.cuh"
 
-#include "kernels/cuda/boxes/compare.cuh"
+#include "kernels/cuda/boxes/tiles.cuh"
 
-enum { BLOCK = 512, WINDOW = 64, SHARES = BLOCK / WINDOW, STRIKE_BLOCK = 256, ROUNDS_PER_LOOK = 16 };
-
-// --- settle ---
+enum { BLOCK = 512, WINDOW = 64, SHARES = BLOCK / WINDOW, TURNS_PER_LOOK = 16 };
 
 typedef unsigned long long bits64;  // of the boxes of a window
+
+// --- compare ---
+
+static __global__ void __launch_bounds__(TILE_BLOCK) compare_kernel(const __grid_constant__ struct suppress_params p) {
+  __shared__ struct tile tile;
+  cuda_wait();
+  const struct chunk chunk = chunk_of(p, blockIdx.x / p.slices);
+  uint32_t slice = blockIdx.x % p.slices;
+  if (chunk.left == 0 || is_full(p, chunk.segment) || (chunk.long_job && cuda_is_stopped(p.stop, slice == 0))) {
+    return;
+  }
+  const struct vx_nms nms = nms_of(p.s, chunk.segment);
+  uint32_t *overlaps = overlaps_of(p.s, chunk.segment), lane = threadIdx.x % TILE;
+  // Tiles on and above the diagonal, column by column.
+  uint32_t row = slice, column = 0;
+  for (;; row += p.slices) {
+    for (; row > column; column++) {
+      row -= column + 1;
+    }
+    if (column * TILE >= chunk.end) {
+      return;
+    }
+    uint32_t word = threadIdx.x < TILE ? row : column;
+    fill_tile(p.s, chunk.segment, ~closed_of(p, chunk, word), chunk.begin + word * TILE + lane, &tile);
+    list_pairs(nms, row == column, &tile);
+    compare_pairs(nms, &tile);
+    uint32_t place = row * TILE + lane;
+    if (threadIdx.x < TILE && place < chunk.end) {
+      overlaps[place * WORDS + column] = tile.bits[lane];
+    }
+  }
+}
+
+// --- settle ---
 
 // A block's chunk. Places count the boxes of the chunk.
 struct settling {
@@ -61,19 +93,40 @@ static __device__ void compare_window(const uint32_t *overlaps, struct settling 
   __syncthreads();
 }
 
-// One thread: keeps those that no kept one suppresses, up to `most` of the segment. `kept`: ranks of these.
-static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, struct settling *own) {
-  uint32_t num_kept = own->num_kept;
-  bits64 best = 0;
-  for (uint32_t i = 0; i < own->count && num_kept < most; i++) {
-    if ((own->by[i] & best) == 0) {
-      best |= (bits64)1 << i;
-      own->last = own->places[i];
-      kept[num_kept++] = begin + own->places[i];
-    }
+// As a warp, with two boxes to a lane: the best of a window are those that no other of the best suppresses. A box is
+// decided once those before it are that suppress it, so few turns decide all of them.
+static __device__ bits64 best_of(const struct settling *own) {
+  uint32_t lane = threadIdx.x;
+  const bits64 by[2] = {own->by[lane], own->by[lane + WARP]},
+               all = own->count == 0 ? 0 : ~(bits64)0 >> (WINDOW - own->count);
+  bits64 best = 0, gone = 0;
+  while ((best | gone) != all) {
+    best = ((bits64)__ballot_sync(~0u, (by[1] & ~gone) == 0) << WARP | __ballot_sync(~0u, (by[0] & ~gone) == 0)) & all;
+    gone = (bits64)__ballot_sync(~0u, (by[1] & best) != 0) << WARP | __ballot_sync(~0u, (by[0] & best) != 0);
   }
-  own->best = best;
-  own->num_kept = num_kept;
+  return best;
+}
+
+// As a warp: keeps the best, up to `most` of the segment. `kept`: ranks of these.
+static __device__ void keep_best(uint32_t begin, uint32_t most, uint32_t *kept, struct settling *own) {
+  uint32_t room = most - own->num_kept;
+  bits64 best = best_of(own), stay = 0;
+  for (uint32_t half = 0; half < WINDOW; half += WARP) {
+    uint32_t number = half + threadIdx.x, before = __popcll(best & (((bits64)1 << number) - 1));
+    bool stays = (best >> number & 1) != 0 && before < room;
+    if (stays) {
+      kept[own->num_kept + before] = begin + own->places[number];
+    }
+    stay |= (bits64)__ballot_sync(~0u, stays) << half;
+  }
+  __syncwarp();
+  if (threadIdx.x == 0 && stay != 0) {
+    own->last = own->places[WINDOW - 1 - __clzll((long long)stay)];
+    own->num_kept += __popcll(stay);
+  }
+  if (threadIdx.x == 0) {
+    own->best = stay;
+  }
 }
 
 // As a block: strikes out what the best of the window suppress among the places behind it. A thread has a word of some
@@ -97,7 +150,7 @@ static __device__ void settle(const struct suppress_params &p, const struct chun
   uint32_t most = (uint32_t)p.s.nms.post_max, next = 0, num_kept = 0;
   uint32_t *kept = p.s.kept + cuda_ranked_begin(p.s.segments, (uint32_t)p.s.nms.pre_max, chunk.segment);
   for (uint32_t round = 1; next < chunk.end && num_kept < most; round++) {
-    if (round % ROUNDS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(p.stop)) {
+    if (round % TURNS_PER_LOOK == 0 && chunk.long_job && cuda_is_stopped(p.stop, true)) {
       return;
     }
     if (threadIdx.x < WINDOW) {
@@ -108,7 +161,7 @@ static __device__ void settle(const struct suppress_params &p, const struct chun
     }
     __syncthreads();
     compare_window(overlaps, own);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x < WARP) {
       keep_best(chunk.begin, most, kept, own);
     }
     __syncthreads();
@@ -130,18 +183,31 @@ static __device__ void count_fates(const struct suppress_params &p, const struct
   atomicAdd(&p.tally->over_post_max, full ? chunk.left - settled : 0);
 }
 
+// As a block: begins what is told of the segment's chunks.
+static __device__ void begin_segment(const struct suppress_params &p, const struct chunk &chunk) {
+  for (uint32_t i = WORDS + threadIdx.x; i * WARP < chunk.ranked; i += BLOCK) {
+    struck_of(p.s, chunk.segment)[i] = 0;
+  }
+  if (threadIdx.x == 0) {
+    p.s.num_kept[chunk.segment] = 0;
+    atomicAdd(&p.tally->over_pre_max, chunk.valid - chunk.ranked);
+  }
+}
+
 static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct suppress_params p) {
   __shared__ struct settling own;
   cuda_wait();
   const struct chunk chunk = chunk_of(p, blockIdx.x);
   uint32_t kept_before = p.number == 0 ? 0 : p.s.num_kept[chunk.segment];
   bool full = is_full(p, chunk.segment);
-  if (p.number == 0 && threadIdx.x == 0) {
-    p.s.num_kept[chunk.segment] = 0;
-    atomicAdd(&p.tally->over_pre_max, chunk.valid - chunk.ranked);
+  if (p.number == 0) {
+    begin_segment(p, chunk);
   }
-  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(p.stop))) {
+  if (chunk.left == 0 || full || (chunk.long_job && cuda_is_stopped(p.stop, true))) {
     return;
+  }
+  if (threadIdx.x == 0) {
+    p.s.kept_before[chunk.segment] = kept_before;
   }
   if (threadIdx.x < WORDS) {
     own.struck[threadIdx.x] = closed_of(p, chunk, threadIdx.x);
@@ -159,79 +225,47 @@ static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_const
 
 // --- strike ---
 
-// Whether one of a window's boxes whose bits are in `among` suppresses `box`. Each thread looks for the next near one
-// first, so that the threads of a warp cut polygons together.
-static __device__ bool is_suppressed(const struct cuda_ranked_box *window, bits64 among,
-                                     const struct cuda_ranked_box &box, const struct vx_nms &nms) {
-  bool found = false;
-  while (among != 0 && !found) {
-    while (among != 0 && !may_suppress(window[__ffsll(among) - 1], box, nms)) {
-      among &= among - 1;
-    }
-    if (among != 0) {
-      found = vx_suppresses(&window[__ffsll(among) - 1].rectangle, &box.rectangle, &nms);
-      among &= among - 1;
-    }
+static __device__ uint32_t low_bits(uint32_t count) { return count >= WARP ? ~0u : ~(~0u << count); }
+
+// As a block: strikes out what `rows` kept boxes suppress among the 32 ranked ones from `first` on.
+static __device__ void strike_tile(const struct suppress_params &p, uint32_t segment, const struct vx_nms &nms,
+                                   const uint32_t *kept, uint32_t rows, uint32_t first, uint32_t ranked,
+                                   struct tile *tile) {
+  uint32_t lane = threadIdx.x % TILE, *struck = struck_of(p.s, segment) + first / WARP, open = 0, rank = first + lane;
+  if (threadIdx.x < TILE) {
+    open = low_bits(rows);
+    rank = lane < rows ? kept[lane] : 0;
+  } else if (threadIdx.x < 2 * TILE) {
+    // Other blocks strike out boxes of this word meanwhile; the lanes must see the same of them.
+    open = low_bits(ranked - first) & ~__shfl_sync(~0u, *(volatile uint32_t *)struck, 0);
   }
-  return found;
+  fill_tile(p.s, segment, open, rank, tile);
+  list_pairs(nms, false, tile);
+  compare_pairs(nms, tile);
+  if (threadIdx.x < TILE && tile->bits[lane] != 0) {
+    atomicOr(struck, tile->bits[lane]);
+  }
 }
 
-// As a block: which of the window's boxes are a chunk's kept ones, those before number `until` of the segment's. Fills
-// the window with them.
-static __device__ bits64 fill_window(const struct suppress_params &p, uint32_t segment, const uint32_t *kept,
-                                     uint32_t until, struct cuda_ranked_box *window) {
-  __shared__ bits64 here;
-  uint32_t from = until > WINDOW ? until - WINDOW : 0, begin = p.number * CHUNK;
-  __syncthreads();  // the last window has been used
-  if (threadIdx.x == 0) {
-    here = 0;
-  }
-  __syncthreads();
-  if (threadIdx.x < until - from && kept[from + threadIdx.x] >= begin) {
-    window[threadIdx.x] = box_of(p.s, segment, kept[from + threadIdx.x]);
-    atomicOr(&here, (bits64)1 << threadIdx.x);
-  }
-  __syncthreads();
-  return here;
-}
-
-// As a block: whether a box that the chunk has kept suppresses the thread's, unless that is `struck` already.
-static __device__ bool is_struck(const struct suppress_params &p, uint32_t segment, const struct vx_nms &nms,
-                                 const struct cuda_ranked_box &box, bool struck) {
-  __shared__ struct cuda_ranked_box window[WINDOW];
-  const uint32_t *kept = p.s.kept + cuda_ranked_begin(p.s.segments, (uint32_t)p.s.nms.pre_max, segment);
-  bits64 here = ~(bits64)0;
-  for (uint32_t until = p.s.num_kept[segment]; until > 0 && here == ~(bits64)0;
-       until = until > WINDOW ? until - WINDOW : 0) {
-    here = fill_window(p, segment, kept, until, window);
-    struck = struck || is_suppressed(window, here, box, nms);
-  }
-  return struck;
-}
-
-static __global__ void __launch_bounds__(STRIKE_BLOCK) strike_kernel(const __grid_constant__ struct suppress_params p) {
+static __global__ void __launch_bounds__(TILE_BLOCK) strike_kernel(const __grid_constant__ struct suppress_params p) {
+  __shared__ struct tile tile;
   cuda_wait();
-  uint32_t segment = blockIdx.x / p.slices, ranked = min(p.s.counts[segment], (uint32_t)p.s.nms.pre_max);
-  uint32_t begin = (p.number + 1) * CHUNK + blockIdx.x % p.slices * STRIKE_BLOCK;
-  if (begin >= ranked || p.s.num_kept[segment] == (uint32_t)p.s.nms.post_max) {
+  uint32_t segment = blockIdx.x / p.slices, slice = blockIdx.x % p.slices, later = (p.number + 1) * CHUNK;
+  uint32_t ranked = min(p.s.counts[segment], (uint32_t)p.s.nms.pre_max), num_kept = p.s.num_kept[segment];
+  if (later >= ranked || num_kept == (uint32_t)p.s.nms.post_max) {
     return;
   }
+  uint32_t kept_here = num_kept - p.s.kept_before[segment], rows = (kept_here + TILE - 1) / TILE;
+  const uint32_t *kept =
+      p.s.kept + cuda_ranked_begin(p.s.segments, (uint32_t)p.s.nms.pre_max, segment) + num_kept - kept_here;
   const struct vx_nms nms = nms_of(p.s, segment);
-  for (; begin < ranked; begin += p.slices * STRIKE_BLOCK) {
-    if (cuda_is_stopped(p.stop)) {
+  uint32_t turn = 0;
+  for (uint64_t i = slice; i < (uint64_t)rows * ((ranked - later + TILE - 1) / TILE); i += p.slices, turn++) {
+    if (turn % TURNS_PER_LOOK == 0 && cuda_is_stopped(p.stop, slice == 0)) {
       return;
     }
-    uint32_t rank = begin + threadIdx.x, *word = struck_of(p.s, segment) + rank / WARP;
-    uint32_t before = p.number == 0 || rank >= ranked ? 0 : *word;
-    bool struck = rank >= ranked || (before >> rank % WARP & 1) != 0;
-    struct cuda_ranked_box box = {};
-    if (!struck) {
-      box = box_of(p.s, segment, rank);
-    }
-    uint32_t bits = __ballot_sync(~0u, is_struck(p, segment, nms, box, struck));
-    if (rank < ranked && rank % WARP == 0) {
-      *word = bits;
-    }
+    uint32_t row = (uint32_t)(i % rows) * TILE, column = (uint32_t)(i / rows) * TILE;
+    strike_tile(p, segment, nms, kept + row, min(kept_here - row, (uint32_t)TILE), later + column, ranked, &tile);
   }
 }
 
@@ -246,6 +280,7 @@ void cuda_take_suppression(struct cuda_suppression *suppression, struct cuda_are
   uint64_t ranked = cuda_ranked_room(suppression->segments, (uint32_t)suppression->nms.pre_max);
   take(arena, &suppression->kept, ranked);
   take(arena, &suppression->overlaps, cuda_ranked_room(suppression->segments, chunk_room(*suppression)) * WORDS);
+  take(arena, &suppression->kept_before, suppression->segments.count);
   if (longest_of(suppression) > CHUNK) {
     take(arena, &suppression->struck, ranked / WARP + suppression->segments.count + 1);
   }
@@ -259,14 +294,14 @@ enum vx_status cuda_suppress(const struct cuda_run *run, const struct cuda_suppr
   uint32_t tile_slices = cuda_slices(run, suppression->segments, side * (side + 1) / 2, 1, 6);
   for (; p.number == 0 || p.number * CHUNK < longest; p.number++) {
     p.slices = tile_slices;
-    CUDA_TRY(
-        cuda_launch("compare_kernel", compare_kernel, (uint64_t)segments * p.slices, COMPARE_BLOCK, 0, run, p, error));
+    uint64_t blocks = (uint64_t)segments * p.slices;
+    CUDA_TRY(cuda_launch("compare_kernel", compare_kernel, blocks, TILE_BLOCK, 0, run, p, error));
     CUDA_TRY(cuda_launch("settle_kernel", settle_kernel, segments, BLOCK, 0, run, p, error));
     uint32_t later = (p.number + 1) * CHUNK;
     if (later < longest) {
-      p.slices = cuda_slices(run, suppression->segments, longest - later, STRIKE_BLOCK, 4);
-      CUDA_TRY(
-          cuda_launch("strike_kernel", strike_kernel, (uint64_t)segments * p.slices, STRIKE_BLOCK, 0, run, p, error));
+      p.slices = cuda_slices(run, suppression->segments, longest - later, TILE, 6);
+      blocks = (uint64_t)segments * p.slices;
+      CUDA_TRY(cuda_launch("strike_kernel", strike_kernel, blocks, TILE_BLOCK, 0, run, p, error));
     }
   }
   return VX_OK;

@@ -26,8 +26,9 @@ struct cuda_suppression {
   uint32_t *num_kept;  // [segments.count]
   uint32_t *kept;      // [cuda_ranked_room]: ranks of the kept boxes of each segment, rising, from cuda_ranked_begin on
   // Its own.
-  uint32_t *overlaps;  // of each box of a chunk, a bit for each later one of the chunk: whether it suppresses that
-  uint32_t *struck;    // a bit for each ranked box of a later chunk
+  uint32_t *overlaps;     // of each box of a chunk, a bit for each later one of the chunk: whether it suppresses that
+  uint32_t *struck;       // a bit for each ranked box of a later chunk
+  uint32_t *kept_before;  // [segments.count]: how many were kept before the chunk that was settled last
 };
 
 #endif

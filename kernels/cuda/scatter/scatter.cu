@@ -1,15 +1,14 @@
 // A scatter on a GPU: cuda_scatter, at the end of this file. Runs on the thread that has the lane.
 //
 //   place  Brings the rows from the host and finds the slot of each row's cell, where the first row leaves its number.
-//          Other blocks clear the image of the map at the same time.
-//   write  Counts the rows that are first in their cells and tells the host. Other blocks write the values of these
-//          rows into the image.
+//   write  Counts the rows that are first in their cells and tells the host. Other blocks go over the cells, a tile at
+//          a time: they look up which row each cell has, and then write the cells in all channels, values and zeros.
 //
-// Clearing the map takes most of the time, and mostly passes while the rows arrive. What is left is one store for each
-// value of a row. Nothing is as large as the grid but the map itself, so any grid will do whose map fits the memory.
+// So each byte of the map is written once, in order, which takes most of the time: clearing it first and writing the
+// rows' values into it would write scattered bytes a second time. Nothing is as large as the grid but the map itself,
+// so any grid will do whose map fits the memory.
 #include "kernels/cuda/scatter/scatter.cuh"
 
-#include "kernels/cuda/base/clear.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/inputs.cuh"
 #include "kernels/cuda/base/launch.cuh"
@@ -18,7 +17,7 @@
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/cuda/scatter/planes.cuh"
 
-enum { BLOCK = 256, WARP = 32, COORDS = 4, FEW_CHANNELS = 8 };
+enum { BLOCK = 256, WARP = 32, COORDS = 4, TILE = 512 };  // TILE: cells
 enum : uint64_t { PART = sizeof(uint4) };
 
 // Of one job.
@@ -42,8 +41,6 @@ struct place_params {
   struct cuda_table table;
   uint32_t *slots;       // [num_rows]
   uint32_t *cloud_rows;  // [num_clouds], to be zeroed
-  unsigned char *image, *image_end;
-  uint32_t bring_blocks;  // the others clear the image
   struct cuda_tally *tally;
 };
 
@@ -82,7 +79,7 @@ static __device__ uint32_t place(const struct place_params &p, uint32_t inside, 
 
 static __device__ void place_rows(const struct place_params &p) {
   uint32_t outside = 0;
-  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.num_rows; first += (uint64_t)p.bring_blocks * BLOCK) {
+  for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.num_rows; first += (uint64_t)gridDim.x * BLOCK) {
     uint64_t row = first + threadIdx.x, cell;
     bool here = row < p.num_rows, inside = here && find_cell(p, row, &cell);
     uint32_t all_inside = __ballot_sync(~0u, inside);
@@ -103,7 +100,7 @@ static __device__ void place_rows(const struct place_params &p) {
 static __device__ void bring_features(const struct place_params &p) {
   uint64_t head = min((uint64_t)(-(uintptr_t)p.source % PART), p.feature_bytes);
   uint64_t parts = (p.feature_bytes - head) / PART, tail = head + parts * PART;
-  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)p.bring_blocks * BLOCK;
+  uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
   for (uint64_t i = begin; i < parts; i += step) {
     ((uint4 *)(p.features + head))[i] = __ldcs((const uint4 *)(p.source + head) + i);
   }
@@ -117,11 +114,6 @@ static __device__ void bring_features(const struct place_params &p) {
 
 static __global__ void __launch_bounds__(BLOCK) place_kernel(const __grid_constant__ struct place_params p) {
   cuda_wait_alone();
-  if (blockIdx.x >= p.bring_blocks) {
-    uint64_t thread = (uint64_t)(blockIdx.x - p.bring_blocks) * BLOCK + threadIdx.x;
-    cuda_clear(p.image, p.image_end, thread, (uint64_t)(gridDim.x - p.bring_blocks) * BLOCK);
-    return;
-  }
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     p.tally->moments[CUDA_BEGUN] = cuda_now();
   }
@@ -137,8 +129,7 @@ static __global__ void __launch_bounds__(BLOCK) place_kernel(const __grid_consta
   }
 }
 
-// Enqueues the placing of the rows, or the clearing of the map, or both at once.
-static enum vx_status place(const struct scatter *scatter, bool bring, bool clear, struct vx_error *error) {
+static enum vx_status place(const struct scatter *scatter, struct vx_error *error) {
   const struct cuda_run *run = scatter->run;
   const int32_t *size = run->job->params.scatter.grid_size;
   struct place_params p = {};
@@ -154,29 +145,24 @@ static enum vx_status place(const struct scatter *scatter, bool bring, bool clea
   p.table = cuda_table_of(run);
   p.slots = run->slots;
   p.cloud_rows = run->control->cloud_rows;
-  p.image = run->lane->image.memory;
-  p.image_end = p.image + (clear ? run->layout.bytes : 0);
   p.tally = run->tally;
   uint64_t parts = p.feature_bytes / PART;
-  p.bring_blocks = bring ? cuda_looping_blocks(run, parts > p.num_rows ? parts : p.num_rows, BLOCK, 2) : 0;
-  unsigned clear_blocks = clear ? cuda_looping_blocks(run, run->layout.bytes / PART, 4 * BLOCK, 6) : 0;
-  return cuda_launch("place_kernel", place_kernel, p.bring_blocks + clear_blocks, BLOCK, 0, run, p, error);
+  unsigned blocks = cuda_looping_blocks(run, parts > p.num_rows ? parts : p.num_rows, BLOCK, 2);
+  return cuda_launch("place_kernel", place_kernel, blocks, BLOCK, 0, run, p, error);
 }
 
 // --- write ---
 
 struct write_params {
-  const uint32_t *slots;  // [num_rows]
-  const uint64_t *keys;   // of the table: a cell's number among those of all clouds
-  const struct cuda_cell *cells;
+  const uint32_t *slots;    // [num_rows]
+  struct cuda_table table;  // the keys are cells' numbers among those of all clouds
   uint32_t num_rows;
   struct cuda_record *records;  // [num_rows]: of the kept rows, in no order
   uint32_t *cloud_rows;         // [num_clouds]
+  uint32_t num_clouds;
   struct cuda_planes planes;
   const unsigned char *features;  // [num_rows, planes.channels]
   unsigned char *map;
-  bool halves;
-  uint32_t width;         // threads that write a row
   uint32_t count_blocks;  // the others write
   struct publish_params publish;
   struct cuda_tally *tally;
@@ -185,7 +171,7 @@ struct write_params {
 // Whether the row is in the map.
 static __device__ bool is_kept(const struct write_params &p, uint64_t row, uint32_t *slot) {
   *slot = p.slots[row];
-  return *slot != CUDA_NO_SLOT && p.cells[*slot].first == (uint32_t)row;
+  return *slot != CUDA_NO_SLOT && p.table.cells[*slot].first == (uint32_t)row;
 }
 
 // Counts the rows that are kept, and lists their slots, which are to be freed.
@@ -202,7 +188,7 @@ static __device__ void count_rows(const struct write_params &p) {
     number = __shfl_sync(~0u, number, 0) + __popc(before);
     if (kept) {
       *(uint4 *)&p.records[number] = make_uint4((uint32_t)row, 1, 0, slot);
-      uint32_t cloud = (uint32_t)(p.keys[slot] / p.planes.cells), peers = __match_any_sync(all_kept, cloud);
+      uint32_t cloud = (uint32_t)(p.table.keys[slot] / p.planes.cells), peers = __match_any_sync(all_kept, cloud);
       if (lane == __ffs(peers) - 1) {
         atomicAdd(&p.cloud_rows[cloud], __popc(peers));
       }
@@ -211,31 +197,65 @@ static __device__ void count_rows(const struct write_params &p) {
   }
 }
 
-template <typename value> static __device__ void write_row(const struct write_params &p, uint64_t row, uint64_t place) {
-  const value *from = (const value *)p.features + row * p.planes.channels;
-  value *to = (value *)p.map + place;
-  for (uint64_t channel = threadIdx.x % p.width; channel < p.planes.channels; channel += p.width) {
-    to[channel * p.planes.cells] = from[channel];
+// A few cells, one after the other, whose values of one channel are written at once.
+template <typename value, int count> struct alignas(sizeof(value) * count) several { value of[count]; };
+
+// Writes past the cache's other lines: nothing reads the map again but the copy to the host.
+template <typename value, int count> static __device__ void put(value *to, const struct several<value, count> &values) {
+  if (sizeof values == sizeof(uint4)) {
+    uint4 whole;
+    memcpy(&whole, &values, sizeof values);
+    __stcs((uint4 *)to, whole);
+  } else {
+    memcpy(to, &values, sizeof values);
   }
 }
 
-static __device__ void write_rows(const struct write_params &p) {
-  uint64_t thread = (uint64_t)(blockIdx.x - p.count_blocks) * BLOCK + threadIdx.x;
-  uint64_t threads = (uint64_t)(gridDim.x - p.count_blocks) * BLOCK;
-  for (uint64_t row = thread / p.width; row < p.num_rows; row += threads / p.width) {
-    uint32_t slot;
-    if (!is_kept(p, row, &slot)) {
-      continue;
+// As a block: the rows of a tile's cells, CUDA_NO_ROW for those behind the end.
+static __device__ void look_up(const struct write_params &p, uint64_t cloud, uint64_t first, uint32_t rows[TILE]) {
+  __syncthreads();  // the last tile is written
+  for (uint32_t i = threadIdx.x; i < TILE; i += BLOCK) {
+    uint32_t slot =
+        first + i < p.planes.cells ? cuda_look_up(p.table, cloud * p.planes.cells + first + i) : CUDA_NO_SLOT;
+    rows[i] = slot == CUDA_NO_SLOT ? CUDA_NO_ROW : p.table.cells[slot].first;
+  }
+  __syncthreads();
+}
+
+// The values of a channel of a few cells.
+template <typename value, int count>
+static __device__ struct several<value, count> values_of(const struct write_params &p, const uint32_t *rows,
+                                                         uint64_t channel) {
+  struct several<value, count> values = {};
+#pragma unroll
+  for (int i = 0; i < count; i++) {
+    if (rows[i] != CUDA_NO_ROW) {
+      values.of[i] = ((const value *)p.features)[rows[i] * p.planes.channels + channel];
     }
-    uint64_t cell = p.keys[slot], place = cuda_place_of(p.planes, cell / p.planes.cells, cell % p.planes.cells);
-    if (p.halves) {
-      write_row<uint16_t>(p, row, place);
-    } else {
-      write_row<uint32_t>(p, row, place);
+  }
+  return values;
+}
+
+// Tile by tile. The threads of a block share a tile's channels.
+template <typename value, int count>
+static __device__ void write_map(const struct write_params &p) {
+  enum { GROUPS = TILE / count, TURNS = BLOCK >= GROUPS ? BLOCK / GROUPS : 1, STEP = BLOCK < GROUPS ? BLOCK : GROUPS };
+  __shared__ __align__(sizeof(uint4)) uint32_t rows[TILE];
+  uint64_t tiles = (p.planes.cells + TILE - 1) / TILE;
+  for (uint64_t tile = blockIdx.x - p.count_blocks; tile < p.num_clouds * tiles; tile += gridDim.x - p.count_blocks) {
+    uint64_t cloud = tile / tiles, first = tile % tiles * TILE;
+    look_up(p, cloud, first, rows);
+    for (uint32_t cell = threadIdx.x % STEP * count; cell < TILE && first + cell < p.planes.cells;
+         cell += STEP * count) {
+      value *to = (value *)p.map + cuda_place_of(p.planes, cloud, first + cell);
+      for (uint64_t channel = threadIdx.x / STEP; channel < p.planes.channels; channel += TURNS) {
+        put(to + channel * p.planes.cells, values_of<value, count>(p, rows + cell, channel));
+      }
     }
   }
 }
 
+template <typename value, int count>
 static __global__ void __launch_bounds__(BLOCK) write_kernel(const __grid_constant__ struct write_params p) {
   cuda_wait();
   if (blockIdx.x < p.count_blocks) {
@@ -245,7 +265,7 @@ static __global__ void __launch_bounds__(BLOCK) write_kernel(const __grid_consta
     }
     return;
   }
-  write_rows(p);
+  write_map<value, count>(p);
   __syncthreads();
   if (threadIdx.x == 0) {
     atomicMax((unsigned long long *)&p.tally->moments[CUDA_GATHERED], cuda_now());
@@ -257,21 +277,23 @@ static enum vx_status write(const struct scatter *scatter, bool count, bool valu
   const struct cuda_run *run = scatter->run;
   struct write_params p = {};
   p.slots = run->slots;
-  p.keys = run->keys;
-  p.cells = run->cells;
+  p.table = cuda_table_of(run);
   p.num_rows = run->num_points;
   p.records = run->records;
   p.cloud_rows = run->control->cloud_rows;
+  p.num_clouds = (uint32_t)run->clouds.count;
   p.planes = {(uint64_t)run->job->inputs[VX_FEATURES].dims[1], (uint64_t)scatter->cells};
   p.features = scatter->features;
   p.map = run->lane->image.memory;
-  p.halves = run->halves;
-  p.width = p.planes.channels > FEW_CHANNELS ? WARP : FEW_CHANNELS;
   p.publish = publish_params_of(run, run->lane->sequence);
   p.tally = run->tally;
   p.count_blocks = count ? cuda_looping_blocks(run, p.num_rows, BLOCK, 1) : 0;
-  unsigned write_blocks = values ? cuda_looping_blocks(run, (uint64_t)p.num_rows * p.width, BLOCK, 7) : 0;
-  return cuda_launch("write_kernel", write_kernel, p.count_blocks + write_blocks, BLOCK, 0, run, p, error);
+  bool wide = p.planes.cells % (PART / (run->halves ? sizeof(uint16_t) : sizeof(uint32_t))) == 0;
+  uint64_t tiles = p.num_clouds * ((p.planes.cells + TILE - 1) / TILE);
+  unsigned blocks = values ? cuda_looping_blocks(run, tiles, 1, 8) : 0;
+  void (*kernel)(struct write_params) = run->halves ? (wide ? write_kernel<uint16_t, 8> : write_kernel<uint16_t, 1>)
+                                                    : (wide ? write_kernel<uint32_t, 4> : write_kernel<uint32_t, 1>);
+  return cuda_launch("write_kernel", kernel, p.count_blocks + blocks, BLOCK, 0, run, p, error);
 }
 
 // --- the job ---
@@ -332,7 +354,7 @@ enum vx_status cuda_scatter(struct cuda_run *run, struct vx_error *error) {
     return run->tensors == 0 ? VX_OK : cuda_take_zeros(run, error);
   }
   CUDA_TRY(prepare(&scatter, error));
-  CUDA_TRY(place(&scatter, true, scatter.eager, error));
+  CUDA_TRY(place(&scatter, error));
   CUDA_TRY(write(&scatter, true, scatter.eager, error));
   CUDA_TRY(read_counts(run, error));
   if (run->tensors == 0) {
@@ -341,7 +363,6 @@ enum vx_status cuda_scatter(struct cuda_run *run, struct vx_error *error) {
   CUDA_TRY(cuda_take_output(run, error));
   if (!scatter.eager && run->layout.bytes > 0) {
     CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));
-    CUDA_TRY(place(&scatter, false, true, error));
     CUDA_TRY(write(&scatter, false, true, error));
   }
   return cuda_finish_output(run, error);

@@ -1,6 +1,6 @@
 // From the points in range to dense maps.
 //
-//   clear   The dense tensors are the last of the image, so one stretch of it is cleared, and the gaps before it.
+//   clear   These maps are the last tensors of the image, so one stretch of it is cleared, and the gaps before it.
 //   raise   Each cell writes itself into the maps of cells, and adds its points to its pillar. Each point raises the
 //           values of its pillar: words of the maps that stand for heights and intensities until all points are in.
 //   settle  These words become the maps' values.
@@ -15,8 +15,8 @@
 #include "kernels/cuda/voxelize/places.cuh"
 
 enum { BLOCK = 256 };
-static_assert(VX_DENSE_TENSORS == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES),
-              "the dense tensors are the last");
+static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
+              "these maps are the last tensors");
 
 struct map_params {
   struct image_plan plan;
@@ -28,14 +28,14 @@ struct map_params {
   const struct cuda_record *records;
   uint64_t *tops;  // [num_pillars], or NULL
   uint64_t num_pillars;
-  uint64_t dense_bytes;  // from the first dense tensor to the end
-  bool by_points;        // some map needs each point
+  uint64_t map_bytes;  // from the first of the maps to the end
+  bool by_points;      // some map needs each point
   struct cuda_tally *tally;
 };
 
 // The maps in the image; those that are not asked for are NULL. Words that are not settled yet are uint32_t.
 struct maps {
-  unsigned char *begin;  // of the first dense tensor
+  unsigned char *begin;  // of the first
   unsigned char *occupancy;
   int32_t *counts;
   uint32_t *packed;
@@ -49,7 +49,7 @@ static __device__ void find_maps(const struct map_params &p, bool zero_gaps, str
     cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, at);
     unsigned char *begin = NULL;
 #pragma unroll
-    for (int tensor = VX_BEV_FEATURES; tensor < VX_TENSOR_COUNT; tensor++) {
+    for (int tensor = VX_BEV_FEATURES + 1; tensor < VX_TENSOR_COUNT; tensor++) {
       begin = begin == NULL ? at[tensor] : begin;
     }
     *maps = {begin,
@@ -79,7 +79,7 @@ static __global__ void __launch_bounds__(BLOCK) clear_maps_kernel(const __grid_c
   cuda_wait();
   find_maps(p, blockIdx.x == 0, &maps);
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, threads = (uint64_t)gridDim.x * BLOCK;
-  cuda_clear(maps.begin, maps.begin + p.dense_bytes, thread, threads);
+  cuda_clear(maps.begin, maps.begin + p.map_bytes, thread, threads);
   for (uint64_t i = thread; p.tops != NULL && i < p.num_pillars; i += threads) {
     p.tops[i] = 0;
   }
@@ -184,7 +184,7 @@ static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_const
 static enum vx_status map_params_of(const struct cuda_run *run, struct map_params *p, struct vx_error *error) {
   struct vx_layout dense;
   struct vx_sizes sizes = cuda_sizes_of(run, 0);
-  CUDA_TRY(vx_layout_of(run->tensors & VX_DENSE_TENSORS, &sizes, &dense, error));
+  CUDA_TRY(vx_layout_of(run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS), &sizes, &dense, error));
   p->map = run->map;
   p->nx = (uint32_t)run->grid.cells[0], p->ny = (uint32_t)run->grid.cells[1], p->nz = (uint32_t)run->grid.cells[2];
   p->points = run->points;
@@ -194,25 +194,17 @@ static enum vx_status map_params_of(const struct cuda_run *run, struct map_param
   p->records = run->records;
   p->tops = run->tops;
   p->num_pillars = run->num_pillars;
-  p->dense_bytes = dense.bytes;
+  p->map_bytes = dense.bytes;
   p->by_points = (run->tensors & VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY)) != 0;
   p->tally = run->tally;
   return cuda_plan_image(run, &p->plan, error);
 }
 
-enum vx_status cuda_clear_maps(const struct cuda_run *run, struct vx_error *error) {
-  struct map_params p = {};
-  CUDA_TRY(map_params_of(run, &p, error));
-  unsigned blocks = cuda_looping_blocks(run, p.dense_bytes / sizeof(uint4), 4 * BLOCK, 8);
-  return cuda_launch("clear_maps_kernel", clear_maps_kernel, blocks, BLOCK, 0, run, p, error);
-}
-
 enum vx_status cuda_write_maps(const struct cuda_run *run, struct vx_error *error) {
   struct map_params p = {};
   CUDA_TRY(map_params_of(run, &p, error));
-  if ((run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) == 0) {
-    return VX_OK;
-  }
+  unsigned clear_blocks = cuda_looping_blocks(run, p.map_bytes / sizeof(uint4), 4 * BLOCK, 8);
+  CUDA_TRY(cuda_launch("clear_maps_kernel", clear_maps_kernel, clear_blocks, BLOCK, 0, run, p, error));
   CUDA_TRY(cuda_launch("raise_kernel", raise_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error));
   if ((run->tensors & VX_PILLAR_MAPS) == 0) {
     return VX_OK;

@@ -4,9 +4,7 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// Before the gather, which writes bev_features: clears all of them.
-VX_WARN_UNUSED enum vx_status cuda_clear_maps(const struct cuda_run *run, struct vx_error *error);
-// After it: writes the others.
+// Writes all of them but bev_features.
 VX_WARN_UNUSED enum vx_status cuda_write_maps(const struct cuda_run *run, struct vx_error *error);
 
 #endif

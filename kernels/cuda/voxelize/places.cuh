@@ -7,7 +7,7 @@
 
 struct image_plan {
   unsigned char *memory;
-  uint32_t tensors;
+  vx_tensor_set tensors;
   uint64_t row_bytes[VX_TENSOR_COUNT];  // that each output row adds to a tensor
   uint64_t own_bytes[VX_TENSOR_COUNT];  // that it has without any
 };

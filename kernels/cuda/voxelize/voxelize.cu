@@ -11,10 +11,13 @@
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/table.cuh"
 #include "kernels/cuda/base/transfer.cuh"
+#include "kernels/cuda/encode/weights.cuh"
 #include "kernels/cuda/fps/fps.cuh"
 #include "kernels/cuda/fps/fps_sample.cuh"
 #include "kernels/cuda/fps/fps_sort.cuh"
 #include "kernels/cuda/voxelize/assign.cuh"
+#include "kernels/cuda/voxelize/bev.cuh"
+#include "kernels/cuda/voxelize/encode.cuh"
 #include "kernels/cuda/voxelize/filter.cuh"
 #include "kernels/cuda/voxelize/gather.cuh"
 #include "kernels/cuda/voxelize/insert.cuh"
@@ -33,14 +36,27 @@ static void read_params(struct cuda_run *run) {
   run->num_cells = run->num_pillars * run->grid.cells[2];
   run->cap = params->max_points_per_voxel == 0 ? UINT32_MAX : (uint32_t)params->max_points_per_voxel;
   bool sampled = run->sampling != NULL && run->tensors != 0;
-  const uint32_t means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_TENSOR_BIT(VX_BEV_FEATURES);
+  const vx_tensor_set bev = VX_TENSOR_BIT(VX_BEV_FEATURES),
+                      means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_ENCODED_TENSORS | bev;
   run->lists_wanted = params->block_filter.enabled || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
   run->whole_lists = run->lists_wanted && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
   run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & means) != 0);
+  run->encoded = params->encoder.num_layers > 0 && (run->tensors & (VX_ENCODED_TENSORS | bev)) != 0;
+  run->scattered = (run->tensors & bev) == 0 ? VX_TENSOR_COUNT : run->encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES;
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
   run->table_slots = run->direct ? run->num_cells : cuda_hashed_slots(run->num_points);
   run->block_slots = cuda_power_of_two(2 * (uint64_t)run->row_capacity);
+}
+
+// The rows that are scattered lie in scratch, unless they are a tensor of the output too.
+static void plan_features(struct cuda_run *run) {
+  if (run->encoded) {
+    cuda_measure_encoder(run);
+  }
+  if (run->scattered != VX_TENSOR_COUNT && (run->tensors & VX_TENSOR_BIT(run->scattered)) == 0) {
+    run->feature_bytes = (size_t)cuda_sizes_of(run, 0).values * vx_dtype_size(run->params->feature_dtype);
+  }
 }
 
 // Whether the gather can be enqueued before the host knows any size.
@@ -66,7 +82,9 @@ static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
     CUDA_TRY(cuda_measure_filter(run, &run->filter_cub_bytes, error));
   }
   plan(run);
-  return cuda_prepare_memory(run, error);
+  plan_features(run);
+  CUDA_TRY(cuda_prepare_memory(run, error));
+  return run->encoded ? cuda_bring_weights(run, error) : VX_OK;
 }
 
 // --- what the device says ---
@@ -120,10 +138,11 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
 
 // Enqueues all that writes the image. `publish`: also tells the host the sizes.
 static enum vx_status write_image(const struct cuda_run *run, bool publish, struct vx_error *error) {
-  bool dense = (run->tensors & VX_DENSE_TENSORS) != 0;
-  CUDA_TRY(dense ? cuda_clear_maps(run, error) : VX_OK);
+  bool mapped = (run->tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS)) != 0;
   CUDA_TRY(cuda_gather(run, publish, error));
-  return dense ? cuda_write_maps(run, error) : VX_OK;
+  CUDA_TRY(mapped ? cuda_write_maps(run, error) : VX_OK);
+  CUDA_TRY(run->encoded ? cuda_encode(run, error) : VX_OK);
+  return run->scattered != VX_TENSOR_COUNT ? cuda_write_bev(run, error) : VX_OK;
 }
 
 // Called when all sizes are known: takes the output's memory, or refuses the job before more is done for it.

@@ -1,5 +1,5 @@
-// Boxes of a detection, out of a safetensors file as /v1/decode answers it: `boxes` [N, 7 or more] (x, y, z, dx, dy,
-// dz, heading, ...) and, if it is there, `labels` [N].
+// Boxes of a detection, as /v1/detect and /v1/decode answer them: `boxes` [N, 7 or more] (x, y, z, dx, dy, dz, heading,
+// ...) and, if they are there, `labels` [N] and `scores` [N].
 import { parseSafetensors, Refusal } from "./api.js";
 import { edges } from "./scene.js";
 
@@ -22,7 +22,14 @@ function linesOf([x, y, z, dx, dy, dz, heading]) {
 
 const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
 
-// [{ label, boxes, colour, lines }] of the labels that there are; `boxes` is their number, lines a Float32Array.
+// What a detection found, out of its tensors; `names` are those of the labels. Null if there are no boxes.
+export function foundOf({ boxes, labels, scores }, names = []) {
+  const [number, columns] = boxes?.shape ?? [];
+  const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;
+  if (!isReal || !(columns >= 7) || boxes.data.length !== number * columns) return null;
+  return { number, columns, boxes: boxes.data, labels: labels?.data, scores: scores?.data, names };
+}
+
 export function parseBoxes(name, buffer) {
   let tensors;
   try {
@@ -30,20 +37,25 @@ export function parseBoxes(name, buffer) {
   } catch {
     throw refusal(`${name} is no safetensors file of float32, float64, int32 or int64`);
   }
-  const { boxes, labels } = tensors;
-  const [number, columns] = boxes?.shape ?? [];
-  const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;
-  if (!isReal || !(columns >= 7) || boxes.data.length !== number * columns)
-    throw refusal(`${name} has no tensor boxes [N, 7]`);
+  const found = foundOf(tensors);
+  if (!found) throw refusal(`${name} has no tensor boxes [N, 7]`);
+  return found;
+}
+
+// [{ name, boxes, colour, lines }] of the labels that there are, of boxes with at least this score; `boxes` is their
+// number, lines a Float32Array.
+export function groupsOf({ number, columns, boxes, labels, scores, names }, least) {
   const groups = new Map();
   for (let i = 0; i < number; i++) {
-    const label = Math.trunc(Number(labels?.data[i])) || 0;
+    if (scores?.[i] < least) continue;
+    const label = Math.trunc(Number(labels?.[i])) || 0;
     if (!groups.has(label)) groups.set(label, []);
-    const lines = linesOf(boxes.data.subarray(i * columns));
+    const lines = linesOf(boxes.subarray(i * columns));
     if (lines.every(Number.isFinite)) groups.get(label).push(...lines);
   }
   return [...groups].sort(([a], [b]) => a - b).map(([label, lines]) => ({
-    label, lines: new Float32Array(lines), boxes: lines.length / (3 * (edges.length + 2)),
+    name: names[label] ?? `label ${label}`, lines: new Float32Array(lines),
+    boxes: lines.length / (3 * (edges.length + 2)),
     colour: COLOURS[((label % COLOURS.length) + COLOURS.length) % COLOURS.length],
   }));
 }

@@ -1,8 +1,9 @@
 // The form of parameters, made from what the service says of them.
 import { element } from "./dom.js";
 
-// The page asks for the outputs that it shows; a frame is one cloud.
-const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region"];
+// The page asks for the outputs that it shows; a frame is one cloud, and no sweep of a stream.
+const STREAMS = ["stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close"];
+const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region", ...STREAMS];
 const FIRST = ["preset", "point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels", "fps"];
 
 const textOf = (value) => (value === undefined || value === null ? "" : String(value));

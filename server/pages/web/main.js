@@ -1,11 +1,12 @@
 // The page: hands what the user chooses to the service, and what it answers to the scene and the panels.
 import { getJson, setToken } from "./api.js";
-import { areFor, isBoxes, parseBoxes } from "./boxes.js";
+import { areFor, groupsOf, isBoxes, parseBoxes } from "./boxes.js";
 import { Camera } from "./camera.js";
 import { COLOURS, paint, rampOf } from "./colours.js";
-import { byId, element, showError } from "./dom.js";
+import { byId, element, showError, whole } from "./dom.js";
 import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
+import { choose, chosen, detect, listModels } from "./models.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
 import { formatOf, pick, pointsOfVoxel, voxelize } from "./scan.js";
@@ -20,9 +21,9 @@ const REST = 250; // milliseconds without a move until the whole picture is draw
 
 const canvas = byId("canvas");
 const camera = new Camera();
-let scene, form, shown; // shown: what voxelize gave
+let scene, form, shown; // shown: what voxelize gave, and `found`, the detections to be drawn over it
 let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
-let boxFiles = []; // of a detection
+let boxFiles = []; // of a detection elsewhere
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
 let round = 0; // of Play
 
@@ -63,10 +64,20 @@ function hand() {
   scene.setVoxels(shown.voxels.cells, shown.low, shown.size);
   scene.setSamples(shown.samples, shown.columns);
   scene.setBox(shown.low, shown.high);
-  scene.setBoxes(shown.boxes);
+  handBoxes();
   repaint();
   if (slow === undefined) scene.measure(camera); // the first picture compiles the shaders
   slow = scene.measure(camera) > SLOW;
+}
+
+// Of the detections the boxes that have the least score.
+function handBoxes() {
+  if (!shown) return;
+  const groups = shown.found.flatMap((each) => groupsOf(each, Number(byId("least").value)));
+  scene.setBoxes(groups);
+  panel.showClasses(groups);
+  panel.showCounts(shown.metadata, groups);
+  redraw();
 }
 
 // --- asking ---
@@ -100,19 +111,21 @@ async function askOnce(one) {
   byId("state").textContent = `asking for ${one.name}`;
   try {
     const parameters = parametersFor(one);
-    panel.showCommands(one.name, parameters, form.columns(), byId("token").value);
-    const boxes = await boxesOf(one);
-    shown = Object.assign(await voxelize(await one.read(), parameters), { boxes });
+    const model = chosen();
+    panel.showCommands(one.name, parameters, form.columns(), byId("token").value, model);
+    const found = await boxesOf(one), bytes = await one.read();
+    shown = Object.assign(await voxelize(bytes, parameters), { found });
     showError(null);
     form.mark(null);
     const { metadata } = shown;
     camera.frame(shown.low, shown.high);
     hand();
     panel.showVoxel(null);
-    panel.showCounts(metadata, boxes);
-    panel.showTiming(metadata.timing_us);
-    byId("state").textContent = `${one.name}: ${metadata.points.received.toLocaleString("en")} points, `
-      + `${metadata.voxels.kept.toLocaleString("en")} voxels in ${(metadata.timing_us.total / 1000).toFixed(1)} ms`;
+    panel.showTiming({ voxelize: metadata.timing_us });
+    const said = `${one.name}: ${whole(metadata.points.received)} points, ${whole(metadata.voxels.kept)} voxels in `
+      + milliseconds(metadata);
+    byId("state").textContent = model ? `${said}; asking ${model}` : said;
+    if (model) byId("state").textContent = `${said}; ${await askModel(model, bytes)}`;
   } catch (refusal) {
     showError(refusal);
     form.mark(refusal.parameter);
@@ -121,6 +134,18 @@ async function askOnce(one) {
     if (refusal.status === 401) byId("token").focus();
     stop();
   }
+}
+
+const milliseconds = ({ timing_us: { total } }) => `${(total / 1000).toFixed(1)} ms`;
+
+// Adds the model's boxes to what is shown, and says what it found.
+async function askModel(model, bytes) {
+  const { metadata } = shown;
+  const found = await detect(bytes, model, metadata.parameters);
+  shown.found.push(found);
+  handBoxes();
+  panel.showTiming({ voxelize: metadata.timing_us, detect: found.metadata.timing_us });
+  return `${whole(found.number)} boxes by ${model} in ${milliseconds(found.metadata)}`;
 }
 
 // --- scans ---
@@ -138,7 +163,7 @@ function open(files) {
 async function boxesOf(one) {
   const lone = frames.length === 1 && boxFiles.length === 1 ? boxFiles[0] : null;
   const file = boxFiles.find((each) => areFor(each, one)) ?? lone;
-  return file ? parseBoxes(file.name, await file.arrayBuffer()) : [];
+  return file ? [parseBoxes(file.name, await file.arrayBuffer())] : [];
 }
 
 function openSample() {
@@ -185,6 +210,8 @@ function saveState() {
   const state = new URLSearchParams(form.values());
   const view = { colour: byId("colour").value, size: byId("point-size").value };
   view.layers = Object.keys(LAYERS).filter((name) => scene.show[name]).join(",");
+  if (chosen()) view.model = chosen();
+  if (byId("least").value > 0) view.score = byId("least").value;
   if (camera.moved) view.camera = camera.toString();
   for (const [name, value] of Object.entries(view)) state.set(ofView(name), value);
   history.replaceState(null, "", `#${state.toString().replaceAll("%2C", ",")}`);
@@ -197,6 +224,8 @@ function restoreState() {
   if (COLOURS.some(([name]) => name === view("colour"))) byId("colour").value = view("colour");
   if (view("size")) byId("point-size").value = view("size");
   scene.pointSize = Number(byId("point-size").value);
+  choose(view("model"));
+  setLeast(view("score") ?? 0);
   if (view("layers") !== null)
     for (const name of Object.keys(LAYERS)) layer(name, view("layers").split(",").includes(name));
   if (view("camera")) camera.restore(view("camera"));
@@ -208,6 +237,12 @@ function layer(name, visible) {
   scene.show[name] = visible;
   byId(`layer-${name}`).checked = visible;
   redraw();
+}
+
+function setLeast(score) {
+  byId("least").value = score;
+  byId("least-value").textContent = byId("least").value;
+  handBoxes();
 }
 
 function pickAt(x, y) {
@@ -263,6 +298,9 @@ function listen() {
   byId("sample").onclick = openSample;
   byId("frame").oninput = ({ target }) => (stop(), turnTo(Number(target.value)));
   byId("play").onclick = play;
+  byId("model").onchange = () => (choose(chosen()), refresh());
+  byId("least").oninput = ({ target }) => setLeast(target.value);
+  byId("least").onchange = saveState;
   byId("png").onclick = savePicture;
   byId("token").onchange = ({ target }) => (setToken(target.value), begin());
   watchCanvas(canvas, camera, { redraw: redrawMoving, pickAt, done: saveState });
@@ -280,7 +318,8 @@ function listen() {
 // Makes the form, once the service tells its parameters, and shows the sample scan.
 async function begin() {
   try {
-    const [{ parameters }, { presets }] = await Promise.all([getJson("/v1/describe"), getJson("/v1/presets")]);
+    const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
+    const [{ parameters }, { presets }] = await Promise.all(pages);
     if (form) return refresh();
     form = new Form(byId("form"), parameters, presets, refresh);
     showError(null);

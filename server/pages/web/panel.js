@@ -2,6 +2,7 @@
 import { pathOf } from "./api.js";
 import { FATES, rampOf } from "./colours.js";
 import { byId, element, rowOf, whole, words } from "./dom.js";
+import { rowsOf } from "./scan.js";
 
 const PIECES = ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#999999"];
 
@@ -11,20 +12,22 @@ function swatch(colour) {
   return made;
 }
 
+const swatchOf = (colour) => swatch(`rgb(${colour.map((part) => 255 * part)})`);
+
 export function showCounts({ points, voxels, samples, grid_size, warnings, backend }, boxes) {
   const rows = [];
   for (const [name, value] of Object.entries(points)) rows.push(rowOf([`points ${words(name)}`], whole(value)));
   for (const [name, value] of Object.entries(voxels)) rows.push(rowOf([`voxels ${words(name)}`], whole(value)));
   if (samples) rows.push(rowOf(["samples"], whole(samples.chosen)));
-  for (const { label, colour, boxes: number } of boxes)
-    rows.push(rowOf([swatch(`rgb(${colour.map((part) => 255 * part)})`), `boxes of label ${label}`], whole(number)));
+  for (const { name, colour, boxes: number } of boxes)
+    rows.push(rowOf([swatchOf(colour), `boxes of ${name}`], whole(number)));
   rows.push(rowOf(["grid x, y, z"], grid_size.map(whole).join(" × ")), rowOf(["backend"], backend));
   const notes = warnings.map((warning) =>
     element("p", { className: "warning", textContent: warning.detail }));
   byId("counts").replaceChildren(...notes, element("table", {}, ...rows));
 }
 
-export function showTiming({ total, ...stages }) {
+function timesOf(caption, { total, ...stages }) {
   const bar = element("div", { className: "bar" });
   bar.setAttribute("aria-hidden", "true");
   const rows = Object.entries(stages).map(([name, value], i) => {
@@ -34,13 +37,26 @@ export function showTiming({ total, ...stages }) {
     bar.append(piece);
     return rowOf([swatch(PIECES[i % PIECES.length]), words(name)], `${value.toFixed(0)} µs`);
   });
-  byId("timing").replaceChildren(bar, element("table", {}, ...rows, rowOf(["total"], `${total.toFixed(0)} µs`)));
+  return [caption, bar, element("table", {}, ...rows, rowOf(["total"], `${total.toFixed(0)} µs`))];
+}
+
+// The stage times of each answer, by what was asked for.
+export function showTiming(answers) {
+  const many = Object.keys(answers).length > 1;
+  const parts = Object.entries(answers).flatMap(([name, times]) => timesOf(many ? name : "", times));
+  byId("timing").replaceChildren(...parts);
+}
+
+// The classes of the boxes that are drawn.
+export function showClasses(groups) {
+  const rows = groups.map(({ name, colour, boxes }) => element("div", {}, swatchOf(colour), `${name} ${whole(boxes)}`));
+  byId("classes").replaceChildren(...rows);
 }
 
 export function showLegend(colour, label, [low, high]) {
   if (colour === "fate") {
     const rows = FATES.map(([name, rgb]) => element("div", {}, swatch(`rgb(${rgb})`), name));
-    return byId("legend").replaceChildren(...rows);
+    return byId("ramp").replaceChildren(...rows);
   }
   const ramp = rampOf(colour);
   const canvas = element("canvas", { width: ramp.length / 4, height: 1 });
@@ -48,7 +64,7 @@ export function showLegend(colour, label, [low, high]) {
   canvas.setAttribute("aria-hidden", "true");
   const ends = element("div", { className: "ends" });
   ends.append(...[low, high].map((value) => element("span", { textContent: +value.toPrecision(3) })));
-  byId("legend").replaceChildren(label, canvas, ends);
+  byId("ramp").replaceChildren(label, canvas, ends);
 }
 
 export function showVoxel(voxel) {
@@ -64,18 +80,24 @@ export function showVoxel(voxel) {
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 const python = (text) => JSON.stringify(text);
 
-export function showCommands(name, parameters, columns, token) {
+export function showCommands(name, parameters, columns, token, model) {
   const address = location.origin;
   const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
-  byId("curl").textContent = `curl${secret} --data-binary ${shell(`@${name}`)} -o voxels.safetensors \\\n`
-    + `  ${shell(address + pathOf("voxelize", parameters))}`;
-  const { num_features, ...others } = parameters;
-  const rows = others.format || others.dtype === "float16"
-    ? `open(${python(name)}, "rb").read()`
-    : `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`;
-  const given = Object.entries(others.format || others.dtype === "float16" ? parameters : others);
-  const named = given.map(([key, value]) => `, ${key}=${python(value)}`).join("");
+  const curl = (output, path) => `curl${secret} --data-binary ${shell(`@${name}`)} -o ${output}.safetensors \\\n`
+    + `  ${shell(address + path)}`;
+  const written = rowsOf({ ...parameters, num_features: columns });
+  byId("curl").textContent = curl("voxels", pathOf("voxelize", parameters))
+    + (model ? `\n${curl("boxes", pathOf("detect", { model, ...written }))}` : "");
+  // Of an array the client knows how many columns and which type it has.
+  const isArray = !parameters.format && parameters.dtype !== "float16";
+  const rows = isArray ? `numpy.fromfile(${python(name)}, "<f4").reshape(-1, ${columns})`
+    : `open(${python(name)}, "rb").read()`;
+  const named = (given) => Object.entries(given)
+    .filter(([key]) => !isArray || !["num_features", "dtype"].includes(key))
+    .map(([key, value]) => `, ${key}=${python(value)}`).join("");
   byId("python").textContent = `import numpy, voxeld\n\npoints = ${rows}\n`
     + `with voxeld.Client(${python(address)}${token ? ", token=TOKEN" : ""}) as client:\n`
-    + `    result = client.voxelize(points${named})\nprint(result["voxel_coords"].shape)`;
+    + `    result = client.voxelize(points${named(parameters)})\n`
+    + (model ? `    found = client.detect(points, ${python(model)}${named(written)})\n` : "")
+    + `print(result["voxel_coords"].shape)${model ? "\nprint(found[\"boxes\"].shape)" : ""}`;
 }

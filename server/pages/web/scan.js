@@ -8,17 +8,19 @@ export function formatOf(name) {
   return FORMATS[name.split(".").pop().toLowerCase()] ?? null;
 }
 
+// Of parameters those that say how the bytes of a scan are written.
+export function rowsOf({ dtype, format, intensity_scale, fields, num_features }) {
+  const given = Object.entries({ dtype, format, intensity_scale }).filter(([, value]) => value);
+  return { ...Object.fromEntries(given), ...(fields ? { fields: String(fields) } : { num_features }) };
+}
+
 // Rows of float32. The service reads other formats: an identity transform gives their points, without those that are
 // not finite, which keep their rows here as NaN. `used` are the parameters that the service says it has used.
 async function pointsOf(bytes, used) {
   const columns = used.num_features;
   if ((used.format ?? "raw") === "raw" && used.dtype === "float32" && !used.intensity_scale)
     return { points: new Float32Array(bytes, 0, Math.floor(bytes.byteLength / (4 * columns)) * columns), columns };
-  const given = { dtype: used.dtype };
-  for (const name of ["format", "intensity_scale"]) if (used[name]) given[name] = used[name];
-  if (used.fields) given.fields = used.fields.join(",");
-  else given.num_features = columns;
-  const { tensors, metadata } = await post("transform", given, bytes);
+  const { tensors, metadata } = await post("transform", rowsOf(used), bytes);
   const { data, shape: [kept, width] } = tensors.points;
   const points = new Float32Array(metadata.points.received * width).fill(NaN);
   const rows = tensors.point_indices.data;

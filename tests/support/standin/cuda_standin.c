@@ -28,6 +28,11 @@ struct vx_device {
   struct vx_device *cpu;
 };
 
+struct vx_lane {
+  int device;
+  struct vx_lane *cpu;
+};
+
 static enum vx_status count_devices(int *count, struct vx_error *error) {
   const char *text = getenv("VOXELD_STANDIN_DEVICES");
   *count = text == NULL ? 0 : atoi(text);
@@ -83,7 +88,30 @@ static enum vx_status checked(const char *call, struct vx_error *error) {
 static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, struct vx_lane **lane,
                                 struct vx_error *error) {
   enum vx_status status = checked("lane", error);
-  return status == VX_OK ? vx_cpu_backend.lane_open(device->cpu, use, lane, error) : status;
+  if (status != VX_OK) {
+    return status;
+  }
+  *lane = malloc(sizeof **lane);
+  if (*lane == NULL) {
+    return VX_OUT_OF_MEMORY;
+  }
+  (*lane)->device = device->index;
+  status = vx_cpu_backend.lane_open(device->cpu, use, &(*lane)->cpu, error);
+  if (status != VX_OK) {
+    free(*lane);
+  }
+  return status;
+}
+
+static void close_lane(struct vx_lane *lane) {
+  vx_cpu_backend.lane_close(lane->cpu);
+  free(lane);
+}
+
+// The lane's address stands for its stream.
+static void place(const struct vx_lane *lane, struct vx_place *place) {
+  place->device = lane->device;
+  place->stream = (void *)(uintptr_t)lane;
 }
 
 // ---- pinned memory --------------------------------------------------------------------------------------------------
@@ -203,7 +231,7 @@ static bool runs(const struct vx_job *job) {
   for (enum vx_tensor tensor = 0; lacking != NULL && tensor < VX_TENSOR_COUNT; tensor++) {
     lacks |= (job->tensors & VX_TENSOR_BIT(tensor)) != 0 && strcmp(lacking, vx_tensor_name(tensor)) == 0;
   }
-  return !lacks;
+  return !lacks && (job->op != VX_DETECT || job->params.detect.seat != NULL);
 }
 
 static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct behind *behind,
@@ -213,7 +241,7 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
   if (status == VX_OK) {
     job->caller = &checked_caller;
     job->cls = behind;
-    status = vx_cpu_backend.run(lane, job, error);
+    status = vx_cpu_backend.run(lane->cpu, job, error);
     job->caller = behind->caller;
     job->cls = behind->cls;
   }
@@ -243,8 +271,6 @@ static void free_host(struct vx_device *device, void *memory, size_t bytes) {
   vx_cpu_backend.host_free(device->cpu, memory, bytes);
 }
 
-static void close_lane(struct vx_lane *lane) { vx_cpu_backend.lane_close(lane); }
-
 const struct vx_backend vx_cuda_backend = {
     .name = "cuda",
     .count = count_devices,
@@ -253,6 +279,7 @@ const struct vx_backend vx_cuda_backend = {
     .describe = describe,
     .lane_open = open_lane,
     .lane_close = close_lane,
+    .place = place,
     .runs = runs,
     .run = run,
     .host_alloc = alloc_host,

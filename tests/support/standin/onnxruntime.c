@@ -3,12 +3,17 @@
 //
 // A network file is text, a line each:
 //   standin
-//   input NAME TYPE DIMENSION...           TYPE: ONNX's number of it, 1 for float32
+//   input NAME TYPE DIMENSION...           TYPE: ONNX's number of it, 1 for float32, 10 for float16
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
 //   fail                                   every run fails
-// Value i of an output is SCALE times value i of the first input, counted around, plus BIAS. Only float32 is computed.
+//   seat CALL WHAT                         of sessions on a GPU: `open`, or the run of that number and those after it,
+//                                          fails for a reason; WHAT: fails, or memory for a lack of that
+// Value i of an output is SCALE times value i of the first input, counted around, plus BIAS, computed in float32.
 // A dimension -1 is that of the given tensors. A network that begins otherwise is refused, as a bad ONNX file is.
+//
+// Sessions on a GPU compute like the others, as the memory of its stand-in is the host's; but their tensors must be
+// said to be the device's, and those of other sessions not. With VOXELD_STANDIN_NO_CUDA the library has none.
 //
 // Tests find the variables below by dlsym. Not for two threads at once, but for runs.
 #include <stdatomic.h>
@@ -18,16 +23,23 @@
 #include <time.h>
 
 #include "kernels/engine/ort.h"
+#include "kernels/half.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
 EXPORTED extern atomic_int standin_fail_at, standin_calls, standin_alive, standin_threads;
+EXPORTED extern atomic_int standin_device, standin_tf32;
+EXPORTED extern atomic_llong standin_limit;
+EXPORTED extern void *_Atomic standin_stream;
 EXPORTED const struct ort_base *OrtGetApiBase(void);
 
-atomic_int standin_fail_at;  // the number of the call that fails; 0: none
-atomic_int standin_calls;    // so far
-atomic_int standin_alive;    // objects that were made and not released
-atomic_int standin_threads;  // of the options that were last set
+atomic_int standin_fail_at;               // the number of the call that fails; 0: none
+atomic_int standin_calls;                 // so far
+atomic_int standin_alive;                 // objects that were made and not released
+atomic_int standin_threads;               // of the options that were last set
+atomic_int standin_device, standin_tf32;  // of the options of a GPU that were last set, like those that follow
+atomic_llong standin_limit;
+void *_Atomic standin_stream;
 
 enum { TENSORS = 32, RANK = 6 };
 
@@ -48,12 +60,30 @@ struct ort_session {
   size_t inputs, outputs;
   struct ort_tensor_type input[TENSORS], output[TENSORS];
   long wait_ms;
-  bool fails;
+  bool fails, on_gpu;
+  char seat_fault[16];  // of the line `seat`, if the session is on a GPU
+  long seat_call;       // 0: open
+  atomic_long runs;
+};
+struct ort_memory {
+  bool on_gpu;
+};
+struct ort_session_options {
+  bool on_gpu;
 };
 struct ort_value {
   struct ort_tensor_type type;
-  float *data;
+  void *data;
   size_t bytes;
+  bool on_gpu;
+};
+struct bound {
+  size_t count;
+  const char *name[TENSORS];
+  struct ort_value *value[TENSORS];
+};
+struct ort_binding {
+  struct bound inputs, outputs;
 };
 
 static struct ort_status *fail(const char *text, const char *detail) {
@@ -104,7 +134,7 @@ static struct ort_status *disable_telemetry(const struct ort_env *env) {
 
 static struct ort_status *create_session_options(struct ort_session_options **options) {
   COUNT_CALL();
-  *options = make(1);
+  *options = make(sizeof **options);
   return NULL;
 }
 
@@ -134,8 +164,31 @@ static struct ort_status *add_session_config(struct ort_session_options *options
 static struct ort_status *create_cpu_memory(int allocator, int kind, struct ort_memory **memory) {
   (void)allocator, (void)kind;
   COUNT_CALL();
-  *memory = make(1);
+  *memory = make(sizeof **memory);
   return NULL;
+}
+
+static struct ort_status *create_memory(const char *name, int allocator, int device, int kind,
+                                        struct ort_memory **memory) {
+  (void)allocator, (void)kind;
+  COUNT_CALL();
+  if (strcmp(name, ORT_CUDA_MEMORY) != 0 || device != atomic_load(&standin_device)) return fail("No such memory", name);
+  *memory = make(sizeof **memory);
+  (*memory)->on_gpu = true;
+  return NULL;
+}
+
+static struct ort_status *create_run_options(struct ort_run_options **options) {
+  COUNT_CALL();
+  *options = make(1);
+  return NULL;
+}
+
+static struct ort_status *add_run_config(struct ort_run_options *options, const char *key, const char *value) {
+  (void)options;
+  COUNT_CALL();
+  bool known = strcmp(key, "disable_synchronize_execution_providers") == 0 && strcmp(value, "1") == 0;
+  return known ? NULL : fail("Unknown run option ", key);
 }
 
 static struct ort_status *default_allocator(struct ort_allocator **allocator) {
@@ -166,6 +219,51 @@ static struct ort_status *release_providers(char **names, int count) {
   return NULL;
 }
 
+// ---- options of a GPU -----------------------------------------------------------------------------------------------
+
+static struct ort_status *create_cuda_options(struct ort_cuda_options **cuda) {
+  COUNT_CALL();
+  *cuda = make(1);
+  return NULL;
+}
+
+// Sets what is not named to its default.
+static struct ort_status *update_cuda_options(struct ort_cuda_options *cuda, const char *const *keys,
+                                              const char *const *values, size_t count) {
+  (void)cuda;
+  COUNT_CALL();
+  if (getenv("VOXELD_STANDIN_NO_CUDA"))
+    return fail("/src/bridge.cc:20 Get() [ONNXRuntimeError] : 1 : FAIL : Failed to load library "
+                "libonnxruntime_providers_cuda.so",
+                "");
+  bool by_rules = false;
+  atomic_store(&standin_tf32, 1);
+  atomic_store(&standin_limit, 0);
+  atomic_store(&standin_stream, NULL);
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(keys[i], "device_id") == 0) atomic_store(&standin_device, (int)strtol(values[i], NULL, 10));
+    if (strcmp(keys[i], "use_tf32") == 0) atomic_store(&standin_tf32, (int)strtol(values[i], NULL, 10));
+    if (strcmp(keys[i], "gpu_mem_limit") == 0) atomic_store(&standin_limit, strtoll(values[i], NULL, 10));
+    if (strcmp(keys[i], "cudnn_conv_algo_search") == 0) by_rules = strcmp(values[i], "HEURISTIC") == 0;
+  }
+  return by_rules ? NULL : fail("the stand-in wants convolutions that do not depend on timing", "");
+}
+
+static struct ort_status *update_cuda_pointer(struct ort_cuda_options *cuda, const char *key, void *value) {
+  (void)cuda;
+  COUNT_CALL();
+  if (strcmp(key, "user_compute_stream") != 0) return fail("Unknown provider option ", key);
+  atomic_store(&standin_stream, value);
+  return NULL;
+}
+
+static struct ort_status *append_cuda(struct ort_session_options *options, const struct ort_cuda_options *cuda) {
+  (void)cuda;
+  COUNT_CALL();
+  options->on_gpu = true;
+  return NULL;
+}
+
 // ---- sessions -------------------------------------------------------------------------------------------------------
 
 // Reads "NAME TYPE [SCALE BIAS] DIMENSION...".
@@ -193,17 +291,32 @@ static bool read_line(char *line, struct ort_session *session) {
     return read_tensor(line + 7, true, &session->output[session->outputs++]);
   if (strncmp(line, "wait ", 5) == 0) session->wait_ms = strtol(line + 5, NULL, 10);
   if (strncmp(line, "fail", 4) == 0) session->fails = true;
+  if (strncmp(line, "seat ", 5) == 0 && session->on_gpu) {
+    char *rest;
+    session->seat_call = strtol(line + 5, &rest, 10);  // 0 for a word
+    rest = strrchr(line, ' ');
+    snprintf(session->seat_fault, sizeof session->seat_fault, "%.*s", (int)strcspn(rest + 1, "\n"), rest + 1);
+  }
   return true;
+}
+
+// The fault of a session on a GPU at its run of that number; 0: its opening. NULL: none.
+static struct ort_status *seat_fault(const struct ort_session *session, long call) {
+  if (!session->seat_fault[0] || (call == 0) != (session->seat_call == 0) || call < session->seat_call) return NULL;
+  bool memory = strcmp(session->seat_fault, "memory") == 0;
+  return memory ? fail("BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 7", "")
+                : fail("CUDNN failure 5000: CUDNN_STATUS_EXECUTION_FAILED ; GPU=0 ; the stand-in's node", "");
 }
 
 static struct ort_status *create_session(const struct ort_env *env, const char *path,
                                          const struct ort_session_options *options, struct ort_session **session) {
-  (void)env, (void)options;
+  (void)env;
   COUNT_CALL();
   char line[512];
   FILE *file = fopen(path, "re");
   if (!file) return fail("Load model failed. File doesn't exist: ", path);
   struct ort_session *made = make(sizeof *made);
+  made->on_gpu = options->on_gpu;
   bool good = fgets(line, sizeof line, file) && strcmp(line, "standin\n") == 0;
   while (good && fgets(line, sizeof line, file)) good = read_line(line, made);
   fclose(file);
@@ -211,8 +324,12 @@ static struct ort_status *create_session(const struct ort_env *env, const char *
     drop(made);
     return fail("Load model failed: Protobuf parsing failed: ", path);
   }
-  *session = made;
-  return NULL;
+  struct ort_status *fault = seat_fault(made, 0);
+  if (fault)
+    drop(made);
+  else
+    *session = made;
+  return fault;
 }
 
 static struct ort_status *input_count(const struct ort_session *session, size_t *count) {
@@ -288,15 +405,16 @@ static struct ort_status *dims(const struct ort_tensor_type *type, int64_t *out,
 
 // ---- runs -----------------------------------------------------------------------------------------------------------
 
+static size_t size_of(int type) { return type == ORT_UINT8 ? 1 : type == ORT_FLOAT16 ? 2 : 4; }
+
 static struct ort_status *create_tensor(const struct ort_memory *memory, void *data, size_t bytes, const int64_t *sizes,
                                         size_t rank, int type, struct ort_value **value) {
-  (void)memory;
   COUNT_CALL();
-  size_t needed = sizeof(float);
+  size_t needed = size_of(type);
   for (size_t i = 0; i < rank; i++) needed *= (size_t)sizes[i];
-  if (type == ORT_FLOAT && needed > bytes) return fail("not enough space: expected more bytes", "");
+  if (needed > bytes) return fail("not enough space: expected more bytes", "");
   struct ort_value *made = make(sizeof *made);
-  *made = (struct ort_value){{.element = type, .rank = rank}, data, bytes};
+  *made = (struct ort_value){{.element = type, .rank = rank}, data, bytes, memory->on_gpu};
   memcpy(made->type.dims, sizes, rank * sizeof *sizes);
   *value = made;
   return NULL;
@@ -308,18 +426,30 @@ static const struct ort_tensor_type *find(const struct ort_tensor_type *tensors,
   return NULL;
 }
 
-static struct ort_status *check(const struct ort_tensor_type *tensor, const char *name, const struct ort_value *value) {
+static struct ort_status *check(const struct ort_session *session, const struct ort_tensor_type *tensor,
+                                const char *name, const struct ort_value *value) {
   if (!tensor) return fail("Invalid name: ", name);
+  if (session->on_gpu != value->on_gpu) return fail("the stand-in wants memory of the other kind for: ", name);
   bool same = tensor->element == value->type.element && tensor->rank == value->type.rank;
   for (size_t i = 0; same && i < tensor->rank; i++)
     same = tensor->dims[i] == -1 || tensor->dims[i] == value->type.dims[i];
   return same ? NULL : fail("Got invalid dimensions or type for: ", name);
 }
 
+static float value_at(const struct ort_value *value, size_t i) {
+  return value->type.element == ORT_FLOAT16 ? vx_half_to_float(((const uint16_t *)value->data)[i])
+                                            : ((const float *)value->data)[i];
+}
+
 static void compute(const struct ort_tensor_type *tensor, const struct ort_value *in, const struct ort_value *out) {
-  size_t count = in->bytes / sizeof(float);
-  for (size_t i = 0; i < out->bytes / sizeof(float); i++)
-    out->data[i] = (count ? in->data[i % count] * tensor->scale : 0) + tensor->bias;
+  size_t count = in->bytes / size_of(in->type.element);
+  for (size_t i = 0; i < out->bytes / size_of(out->type.element); i++) {
+    float value = (count ? value_at(in, i % count) * tensor->scale : 0) + tensor->bias;
+    if (out->type.element == ORT_FLOAT16)
+      ((uint16_t *)out->data)[i] = vx_float_to_half(value);
+    else
+      ((float *)out->data)[i] = value;
+  }
 }
 
 static struct ort_status *run(struct ort_session *session, const void *run_options, const char *const *input_names,
@@ -329,16 +459,51 @@ static struct ort_status *run(struct ort_session *session, const void *run_optio
   COUNT_CALL();
   struct timespec wait = {session->wait_ms / 1000, session->wait_ms % 1000 * 1000000};
   nanosleep(&wait, NULL);
+  struct ort_status *refusal = seat_fault(session, atomic_fetch_add(&session->runs, 1) + 1);
+  if (refusal) return refusal;
   if (session->fails) return fail("Non-zero status code returned while running the stand-in's node", "");
-  struct ort_status *refusal = num_inputs == session->inputs ? NULL : fail("Missing Input", "");
+  if (num_inputs != session->inputs) return fail("Missing Input", "");
   for (size_t i = 0; !refusal && i < num_inputs; i++)
-    refusal = check(find(session->input, session->inputs, input_names[i]), input_names[i], inputs[i]);
+    refusal = check(session, find(session->input, session->inputs, input_names[i]), input_names[i], inputs[i]);
   for (size_t i = 0; !refusal && i < num_outputs; i++) {
     const struct ort_tensor_type *tensor = find(session->output, session->outputs, output_names[i]);
-    refusal = check(tensor, output_names[i], outputs[i]);
+    refusal = check(session, tensor, output_names[i], outputs[i]);
     if (!refusal) compute(tensor, inputs[0], outputs[i]);
   }
   return refusal;
+}
+
+static struct ort_status *create_binding(struct ort_session *session, struct ort_binding **binding) {
+  (void)session;
+  COUNT_CALL();
+  *binding = make(sizeof **binding);
+  return NULL;
+}
+
+static void put(struct bound *bound, const char *name, const struct ort_value *value) {
+  if (bound->count == TENSORS) abort();
+  bound->name[bound->count] = name;
+  bound->value[bound->count++] = (struct ort_value *)(uintptr_t)value;
+}
+
+static struct ort_status *bind_input(struct ort_binding *binding, const char *name, const struct ort_value *value) {
+  COUNT_CALL();
+  put(&binding->inputs, name, value);
+  return NULL;
+}
+
+static struct ort_status *bind_output(struct ort_binding *binding, const char *name, const struct ort_value *value) {
+  COUNT_CALL();
+  put(&binding->outputs, name, value);
+  return NULL;
+}
+
+static struct ort_status *run_bound(struct ort_session *session, const struct ort_run_options *run_options,
+                                    const struct ort_binding *binding) {
+  const struct bound *in = &binding->inputs;
+  struct bound out = binding->outputs;
+  return run(session, run_options, in->name, (const struct ort_value *const *)in->value, in->count, out.name, out.count,
+             out.value);
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------

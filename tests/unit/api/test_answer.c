@@ -52,7 +52,7 @@ static json_t *header_of_request(const struct job_request *request, const char *
                           .device = "a \"device\"",
                           .request = request,
                           .job = &job,
-                          .look = {true, 5, NULL}};
+                          .look = {.stripped = true, .columns = 5}};
   struct vx_layout layout;
   struct vx_error error;
   struct vx_sizes all = vx_sizes_of(&job);

@@ -265,6 +265,7 @@ static void pointcloud2_is_refused(void **state) {
   } cases[] = {
       {1, 7, "begins with the bytes 00 00 or 00 01 (CDR), not with 00 07"},
       {0, 1, "not with 01 01"},
+      {1, 2, "not with 00 02"},
       {12, 1, "frame_id at byte 12 is no string that ends in a NUL"},
       {12, 0, "frame_id at byte 12 is no string"},
       {15, 1, "ends at byte 121, within frame_id"},

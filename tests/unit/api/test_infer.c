@@ -47,7 +47,8 @@ static bool read_by(const struct infer *by, const char *json, const void *tensor
 // A request to the model that is the operation.
 static bool read_to(enum vx_op op, const char *json, const void *tensors, size_t size) {
   job_request_init(&request, op);
-  return read_by(&(struct infer){.model = vx_operation_of(op)->name, .head_bytes = -1}, json, tensors, size);
+  return read_by(&(struct infer){.model = vx_operation_of(op)->name, .version = "1", .head_bytes = -1}, json, tensors,
+                 size);
 }
 
 static void reads(enum vx_op op, const char *json, const void *tensors, size_t size) {
@@ -76,6 +77,7 @@ static int forget(void **state) {
   "{\"inputs\":[{\"name\":\"points\",\"shape\":" shape ",\"datatype\":\"FP32\",\"data\":" data "}]}"
 
 #define INPUT "{\"name\":\"points\",\"shape\":[2,4],\"datatype\":\"FP32\",\"data\":[1,2,3,4,5,6,7,8]}"
+#define FLAT_COUNTS "{\"name\":\"point_counts\",\"shape\":[1,2],\"datatype\":\"INT32\",\"data\":[1,1]}"
 #define COUNTED(data)                                                                                                  \
   "{\"inputs\":[" INPUT ",{\"name\":\"point_counts\",\"shape\":[2],\"datatype\":\"INT32\",\"data\":" data "}]}"
 #define OUTPUT(name) "{\"inputs\":[" INPUT "],\"outputs\":[{\"name\":\"" name "\"}]}"
@@ -142,7 +144,7 @@ static void a_body_without_json_is_rows_of_the_model(void **state) {
   (void)state;
   job_request_init(&request, VX_TRANSFORM);
   assert_true(job_request_set(&request, "num_features", 12, "5", 1, &problem));
-  const struct infer raw = {.model = "m", .preset = true};
+  const struct infer raw = {.model = "m", .version = "1", .preset = true};
   assert_true(read_by(&raw, "", (float[10]){0}, 10 * sizeof(float)));
   assert_int_equal(points()->tensor.dims[0], 2);
   assert_int_equal(points()->tensor.dims[1], 5);
@@ -275,21 +277,25 @@ static void every_cut_body_is_refused(void **state) {
 
 static void json_of_another_form_is_refused(void **state) {
   (void)state;
-  static const char *const bodies[][2] = {{"[]", "is no object"},
-                                          {"{\"inputs\":[],\"inputs\":[]}", "duplicate"},
-                                          {"{\"id\":1}", "id is no string"},
-                                          {"{}", "no list of inputs"},
-                                          {"{\"inputs\":[[]]}", "there is no input ''"},
-                                          {NUMBERS("[1,-4]", "[]"), "no number from 0"},
-                                          {NUMBERS("[9223372036854775807,4]", "[]"), "too large"},
-                                          {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
-                                          {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
-                                          {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
-                                          {COUNTED("[0.5,2]"), "whole numbers"},
-                                          {COUNTED("[null,2]"), "whole numbers"},
-                                          {COUNTED("[\"0\",2]"), "whole numbers"},
-                                          {OUTPUT("points,point_indices"), "one name each"},
-                                          {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
+  static const char *const bodies[][2] = {
+      {"[]", "is no object"},
+      {"{\"inputs\":[],\"inputs\":[]}", "duplicate"},
+      {"{\"id\":1}", "id is no string"},
+      {"{}", "no list of inputs"},
+      {"{\"inputs\":[[]]}", "there is no input ''"},
+      {NUMBERS("[1,-4]", "[]"), "no number from 0"},
+      {NUMBERS("[9223372036854775807,4]", "[]"), "too large"},
+      {NUMBERS("[1,65]", "[]"), "C from 3 to 64"},
+      {"{\"inputs\":[" POINTS "]}", "only 0 bytes are left"},
+      {"{\"parameters\":{\"a\":{}}}", "no string, number or boolean"},
+      {COUNTED("[0.5,2]"), "whole numbers"},
+      {COUNTED("[null,2]"), "whole numbers"},
+      {COUNTED("[\"0\",2]"), "whole numbers"},
+      {OUTPUT("points,point_indices"), "one name each"},
+      {"{\"inputs\":[" INPUT "," INPUT "]}", "there are two inputs points"},
+      {"{\"inputs\":[" INPUT "," FLAT_COUNTS "]}", "point_counts has not the shape [B] with B up to 1024"},
+      {"{\"inputs\":[" INPUT "],\"outputs\":5}", "outputs is no list"},
+      {"{\"parameters\":{\"triton_a\":1},\"inputs\":[" POINTS "]}", ""}};
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) refuses(bodies[i][0], NULL, 0, bodies[i][1]);
 }
 
@@ -326,7 +332,8 @@ static void a_head_longer_than_its_body_is_refused(void **state) {
 // The cost is a bound of what jansson takes, and nothing is read of a head that is too long.
 static void the_cost_grows_with_the_json_alone(void **state) {
   (void)state;
-  const struct infer all = {.model = "m", .head_bytes = -1}, none = {.model = "m", .head_bytes = 0};
+  const struct infer all = {.model = "m", .version = "1", .head_bytes = -1},
+                     none = {.model = "m", .version = "1", .head_bytes = 0};
   assert_int_equal(infer_json_bytes(&all, 7), 7);
   assert_int_equal(infer_json_bytes(&none, 7), 0);
   static const char text[] = "{\"a\":[1,2,3]}";

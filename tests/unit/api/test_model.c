@@ -53,7 +53,7 @@ static void a_preset_has_its_columns_and_its_cap(void **state) {
   ask(VX_VOXELIZE, "max_points_per_voxel", "7");
   ask(VX_VOXELIZE, "feature", "points,pillar");
   ask(VX_VOXELIZE, "feature_dtype", "float16");
-  json_t *root = written(&(struct model){"a \"model\"", &request, true, NULL}, model_write_metadata);
+  json_t *root = written(&(struct model){"a \"model\"", &request, true, NULL, MODEL_VERSION}, model_write_metadata);
   const json_t *inputs = json_object_get(root, "inputs"), *outputs = json_object_get(root, "outputs");
   assert_string_equal(json_string_value(json_object_get(root, "name")), "a \"model\"");
   assert_int_equal(json_array_size(inputs), 2);
@@ -74,7 +74,7 @@ static void an_operation_takes_any_columns_and_any_cap(void **state) {
   (void)state;
   job_request_init(&request, VX_VOXELIZE);
   ask(VX_VOXELIZE, "outputs", "voxel_coords,pillar_features");
-  json_t *root = written(&(struct model){"voxelize", &request, false, NULL}, model_write_config);
+  json_t *root = written(&(struct model){"voxelize", &request, false, NULL, MODEL_VERSION}, model_write_config);
   const json_t *inputs = json_object_get(root, "input"), *outputs = json_object_get(root, "output");
   assert_tensor(inputs, 0, "points", "dims", "[-1,-1]");
   assert_null(json_object_get(json_array_get(inputs, 0), "optional"));
@@ -90,7 +90,7 @@ static void an_operation_takes_any_columns_and_any_cap(void **state) {
 static void inputs_are_those_of_the_operation(void **state) {
   (void)state;
   job_request_init(&request, VX_NMS);
-  json_t *root = written(&(struct model){"nms", &request, false, NULL}, model_write_config);
+  json_t *root = written(&(struct model){"nms", &request, false, NULL, MODEL_VERSION}, model_write_config);
   const json_t *inputs = json_object_get(root, "input");
   static const char *const expected[][2] = {
       {"boxes", "[-1,7]"}, {"scores", "[-1]"}, {"labels", "[-1]"}, {"box_counts", "[-1]"}};
@@ -103,7 +103,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   json_decref(root);
   job_request_init(&request, VX_DECODE);
   ask(VX_DECODE, "anchor_sizes", "1,1,1,2,2,2");
-  root = written(&(struct model){"head", &request, true, NULL}, model_write_metadata);
+  root = written(&(struct model){"head", &request, true, NULL, MODEL_VERSION}, model_write_metadata);
   inputs = json_object_get(root, "inputs");
   assert_int_equal(json_array_size(inputs), 3);
   assert_tensor(inputs, 0, "cls_preds", "shape", "[-1,-1,-1,-1]");
@@ -112,7 +112,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   json_decref(root);
   job_request_init(&request, VX_DECODE_CENTER);
   ask(VX_DECODE_CENTER, "task_classes", "1,2,2");
-  root = written(&(struct model){"centers", &request, true, NULL}, model_write_metadata);
+  root = written(&(struct model){"centers", &request, true, NULL, MODEL_VERSION}, model_write_metadata);
   inputs = json_object_get(root, "inputs");
   assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,-1]");
   assert_tensor(inputs, 3, "dim", "shape", "[-1,-1,-1,9]");
@@ -129,7 +129,7 @@ static void each_operation_can_be_told(void **state) {
   for (enum vx_op op = 0; op < VX_OPS; op++) {
     struct model model;
     if (op == VX_DETECT) continue;  // which needs a model of its own
-    assert_true(model_find(&named, vx_operation_of(op)->name, &request, &model));
+    assert_true(model_find(&named, vx_operation_of(op)->name, "", &request, &model));
     assert_false(model.preset);
     json_decref(written(&model, model_write_metadata));
     json_decref(written(&model, model_write_config));
@@ -144,14 +144,14 @@ static void models_are_found_by_name(void **state) {
   struct presets *presets = presets_load("", error, sizeof error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
-  assert_true(model_find(&named, "kitti_second", &request, &model) && model.preset);
+  assert_true(model_find(&named, "kitti_second", "", &request, &model) && model.preset);
   assert_ptr_equal(model.request, presets_request(presets_find(presets, "kitti_second")));
-  assert_true(model_find(&named, "fps", &request, &model) && !model.preset);
+  assert_true(model_find(&named, "fps", "", &request, &model) && !model.preset);
   assert_ptr_equal(model.request, &request);
   assert_int_equal(request.job.op, VX_FPS);
   static const char *const missing[] = {"", "kitti", "nm", "kitti_second/", "detect"};
   for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-    assert_false(model_find(&named, missing[i], &request, &model));
+    assert_false(model_find(&named, missing[i], "", &request, &model));
   presets_free(presets);
 }
 
@@ -162,7 +162,7 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   struct presets *presets = presets_load("", error, sizeof error);
   assert_non_null(presets);
   const struct named named = {presets, NULL};
-  assert_true(model_find(&named, "kitti_pointpillar_decode", &request, &model) && model.preset);
+  assert_true(model_find(&named, "kitti_pointpillar_decode", "", &request, &model) && model.preset);
   assert_ptr_equal(model.request, presets_request_of(presets_find(presets, "kitti_pointpillar"), VX_DECODE));
   json_t *root = written(&model, model_write_metadata);
   const json_t *inputs = json_object_get(root, "inputs");
@@ -171,24 +171,24 @@ static void a_preset_has_a_model_for_each_of_its_operations(void **state) {
   assert_tensor(inputs, 1, "box_preds", "shape", "[-1,-1,-1,42]");
   assert_tensor(inputs, 2, "dir_cls_preds", "shape", "[-1,-1,-1,12]");
   json_decref(root);
-  assert_true(model_find(&named, "nuscenes_centerpoint_voxel01_decode_center", &request, &model) && model.preset);
+  assert_true(model_find(&named, "nuscenes_centerpoint_voxel01_decode_center", "", &request, &model) && model.preset);
   root = written(&model, model_write_metadata);
   inputs = json_object_get(root, "inputs");
   assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,10]");
   assert_tensor(inputs, 1, "center", "shape", "[-1,-1,-1,12]");
   json_decref(root);
-  assert_true(model_find(&named, "kitti_pointpillar_nms", &request, &model));
+  assert_true(model_find(&named, "kitti_pointpillar_nms", "", &request, &model));
   assert_int_equal(model.request->job.op, VX_NMS);
   static const char *const missing[] = {"kitti_pointpillar_voxelize", "kitti_pointpillar_decode_center",
                                         "kitti_pointpillar_",         "_decode",
                                         "kitti_pointpillar-decode",   "kitti_decode",
                                         "voxelize_cuda_decode",       "kitti_pointpillar_decode_decode"};
   for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
-    assert_false(model_find(&named, missing[i], &request, &model));
+    assert_false(model_find(&named, missing[i], "", &request, &model));
   char name[ROUTE_NAME_SIZE];
   memset(name, 'a', sizeof name);
   memcpy(name + sizeof name - sizeof "_decode", "_decode", sizeof "_decode");
-  assert_false(model_find(&named, name, &request, &model));
+  assert_false(model_find(&named, name, "", &request, &model));
   presets_free(presets);
 }
 

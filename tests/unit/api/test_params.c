@@ -375,6 +375,26 @@ static void only_sampling_jobs_have_sample_counts(void **state) {
   }
 }
 
+static void the_last_row_of_a_matrix_is_fixed(void **state) {
+  (void)state;
+  for (int column = 0; column < 4; column++) {
+    for (int matrix = 0; matrix < 2; matrix++) {
+      char query[256] = "matrix=";
+      for (int i = 0; i < 32; i++) {
+        bool other = i == 16 * matrix + 12 + column, one = i % 16 % 5 == 0;
+        snprintf(query + strlen(query), sizeof query - strlen(query), "%s%d", i ? "," : "", other != one);
+      }
+      struct job_request request;
+      struct problem problem;
+      assert_false(parse_for(VX_TRANSFORM, query, &request, &problem));
+      assert_string_equal(problem.parameter, "matrix");
+      char reason[64];
+      snprintf(reason, sizeof reason, "the last row of matrix number %d is ", matrix);
+      assert_non_null(strstr(problem.detail, reason));
+    }
+  }
+}
+
 static void samples_are_shown(void **state) {
   (void)state;
   static const struct {
@@ -462,6 +482,7 @@ int main(void) {
       cmocka_unit_test(samples_of_voxels),
       cmocka_unit_test(numbers_of_samples_follow_the_clouds),
       cmocka_unit_test(only_sampling_jobs_have_sample_counts),
+      cmocka_unit_test(the_last_row_of_a_matrix_is_fixed),
       cmocka_unit_test(samples_are_shown),
       cmocka_unit_test(a_query_overrides_its_preset),
       cmocka_unit_test(other_features_than_the_presets_bring_their_tensors),

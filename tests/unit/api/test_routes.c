@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/ops/ops.h"
@@ -42,7 +43,8 @@ static void paths_match_exactly(void **state) {
                {"/v2/models/stats", ENDPOINT_MODELS_STATS, ""},
                {"/v2/models/a", ENDPOINT_MODEL, "a"},
                {"/v2/models/a/versions/1", ENDPOINT_MODEL, "a"},
-               {"/v2/models/a/versions/2", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models/a/versions/2.1-b", ENDPOINT_MODEL, "a"},
+               {"/v2/models/a/versions/", ENDPOINT_UNKNOWN, NULL},
                {"/v2/models/a/config", ENDPOINT_MODEL_CONFIG, "a"},
                {"/v2/models/a/versions/1/config", ENDPOINT_MODEL_CONFIG, "a"},
                {"/v2/models/a/versions/1/stats", ENDPOINT_MODEL_STATS, "a"},
@@ -51,29 +53,55 @@ static void paths_match_exactly(void **state) {
                {"/v2/models/a/versions/1/infer", ENDPOINT_INFER, "a"},
                {"/v2/models/a/ready", ENDPOINT_MODEL_READY, "a"},
                {"/v2/models/a/versions/1/ready", ENDPOINT_MODEL_READY, "a"},
-               {"/v2/models/a/versions/2/ready", ENDPOINT_UNKNOWN, NULL},
-               {"/v2/models/a/versions/11/ready", ENDPOINT_UNKNOWN, NULL},
-               {"/v2/models/a/versions/ready", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/models/a/versions/11/ready", ENDPOINT_MODEL_READY, "a"},
+               {"/v2/models/a/versions/ready", ENDPOINT_MODEL, "a"},
+               {"/v2/models/a/versions/1/versions/1", ENDPOINT_UNKNOWN, NULL},
+               {"/v2/repository/models/a/versions/1/load", ENDPOINT_UNKNOWN, NULL},
                {"/v2/models//ready", ENDPOINT_UNKNOWN, NULL},
                {"/v2/models/a/b/ready", ENDPOINT_UNKNOWN, NULL},
                {"/v2/models/a/ready/", ENDPOINT_UNKNOWN, NULL},
                {"/v1/presets/a/versions/1", ENDPOINT_UNKNOWN, NULL}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    char name[ROUTE_NAME_SIZE];
-    assert_int_equal(route_find(cases[i].path, name), cases[i].endpoint);
-    if (cases[i].name) assert_string_equal(name, cases[i].name);
+    struct route_names names;
+    assert_int_equal(route_find(cases[i].path, &names), cases[i].endpoint);
+    if (cases[i].name) assert_string_equal(names.name, cases[i].name);
   }
 }
 
-static void a_name_is_bounded(void **state) {
+static void a_path_may_name_a_version(void **state) {
   (void)state;
-  char path[64 + ROUTE_NAME_SIZE] = "/v1/presets/", name[ROUTE_NAME_SIZE];
+  static const char *const cases[][2] = {{"/v2/models/a", ""},
+                                         {"/v2/models/a/ready", ""},
+                                         {"/v2/models/a/versions/1", "1"},
+                                         {"/v2/models/a/versions/11/infer", "11"},
+                                         {"/v2/models/a/versions/2.1-b/stats", "2.1-b"},
+                                         {"/v2/models/a/versions/ready", "ready"}};
+  struct route_names names;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_not_equal(route_find(cases[i][0], &names), ENDPOINT_UNKNOWN);
+    assert_string_equal(names.name, "a");
+    assert_string_equal(names.version, cases[i][1]);
+  }
+}
+
+static void names_are_bounded(void **state) {
+  (void)state;
+  char path[64 + ROUTE_NAME_SIZE] = "/v1/presets/";
+  struct route_names names;
   size_t start = strlen(path);
   memset(path + start, 'x', ROUTE_NAME_SIZE - 1);
-  assert_int_equal(route_find(path, name), ENDPOINT_PRESET);
-  assert_int_equal(strlen(name), ROUTE_NAME_SIZE - 1);
+  assert_int_equal(route_find(path, &names), ENDPOINT_PRESET);
+  assert_int_equal(strlen(names.name), ROUTE_NAME_SIZE - 1);
   path[start + ROUTE_NAME_SIZE - 1] = 'x';
-  assert_int_equal(route_find(path, name), ENDPOINT_UNKNOWN);
+  assert_int_equal(route_find(path, &names), ENDPOINT_UNKNOWN);
+  int length = snprintf(path, sizeof path, "/v2/models/a/versions/");
+  memset(path + length, 'x', sizeof path - (size_t)length);
+  path[length + ROUTE_VERSION_SIZE - 1] = '\0';
+  assert_int_equal(route_find(path, &names), ENDPOINT_MODEL);
+  assert_int_equal(strlen(names.version), ROUTE_VERSION_SIZE - 1);
+  path[length + ROUTE_VERSION_SIZE - 1] = 'x';
+  path[length + ROUTE_VERSION_SIZE] = '\0';
+  assert_int_equal(route_find(path, &names), ENDPOINT_UNKNOWN);
 }
 
 static void the_path_tells_the_protocol(void **state) {
@@ -157,13 +185,36 @@ static void methods_are_checked(void **state) {
   assert_string_equal(route_allow(ENDPOINT_STATUS), "GET, HEAD");
 }
 
+// A path with two methods is two endpoints, counted as one.
+static void a_path_may_have_two_methods(void **state) {
+  (void)state;
+  struct route_names names;
+  struct problem problem;
+  enum endpoint found = route_find("/v1/streams/roof", &names);
+  assert_int_equal(found, ENDPOINT_STREAM);
+  assert_string_equal(names.name, "roof");
+  assert_int_equal(route_with(found, "GET"), ENDPOINT_STREAM);
+  assert_int_equal(route_with(found, "HEAD"), ENDPOINT_STREAM);
+  assert_int_equal(route_with(found, "DELETE"), ENDPOINT_STREAM_DELETE);
+  assert_int_equal(route_with(found, "POST"), ENDPOINT_STREAM);
+  assert_int_equal(route_with(ENDPOINT_UNKNOWN, "GET"), ENDPOINT_UNKNOWN);
+  assert_false(route_takes(route_with(found, "POST"), "POST", &problem));
+  assert_string_equal(route_allow(ENDPOINT_STREAM), "GET, HEAD, DELETE");
+  assert_string_equal(route_allow(ENDPOINT_STREAM_DELETE), "GET, HEAD, DELETE");
+  assert_int_equal(route_counted(ENDPOINT_STREAM_DELETE), ENDPOINT_STREAM);
+  assert_int_equal(route_counted(ENDPOINT_UNKNOWN), ENDPOINT_UNKNOWN);
+  assert_int_equal(route_find("/v1/streams/roof/last", &names), ENDPOINT_STREAM_LAST);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
-                                     cmocka_unit_test(a_name_is_bounded),
+                                     cmocka_unit_test(a_path_may_name_a_version),
+                                     cmocka_unit_test(names_are_bounded),
                                      cmocka_unit_test(the_path_tells_the_protocol),
                                      cmocka_unit_test(probes_and_pages_for_browsers_need_no_credentials),
                                      cmocka_unit_test(each_operation_has_its_endpoint),
                                      cmocka_unit_test(a_missing_path_is_refused_with_those_there_are),
-                                     cmocka_unit_test(methods_are_checked)};
+                                     cmocka_unit_test(methods_are_checked),
+                                     cmocka_unit_test(a_path_may_have_two_methods)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,13 @@
 // A detection as a job: it gives what its stages give as jobs of their own, with a stand-in for the network. Batches,
 // orders of channels, stages that are shown, networks that fail, an end in between.
+#include "kernels/decoder.h"
+#include "kernels/half.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { COLUMNS = 4, CHANNELS = COLUMNS + 6, WIDTH = 5, SIDE = 6, CELLS = SIDE * SIDE, SIZES = 2, ROTATIONS = 2 };
 enum { ANCHORS = SIZES * ROTATIONS, CLASSES = 3, BINS = 2, MAPS = 3, POINTS = 120, CLOUDS = 3 };
+
+#define ANCHOR_TENSORS (VX_DETECT_TENSORS & ~VX_CENTER_MAPS)
 
 // ---- a network ------------------------------------------------------------------------------------------------------
 
@@ -27,13 +31,17 @@ static void write_map(const struct vx_network *network, const struct vx_network_
   int64_t clouds = in->shape.dims[0], most = channels[map];
   const int64_t first[] = {clouds, most, SIDE, SIDE}, last[] = {clouds, SIDE, SIDE, most};
   assert_memory_equal(out->shape.dims, network->channels_first ? first : last, sizeof first);
-  assert_int_equal(out->shape.bytes, (size_t)(clouds * CELLS * most) * sizeof(float));
+  assert_int_equal(out->shape.bytes, (size_t)(clouds * CELLS * most) * vx_dtype_size(out->shape.dtype));
   for (int64_t cloud = 0; cloud < clouds; cloud++) {
     const float *features = (const float *)in->data + cloud * WIDTH * CELLS;
     for (int64_t i = 0; i < CELLS * most; i++) {
       int64_t channel = network->channels_first ? i / CELLS : i % most;
       int64_t cell = network->channels_first ? i % CELLS : i / most;
-      ((float *)out->data)[cloud * CELLS * most + i] = map_value(features, map, channel, cell);
+      float value = map_value(features, map, channel, cell);
+      if (out->shape.dtype == VX_FLOAT16)
+        ((uint16_t *)out->data)[cloud * CELLS * most + i] = vx_float_to_half(value);
+      else
+        ((float *)out->data)[cloud * CELLS * most + i] = value;
     }
   }
 }
@@ -98,18 +106,18 @@ static int make_detector(void **state) {
       .class_names = "a,b,c",
   };
   for (int map = 0; map < MAPS; map++)
-    detector.maps[map] = (struct vx_detector_map){names[map], SIDE, SIDE, channels[map]};
+    detector.maps[map] = (struct vx_detector_map){names[map], SIDE, SIDE, channels[map], VX_FLOAT32};
   return 0;
 }
 
-static struct vx_job detect_job(uint32_t tensors) {
+static struct vx_job detect_job(vx_tensor_set tensors) {
   return (struct vx_job){.op = VX_DETECT,
-                         .params.detect = {&detector},
+                         .params.detect = vx_detect_of(&detector),
                          .inputs = {vx_points_of(VX_FLOAT32, 0, COLUMNS, NULL)},
                          .tensors = tensors};
 }
 
-static struct outcome detect(uint32_t tensors) {
+static struct outcome detect(vx_tensor_set tensors) {
   const struct vx_job asked = detect_job(tensors);
   struct outcome outcome = run_on(lane, &asked, points, CLOUDS, counts);
   if (outcome.status != VX_OK) fail_msg("%s", outcome.error.text);
@@ -133,9 +141,11 @@ struct maps {
 static void make_maps(const float *features, struct maps *maps) {
   float *const to[MAPS] = {maps->cls[0][0], maps->box[0][0], maps->dir[0][0]};
   for (int map = 0; map < MAPS; map++)
-    for (int64_t i = 0; i < CLOUDS * CELLS * channels[map]; i++)
-      to[map][i] = map_value(features + i / (CELLS * channels[map]) * WIDTH * CELLS, map, i % channels[map],
-                             i / channels[map] % CELLS);
+    for (int64_t i = 0; i < CLOUDS * CELLS * channels[map]; i++) {
+      float value = map_value(features + i / (CELLS * channels[map]) * WIDTH * CELLS, map, i % channels[map],
+                              i / channels[map] % CELLS);
+      to[map][i] = detector.maps[map].dtype == VX_FLOAT16 ? vx_half_to_float(vx_float_to_half(value)) : value;
+    }
 }
 
 static struct outcome run_decode(const struct maps *maps) {
@@ -147,6 +157,14 @@ static struct outcome run_decode(const struct maps *maps) {
                                .tensors = VX_DECODE_TENSORS};
   const int32_t items[CLOUDS] = {CELLS * ANCHORS, CELLS * ANCHORS, CELLS * ANCHORS};
   return run_on(lane, &asked, maps->cls, CLOUDS, items);
+}
+
+// A map of float16 has the same values as the expected one of float32.
+static void assert_same_map(const struct outcome *is, enum vx_tensor which, const float *expected) {
+  const struct vx_shape *shape = &is->layout.shape[which];
+  const uint16_t *halves = tensor(is, which);
+  assert_memory_equal(shape->dims, ((const int64_t[]){CLOUDS, SIDE, SIDE, channels[which - VX_HEAD_CLS_PREDS]}), 32);
+  for (size_t i = 0; i < shape->bytes / sizeof *halves; i++) assert_int_equal(halves[i], vx_float_to_half(expected[i]));
 }
 
 static void assert_same_tensor(const struct outcome *is, enum vx_tensor which, const void *expected) {
@@ -183,7 +201,10 @@ static void assert_same(const struct outcome *outcome) {
   const void *const shown[] = {tensor(&voxels, VX_BEV_FEATURES), maps->cls, maps->box, maps->dir};
   const enum vx_tensor stages[] = {VX_BEV_FEATURES, VX_HEAD_CLS_PREDS, VX_HEAD_BOX_PREDS, VX_HEAD_DIR_CLS_PREDS};
   for (int i = 0; i < 4; i++)
-    if (outcome->layout.tensors & VX_TENSOR_BIT(stages[i])) assert_same_tensor(outcome, stages[i], shown[i]);
+    if (outcome->layout.tensors & VX_TENSOR_BIT(stages[i]) && outcome->layout.shape[stages[i]].dtype == VX_FLOAT16)
+      assert_same_map(outcome, stages[i], shown[i]);
+    else if (outcome->layout.tensors & VX_TENSOR_BIT(stages[i]))
+      assert_same_tensor(outcome, stages[i], shown[i]);
   free(voxels.block);
   free(boxes.block);
   free(maps);
@@ -193,8 +214,8 @@ static void assert_same(const struct outcome *outcome) {
 
 static void a_detection_is_its_stages(void **state) {
   (void)state;
-  const uint32_t tensors[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, VX_HEAD_TENSORS,
-                              VX_TENSOR_BIT(VX_BOX_INDICES) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS)};
+  const vx_tensor_set tensors[] = {VX_DECODE_TENSORS, ANCHOR_TENSORS, VX_ANCHOR_MAPS,
+                                   VX_TENSOR_BIT(VX_BOX_INDICES) | VX_TENSOR_BIT(VX_HEAD_BOX_PREDS)};
   for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
     struct outcome outcome = detect(tensors[i]);
     assert_int_equal(outcome.outputs, 1);
@@ -215,18 +236,40 @@ static void without_tensors_it_only_counts(void **state) {
 static void channels_may_come_first_and_clouds_one_by_one(void **state) {
   (void)state;
   network.channels_first = detector.channels_first = detector.one_by_one = true;
-  struct outcome outcome = detect(VX_DETECT_TENSORS);
+  struct outcome outcome = detect(ANCHOR_TENSORS);
   assert_int_equal(network.runs, CLOUDS);
   assert_int_equal(network.largest, 1);
   assert_same(&outcome);
   free(outcome.block);
 }
 
+static void maps_may_be_float16(void **state) {
+  (void)state;
+  detector.maps[0].dtype = detector.maps[2].dtype = VX_FLOAT16;
+  for (int first = 0; first < 2; first++) {
+    network.channels_first = detector.channels_first = first;
+    struct outcome outcome = detect(ANCHOR_TENSORS);
+    assert_int_equal(outcome.layout.shape[VX_HEAD_CLS_PREDS].dtype, VX_FLOAT16);
+    assert_int_equal(outcome.layout.shape[VX_HEAD_BOX_PREDS].dtype, VX_FLOAT32);
+    assert_same(&outcome);
+    free(outcome.block);
+  }
+}
+
+static void maps_of_another_head_are_refused(void **state) {
+  (void)state;
+  const struct vx_job asked = detect_job(VX_DECODE_TENSORS | VX_TENSOR_BIT(VX_HEAD_HEATMAP));
+  struct outcome outcome = run_on(lane, &asked, points, CLOUDS, counts);
+  assert_int_equal(outcome.status, VX_REFUSED);
+  assert_string_equal(outcome.error.text, "the detector does not make heatmap");
+}
+
 static void stages_have_times(void **state) {
   (void)state;
   struct outcome outcome = detect(VX_DECODE_TENSORS);
-  const enum vx_stage stages[] = {VX_STAGE_VOXELIZE, VX_STAGE_FEATURES, VX_STAGE_NETWORK, VX_STAGE_DECODE};
-  for (int i = 0; i < 4; i++) assert_true(outcome.stage_ns[stages[i]] > 0);
+  const enum vx_stage stages[] = {VX_STAGE_VOXELIZE, VX_STAGE_ENCODER, VX_STAGE_SCATTER, VX_STAGE_NETWORK,
+                                  VX_STAGE_DECODE};
+  for (int i = 0; i < 5; i++) assert_true(outcome.stage_ns[stages[i]] > 0);
   free(outcome.block);
 }
 
@@ -284,10 +327,14 @@ int main(void) {
       cmocka_unit_test_setup(a_detection_is_its_stages, make_detector),
       cmocka_unit_test_setup(without_tensors_it_only_counts, make_detector),
       cmocka_unit_test_setup(channels_may_come_first_and_clouds_one_by_one, make_detector),
+      cmocka_unit_test_setup(maps_may_be_float16, make_detector),
+      cmocka_unit_test_setup(maps_of_another_head_are_refused, make_detector),
       cmocka_unit_test_setup(stages_have_times, make_detector),
       cmocka_unit_test_setup(a_network_that_fails_ends_the_job, make_detector),
       cmocka_unit_test_setup(points_of_other_columns_are_refused, make_detector),
       cmocka_unit_test_setup(a_job_ends_between_its_stages, make_detector),
   };
+  // On a GPU a network needs a seat; cuda-equal holds such detections against those of the CPU.
+  if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

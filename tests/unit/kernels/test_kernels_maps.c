@@ -148,7 +148,7 @@ static void what_does_not_fit_is_refused(void **state) {
 // ---- maps -----------------------------------------------------------------------------------------------------------
 
 // A grid of 10 x 2 x 2 cells of one metre; a voxel keeps one point.
-static struct vx_job map_job(uint32_t tensors) {
+static struct vx_job map_job(vx_tensor_set tensors) {
   return (struct vx_job){.params.voxelize = {.range_max = {10, 2, 2},
                                              .voxel_size = {1, 1, 1},
                                              .max_points_per_voxel = 1,

@@ -29,6 +29,12 @@ static void names(void **state) {
                                  "cls_preds",
                                  "box_preds",
                                  "dir_cls_preds",
+                                 "heatmap",
+                                 "center",
+                                 "height",
+                                 "dim",
+                                 "rot",
+                                 "vel",
                                  "bev_features",
                                  "occupancy",
                                  "occupancy_counts",
@@ -38,8 +44,8 @@ static void names(void **state) {
                                  "bev_max_intensity",
                                  "bev_top_intensity",
                                  "bev_density"};
-  const char *const stages[] = {"copy_in", "voxelize", "features", "sample",  "transform",
-                                "network", "decode",   "nms",      "scatter", "copy_out"};
+  const char *const stages[] = {"copy_in",   "voxelize", "features", "encoder", "scatter", "sample",
+                                "transform", "network",  "decode",   "nms",     "copy_out"};
   for (int i = 0; i < VX_TENSOR_COUNT; i++) {
     assert_string_equal(vx_tensor_name((enum vx_tensor)i), tensors[i]);
   }
@@ -201,7 +207,7 @@ static void samples_are_counted_once_accepted(void **state) {
 
 static void alignment(void **state) {
   (void)state;
-  for (uint32_t tensors = 1; tensors <= ALL_TENSORS; tensors++) {
+  for (vx_tensor_set tensors = 1; tensors <= ALL_TENSORS; tensors++) {
     struct vx_job asked = plain_params(10);
     struct vx_layout layout;
     size_t end = 0;

@@ -26,7 +26,8 @@ static int open_pool(void **state) {
   (void)state;
   struct vx_error error;
   if (vx_cpu_backend.open(0, &devices.cpu.handle, &error) != VX_OK) return -1;
-  const int64_t limits[SHARES] = {[SHARE_BYTES] = 100 * SMALLEST, [SHARE_LONG_BYTES] = 4 * SMALLEST};
+  const int64_t limits[SHARES] = {
+      [SHARE_BYTES] = 100 * SMALLEST, [SHARE_LONG_BYTES] = 4 * SMALLEST, [SHARE_STREAM_BYTES] = 3 * SMALLEST};
   if (!clients_init(&clients, 2, limits)) return -1;
   client = clients_join(&clients, "", "192.0.2.1");
   buffers_init(&pool, &devices, 8 * (size_t)SMALLEST, &clients);
@@ -70,6 +71,27 @@ static void budget_bounds_what_is_in_use(void **state) {
   assert_true(buffers_use(&pool).allocated <= buffers_use(&pool).budget);
   buffer_give(small);
   buffer_give(large);
+}
+
+// It counts to one share beside SHARE_BYTES, and to none that has no room for it.
+static void a_buffer_may_move_to_another_share(void **state) {
+  (void)state;
+  struct shortage shortage;
+  struct buffer *first = buffer_take(&pool, client, SHARE_LONG_BYTES, 1, 0, &shortage), *second = take(2 * SMALLEST);
+  assert_non_null(first);
+  assert_non_null(second);
+  assert_true(buffer_move(first, SHARE_STREAM_BYTES, &shortage));
+  assert_int_equal(client_held(&clients, client, SHARE_LONG_BYTES), 0);
+  assert_int_equal(client_held(&clients, client, SHARE_STREAM_BYTES), SMALLEST);
+  assert_int_equal(client_held(&clients, client, SHARE_BYTES), 3 * SMALLEST);
+  assert_false(buffer_move(second, SHARE_STREAM_BYTES, &shortage));
+  assert_int_equal(shortage.grant, OVER_CLIENT_SHARE);
+  assert_int_equal(shortage.share, SHARE_STREAM_BYTES);
+  buffer_give(first);
+  assert_true(buffer_move(second, SHARE_STREAM_BYTES, &shortage));
+  buffer_give(second);
+  assert_int_equal(client_held(&clients, client, SHARE_STREAM_BYTES), 0);
+  assert_int_equal(client_held(&clients, client, SHARE_BYTES), 0);
 }
 
 static void larger_than_the_budget_is_refused_and_evicts_nothing(void **state) {
@@ -135,6 +157,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(last_given_is_first_taken, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(budget_bounds_what_is_in_use, open_pool, close_pool),
+      cmocka_unit_test_setup_teardown(a_buffer_may_move_to_another_share, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(larger_than_the_budget_is_refused_and_evicts_nothing, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(what_was_allocated_without_a_gpu_is_replaced, open_pool, close_pool),
       cmocka_unit_test_setup_teardown(threads_never_share_a_buffer, open_pool, close_pool),

@@ -138,6 +138,25 @@ static void no_name_is_anothers(void **state) {
   clients_leave(&clients, user);
 }
 
+// An IPv6 address stands for its /64, which one machine may have whole.
+static void names_by_address(void **state) {
+  (void)state;
+  static const struct {
+    const char *user, *address, *name;
+  } rows[] = {{"", "192.0.2.1", "192.0.2.1"},
+              {"", "unix:1000", "unix:1000"},
+              {"alice", "192.0.2.1", "user:alice"},
+              {"alice", "2001:db8::1", "user:alice"},
+              {"", "123:4567:89ab:cdef:1:2:3:4", "0123:4567:89ab:cdef::/64"},
+              {"", "123:4567:89ab:cdef::ffff", "0123:4567:89ab:cdef::/64"},
+              {"", "::1", "0000:0000:0000:0000::/64"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct client *client = clients_join(&clients, rows[i].user, rows[i].address);
+    assert_string_equal(client->name, rows[i].name);
+    clients_leave(&clients, client);
+  }
+}
+
 static void no_more_than_there_is_room_for(void **state) {
   (void)state;
   struct client *all[2 * CONNECTIONS];
@@ -377,6 +396,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(addresses_and_users, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(hosts_of_ipv6_have_64_bits, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(no_name_is_anothers, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(names_by_address, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(no_more_than_there_is_room_for, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(lives_as_long_as_it_holds_something, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(one_gets_half_two_a_third_each, open_clients, close_clients),

@@ -159,7 +159,7 @@ static int blamed_if_cpu(run_function *cpu_run, struct job *job) {
   if (cpu_run) cpu.run = cpu_run;
   jobs.devices.cpu.backend = &cpu;
   make(job, VX_VOXELIZE, NULL);
-  assert_true(job_run(job, &lanes, VX_LANE_QUICK));
+  assert_int_equal(job_run(job, &lanes, VX_LANE_QUICK), JOB_RAN);
   jobs.devices.cpu.backend = &vx_cpu_backend;
   cpu.lane_close(lanes.on_cpu);
   return atomic_load(&gpu->failures);

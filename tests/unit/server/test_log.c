@@ -4,8 +4,10 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "server/base/log.h"
 #include "tests/support/logged.h"
@@ -120,6 +122,58 @@ static void a_line_too_long_is_cut_between_fields(void **state) {
   }
 }
 
+// Whatever a field's kind and wherever the line's memory ends, the line is whole: it has the field, or says so.
+static void a_field_of_any_kind_fits_or_is_left_out(void **state) {
+  (void)state;
+  static const char *const values[] = {"1234567", "1234567", "1234.567"};
+  char filler[2048];
+  for (int kind = 0; kind < 3; kind++) {
+    int left_out = 0;
+    for (size_t length = 1900; length < 2047; length++) {
+      struct log_line line;
+      char end[32];
+      memset(filler, 'x', length);
+      filler[length] = '\0';
+      log_begin(&line, LOG_INFO, "one");
+      log_string(&line, "f", filler);
+      bool filled = !line.cut;
+      if (kind == 0) log_string(&line, "key", values[kind]);
+      if (kind == 1) log_integer(&line, "key", 1234567);
+      if (kind == 2) log_milliseconds(&line, "key", 1234567000);
+      bool cut = line.cut;
+      log_end(&line);
+      snprintf(end, sizeof end, " key=%s%s\n", values[kind], cut ? " cut=true" : "");
+      if (cut && filled) snprintf(end, sizeof end, "x cut=true\n");
+      left_out += cut && filled;
+      const char *written = logged();
+      size_t size = strlen(written);
+      assert_true(size > strlen(end) && size <= sizeof line.memory && strchr(written, '\n') == written + size - 1);
+      assert_string_equal(written + size - strlen(end), end);
+    }
+    assert_int_equal(left_out, strlen(" key=") + strlen(values[kind]));  // once for each byte that it may lack
+  }
+}
+
+// The last test: the thread of the log does not start again.
+static void each_line_that_nobody_reads_is_counted(void **state) {
+  (void)state;
+  char reason[256];
+  assert_int_equal(log_lines_dropped(), 0);
+  assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+  int kept = dup(logged_ends[0]);
+  assert_true(kept >= 0 && close(logged_ends[0]) == 0);
+  assert_true(log_start(reason, sizeof reason));
+  assert_int_equal(close(kept), 0);                   // no reader is left
+  moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // by which log_stop waits for the thread
+  for (int i = 0; i < 7; i++) log_event(LOG_INFO, "one", "key", "value");
+  log_stop();
+  int spare[2];  // in the place of the reader
+  assert_true(pipe(spare) == 0 && dup2(spare[0], logged_ends[0]) == logged_ends[0]);
+  if (spare[0] != logged_ends[0]) assert_int_equal(close(spare[0]), 0);
+  assert_int_equal(close(spare[1]), 0);
+  assert_int_equal(log_lines_dropped(), 7);
+}
+
 #define LOGGED(test) cmocka_unit_test_setup_teardown(test, open_log, close_log)
 
 int main(void) {
@@ -130,6 +184,8 @@ int main(void) {
       LOGGED(a_value_is_quoted_if_it_must_be),
       LOGGED(levels_below_the_least_are_left_out),
       LOGGED(a_line_too_long_is_cut_between_fields),
+      LOGGED(a_field_of_any_kind_fits_or_is_left_out),
+      LOGGED(each_line_that_nobody_reads_is_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

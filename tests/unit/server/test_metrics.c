@@ -10,55 +10,10 @@
 #include <sys/resource.h>
 
 #include "server/base/clock.h"
-#include "server/base/phase.h"
 #include "server/pages/metrics.h"
+#include "tests/support/rooms.h"
 
-static struct options options = {.backend = BACKEND_CPU,
-                                 .devices = "all",
-                                 .workers = 2,
-                                 .sampling_workers = 1,
-                                 .queue_depth = 64,
-                                 .max_connections = 100,
-                                 .memory_budget_bytes = 16 << 20};
-static atomic_int phase = PHASE_READY;
-static int64_t started_unix_s = 1700000000;
-static struct counters counters;
-static struct clients clients;
-static struct watcher watcher;
-static struct jobs jobs;
-static struct http http = {.service = {.options = &options}};
-static const struct view view = {.options = &options,
-                                 .phase = &phase,
-                                 .started_unix_s = &started_unix_s,
-                                 .counters = &counters,
-                                 .watcher = &watcher,
-                                 .clients = &clients,
-                                 .jobs = &jobs,
-                                 .http = &http};
 static char page[1 << 18];
-
-static void on_gpu_lost(void *cls) { (void)cls; }
-
-static int open_rooms(void **state) {
-  (void)state;
-  char error[256];
-  const int64_t limits[SHARES] = {[SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 16 << 20};
-  http_init(&http);
-  return clients_init(&clients, 4, limits) &&
-                 jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
-             ? 0
-             : -1;
-}
-
-static int close_rooms(void **state) {
-  (void)state;
-  jobs_close(&jobs);
-  jobs_join(&jobs);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
-  http_destroy(&http);
-  return 0;
-}
 
 static int reset(void **state) {
   (void)state;

@@ -43,7 +43,8 @@ static void times_go_to_their_parts(void **state) {
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_INPUT]), 2 << VX_STAGE_COPY_IN);
   // `transform` is no stage of this operation.
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_INFER]),
-                   (2 << VX_STAGE_VOXELIZE) + (2 << VX_STAGE_FEATURES) + (2 << VX_STAGE_SAMPLE));
+                   (2 << VX_STAGE_VOXELIZE) + (2 << VX_STAGE_FEATURES) + (2 << VX_STAGE_SCATTER) +
+                       (2 << VX_STAGE_SAMPLE));
   assert_int_equal(counter_value(&counts->part_ns[MODEL_COMPUTE_OUTPUT]), (2 << VX_STAGE_COPY_OUT) + 6000);
   assert_true(counter_value(&counts->last_unix_ms) > 0);
 }

@@ -129,6 +129,8 @@ static void refusals_say_what_is_allowed(void **state) {
                {"--", "1", "no option"},
                {"--backend", "gpu", "auto or cpu or cuda"},
                {"--queue-depth", "99999999999999999999", "whole number"},
+               {"--queue-depth", "0000000000000000064", "whole number"},  // 19 digits, one more than is read
+               {"--max-sampling-work", "1000000000000001", "whole number from 1 to 1000000000000000"},
                {"--sampling-workers", "1025", "whole number from 0 to 1024"},
                {"--sampling-streams", "0", "whole number from 1 to 64"},
                {"--max-sampling-work", "0", "whole number from 1 to 1000000000000000"},
@@ -157,6 +159,7 @@ static void numbers_have_their_ranges(void **state) {
               {"sampling_workers", "0 to 1024"},
               {"detection_workers", "1 to 1024"},
               {"network_threads", "0 to 1024"},
+              {"network_memory_bytes", "0 to 1099511627776"},
               {"io_threads", "0 to 64"},
               {"queue_depth", "1 to 65536"},
               {"client_requests", "0 to 65536"},
@@ -164,6 +167,8 @@ static void numbers_have_their_ranges(void **state) {
               {"max_body_bytes", "65536 to 17179869184"},
               {"max_response_bytes", "65536 to 68719476736"},
               {"memory_budget_bytes", "1048576 to 1099511627776"},
+              {"stream_memory_bytes", "0 to 1099511627776"},
+              {"stream_ttl_s", "1 to 86400"},
               {"max_connections", "8 to 1000000"},
               {"idle_timeout_s", "1 to 86400"},
               {"upload_timeout_s", "1 to 86400"},
@@ -254,6 +259,53 @@ static void modes(void **state) {
   assert_non_null(strstr(error, "unix_mode is 'rw'; allowed: octal"));
 }
 
+// Of the actions, those that need the options read them.
+static void actions_read_options_or_not(void **state) {
+  (void)state;
+  static const struct {
+    const char *flag;
+    enum options_action action;
+    bool reads;
+  } rows[] = {{"--workers=1", ACTION_SERVE, true},
+              {"--demo", ACTION_DEMO, true},
+              {"--print-config", ACTION_PRINT_CONFIG, true},
+              {"--check-config", ACTION_CHECK_CONFIG, true},
+              {"--probe", ACTION_PROBE, true},
+              {"--help", ACTION_HELP, false},
+              {"-h", ACTION_HELP, false},
+              {"--version", ACTION_VERSION, false},
+              {"--describe", ACTION_DESCRIBE, false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct options options;
+    enum options_action action;
+    char error[256], flag[32], *bad[] = {"VOXELD_WORKERS=none", NULL}, *good[] = {"VOXELD_STREAMS=7", NULL};
+    snprintf(flag, sizeof flag, "%s", rows[i].flag);
+    char *argv[] = {"voxeld", flag, NULL};
+    assert_true(options_read(2, argv, good, &options, &action, error, sizeof error));
+    assert_int_equal(action, rows[i].action);
+    assert_int_equal(options.streams == 7, rows[i].reads);
+    assert_int_equal(options_read(2, argv, bad, &options, &action, error, sizeof error), !rows[i].reads);
+  }
+}
+
+static void prefixes_of_shared_memory(void **state) {
+  (void)state;
+  static const struct {
+    char *list;
+    bool good;
+  } rows[] = {{"a", true},   {"a,b", true}, {"a,b,c", true}, {"", false},    {",", false},
+              {",a", false}, {"a,", false}, {"a,,b", false}, {"a/b", false}, {"a,/b", false}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (int allowed = 0; allowed < 2; allowed++) {
+      struct options options;
+      char error[256] = "", *allow = allowed ? "yes" : "no";
+      char *arguments[] = {"--allow-shared-memory", allow, "--shared-memory-prefix", rows[i].list, NULL};
+      if (read_options(arguments, NULL, &options, error) != (rows[i].good || !allowed))
+        fail_msg("'%s', allowed: %s: '%s'", rows[i].list, allow, error);
+    }
+  }
+}
+
 // A flag takes the argument behind it only if that is its value.
 static void flags(void **state) {
   (void)state;
@@ -303,6 +355,8 @@ int main(void) {
       cmocka_unit_test(bad_environment_names_its_variable),
       cmocka_unit_test(device_lists),
       cmocka_unit_test(modes),
+      cmocka_unit_test(actions_read_options_or_not),
+      cmocka_unit_test(prefixes_of_shared_memory),
       cmocka_unit_test(flags),
       cmocka_unit_test(parts_of_tls_need_each_other),
   };

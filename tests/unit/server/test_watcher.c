@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "server/base/pace.h"
 #include "server/net/connections.h"
 #include "server/net/laggards.h"
 #include "tests/support/moved_clock.h"
@@ -127,6 +128,20 @@ static void an_upload_has_five_seconds_of_grace(void **state) {
   assert_true(peer_is_failed(end.peer));
   assert_non_null(strstr(seen(&end), "408 Request Timeout"));
   close_both(&end);
+}
+
+static void an_upload_that_others_outpace_ends(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  atomic_store(&end.peer->outpaced, true);
+  pass_ms(50);
+  assert_true(peer_is_failed(end.peer));
+  const char *answer = seen(&end);
+  assert_non_null(strstr(answer, "503 Service Unavailable"));
+  assert_non_null(strstr(answer, OUTPACED));
+  close_both(&end);
+  assert_int_equal(ended(PEER_END_OUTPACED), 1);
 }
 
 static void the_rate_counts_from_the_end_of_the_grace(void **state) {
@@ -415,6 +430,73 @@ static void a_proxy_may_have_more_but_not_all(void **state) {
   close_both(&other);
 }
 
+// A refusal is written, and then the client's request is awaited; but only of so many.
+static void those_refused_are_few(void **state) {
+  (void)state;
+  static struct end refused[REFUSED_PEERS + 1];
+  struct end end[SHARE];
+  for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", 0);
+  for (int round = 0; round < 2; round++) {  // they give back their places
+    for (int i = 0; i <= REFUSED_PEERS; i++) {
+      refused[i] = connect_as("192.0.2.1", false);
+      assert_non_null(strstr(seen(&refused[i]), "429 Too Many Requests"));
+      assert_int_equal(!seen(&refused[i]), i == REFUSED_PEERS);
+    }
+    for (int i = 0; i <= REFUSED_PEERS; i++) close_both(&refused[i]);
+  }
+  for (int i = 0; i < SHARE; i++) close_both(&end[i]);
+  assert_int_equal(ended(PEER_END_OVER_SHARE), 2 * (REFUSED_PEERS + 1));
+}
+
+static void a_connection_without_a_slot_is_turned_away(void **state) {
+  (void)state;
+  struct client *client[5 * MOST];
+  int pair[2], count = 0;
+  assert_null(connection_opened(&watcher, &watcher.places, -1, "192.0.2.1", false, NULL));
+  assert_null(connection_opened(&watcher, &watcher.places, (int)watcher.peer_count, "192.0.2.1", false, NULL));
+  assert_int_equal(ended(PEER_END_NO_ROOM), 2);
+  while (count < 5 * MOST && (client[count] = clients_join(&clients, "", other_address(count)))) count++;
+  assert_true(count < 5 * MOST);  // there is no further client
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  assert_null(connection_opened(&watcher, &watcher.places, pair[1], "192.0.2.1", false, NULL));
+  assert_int_equal(ended(PEER_END_NO_ROOM), 3);
+  assert_int_equal(close(pair[0]) | close(pair[1]), 0);
+  while (count > 0) clients_leave(&clients, client[--count]);
+}
+
+static void what_is_closed_is_not_ended(void **state) {
+  (void)state;
+  struct end gone = connect_as("192.0.2.1", false), end = connect_as("192.0.2.2", false);
+  int fd = gone.peer->fd;
+  connection_closed(&watcher, gone.peer);  // from here on the descriptor may be another file's
+  connections_end_all(&watcher);
+  assert_string_equal(seen(&gone), "");
+  assert_null(seen(&end));
+  assert_int_equal(close(fd) | close(gone.fd), 0);
+  close_both(&end);
+  struct end late = connect_as("192.0.2.2", false);
+  assert_null(seen(&late));
+  close_both(&late);
+}
+
+static void no_tick(void *cls, int64_t now_ns) { (void)cls, (void)now_ns; }
+
+static void there_is_a_slot_for_each_descriptor(void **state) {
+  (void)state;
+  struct watcher other;
+  struct rlimit files, few;
+  char error[256];
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+  few = files;
+  few.rlim_cur = 200;
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  assert_true(watcher_start(&other, &limits, &clients, &page_clients, no_tick, NULL, error, sizeof error));
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+  assert_int_equal(other.peer_count, 200);
+  watcher_halt(&other);
+  watcher_destroy(&other);
+}
+
 // ---- time limits of other phases ------------------------------------------------------------------------------------
 
 static void an_idle_connection_ends_after_its_time(void **state) {
@@ -493,6 +575,22 @@ static void a_connection_comes_from_a_slow_answer(void **state) {
   close_both(&slow);
 }
 
+static void the_slowest_makes_room_if_none_is_idle(void **state) {
+  (void)state;
+  struct end slow = answer_slowly("192.0.2.1"), end[MOST - 1];
+  pass_ms(3000);
+  for (int i = 0; i < MOST - 1; i++) end[i] = connect_idle(other_address(i), 0);
+  struct end next = connect_as("192.0.2.2", false);
+  assert_false(peer_is_failed(next.peer));
+  assert_int_equal(slow.peer->cut, PEER_END_OUTPACED);
+  for (int i = 0; i < MOST - 1; i++) {
+    assert_false(peer_is_failed(end[i].peer));
+    close_both(&end[i]);
+  }
+  close_both(&slow);
+  close_both(&next);
+}
+
 static void a_client_that_has_half_closed_is_probed(void **state) {
   (void)state;
   struct end end = connect_as("192.0.2.1", false);
@@ -515,6 +613,7 @@ static void a_client_that_has_half_closed_is_probed(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       WATCHED(an_upload_has_five_seconds_of_grace),
+      WATCHED(an_upload_that_others_outpace_ends),
       WATCHED(the_rate_counts_from_the_end_of_the_grace),
       WATCHED(a_fast_upload_ends_at_its_time_limit),
       WATCHED(a_body_that_is_not_read_is_not_late),
@@ -532,10 +631,15 @@ int main(void) {
       WATCHED(a_proxy_makes_no_room_at_once),
       WATCHED(one_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
+      WATCHED(those_refused_are_few),
+      WATCHED(a_connection_without_a_slot_is_turned_away),
+      WATCHED(what_is_closed_is_not_ended),
+      WATCHED(there_is_a_slot_for_each_descriptor),
       WATCHED(an_idle_connection_ends_after_its_time),
       WATCHED(an_answer_that_is_not_taken_ends),
       WATCHED(memory_for_two_comes_from_two_answers),
       WATCHED(a_connection_comes_from_a_slow_answer),
+      WATCHED(the_slowest_makes_room_if_none_is_idle),
       WATCHED(a_client_that_has_half_closed_is_probed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,16 +11,18 @@ import warnings
 from typing import Any, Callable, Dict, Optional, Sequence
 
 from ..client import Client
-from ..errors import Error, Problem, SharedMemoryWarning
+from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning
 from . import options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
+from .boxes import Printer
 from .parameters import OPERATIONS
 from .scans import Layout, Path, Scan, UsageError, find
 from .watch import Watch
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: what was asked, so that a later run does not mix two kinds
+GOES_ON = "; the same command goes on from here"
 CHANGES_NOTHING = ("timeout_ms",)  # parameters that the answers do not depend on
 
 
@@ -63,6 +65,7 @@ def _client(told: argparse.Namespace) -> Client:
     if told.key and not told.cert:
         raise UsageError("--key needs --cert")
     warnings.simplefilter("ignore", SharedMemoryWarning)  # it is used where it can be
+    warnings.simplefilter("ignore", RequestWarning)  # the summary has them
     try:
         return Client(
             told.server,
@@ -98,6 +101,8 @@ def _parameters(told: argparse.Namespace) -> Dict[str, str]:
 
 def _compute(client: Client, told: argparse.Namespace) -> int:
     parameters = _parameters(told)
+    if told.output is None:
+        return _print_boxes(client, told, parameters)
     layout = Layout(told.output, f".{told.to}", told.root)
     scans = find(told.scans, layout, "format" in parameters)
     todo = [scan for scan in scans if told.force or not scan.is_answered()]
@@ -115,6 +120,21 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
         workers.finish(signals)
     bar.close()
     return _close(report, signals, len(scans) - len(todo), len(scans))
+
+
+def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
+    if "outputs" in parameters:
+        raise UsageError("outputs needs --output DIR; what is printed is the boxes")
+    scans = find(told.scans, None, "format" in parameters)
+    job = Printer(client, parameters, told.json)
+    job.check()
+    report = Report(lambda _: None, lambda *_: None)
+    with Signals() as signals:
+        workers = Workers(job, report, 1)  # so that the scans keep their order
+        for scan in scans:
+            workers.put(scan)
+        workers.finish(signals)
+    return _close(report, signals, 0, len(scans), "")
 
 
 def _watch(client: Client, told: argparse.Namespace) -> int:
@@ -161,6 +181,11 @@ def _presets(client: Client, told: argparse.Namespace) -> int:
     return DONE
 
 
+def _models(client: Client, told: argparse.Namespace) -> int:
+    pages.models(client, told.name, told.json)
+    return DONE
+
+
 def _status(client: Client, told: argparse.Namespace) -> int:
     pages.status(client, told.json)
     return DONE
@@ -170,6 +195,7 @@ COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
     **dict.fromkeys(OPERATIONS, _compute),
     "watch": _watch,
     "presets": _presets,
+    "models": _models,
     "status": _status,
 }
 
@@ -194,12 +220,12 @@ def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
         raise UsageError(f"cannot use {path}: {getattr(reason, 'strerror', None) or reason}") from None
 
 
-def _close(report: Report, signals: Signals, skipped: int, total: Optional[int]) -> int:
+def _close(report: Report, signals: Signals, skipped: int, total: Optional[int], hint: str = GOES_ON) -> int:
     pages.summary(report, skipped, total)
     if report.stopped:
-        return _end(FAILED, f"stopped: {report.stopped}; the same command goes on from here")
+        return _end(FAILED, f"stopped: {report.stopped}{hint}")
     if signals.number:
-        return _end(128 + signals.number, "stopped by a signal; the same command goes on from here") if total else DONE
+        return _end(128 + signals.number, f"stopped by a signal{hint}") if total else DONE
     return FAILED if report.errors else DONE
 
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ..shared import PREFIX
 from ..version import VERSION
 from .answers import KINDS
-from .parameters import OPERATIONS, parameters_of
+from .parameters import DETECT, OPERATIONS, parameters_of
 
 PROGRAM = "voxeld-client"
 MOST_JOBS = 256
@@ -41,6 +41,17 @@ examples:
   voxeld-client transform *.bin --crop 0,-40,-3,70,40,1 --output cropped/
   voxeld-client transform *.bin --cut -1,-1,-2,3,1,1 --output clean/ --to mcap
 """,
+    "detect": """\
+examples:
+  voxeld-client detect scan.bin --model kitti
+  voxeld-client detect velodyne/ --model kitti --json
+  voxeld-client detect velodyne/ --model kitti --output boxes/
+""",
+    "models": """\
+examples:
+  voxeld-client models
+  voxeld-client models kitti --json
+""",
     "presets": """\
 examples:
   voxeld-client presets
@@ -64,6 +75,11 @@ serialized PointCloud2 (.cdr). A folder means all of these in it and in its fold
 An answer has the name of its scan. It appears whole or not at all, and is skipped by the next run unless the scan is
 newer. The exit status is 0 if every scan has its answer, 1 if not, 2 for wrong usage, and 130 or 143 after a signal.
 """
+PRINTED = """\
+Without --output a table of the boxes of each scan is printed: class, score, centre and size in metres, heading in
+degrees from -180 to 180. --json prints an object a line instead, whose headings are in radians, as the service has
+them.
+"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,14 +90,16 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     for operation, doc in OPERATIONS.items():
-        command = _add_command(commands, operation, doc, f"{doc.capitalize()}.\n\n{SCANS}")
-        command.set_defaults(operation=operation)
+        prints = operation == DETECT
+        text = f"{doc.capitalize()}.\n\n{PRINTED if prints else ''}\n{SCANS}".replace("\n\n\n", "\n\n")
+        command = _add_command(commands, operation, doc, text)
+        command.set_defaults(operation=operation, json=False)
         command.add_argument("scans", nargs="+", metavar="SCAN", help="a file or a folder")
-        _add_answers(command)
+        _add_answers(command, prints)
         command.add_argument("--root", type=FOLDER, metavar="DIR", help="keep the folders of the scans below DIR")
         command.add_argument("--force", action="store_true", help="replace the answers that there are")
         group = command.add_argument_group("parameters of the service")
-        _add_parameters(group)
+        _add_parameters(group, with_preset=not prints)
         for parameter in parameters_of(operation):
             text = f"{parameter.doc}; allowed: {parameter.allowed}".replace("%", "%%")
             group.add_argument(option_of(parameter.name), dest=f"p_{parameter.name}", metavar="VALUE", help=text)
@@ -105,8 +123,12 @@ def parser() -> argparse.ArgumentParser:
 
     presets = _add_command(commands, "presets", "list the presets, or show one", "List the presets, or show one.")
     presets.add_argument("name", nargs="?", help="show the parameters of this one")
+    models = _add_command(
+        commands, "models", "list the models that detect, or show one", "List the models that detect, or show one."
+    )
+    models.add_argument("name", nargs="?", help="show the parameters of this one")
     status = _add_command(commands, "status", "show what the service is doing", "Show what the service is doing.")
-    for command in (presets, status):
+    for command in (presets, models, status):
         command.add_argument("--json", action="store_true", help="as JSON")
     for command in commands.choices.values():
         _add_server(command)
@@ -190,15 +212,19 @@ def _add_server(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_answers(command: argparse.ArgumentParser) -> None:
+def _add_answers(command: argparse.ArgumentParser, may_print: bool = False) -> None:
     option = command.add_argument
-    option("--output", "-o", type=FOLDER, required=True, metavar="DIR", help="the folder for the answers")
+    either = command.add_mutually_exclusive_group(required=not may_print)
+    either.add_argument("--output", "-o", type=FOLDER, metavar="DIR", help="the folder for the answers")
+    if may_print:
+        either.add_argument("--json", action="store_true", help="print the boxes as JSON")
     option("--to", choices=list(KINDS), default="safetensors", help="kind of the answers; default: %(default)s")
     option("--jobs", "-j", type=_jobs, default=8, metavar="N", help="scans in hand at a time; default: 8")
 
 
-def _add_parameters(group: argparse._ActionsContainer) -> None:
-    group.add_argument("--preset", dest="p_preset", metavar="NAME", help="a model's parameters; see `presets`")
+def _add_parameters(group: argparse._ActionsContainer, with_preset: bool = True) -> None:
+    if with_preset:
+        group.add_argument("--preset", dest="p_preset", metavar="NAME", help="a model's parameters; see `presets`")
     group.add_argument(
         "--param",
         "-p",

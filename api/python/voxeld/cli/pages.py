@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..client import Client
 from .batch import Report, printable, say
@@ -22,6 +22,22 @@ def presets(client: Client, name: Optional[str], as_json: bool) -> None:
         print(json.dumps(found))
     else:
         print(_lines((preset.get("name"), preset.get("description")) for preset in found))
+
+
+def models(client: Client, name: Optional[str], as_json: bool) -> None:
+    if name is not None:
+        model = client.model(name)
+        print(json.dumps(model) if as_json else _lines(model.items()))
+        return
+    found = client.models()
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print(_lines((model.get("name"), _word_of(model)) for model in found))
+
+
+def _word_of(model: Dict[str, Any]) -> Any:
+    return model.get("description") if model.get("ready") else f"cannot be used: {model.get('reason')}"
 
 
 def status(client: Client, as_json: bool) -> None:

@@ -1,18 +1,22 @@
 """The parameters of the operations as options of the command line: one row each, as `voxeld --describe` has them.
 
-A scan is one cloud, so point_counts is no option. Regions of memory are the client's own. --preset has a row of its
-own in options.py.
+A scan is one cloud, so point_counts is no option, and no sweep of a stream. Regions of memory are the client's own.
+--preset has a row of its own in options.py.
 """
 
 from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Tuple
 
+DETECT = "detect"  # the one whose answers can be printed
 OPERATIONS: Dict[str, str] = {
     "voxelize": "make voxels of each scan",
     "fps": "choose farthest point samples of each scan",
     "transform": "move, crop and cut the points of each scan",
+    DETECT: "find boxes in each scan",
 }
+# Parameters of sweeps, each of which has a pose and a time of its own.
+STREAMS = ("stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close")
 
 
 class Parameter(NamedTuple):
@@ -39,6 +43,45 @@ PARAMETERS: List[Parameter] = [
         "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
     ),
     Parameter("intensity_scale", ALL, "multiplies the column named intensity", "a finite number other than 0"),
+    Parameter(
+        "score_threshold",
+        (DETECT,),
+        (
+            "boxes with a lower score are dropped, and with a centre head those with this score; "
+            "without it that of the model"
+        ),
+        "a number from 0 to 1",
+    ),
+    Parameter(
+        "max_objects",
+        (DETECT,),
+        "of a centre head: candidates of a task that become boxes at most; without it that of the model",
+        "a whole number from 1 to 1048576",
+    ),
+    Parameter(
+        "nms_threshold",
+        (DETECT,),
+        "as iou_threshold of /v1/nms, unless the head suppresses by distance; without it that of the model",
+        "a number from 0 to 1",
+    ),
+    Parameter(
+        "nms_pre_max",
+        (DETECT,),
+        "boxes of a cloud, or of a task of it, that are compared at most; without it that of the model",
+        "a whole number from 1 to 1048576",
+    ),
+    Parameter(
+        "nms_post_max",
+        (DETECT,),
+        "boxes of a cloud, or of a task of it, that are kept at most; without it that of the model",
+        "a whole number from 1 to 1048576",
+    ),
+    Parameter(
+        "class_agnostic",
+        (DETECT,),
+        "whether a box suppresses those with other labels too; without it that of the model",
+        "no or yes",
+    ),
     Parameter(
         "point_cloud_range",
         ("voxelize",),
@@ -154,6 +197,16 @@ PARAMETERS: List[Parameter] = [
         ("transform",),
         "which tensors to return; without it points and point_indices",
         "a list of points, point_indices",
+    ),
+    Parameter("model", (DETECT,), "the model that detects", "a name of GET /v1/models"),
+    Parameter(
+        "outputs",
+        (DETECT,),
+        "which tensors to return; without it boxes, scores, labels and box_counts",
+        (
+            "a list of boxes, scores, labels, box_indices, box_counts, cls_preds, box_preds, dir_cls_preds, "
+            "heatmap, center, height, dim, rot, vel, bev_features"
+        ),
     ),
 ]
 

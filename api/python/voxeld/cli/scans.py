@@ -83,8 +83,9 @@ class Layout:
         return Scan(path, self.output / below.with_suffix(self.extension))
 
 
-def find(names: Sequence[str], layout: Layout, any_kind: bool) -> List[Scan]:
-    """The scans of files and folders. UsageError if one does not exist, or if two would have the same answer.
+def find(names: Sequence[str], layout: Optional[Layout], any_kind: bool) -> List[Scan]:
+    """The scans of files and folders. UsageError if one does not exist, or if two would have the same answer. Without
+    a layout no answers are written, and each scan stands for its own.
     `any_kind`: --format says how points are written, so files that are named may have any extension."""
     scans: Dict[Path, Scan] = {}
     for name in names:
@@ -98,14 +99,17 @@ def find(names: Sequence[str], layout: Layout, any_kind: bool) -> List[Scan]:
     return list(scans.values())
 
 
-def _scans_of(path: Path, layout: Layout, any_kind: bool) -> Iterable[Scan]:
+def _scans_of(path: Path, layout: Optional[Layout], any_kind: bool) -> Iterable[Scan]:
+    def scan(file: Path, base: Path) -> Scan:
+        return layout.scan(file, base) if layout else Scan(file, file)
+
     if path.is_dir():
-        return (layout.scan(file, path) for file in walk(path))
+        return (scan(file, path) for file in walk(path))
     if not os.path.lexists(path):
         raise UsageError(f"there is no {path}")
     if not any_kind and path.suffix.lower() not in FORMATS:
         raise UsageError(f"{path} is not {', '.join(FORMATS)}; --format says how its points are written")
-    return [layout.scan(path, path.parent)]
+    return [scan(path, path.parent)]
 
 
 def walk(folder: Path) -> Iterator[Path]:

@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     option("--output", "-o", type=pathlib.Path, required=True, metavar="DIR", help="the folder of the model")
     option("--description", metavar="TEXT", help="what the service shows of the model")
     option("--weights", choices=("float32", "float16"), default="float32", help="how the network's weights are stored")
+    option("--network", choices=("float32", "float16"), default="float32", help="what the network computes in")
     option("--ignore", action="append", default=[], metavar="PREFIX", help="leave out tensors of the checkpoint")
     option("--trust-checkpoint", action="store_true", help="let the checkpoint, a pickle, run code")
     return root
@@ -49,6 +50,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     told = parser().parse_args(argv)
     try:
         from . import mmdet3d, openpcdet
+        from .network import Network
         from .state import ConvertError, read_state
     except ImportError as reason:
         print(f"{PROGRAM}: {reason}; pip install 'voxeld[convert]'", file=sys.stderr)
@@ -56,7 +58,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     convert = {"openpcdet": openpcdet.convert, "mmdet3d": mmdet3d.convert}[told.source]
     try:
         state = read_state(told.checkpoint, told.trust_checkpoint)
-        model = convert(state, told.config, told.weights == "float16")
+        network = Network(told.network == "float16", told.weights == "float16")
+        model = convert(state, told.config, network)
         state.ignore(told.ignore)
         state.check_all_taken()
         model.description = told.description or model.description

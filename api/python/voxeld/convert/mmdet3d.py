@@ -18,13 +18,12 @@ ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "reg", "dir_cls_preds": "dir_cls
 ALIGNED = {"AlignedAnchor3DRangeGenerator": "yes", "Anchor3DRangeGenerator": "no"}
 
 
-def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
+def convert(state: State, path: pathlib.Path, network: Network) -> Model:
     config = read_python(path)
     model, voxels = config.at("model"), _voxels(config)
     kind = model.choice("type", PREFIXES)
     prefix = PREFIXES[kind]
     encoder = _encoder(state, model.at(f"{prefix}voxel_encoder"), f"{prefix}voxel_encoder", voxels)
-    network = Network(half_weights)
     x = _backbone(model, prefix).build(state, network, voxels.map(network, encoder[-1][1].size))
     head = _anchor_head if kind == "VoxelNet" else _center_head
     return Model(

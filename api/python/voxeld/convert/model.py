@@ -102,7 +102,7 @@ class Model:
             "format": FORMAT,
             "description": self.description,
             "class_names": self.head.class_names,
-            "voxelize": self.voxels.parameters(),
+            "voxelize": {**self.voxels.parameters(), **({"feature_dtype": "float16"} if self.network.half else {})},
             "encoder": encoder,
             "network": {"file": NETWORK, "input": INPUT, "outputs": outputs, "layout": "nhwc"},
             "decode": {**self.head.decode, "class_names": self.head.class_names},

@@ -26,8 +26,9 @@ class Map(NamedTuple):
 
 
 class Network:
-    def __init__(self, half_weights: bool = False) -> None:
-        self._half = half_weights  # weights are stored as float16, and cast when the network is loaded
+    def __init__(self, half: bool = False, half_weights: bool = False) -> None:
+        self.half = half  # input, weights and outputs are float16, and so is what is between them
+        self._half_weights = half_weights and not half  # they are stored as float16, and cast when they are loaded
         self._nodes: List[Any] = []
         self._weights: List[Any] = []
         self._inputs: Dict[str, Shape] = {}
@@ -72,11 +73,12 @@ class Network:
             ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in values.items())
             for values in (self._inputs, self._outputs)
         )
-        return " -> ".join(sides)
+        return " -> ".join(sides) + (" in float16" if self.half else "")
 
     def model(self, doc: str) -> Any:
+        dtype = TensorProto.FLOAT16 if self.half else TensorProto.FLOAT
         inputs, outputs = (
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values.items()]
+            [helper.make_tensor_value_info(name, dtype, shape) for name, shape in values.items()]
             for values in (self._inputs, self._outputs)
         )
         graph = helper.make_graph(self._nodes, "network", inputs, outputs, self._weights)
@@ -98,8 +100,9 @@ class Network:
 
     def _weight(self, values: Array) -> str:
         name = self._name("weight")
-        self._weights.append(numpy_helper.from_array(narrow(values, np.float16 if self._half else np.float32), name))
-        return self._node("Cast", [name], to=TensorProto.FLOAT) if self._half else name
+        dtype = np.float16 if self.half or self._half_weights else np.float32
+        self._weights.append(numpy_helper.from_array(narrow(values, dtype), name))
+        return self._node("Cast", [name], to=TensorProto.FLOAT) if self._half_weights else name
 
     def _name(self, kind: str) -> str:
         self._count += 1

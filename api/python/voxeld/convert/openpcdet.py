@@ -15,13 +15,12 @@ from .state import ConvertError, State
 ANCHOR_MAPS = {"cls_preds": "cls", "box_preds": "box", "dir_cls_preds": "dir_cls"}
 
 
-def convert(state: State, path: pathlib.Path, half_weights: bool) -> Model:
+def convert(state: State, path: pathlib.Path, network: Network) -> Model:
     config = read_yaml(path)
     model = config.at("MODEL")
     voxels = VOXELS[model.at("VFE").choice("NAME", VOXELS)](config.at("DATA_CONFIG"))
     encoder = _encoder(state, model.at("VFE"), voxels)
     model.at("MAP_TO_BEV").expect("NAME", "PointPillarScatter")
-    network = Network(half_weights)
     x = _backbone(model.at("BACKBONE_2D")).build(state, network, voxels.map(network, encoder[-1][1].size))
     head = HEADS[model.at("DENSE_HEAD").choice("NAME", HEADS)]
     return Model(

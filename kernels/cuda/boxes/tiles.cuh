@@ -1,13 +1,13 @@
-// The pairs of a chunk of ranked boxes that suppression concerns, as bits: the first stage of suppress.cu, and what its
-// stages know of a chunk.
-#ifndef VOXELD_CUDA_COMPARE_CUH
-#define VOXELD_CUDA_COMPARE_CUH
+// Chunks of ranked boxes, and tiles: 32 boxes beside 32 others, of which a block finds the pairs that suppression
+// concerns. For the stages of suppress.cu.
+#ifndef VOXELD_CUDA_TILES_CUH
+#define VOXELD_CUDA_TILES_CUH
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/boxes/rank.cuh"
 #include "kernels/cuda/boxes/suppression.cuh"
 
-enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, COMPARE_BLOCK = 256 };
+enum { WARP = 32, CHUNK = 1024, WORDS = CHUNK / WARP, TILE = WARP, TILE_BLOCK = 256 };
 static_assert((int)CHUNK <= (int)CUDA_QUICK_KEYS, "what is stopped while it is ranked is never settled");
 
 struct suppress_params {
@@ -82,25 +82,24 @@ static __device__ uint32_t closed_of(const struct suppress_params &p, const stru
   return behind | (p.number == 0 || left == 0 ? 0 : struck_of(p.s, chunk.segment)[chunk.begin / WARP + word]);
 }
 
-// --- compare ---
+// --- tiles ---
 
 // The boxes of a tile's rows and of its columns, and the pairs of them that are near.
 struct tile {
   struct cuda_ranked_box boxes[2][TILE];
-  uint32_t open[2];             // those that are not struck out
+  uint32_t open[2];             // those that are there and not struck out
   uint16_t pairs[TILE * TILE];  // row * TILE + column
   uint32_t count, bits[TILE];   // of the pairs; of the rows
 };
 
-// As a block, its first two warps: places row * TILE on and column * TILE on.
-static __device__ void fill_tile(const struct suppress_params &p, const struct chunk &chunk, uint32_t row,
-                                 uint32_t column, struct tile *tile) {
+// As a block, its first two warps with the rows and the columns: the ranks of the boxes whose bits in `open` are set.
+static __device__ void fill_tile(const struct cuda_suppression &s, uint32_t segment, uint32_t open, uint32_t rank,
+                                 struct tile *tile) {
   uint32_t side = threadIdx.x / TILE, lane = threadIdx.x % TILE;
-  __syncthreads();  // the last tile has been written
+  __syncthreads();  // the last tile has been used
   if (side < 2) {
-    uint32_t word = side == 0 ? row : column, open = ~closed_of(p, chunk, word);
     if ((open >> lane & 1) != 0) {
-      tile->boxes[side][lane] = box_of(p.s, chunk.segment, chunk.begin + word * TILE + lane);
+      tile->boxes[side][lane] = box_of(s, segment, rank);
     }
     if (lane == 0) {
       tile->open[side] = open;
@@ -116,7 +115,7 @@ static __device__ void fill_tile(const struct suppress_params &p, const struct c
 // As a block: lists the pairs that are near. A warp has a row at a time, a lane a column.
 static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struct tile *tile) {
   uint32_t lane = threadIdx.x % WARP;
-  for (uint32_t row = threadIdx.x / WARP; row < TILE; row += COMPARE_BLOCK / WARP) {
+  for (uint32_t row = threadIdx.x / WARP; row < TILE; row += TILE_BLOCK / WARP) {
     bool both = (tile->open[0] >> row & tile->open[1] >> lane & 1) != 0 && (!diagonal || row < lane);
     bool near = both && may_suppress(tile->boxes[0][row], tile->boxes[1][lane], nms);
     uint32_t all = __ballot_sync(~0u, near), place = 0;
@@ -133,42 +132,13 @@ static __device__ void list_pairs(const struct vx_nms &nms, bool diagonal, struc
 
 // As a block: the bits of the listed pairs.
 static __device__ void compare_pairs(const struct vx_nms &nms, struct tile *tile) {
-  for (uint32_t i = threadIdx.x; i < tile->count; i += COMPARE_BLOCK) {
+  for (uint32_t i = threadIdx.x; i < tile->count; i += TILE_BLOCK) {
     uint32_t row = tile->pairs[i] / TILE, column = tile->pairs[i] % TILE;
     if (vx_suppresses(&tile->boxes[0][row].rectangle, &tile->boxes[1][column].rectangle, &nms)) {
       atomicOr(&tile->bits[row], 1u << column);
     }
   }
   __syncthreads();
-}
-
-static __global__ void __launch_bounds__(COMPARE_BLOCK)
-    compare_kernel(const __grid_constant__ struct suppress_params p) {
-  __shared__ struct tile tile;
-  cuda_wait();
-  const struct chunk chunk = chunk_of(p, blockIdx.x / p.slices);
-  if (chunk.left == 0 || is_full(p, chunk.segment) || (chunk.long_job && cuda_is_stopped(p.stop))) {
-    return;
-  }
-  const struct vx_nms nms = nms_of(p.s, chunk.segment);
-  uint32_t *overlaps = overlaps_of(p.s, chunk.segment);
-  // Tiles on and above the diagonal, column by column.
-  uint32_t row = blockIdx.x % p.slices, column = 0;
-  for (;; row += p.slices) {
-    for (; row > column; column++) {
-      row -= column + 1;
-    }
-    if (column * TILE >= chunk.end) {
-      return;
-    }
-    fill_tile(p, chunk, row, column, &tile);
-    list_pairs(nms, row == column, &tile);
-    compare_pairs(nms, &tile);
-    uint32_t place = row * TILE + threadIdx.x;
-    if (threadIdx.x < TILE && place < chunk.end) {
-      overlaps[place * WORDS + column] = tile.bits[threadIdx.x];
-    }
-  }
 }
 
 #endif

@@ -1,0 +1,18 @@
+// The parameters of a stream, which all operations on points have.
+#ifndef VOXELD_API_OPS_STREAM_H
+#define VOXELD_API_OPS_STREAM_H
+
+#include "api/ops/rows.h"
+
+extern const struct param param_stream, param_streams, param_sweeps, param_pose, param_mount, param_time,
+    param_time_column, param_remove_close;
+
+#define PARAMS_OF_STREAMS                                                                                              \
+  &param_stream, &param_streams, &param_sweeps, &param_pose, &param_mount, &param_time, &param_time_column,            \
+      &param_remove_close
+
+// Checks what the request says of its stream, and sets the shape of the joined points. To be called once num_features
+// is known. False with a problem.
+VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct problem *problem);
+
+#endif

@@ -1,0 +1,37 @@
+// What a request says of its stream: whose sweep the body is, when and where it was taken, and which sweeps are joined.
+//
+// api/ops/stream.h reads it, docs/streams.md says what it means. A value; any thread.
+#ifndef VOXELD_PARAMS_STREAM_H
+#define VOXELD_PARAMS_STREAM_H
+
+#include "api/params/pose.h"
+
+enum {
+  STREAM_NAME_SIZE = 64,
+  STREAM_NAMES_SIZE = 256,  // of a list of names
+  STREAM_SWEEPS_MAX = 32,   // of one stream in one request
+  STREAMS_JOINED_MAX = 8,
+  JOINED_SWEEPS_MAX = 64,  // of all streams in one request
+};
+
+struct stream_terms {
+  char name[STREAM_NAME_SIZE];     // "" = the request has no stream
+  char joined[STREAM_NAMES_SIZE];  // names of streams, with commas between; "" = `name` alone
+  int32_t num_joined;
+  int32_t sweeps;       // to join of each stream
+  int32_t time_column;  // bool
+  float remove_close;   // metres; 0 = nothing is removed
+  double time;          // seconds
+  struct pose_numbers pose_numbers, mount_numbers;
+  struct pose pose, mount;  // made of them; that of the mount only if it was given
+};
+
+// Whether a stream may have the name: letters, digits, '.', '_', '-', and 1 to STREAM_NAME_SIZE - 1 of them.
+PARAM_WARN_UNUSED bool stream_name_is_sound(const char *name, size_t length);
+
+extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a sound name
+
+// Copies the next name of those to join, the first if *cursor is 0. False behind the last.
+PARAM_WARN_UNUSED bool stream_next(const struct stream_terms *terms, size_t *cursor, char name[STREAM_NAME_SIZE]);
+
+#endif

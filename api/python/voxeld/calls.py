@@ -1,0 +1,201 @@
+"""How a call goes out and its answer comes back: the query and the headers, the way through shared memory or the
+socket, and the warnings.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import urllib.parse
+import warnings
+from dataclasses import replace
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, TypeVar, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import reading, tensors
+from .connection import Answer, Endpoint, Request
+from .encodings import encoder_of
+from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
+from .reading import JSON, TENSORS
+from .result import Result
+from .shared import PARAMETERS, PREFIX, Slots, Unavailable
+from .transport import Transport
+
+T = TypeVar("T")
+
+
+class Calls:
+    """The calls of one client; threads may share them. `headers` go with each."""
+
+    def __init__(self, transport: Transport, headers: Dict[str, str], encoding: Optional[str]) -> None:
+        self._transport, self._headers = transport, headers
+        self._encoding, self._encode = encoding, encoder_of(encoding)
+        self._slots: Optional[Slots] = None
+        self._warned: Set[str] = set()  # kinds of warnings
+
+    def share(self, endpoint: Endpoint, told: Union[bool, str]) -> None:
+        """From now on memory is shared if it can be. `told`: as the client's shared_memory."""
+        prefix = told if isinstance(told, str) else PREFIX
+        try:
+            self._slots = Slots(self._transport, endpoint, self._headers, prefix)
+        except Unavailable as reason:
+            self._share_no_more(reason)
+
+    def close(self) -> None:
+        if self._slots:
+            self._slots.close()
+        self._transport.close()
+
+    # --- computing ---
+
+    def compute(
+        self,
+        operation: str,
+        body: List[memoryview],
+        parameters: Mapping[str, Any],
+        metadata_only: bool,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+        kind: Optional[str] = None,
+    ) -> Result:
+        """The result of an operation. `kind`: the media type of the body, if it is not rows."""
+        accept = JSON if metadata_only else TENSORS
+        request = self._request(operation, body, parameters, accept, request_id, traceparent, kind)
+        if metadata_only:
+            result = self._deliver(request, reading.metadata, None)
+        else:
+            result = self._deliver(request, reading.tensors, lambda file: Result(*tensors.parse(file)))
+        self._warn(result)
+        return result
+
+    def file(
+        self,
+        operation: str,
+        body: List[memoryview],
+        parameters: Mapping[str, Any],
+        media_type: str,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+    ) -> NDArray[np.uint8]:
+        """The answer as the bytes of a file."""
+
+        def read(answer: Answer) -> NDArray[np.uint8]:
+            reading.expect(answer, media_type)
+            return answer.body
+
+        request = self._request(operation, body, parameters, media_type, request_id, traceparent, None)
+        return self._deliver(request, read, lambda file: file)
+
+    # --- asking ---
+
+    def get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
+        return self._transport.ask(Request("GET", path, self._headers), read, retries)
+
+    def probe(self, path: str, *pages: str) -> bool:
+        """Whether the service answers with one of these pages."""
+        try:
+            return self.get(path, reading.plain, retries=0).strip() in pages
+        except BadAnswer:
+            return False
+        except (Problem, TransportError) as failure:
+            if failure.temporary or isinstance(failure.__cause__, socket.gaierror):  # the name may appear later
+                return False
+            raise
+
+    # --- requests ---
+
+    def _request(
+        self,
+        operation: str,
+        body: List[memoryview],
+        parameters: Mapping[str, Any],
+        accept: str,
+        request_id: Optional[str],
+        traceparent: Optional[str],
+        kind: Optional[str],
+    ) -> Request:
+        headers = {"Accept": accept, "Content-Type": kind, "X-Request-Id": request_id, "traceparent": traceparent}
+        texts = {name: text_of(value) for name, value in without_none(parameters).items()}
+        target = f"/v1/{urllib.parse.quote(operation, safe='')}?{urllib.parse.urlencode(texts, safe=',')}"
+        return Request("POST", target, {**self._headers, **without_none(headers)}, body)
+
+    def _encoded(self, request: Request) -> Request:
+        if not (self._encode and self._encoding and request.body is not None):
+            return request
+        headers = {**request.headers, "Content-Encoding": self._encoding}
+        return replace(request, headers=headers, body=self._encode(request.body))
+
+    def _deliver(
+        self, request: Request, read: Callable[[Answer], T], parse: Optional[Callable[[NDArray[np.uint8]], T]]
+    ) -> T:
+        """Asks through shared memory or, where that cannot be, through the socket. `parse` reads the answer's file;
+        None if there is only metadata."""
+        until = self._transport.deadline()
+        result = self._share(request, read, parse, until)
+        return self._transport.ask(self._encoded(request), read, until=until) if result is None else result
+
+    def _share(
+        self,
+        request: Request,
+        read: Callable[[Answer], T],
+        parse: Optional[Callable[[NDArray[np.uint8]], T]],
+        until: float,
+    ) -> Optional[T]:
+        """None if the request has to be sent: memory is not shared, or an attempt came to an error that may pass."""
+        size = sum(piece.nbytes for piece in request.body or ())
+        if self._slots is None or size == 0:
+            return None
+        try:
+            with self._slots.slot(size) as slot:
+                slot.write(request.body or ())
+                asked = replace(request, target=slot.target(request.target, size, parse is not None), body=[])
+
+                def read_slot(answer: Answer) -> T:
+                    return parse(slot.read(reading.length(answer))) if parse else read(answer)
+
+                return self._transport.ask(asked, read_slot, retries=0, until=until)
+        except Unavailable as reason:
+            self._share_no_more(reason)
+        except OSError:  # /dev/shm is full
+            pass
+        except Error as failure:
+            ours = isinstance(failure, Problem) and failure.parameter in PARAMETERS
+            if not failure.temporary and not ours:
+                raise
+        return None
+
+    # --- warnings ---
+
+    def _share_no_more(self, reason: Unavailable) -> None:
+        self._slots = None
+        warnings.warn(f"points go through the socket: {reason}", SharedMemoryWarning, stacklevel=_caller())
+
+    def _warn(self, result: Result) -> None:
+        for warning in result.warnings:
+            if warning["kind"] not in self._warned:
+                self._warned.add(warning["kind"])
+                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=_caller())
+
+
+def _caller() -> int:
+    """The level, for a warning, of the nearest function that is not of this package."""
+    level, frame = 0, sys._getframe(1)
+    while str(frame.f_globals.get("__name__")).startswith(f"{__package__}.") and frame.f_back:
+        level, frame = level + 1, frame.f_back
+    return level + 1
+
+
+def without_none(values: Mapping[str, Any]) -> Dict[str, Any]:
+    """Those that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def text_of(value: Any) -> str:
+    """The text of a parameter in a query; a list becomes its items with commas between."""
+    if isinstance(value, bool):
+        raise TypeError("no parameter is a bool")
+    if hasattr(value, "tolist"):  # numpy's arrays and scalars
+        value = value.tolist()
+    return ",".join(text_of(item) for item in value) if isinstance(value, (list, tuple)) else str(value)

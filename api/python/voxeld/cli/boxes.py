@@ -1,0 +1,83 @@
+"""Detections as text: a table of the boxes of each scan, or JSON, an object a line."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Dict, List
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..client import Client
+from ..errors import BadAnswer, Problem
+from ..result import Result
+from .batch import DENIED, Job, Stop, printable
+from .parameters import DETECT
+from .scans import Scan
+
+CENTRE, SIZE, HEADING, VELOCITY = slice(0, 3), slice(3, 6), 6, slice(7, 9)  # of a box's values
+COLUMNS = ("score", "x", "y", "z", "dx", "dy", "dz", "heading", "vx", "vy")
+WIDTH = 8  # of a column of numbers
+
+
+class Printer(Job):
+    """Prints the boxes of each scan, instead of writing an answer. For one thread."""
+
+    def __init__(self, client: Client, parameters: Dict[str, str], as_json: bool) -> None:
+        super().__init__(client, DETECT, "safetensors", parameters)
+        self._as_json = as_json
+
+    def run(self, scan: Scan) -> List[Dict[str, str]]:
+        points, told = scan.read(self._parameters)
+        try:
+            result = self._client.detect(points, **{"model": None, **self._parameters, **told})
+        except Problem as problem:
+            if problem.status in DENIED:
+                raise Stop(str(problem)) from None
+            raise
+        text = line(str(scan.path), result) if self._as_json else table(str(scan.path), result)
+        try:
+            print(text, flush=True)
+        except OSError as reason:
+            raise Stop(f"cannot print: {reason.strerror}") from None
+        return result.warnings
+
+
+def _name(result: Result, label: int) -> str:
+    names = result.metadata.get("class_names")
+    return str(names[label]) if isinstance(names, list) and 0 <= label < len(names) else str(label)
+
+
+def _rows(result: Result) -> NDArray[np.float32]:
+    """Of each box the score, and the box's values. BadAnswer if these are not there."""
+    boxes, scores, labels = (result.tensors.get(name) for name in ("boxes", "scores", "labels"))
+    if boxes is None or scores is None or labels is None or boxes.ndim != 2 or boxes.shape[1] not in (7, 9):
+        raise BadAnswer("the answer has no boxes")
+    if not len(boxes) == scores.size == labels.size:
+        raise BadAnswer("the answer's boxes, scores and labels are not the same in number")
+    return np.column_stack((scores, boxes))
+
+
+def table(path: str, result: Result) -> str:
+    rows = _rows(result)
+    rows[:, 1 + HEADING] = np.remainder(np.degrees(rows[:, 1 + HEADING]) + 180, 360) - 180
+    names = [_name(result, int(label)) for label in result["labels"]]
+    first = max(map(len, ("class", *names)))
+    digits = (2,) * (1 + HEADING) + (1, 2, 2)
+    lines = [f"{path}: {len(rows)} boxes in {result.timing.get('total', math.nan) / 1000:.1f} ms"]
+    if names:
+        lines.append("  ".join(("class".ljust(first), *(name.rjust(WIDTH) for name in COLUMNS[: rows.shape[1]]))))
+    for name, row in zip(names, rows):
+        lines.append("  ".join((name.ljust(first), *(f"{value:{WIDTH}.{n}f}" for value, n in zip(row, digits)))))
+    return "\n".join(map(printable, lines))
+
+
+def line(path: str, result: Result) -> str:
+    boxes: List[Dict[str, Any]] = []
+    for (score, *values), label in zip(_rows(result), result["labels"]):
+        numbers = [float(str(value)) for value in values]  # as few digits as a float32 has
+        box = {"class": _name(result, int(label)), "label": int(label), "score": float(str(score))}
+        box.update(center=numbers[CENTRE], size=numbers[SIZE], heading=numbers[HEADING])
+        boxes.append({**box, "velocity": numbers[VELOCITY]} if len(numbers) > HEADING + 1 else box)
+    return json.dumps({"scan": path, "boxes": boxes, "timing_us": result.timing})

@@ -1,0 +1,94 @@
+// See seats.h.
+#include "api/seats.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct seat {
+  _Atomic(struct seat *) next;
+  const struct vx_lane *lane;
+  struct vx_place place;
+  struct vx_seat *seat;  // NULL: it could not be opened
+  atomic_bool vacant;    // not in use, or not any more
+  char reason[256];      // why; does not change once it is vacant
+};
+
+static struct seat *next_of(const struct seat *seat) { return atomic_load(&seat->next); }
+
+static struct seat *find(const struct seats *seats, const struct vx_lane *lane) {
+  struct seat *seat = atomic_load(&seats->first);
+  while (seat && seat->lane != lane) seat = next_of(seat);
+  return seat;
+}
+
+static void append(struct seats *seats, struct seat *seat) {
+  _Atomic(struct seat *) *end = &seats->first;
+  for (struct seat *last = atomic_load(end); last; last = atomic_load(end)) end = &last->next;
+  atomic_store(end, seat);
+}
+
+static void vacate(struct seat *seat, const char *reason) {
+  snprintf(seat->reason, sizeof seat->reason, "%s", reason);
+  atomic_store(&seat->vacant, true);
+}
+
+enum vx_status seats_open(struct seats *seats, const struct vx_engine *engine, struct vx_network *network,
+                          const struct vx_lane *lane, const struct vx_place *place, struct vx_error *error) {
+  struct seat *made = calloc(1, sizeof *made);
+  if (!made) {
+    (void)vx_refuse(error, "no memory for a seat of a network");
+    return VX_OUT_OF_MEMORY;
+  }
+  made->lane = lane;
+  made->place = *place;
+  enum vx_status status = engine->seat_open(network, place, &made->seat, error);
+  if (status != VX_OK) {
+    made->seat = NULL;
+    vacate(made, error->text);
+  }
+  append(seats, made);
+  return status;
+}
+
+struct vx_seat *seats_on(const struct seats *seats, const struct vx_lane *lane) {
+  const struct seat *seat = lane ? find(seats, lane) : NULL;
+  return seat && !atomic_load(&seat->vacant) ? seat->seat : NULL;
+}
+
+void seats_give_up(struct seats *seats, const struct vx_lane *lane, const char *reason) {
+  struct seat *seat = find(seats, lane);
+  if (seat && !atomic_load(&seat->vacant)) vacate(seat, reason);
+}
+
+int seats_count(const struct seats *seats, int device) {
+  int count = 0;
+  for (const struct seat *seat = atomic_load(&seats->first); seat; seat = next_of(seat))
+    count += seat->place.device == device && !atomic_load(&seat->vacant);
+  return count;
+}
+
+void seats_write(const struct seats *seats, struct text *out) {
+  const struct seat *first = atomic_load(&seats->first);
+  text_put(out, "[");
+  for (const struct seat *seat = first; seat; seat = next_of(seat)) {
+    bool vacant = atomic_load(&seat->vacant);
+    text_printf(out, "%s{\"device\":\"cuda:%d\",\"memory_limit_bytes\":%zu,\"tf32\":%s,\"in_use\":%s",
+                seat == first ? "" : ",", seat->place.device, seat->place.memory_bytes,
+                seat->place.tf32 ? "true" : "false", vacant ? "false" : "true");
+    if (vacant) {
+      text_put(out, ",\"reason\":");
+      text_json_string(out, seat->reason, strlen(seat->reason));
+    }
+    text_put(out, "}");
+  }
+  text_put(out, "]");
+}
+
+void seats_close(struct seats *seats, const struct vx_engine *engine) {
+  for (struct seat *seat = atomic_exchange(&seats->first, NULL), *next; seat; seat = next) {
+    next = next_of(seat);
+    if (seat->seat) engine->seat_close(seat->seat);
+    free(seat);
+  }
+}

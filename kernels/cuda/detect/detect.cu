@@ -1,0 +1,226 @@
+// The way of a detection on a GPU: cuda_detect, at the end of this file. detection.h of kernels/ has its stages.
+//
+// bev_features is an image that stays on the device, in the lane's block `features`; the network's maps are in the
+// block `maps`. The network's work is enqueued in the lane's stream, so the host waits for the voxels' counts and for
+// the boxes, and not between network and decoder. Runs on the thread that has the lane.
+#include "kernels/cuda/detect/detect.cuh"
+
+#include <string.h>
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/host.cuh"
+#include "kernels/cuda/base/job.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/memory.cuh"
+#include "kernels/cuda/boxes/center.cuh"
+#include "kernels/cuda/boxes/decode.cuh"
+#include "kernels/cuda/detect/channels.cuh"
+#include "kernels/cuda/voxelize/voxelize.cuh"
+
+// --- what the GPU takes ---
+
+// A network that takes one cloud at a time gets each where it lies in the batch: kernels of libraries read 16 bytes.
+enum { WHOLE = 16 };
+
+static bool is_whole(int64_t values, size_t size) { return (uint64_t)values * size % WHOLE == 0; }
+
+static bool lies_well(const struct vx_detector *detector) {
+  const struct vx_voxelize *voxelize = &detector->voxelize;
+  struct vx_grid grid;
+  struct vx_error error;
+  bool well = vx_grid_of(voxelize, 1, &grid, &error) == VX_OK &&
+              is_whole((int64_t)grid.cells[0] * grid.cells[1] * grid.cells[2] * vx_encoder_width(&voxelize->encoder),
+                       vx_dtype_size(voxelize->feature_dtype));
+  for (int i = 0; i < VX_DETECTOR_MAPS; i++) {
+    const struct vx_detector_map *map = &detector->maps[i];
+    well =
+        well && (map->output == NULL || is_whole(map->height * map->width * map->channels, vx_dtype_size(map->dtype)));
+  }
+  return well;
+}
+
+bool cuda_detects(const struct vx_job *job) {
+  const struct vx_detect *detect = &job->params.detect;
+  return detect->seat != NULL && (!detect->detector->one_by_one || job->num_clouds <= 1 || lies_well(detect->detector));
+}
+
+// --- times ---
+
+struct note_params {
+  uint64_t *moment;  // host
+};
+
+static __global__ void note_kernel(const __grid_constant__ struct note_params p) {
+  cuda_wait();
+  *p.moment = cuda_now();
+  __threadfence_system();
+}
+
+// Enqueues that the device notes when it gets there.
+static enum vx_status note(struct vx_lane *lane, enum cuda_note which, struct vx_error *error) {
+  struct cuda_run run = {};
+  run.lane = lane;
+  run.stream = lane->stream;
+  struct note_params p = {&lane->device_report->notes[which]};
+  return cuda_launch("note_kernel", note_kernel, 1, 1, 0, &run, p, error);
+}
+
+static int64_t between(const struct vx_lane *lane, enum cuda_note first, enum cuda_note last) {
+  return (int64_t)(lane->report->notes[last] - lane->report->notes[first]);
+}
+
+// --- voxels ---
+
+static void lay_out(struct vx_detection *detection, struct cuda_arena *arena) {
+  for (int i = 0; i < VX_MAX_INPUTS; i++) {
+    unsigned char *map = NULL, *last = NULL;
+    if (detection->maps[i].rank != 0) {
+      take(arena, &map, detection->maps[i].bytes);
+      last = map;
+    }
+    if (vx_detection_moves(detection, i)) {
+      take(arena, &last, detection->maps[i].bytes);
+    }
+    detection->written[i] = map;
+    detection->last[i] = last;
+  }
+}
+
+static enum vx_status reserve_maps(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  struct cuda_arena measured = {}, arena = {};
+  lay_out(detection, &measured);
+  CUDA_TRY(cuda_reserve(lane, &lane->maps, measured.used, error));
+  arena.memory = lane->maps.memory;
+  lay_out(detection, &arena);
+  return VX_OK;
+}
+
+static void swap_image(struct vx_lane *lane) {
+  struct cuda_memory image = lane->image;
+  lane->image = lane->features;
+  lane->features = image;
+}
+
+static enum vx_status voxelize(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  int32_t row_counts[VX_MAX_CLOUDS];
+  struct vx_job voxelize = vx_detection_voxelize(detection, row_counts);
+  struct vx_layout layout;  // the same as detection->features
+  CUDA_TRY(vx_detection_measure(detection, &voxelize, error));
+  CUDA_TRY(reserve_maps(lane, detection, error));
+  swap_image(lane);
+  enum vx_status status = cuda_run_job(lane, &voxelize, cuda_voxelize, &layout, error);
+  swap_image(lane);
+  detection->features_at = lane->features.memory;
+  vx_detection_add(detection, &voxelize);
+  return status;
+}
+
+// --- the network ---
+
+// A library that fails may have lost the device, or left an error behind that is none of the next call.
+static enum vx_status run_network(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  enum vx_status status = vx_detection_network(detection, error);
+  (void)cudaGetLastError();
+  if (status == VX_FAILED || status == VX_OUT_OF_MEMORY) {
+    CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
+  }
+  return status;
+}
+
+static enum vx_status compute_maps(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  CUDA_TRY(note(lane, CUDA_NETWORK_BEGUN, error));
+  CUDA_TRY(run_network(lane, detection, error));
+  CUDA_TRY(cuda_move_channels(lane, detection, error));
+  return note(lane, CUDA_NETWORK_DONE, error);
+}
+
+// --- boxes ---
+
+static enum vx_status decode(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  struct vx_job decode = vx_detection_decode(detection);
+  CUDA_TRY(vx_detection_check_time(detection, "boxes were made", error));
+  detection->decode = &decode;
+  enum vx_status status =
+      cuda_run_job(lane, &decode, decode.op == VX_DECODE ? cuda_decode : cuda_decode_center, NULL, error);
+  detection->decode = NULL;
+  vx_detection_add(detection, &decode);
+  return status;
+}
+
+// --- the output ---
+
+// Writes zeros to a part of the output; the host may not touch what the device sees of pinned memory.
+static enum vx_status clear(struct vx_lane *lane, unsigned char *output, unsigned char *seen, size_t begin, size_t end,
+                            struct vx_error *error) {
+  if (begin < end && seen != NULL) {
+    CUDA_CALL(cudaMemsetAsync(seen + begin, 0, end - begin, lane->stream), error);
+  } else if (begin < end) {
+    memset(output + begin, 0, end - begin);
+  }
+  return VX_OK;
+}
+
+static enum vx_status copy_shown(struct vx_lane *lane, const struct vx_detection *detection, unsigned char *seen,
+                                 struct vx_error *error) {
+  const struct vx_layout *layout = &detection->layout;
+  struct vx_shown shown[VX_SHOWN_TENSORS];
+  int count = vx_detection_shown(detection, shown);
+  size_t end = 0;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    const void *from = NULL;
+    for (int i = 0; i < count; i++) {
+      from = (int)shown[i].tensor == tensor ? shown[i].from : from;
+    }
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0) {
+      continue;
+    }
+    size_t begin = layout->offset[tensor], bytes = layout->shape[tensor].bytes;
+    if (from != NULL && bytes > 0) {
+      CUDA_TRY(clear(lane, detection->output, seen, end, begin, error));
+      CUDA_CALL(cudaMemcpyAsync(detection->output + begin, from, bytes, cudaMemcpyDeviceToHost, lane->stream), error);
+    }
+    end = begin + bytes;
+  }
+  return VX_OK;
+}
+
+// Copies what is left between the stages to the job's tensors, as far as they are wanted.
+static enum vx_status show_stages(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  struct vx_job *job = detection->job;
+  struct cuda_run run = {};
+  void *seen = NULL;
+  run.job = job;
+  CUDA_TRY(vx_detection_settle(detection, error));
+  if ((job->tensors & ~VX_DECODE_TENSORS) == 0 || detection->layout.bytes == 0) {
+    return VX_OK;
+  }
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);  // the output may have been taken through another device
+  CUDA_TRY(cuda_see_part(&run, detection->output, detection->layout.bytes, &seen, error));
+  CUDA_TRY(note(lane, CUDA_SHOW_BEGUN, error));
+  CUDA_TRY(copy_shown(lane, detection, (unsigned char *)seen, error));
+  CUDA_TRY(note(lane, CUDA_SHOWN, error));
+  CUDA_CALL(cudaStreamSynchronize(lane->stream), error);
+  job->stage_ns[VX_STAGE_COPY_OUT] += between(lane, CUDA_SHOW_BEGUN, CUDA_SHOWN);
+  return VX_OK;
+}
+
+static enum vx_status run_stages(struct vx_lane *lane, struct vx_detection *detection, struct vx_error *error) {
+  CUDA_TRY(voxelize(lane, detection, error));
+  CUDA_TRY(compute_maps(lane, detection, error));
+  CUDA_TRY(decode(lane, detection, error));
+  detection->job->stage_ns[VX_STAGE_NETWORK] = between(lane, CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE);
+  return show_stages(lane, detection, error);
+}
+
+enum vx_status cuda_detect(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  struct vx_detection detection = vx_detection_of(job);
+  CUDA_TRY(vx_begin_job(job, error));
+  CUDA_CALL(cudaSetDevice(lane->device->index), error);
+  enum vx_status status = run_stages(lane, &detection, error);
+  if (status != VX_OK) {
+    // The caller then takes its memory back, so no copy to it may still run.
+    (void)cudaStreamSynchronize(lane->stream);
+    (void)cudaGetLastError();
+  }
+  return status;
+}

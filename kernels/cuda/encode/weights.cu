@@ -1,0 +1,65 @@
+// See weights.cuh. A copy to the device delays the kernels behind it by more than a comparison of the weights takes,
+// and the jobs of a lane mostly have the same encoder. So the lane has its last weights on the host too, to compare.
+#include "kernels/cuda/encode/weights.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/base/memory.cuh"
+
+// The weights are in memory, so their number is one, and so are the bytes.
+static size_t weights_of(const struct vx_encoder_layer *layer) { return (size_t)layer->inputs * layer->width; }
+
+static size_t all_weights(const struct vx_encoder *encoder) {
+  size_t count = 0;
+  for (int32_t i = 0; i < encoder->num_layers; i++) {
+    count += weights_of(&encoder->layers[i]) + (size_t)encoder->layers[i].width;
+  }
+  return count;
+}
+
+static bool are_those(const struct vx_encoder *encoder, const float *weights) {
+  for (int32_t i = 0; i < encoder->num_layers; i++) {
+    const struct vx_encoder_layer *layer = &encoder->layers[i];
+    size_t count = weights_of(layer), width = (size_t)layer->width;
+    if (memcmp(layer->weight, weights, count * sizeof *weights) != 0 ||
+        memcmp(layer->bias, weights + count, width * sizeof *weights) != 0) {
+      return false;
+    }
+    weights += count + width;
+  }
+  return true;
+}
+
+static void copy(const struct vx_encoder *encoder, float *weights) {
+  for (int32_t i = 0; i < encoder->num_layers; i++) {
+    const struct vx_encoder_layer *layer = &encoder->layers[i];
+    size_t count = weights_of(layer), width = (size_t)layer->width;
+    memcpy(weights, layer->weight, count * sizeof *weights);
+    memcpy(weights + count, layer->bias, width * sizeof *weights);
+    weights += count + width;
+  }
+}
+
+enum vx_status cuda_bring_weights(struct cuda_run *run, struct vx_error *error) {
+  struct vx_lane *lane = run->lane;
+  const struct vx_encoder *encoder = &run->params->encoder;
+  size_t count = all_weights(encoder);
+  if (lane->weights.memory == NULL || lane->num_weights != count || !are_those(encoder, lane->host_weights)) {
+    lane->num_weights = 0;
+    CUDA_TRY(cuda_reserve(lane, &lane->weights, count * sizeof(float), error));
+    float *grown = (float *)realloc(lane->host_weights, count * sizeof(float));
+    if (grown == NULL) {
+      snprintf(error->text, sizeof error->text, "no memory for %zu weights", count);
+      return VX_OUT_OF_MEMORY;
+    }
+    lane->host_weights = grown;
+    copy(encoder, grown);
+    CUDA_CALL(cudaMemcpyAsync(lane->weights.memory, grown, count * sizeof(float), cudaMemcpyHostToDevice, run->stream),
+              error);
+    lane->num_weights = count;
+  }
+  run->weights = (const float *)lane->weights.memory;
+  return VX_OK;
+}

@@ -1,0 +1,173 @@
+// From rows to encoded features: a warp brings the points of a row to shared memory, as pillar_features has them, and
+// encodes them. So nothing as large as the points' features is ever written.
+//
+// The encoders of usual models have one layer of up to 64 channels over points of 3 to 5 columns: these keep the
+// weights in registers. Any other goes through all_layers, whose room is in shared memory if it fits.
+#include "kernels/cuda/voxelize/encode.cuh"
+
+#include "kernels/cuda/base/device.cuh"
+#include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/encode/layers.cuh"
+#include "kernels/cuda/voxelize/items.cuh"
+#include "kernels/cuda/voxelize/places.cuh"
+#include "kernels/cuda/voxelize/short_lists.cuh"
+
+// SHARED_BYTES: for the chunks of all warps and perhaps their room. Every GPU has 48 KB for a block, and the lists take
+// some of it.
+enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS, SHARED_BYTES = 44 << 10 };
+
+struct encode_params : row_params {
+  struct encoder_params encoder;
+  bool order_here;  // puts the lists in order
+  uint32_t stride;  // floats of a row of a chunk
+  float *room;      // of all warps of all blocks; NULL: in shared memory, behind the warp's chunk
+  struct image_plan plan;
+  unsigned char *features;  // [row_capacity, width], if no tensor has them
+  bool halves;
+};
+
+// One row more than the points, for the padding.
+static __host__ __device__ uint32_t chunk_floats(const struct encode_params &p) { return (p.chunk + 1) * p.stride; }
+
+// As a warp: the rows of a chunk of the pillar, and the padding behind the last.
+static __device__ uint32_t fill_chunk(const struct encode_params &p, const struct gathered_row &row,
+                                      const struct pillar &pillar, uint32_t begin, bool loaded, float *chunk) {
+  uint32_t lane = threadIdx.x % WARP, count = min(row.kept - begin, p.chunk);
+  if (!loaded) {
+    load_chunk(p, chunk, p.stride, row.list + begin, count);
+  }
+  add_offsets(p, chunk, p.stride, count, pillar);
+  if (begin + count == row.kept && row.kept < p.cap) {
+    for (uint32_t i = lane; i < p.stride; i += WARP) {
+      chunk[count * p.stride + i] = 0.0f;
+    }
+    __syncwarp();
+    count++;
+  }
+  return count;
+}
+
+template <typename encoder>
+static __device__ void encode_row(const struct encode_params &p, const struct gathered_row &row, float *chunk,
+                                  encoder &encode) {
+  struct pillar pillar = find_pillar(p, chunk, p.stride, row);
+  bool one_chunk = row.kept <= p.chunk, loaded = one_chunk && p.means == NULL;
+  uint32_t count = 0;
+  encode.begin();
+  for (uint32_t round = 0; round < encode.rounds(); round++) {
+    for (uint32_t begin = 0; begin < row.kept; begin += p.chunk) {
+      if (round == 0 || !one_chunk) {
+        count = fill_chunk(p, row, pillar, begin, loaded, chunk);
+      }
+      encode.take(round, chunk, p.stride, count);
+    }
+  }
+}
+
+// As a warp: the values of an output row.
+template <typename encoder>
+static __device__ void write_values(const struct encode_params &p, void *features, uint32_t output_row,
+                                    const encoder &encode) {
+  uint32_t width = p.encoder.layers[p.encoder.num_layers - 1].width;
+  uint64_t begin = (uint64_t)output_row * width;
+#pragma unroll 2
+  for (uint32_t slot = 0, channel = threadIdx.x % WARP; channel < width; slot++, channel += WARP) {
+    if (p.halves) {
+      store_item((uint16_t *)features + begin + channel, encode.value(slot));
+    } else {
+      store_item((float *)features + begin + channel, encode.value(slot));
+    }
+  }
+}
+
+// A warp has one row of each part. The warps of a block have distant rows, as in the gather.
+template <typename encoder>
+static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
+    encode_kernel(const __grid_constant__ struct encode_params p) {
+  __shared__ struct short_lists<WARP> lists;
+  __shared__ unsigned char *features;
+  extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats, and room
+  cuda_wait();
+  uint32_t warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
+  uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
+  if (threadIdx.x == 0) {
+    unsigned char *at[VX_ENCODED_FEATURES + 1];
+    cuda_find_places(p.plan, num_rows, blockIdx.x == 0, at);
+    features = at[VX_ENCODED_FEATURES] != NULL ? at[VX_ENCODED_FEATURES] : p.features;
+  }
+  uint64_t room = p.room == NULL ? p.encoder.room : 0;
+  float *chunk = (float *)chunks + warp * (chunk_floats(p) + room);
+  encoder encode;
+  encode.prepare(p.encoder, p.room == NULL ? chunk + chunk_floats(p)
+                                           : p.room + ((uint64_t)blockIdx.x * WARPS + warp) * p.encoder.room);
+  __syncthreads();
+  for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
+    uint64_t output_row = part + (uint64_t)warp * parts;
+    struct gathered_row row = {};
+    if (output_row < num_rows) {
+      row = find_row(p, (uint32_t)output_row);
+    }
+    if (p.order_here) {
+      order_short_lists<WARP>(p, row.record, &lists);
+      row.list = lists.lists[warp];
+    }
+    if (output_row < num_rows) {
+      encode_row(p, row, chunk, encode);
+      write_values(p, features, row.output_row, encode);
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    atomicMax((unsigned long long *)&p.tally->moments[CUDA_ENCODED], cuda_now());
+  }
+}
+
+// --- launches ---
+
+static bool is_small(const struct vx_encoder *encoder) {
+  return encoder->num_layers == 1 && encoder->layers[0].width <= ENCODER_SLOTS * ENCODER_LANES &&
+         encoder->layers[0].inputs <= 5 + PILLAR_EXTRA;
+}
+
+static unsigned blocks_of(const struct cuda_run *run) {
+  bool small = is_small(&run->params->encoder);
+  unsigned each = small ? (unsigned)one_layer<3 + PILLAR_EXTRA>::BLOCKS : (unsigned)all_layers::BLOCKS;
+  return cuda_looping_blocks(run, run->row_capacity, WARPS, each);
+}
+
+static struct encode_params encode_params_of(const struct cuda_run *run) {
+  struct encode_params p = {};
+  static_cast<struct row_params &>(p) = row_params_of(run);
+  p.encoder = encoder_params_of(&run->params->encoder, run->weights);
+  p.encoder.room = is_small(&run->params->encoder) ? 0 : p.encoder.room;
+  p.order_here = !run->whole_lists;
+  p.stride = (uint32_t)encoder_round(run->columns + PILLAR_EXTRA);
+  p.features = run->features;
+  p.halves = run->params->feature_dtype == VX_FLOAT16;
+  return p;
+}
+
+static bool is_shared(const struct encode_params &p) {
+  return chunk_floats(p) + p.encoder.room <= SHARED_BYTES / (WARPS * sizeof(float));
+}
+
+// A room of 2^35 floats is the largest, so the product fits in 64 bits.
+void cuda_measure_encoder(struct cuda_run *run) {
+  struct encode_params p = encode_params_of(run);
+  run->room_floats = is_shared(p) ? 0 : p.encoder.room;
+  run->num_rooms = (uint64_t)blocks_of(run) * WARPS;
+}
+
+enum vx_status cuda_encode(const struct cuda_run *run, struct vx_error *error) {
+  struct encode_params p = encode_params_of(run);
+  void (*kernel)(struct encode_params) = encode_kernel<all_layers>;
+  if (is_small(&run->params->encoder)) {
+    kernel = run->columns == 3   ? encode_kernel<one_layer<3 + PILLAR_EXTRA>>
+             : run->columns == 4 ? encode_kernel<one_layer<4 + PILLAR_EXTRA>>
+                                 : encode_kernel<one_layer<5 + PILLAR_EXTRA>>;
+  }
+  CUDA_TRY(cuda_plan_image(run, &p.plan, error));
+  p.room = run->room_floats == 0 ? NULL : run->encoder_room;
+  size_t shared = WARPS * sizeof(float) * (chunk_floats(p) + (size_t)(p.room == NULL ? p.encoder.room : 0));
+  return cuda_launch("encode_kernel", kernel, blocks_of(run), BLOCK, shared, run, p, error);
+}

@@ -1,0 +1,179 @@
+// The rows of the output as kernels read them: the points of each, its mean, its offsets. A warp has a row, or a few
+// neighbouring threads do.
+#ifndef VOXELD_CUDA_ROWS_CUH
+#define VOXELD_CUDA_ROWS_CUH
+
+#include "kernels/cuda/base/run.cuh"
+#include "kernels/half.h"
+
+enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA, SUM_SLOTS = VX_MAX_FEATURES / WARP };
+
+struct row_params {
+  struct vx_cell_map map;
+  const float *points;  // [num_points, columns]
+  uint32_t columns;
+  struct cuda_clouds clouds;
+  const struct cuda_record *records;
+  const uint32_t *lists;
+  const uint32_t *rows_in_order;  // or NULL
+  const float *means;             // [row_capacity, columns], or NULL: not yet known
+  uint32_t kept_cap;              // 0xFFFFFFFF if there is no cap
+  uint32_t cap;                   // of the tensors' second dimension
+  uint32_t chunk;                 // points of a row that a warp holds at once
+  uint32_t nx, ny;                // cells of the grid
+  struct cuda_tally *tally;
+};
+
+static inline struct row_params row_params_of(const struct cuda_run *run) {
+  struct row_params p = {};
+  p.map = run->map;
+  p.points = run->points;
+  p.columns = run->columns;
+  p.clouds = run->clouds;
+  p.records = run->records;
+  p.lists = run->lists;
+  p.rows_in_order = run->rows_in_order;
+  p.means = run->means;
+  p.kept_cap = run->cap;
+  p.cap = (uint32_t)run->params->max_points_per_voxel;
+  p.chunk = run->columns <= WARP ? WARP : WARP / 2;
+  p.nx = (uint32_t)run->grid.cells[0];
+  p.ny = (uint32_t)run->grid.cells[1];
+  p.tally = run->tally;
+  return p;
+}
+
+// A row about to be written.
+struct gathered_row {
+  uint32_t number, output_row, kept;
+  int32_t cloud, cell[3];
+  struct cuda_record record;
+  const uint32_t *list;  // of its points; those that it keeps come first, in order
+};
+
+// The output row of that number. Its list may not be in order yet.
+static __device__ struct gathered_row find_row(const struct row_params &p, uint32_t output_row) {
+  struct gathered_row row;
+  uint32_t number = p.rows_in_order != NULL ? p.rows_in_order[output_row] : output_row;
+  row.number = number;
+  row.output_row = output_row;
+  row.cloud = cuda_cloud_of_row(p.clouds, number);
+  row.record = cuda_record_of_row(p.clouds, p.records, row.cloud, number);
+  row.kept = min(row.record.hits, p.kept_cap);
+  row.list = p.lists + row.record.begin;
+  const float *point = p.points + (uint64_t)row.record.first_point * p.columns;
+  (void)vx_cell_of_point(&p.map, point[0], point[1], point[2], row.cell);
+  return row;
+}
+
+// The row's cell, counted in the grid of its cloud.
+static __device__ uint64_t cell_of(const struct row_params &p, const struct gathered_row &row) {
+  return ((uint64_t)row.cell[2] * p.ny + row.cell[1]) * p.nx + row.cell[0];
+}
+
+// --- chunks of points in shared memory, `stride` floats each ---
+
+// As a warp: copies `count` listed points, at most a chunk.
+static __device__ void load_chunk(const struct row_params &p, float *chunk, uint32_t stride, const uint32_t *list,
+                                  uint32_t count) {
+  uint32_t lane = threadIdx.x % WARP, columns = p.columns;
+  uint32_t mine = lane < count ? list[lane] : 0;
+  __syncwarp();
+  if (columns == 4) {
+    if (lane < count) {
+      float4 point = ((const float4 *)p.points)[mine];
+      float *to = chunk + lane * stride;
+      if (stride % 4 == 0) {
+        *(float4 *)to = point;
+      } else {
+        to[0] = point.x, to[1] = point.y, to[2] = point.z, to[3] = point.w;
+      }
+    }
+    __syncwarp();
+    return;
+  }
+  uint32_t k = lane / columns, c = lane % columns;
+  for (uint32_t begin = 0; begin < count * columns; begin += WARP) {
+    uint32_t point = __shfl_sync(~0u, mine, k % WARP);
+    if (begin + lane < count * columns) {
+      chunk[k * stride + c] = p.points[(uint64_t)point * columns + c];
+    }
+    c += WARP % columns;
+    k += WARP / columns;
+    if (c >= columns) {
+      c -= columns;
+      k++;
+    }
+  }
+  __syncwarp();
+}
+
+// If the means are known.
+static __device__ float known_mean(const struct row_params &p, const struct gathered_row &row, uint32_t column) {
+  return p.means[(uint64_t)row.number * p.columns + column];
+}
+
+// As a warp: the mean of up to 64 columns. Lane l has columns l and l + 32. The last chunk stays in shared memory.
+static __device__ void find_mean(const struct row_params &p, float *chunk, uint32_t stride,
+                                 const struct gathered_row &row, uint32_t columns, float mean[SUM_SLOTS]) {
+  uint32_t lane = threadIdx.x % WARP;
+  for (uint32_t begin = 0; begin < row.kept; begin += p.chunk) {
+    uint32_t count = min(row.kept - begin, p.chunk);
+    load_chunk(p, chunk, stride, row.list + begin, count);
+#pragma unroll
+    for (int slot = 0; slot < SUM_SLOTS; slot++) {
+      uint32_t column = lane + slot * WARP;
+      if (column < columns) {
+        float sum = begin == 0 ? chunk[column] : mean[slot] + chunk[column];
+#pragma unroll 4
+        for (uint32_t k = 1; k < count; k++) {
+          sum += chunk[k * stride + column];
+        }
+        mean[slot] = sum;
+      }
+    }
+  }
+#pragma unroll
+  for (int slot = 0; slot < SUM_SLOTS; slot++) {
+    mean[slot] = vx_canonical(mean[slot] / (float)row.kept);
+  }
+}
+
+// --- pillars ---
+
+struct pillar {
+  float mean[3], centre[3];
+};
+
+// As a warp. If the mean is not known and one chunk holds all points, that chunk is in shared memory then.
+static __device__ struct pillar find_pillar(const struct row_params &p, float *chunk, uint32_t stride,
+                                            const struct gathered_row &row) {
+  struct pillar pillar;
+  float mean[SUM_SLOTS] = {0.0f, 0.0f};
+  if (p.means == NULL) {
+    find_mean(p, chunk, stride, row, 3, mean);
+  }
+#pragma unroll
+  for (int axis = 0; axis < 3; axis++) {
+    pillar.mean[axis] = p.means != NULL ? known_mean(p, row, axis) : __shfl_sync(~0u, mean[0], axis);
+    pillar.centre[axis] = vx_cell_centre(&p.map, axis, row.cell[axis]);
+  }
+  return pillar;
+}
+
+// Writes the offsets of a chunk's points behind their columns, one point per thread.
+static __device__ void add_offsets(const struct row_params &p, float *chunk, uint32_t stride, uint32_t count,
+                                   const struct pillar &pillar) {
+  uint32_t lane = threadIdx.x % WARP;
+  if (lane < count) {
+    float *point = chunk + lane * stride;
+#pragma unroll
+    for (int axis = 0; axis < 3; axis++) {
+      point[p.columns + axis] = vx_canonical(point[axis] - pillar.mean[axis]);
+      point[p.columns + 3 + axis] = vx_canonical(point[axis] - pillar.centre[axis]);
+    }
+  }
+  __syncwarp();
+}
+
+#endif

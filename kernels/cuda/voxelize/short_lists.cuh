@@ -1,0 +1,70 @@
+// Lists of which a row keeps few points: these are put in input order in shared memory.
+//
+// Each of a row's threads holds one point; they keep these sorted and merge the rest of the list into them. Rows of
+// many points are left to the whole block.
+#ifndef VOXELD_CUDA_SHORT_LISTS_CUH
+#define VOXELD_CUDA_SHORT_LISTS_CUH
+
+#include "kernels/cuda/voxelize/rows.cuh"
+#include "kernels/cuda/voxelize/sort.cuh"
+
+enum { LIST_BLOCK = 256, LIST_WARPS = LIST_BLOCK / WARP, WARP_LIST = 128 };  // WARP_LIST: longer lists are the block's
+
+// Of the rows of a block, with `width` threads for each.
+template <int width> struct short_lists {
+  enum { ROWS = LIST_BLOCK / width };
+  uint32_t lists[ROWS][WARP];  // the first points of each row, in order
+  uint32_t values[LIST_BLOCK];
+  uint32_t short_rows[ROWS], long_rows[ROWS], num_short, num_long;
+  struct {
+    uint32_t begin, hits;
+  } parts[ROWS];  // of the lists
+};
+
+// One row, as a block: each warp finds the lowest of its part, then the first warp finds the lowest of these.
+static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
+  values[threadIdx.x] = lowest_of<WARP>(~0u, list, count, threadIdx.x / WARP * WARP, LIST_BLOCK);
+  __syncthreads();
+  if (threadIdx.x < WARP) {
+    uint32_t lowest = values[threadIdx.x];
+    for (int warp = 1; warp < LIST_WARPS; warp++) {
+      lowest = merge_values<WARP>(~0u, lowest, values[WARP * warp + threadIdx.x]);
+    }
+    ordered[threadIdx.x] = lowest;
+  }
+  __syncthreads();
+}
+
+// As a block: puts the first points of each of its rows in input order. Threads without a row have no hits.
+template <int width>
+static __device__ void order_short_lists(const struct row_params &p, const struct cuda_record &record,
+                                         struct short_lists<width> *shared) {
+  uint32_t lane = threadIdx.x % width, row = threadIdx.x / width, hits = record.hits;
+  uint32_t mask = width == WARP ? ~0u : ((1u << (width % WARP)) - 1) << (threadIdx.x % WARP / width * width);
+  if (threadIdx.x == 0) {
+    shared->num_short = shared->num_long = 0;
+  }
+  __syncthreads();
+  if (hits <= (width == WARP ? WARP_LIST : width)) {
+    shared->lists[row][lane] =
+        hits <= 1 ? record.first_point : lowest_of<width>(mask, p.lists + record.begin, hits, 0, width);
+  } else if (lane == 0) {
+    bool is_long = hits > WARP_LIST;
+    (is_long ? shared->long_rows : shared->short_rows)[atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1)] =
+        row;
+    shared->parts[row] = {record.begin, hits};
+  }
+  __syncthreads();
+  for (uint32_t i = threadIdx.x / WARP; i < shared->num_short; i += LIST_WARPS) {
+    uint32_t at = shared->short_rows[i];
+    shared->lists[at][threadIdx.x % WARP] =
+        lowest_of<WARP>(~0u, p.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
+  }
+  for (uint32_t i = 0; i < shared->num_long; i++) {
+    uint32_t at = shared->long_rows[i];
+    order_long_list(p.lists + shared->parts[at].begin, shared->parts[at].hits, shared->values, shared->lists[at]);
+  }
+  __syncthreads();
+}
+
+#endif

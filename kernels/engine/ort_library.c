@@ -1,0 +1,105 @@
+// See ort_library.h.
+#include "kernels/engine/ort_library.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// --- errors ---
+
+static const char out_of_memory[] = "onnxruntime: out of memory: ";
+
+// The library has no code for it. These are the words of its arena, of CUDA, cuDNN and cuBLAS, and of C++.
+static bool tells_of_memory(const char *text) {
+  static const char *const words[] = {"Failed to allocate memory",
+                                      "smaller than requested bytes",
+                                      "out of memory",
+                                      "CUDNN_STATUS_ALLOC_FAILED",
+                                      "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+                                      "CUBLAS_STATUS_ALLOC_FAILED",
+                                      "bad_alloc"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (strstr(text, words[i]) != NULL) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What matters of a message. Some begin with a place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
+static const char *core_of(const char *text) {
+  const char *core = strstr(text, "[ONNXRuntimeError]");
+  for (int i = 0; core != NULL && i < 3; i++) {
+    core = strstr(core, " : ");
+    core = core == NULL ? NULL : core + strlen(" : ");
+  }
+  return core == NULL ? text : core;
+}
+
+bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_error *error) {
+  if (status == NULL) {
+    return true;
+  }
+  const char *text = api->error_message(status);
+  (void)vx_refuse(error, "%s%s", tells_of_memory(text) ? out_of_memory : "onnxruntime: ", core_of(text));
+  api->release_status(status);
+  return false;
+}
+
+enum vx_status ort_fault(const struct vx_error *error, enum vx_status otherwise) {
+  return strncmp(error->text, out_of_memory, strlen(out_of_memory)) == 0 ? VX_OUT_OF_MEMORY : otherwise;
+}
+
+// --- sessions ---
+
+// One operator at a time, by all threads together. Threads that wait sleep: they would take processors from other jobs.
+bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
+                     struct vx_error *error) {
+  return ort_did(api, api->set_execution_mode(options, ORT_SEQUENTIAL), error) &&
+         ort_did(api, api->set_optimization(options, ORT_ALL_OPTIMIZATIONS), error) &&
+         ort_did(api, api->set_intra_op_threads(options, threads), error) &&
+         ort_did(api, api->set_inter_op_threads(options, 1), error) &&
+         ort_did(api, api->set_deterministic(options, true), error) &&
+         ort_did(api, api->add_session_config(options, "session.intra_op.allow_spinning", "0"), error);
+}
+
+// --- tensors ---
+
+static const int elements[VX_DTYPES] = {
+    [VX_FLOAT32] = ORT_FLOAT, [VX_FLOAT16] = ORT_FLOAT16, [VX_INT32] = ORT_INT32, [VX_UINT8] = ORT_UINT8};
+
+int ort_element_of(enum vx_dtype dtype) { return elements[dtype]; }
+
+bool ort_read_dtype(int element, enum vx_dtype *dtype) {
+  int row = 0;
+  while (row < VX_DTYPES && elements[row] != element) {
+    row++;
+  }
+  *dtype = (enum vx_dtype)row;
+  return row < VX_DTYPES;
+}
+
+bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
+              const struct vx_network_value *from, int count, struct ort_values *values, struct vx_error *error) {
+  const struct ort_api *api = &library->api;
+  if (count > VX_NETWORK_TENSORS) {
+    return REFUSE(error, "a run has %d tensors; allowed: up to %d", count, VX_NETWORK_TENSORS);
+  }
+  for (; values->count < count; values->count++) {
+    const struct vx_network_value *tensor = &from[values->count];
+    const struct vx_shape *shape = &tensor->shape;
+    values->name[values->count] = tensor->name;
+    if (!ort_did(api,
+                 api->create_tensor(memory, tensor->data, shape->bytes, shape->dims, (size_t)shape->rank,
+                                    ort_element_of(shape->dtype), &values->value[values->count]),
+                 error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void ort_unwrap(const struct ort_api *api, struct ort_values *values) {
+  while (values->count > 0) {
+    api->release_value(values->value[--values->count]);
+  }
+}

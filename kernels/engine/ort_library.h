@@ -1,0 +1,55 @@
+// What the files of this engine share: a loaded library, its errors, the options of a session, tensors over memory.
+//
+// A library does not change once it is open. Any thread.
+#ifndef VOXELD_ENGINE_ORT_LIBRARY_H
+#define VOXELD_ENGINE_ORT_LIBRARY_H
+
+#include "kernels/engine.h"
+#include "kernels/engine/ort.h"
+
+struct vx_engine_library {
+  struct ort_api api;
+  struct ort_env *env;
+  struct ort_allocator *allocator;  // the library's own
+  struct ort_memory *memory;        // says that data is the host's
+  struct vx_engine_description description;
+};
+
+struct vx_network {
+  struct vx_engine_library *library;
+  struct ort_session *session;
+  struct vx_network_shape shape;
+  char *path;  // of its file
+};
+
+// The library's own description of the tensors of a run, which point to the caller's memory.
+struct ort_values {
+  int count;
+  const char *name[VX_NETWORK_TENSORS];
+  struct ort_value *value[VX_NETWORK_TENSORS];
+};
+
+// Refuses, as vx_refuse does, and is false.
+#define REFUSE(...) ((void)vx_refuse(__VA_ARGS__), false)
+
+// Whether a call did what it should. If not, the error has the library's words.
+VX_WARN_UNUSED bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_error *error);
+// What an error of ort_did stands for: VX_OUT_OF_MEMORY if the words say so, else `otherwise`.
+enum vx_status ort_fault(const struct vx_error *error, enum vx_status otherwise);
+
+// The element type of ONNX by its type here, and back: false if there is none.
+int ort_element_of(enum vx_dtype dtype);
+VX_WARN_UNUSED bool ort_read_dtype(int element, enum vx_dtype *dtype);
+
+// Sets what all sessions have in common.
+VX_WARN_UNUSED bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
+                                    struct vx_error *error);
+
+// Describes `count` tensors, whose data is where `memory` says. ort_unwrap must follow, also after a failure; `values`
+// is all zero before.
+VX_WARN_UNUSED bool ort_wrap(const struct vx_engine_library *library, const struct ort_memory *memory,
+                             const struct vx_network_value *from, int count, struct ort_values *values,
+                             struct vx_error *error);
+void ort_unwrap(const struct ort_api *api, struct ort_values *values);
+
+#endif

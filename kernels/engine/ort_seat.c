@@ -1,0 +1,141 @@
+// See ort_seat.h.
+//
+// A seat has a session of its own, as a session has one stream. Its inputs and outputs are bound to the caller's memory
+// on the device, and its work is only enqueued: the library would otherwise wait for the stream at the end of each run.
+#include "kernels/engine/ort_seat.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/engine/ort_library.h"
+
+struct vx_seat {
+  const struct vx_engine_library *library;
+  struct ort_session *session;
+  struct ort_memory *memory;  // says that data is the device's
+  struct ort_run_options *run_options;
+};
+
+// --- opening ---
+
+// One update has all values, as each sets what it does not name to its default. The search for convolutions is by
+// rules: one by timing could choose others at the next start, which round differently. The arena grows by what is asked
+// for, so that the limit is of use to the network and not to the arena.
+static bool fill_cuda(const struct ort_api *api, struct ort_cuda_options *cuda, const struct vx_place *place,
+                      struct vx_error *error) {
+  char device[16], limit[32];
+  const char *const keys[] = {"device_id", "use_tf32", "cudnn_conv_algo_search", "arena_extend_strategy",
+                              "gpu_mem_limit"};
+  const char *const values[] = {device, place->tf32 ? "1" : "0", "HEURISTIC", "kSameAsRequested", limit};
+  const size_t count = sizeof keys / sizeof *keys;
+  snprintf(device, sizeof device, "%d", place->device);
+  snprintf(limit, sizeof limit, "%zu", place->memory_bytes);
+  return ort_did(api, api->update_cuda_options(cuda, keys, values, place->memory_bytes == 0 ? count - 1 : count),
+                 error) &&
+         ort_did(api, api->update_cuda_pointer(cuda, "user_compute_stream", place->stream), error);
+}
+
+static bool use_cuda(const struct ort_api *api, struct ort_session_options *options, const struct vx_place *place,
+                     struct vx_error *error) {
+  struct ort_cuda_options *cuda;
+  if (!ort_did(api, api->create_cuda_options(&cuda), error)) {
+    return false;
+  }
+  bool good = fill_cuda(api, cuda, place, error) && ort_did(api, api->append_cuda(options, cuda), error);
+  api->release_cuda_options(cuda);
+  return good;
+}
+
+static bool open_session(struct vx_seat *seat, const struct vx_network *network, const struct vx_place *place,
+                         struct vx_error *error) {
+  const struct ort_api *api = &seat->library->api;
+  struct ort_session_options *options;
+  if (!ort_did(api, api->create_session_options(&options), error)) {
+    return false;
+  }
+  bool good = ort_set_options(api, options, 1, error) && use_cuda(api, options, place, error) &&
+              ort_did(api, api->create_session(seat->library->env, network->path, options, &seat->session), error);
+  api->release_session_options(options);
+  return good;
+}
+
+static bool open_parts(struct vx_seat *seat, const struct vx_network *network, const struct vx_place *place,
+                       struct vx_error *error) {
+  const struct ort_api *api = &seat->library->api;
+  return open_session(seat, network, place, error) &&
+         ort_did(api,
+                 api->create_memory(ORT_CUDA_MEMORY, ORT_DEVICE_ALLOCATOR, place->device, ORT_DEFAULT_MEMORY,
+                                    &seat->memory),
+                 error) &&
+         ort_did(api, api->create_run_options(&seat->run_options), error) &&
+         ort_did(api, api->add_run_config(seat->run_options, "disable_synchronize_execution_providers", "1"), error);
+}
+
+enum vx_status ort_seat_open(struct vx_network *network, const struct vx_place *place, struct vx_seat **seat,
+                             struct vx_error *error) {
+  struct vx_seat *made = calloc(1, sizeof *made);
+  if (made == NULL) {
+    (void)vx_refuse(error, "no memory for a network");
+    return VX_OUT_OF_MEMORY;
+  }
+  made->library = network->library;
+  if (open_parts(made, network, place, error)) {
+    *seat = made;
+    return VX_OK;
+  }
+  ort_seat_close(made);
+  return ort_fault(error, VX_REFUSED);
+}
+
+void ort_seat_close(struct vx_seat *seat) {
+  const struct ort_api *api = &seat->library->api;
+  if (seat->run_options != NULL) {
+    api->release_run_options(seat->run_options);
+  }
+  if (seat->memory != NULL) {
+    api->release_memory(seat->memory);
+  }
+  if (seat->session != NULL) {
+    api->release_session(seat->session);
+  }
+  free(seat);
+}
+
+// --- running ---
+
+static bool bind(const struct ort_api *api, struct ort_binding *binding, const struct ort_values *in,
+                 const struct ort_values *out, struct vx_error *error) {
+  bool good = true;
+  for (int i = 0; i < in->count && good; i++) {
+    good = ort_did(api, api->bind_input(binding, in->name[i], in->value[i]), error);
+  }
+  for (int i = 0; i < out->count && good; i++) {
+    good = ort_did(api, api->bind_output(binding, out->name[i], out->value[i]), error);
+  }
+  return good;
+}
+
+static bool run_bound(const struct vx_seat *seat, const struct ort_values *in, const struct ort_values *out,
+                      struct vx_error *error) {
+  const struct ort_api *api = &seat->library->api;
+  struct ort_binding *binding;
+  if (!ort_did(api, api->create_binding(seat->session, &binding), error)) {
+    return false;
+  }
+  bool good = bind(api, binding, in, out, error) &&
+              ort_did(api, api->run_bound(seat->session, seat->run_options, binding), error);
+  api->release_binding(binding);
+  return good;
+}
+
+enum vx_status ort_seat_run(struct vx_seat *seat, const struct vx_network_run *run, struct vx_error *error) {
+  const struct ort_api *api = &seat->library->api;
+  struct ort_values in = {0}, out = {0};
+  bool good = ort_wrap(seat->library, seat->memory, run->input, run->inputs, &in, error) &&
+              ort_wrap(seat->library, seat->memory, run->output, run->outputs, &out, error) &&
+              run_bound(seat, &in, &out, error);
+  ort_unwrap(api, &out);
+  ort_unwrap(api, &in);
+  return good ? VX_OK : ort_fault(error, VX_FAILED);
+}

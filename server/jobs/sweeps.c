@@ -1,0 +1,133 @@
+// See sweeps.h.
+#include "server/jobs/sweeps.h"
+
+#include "server/jobs/loans.h"
+
+static struct streams *streams_of(const struct job *job) { return job->means->streams; }
+
+static struct sweep_shape shape_of(const struct job *job) {
+  return (struct sweep_shape){job->asked.num_features, job->asked.dtype};
+}
+
+// ---- turns ----------------------------------------------------------------------------------------------------------
+
+static void on_begin(struct stream_turn *turn) {
+  struct job *job = (struct job *)(void *)((char *)turn - offsetof(struct job, turn));
+  job->means->turn_came(job);
+}
+
+enum stream_entry sweeps_enter(struct job *job, bool may_wait) {
+  if (job->turn.stream) return STREAM_TURN;
+  job->turn.time = job->asked.stream.time;
+  job->turn.begin = on_begin;
+  return stream_enter(streams_of(job), job->client, job->asked.stream.name, &job->turn, may_wait, &job->problem);
+}
+
+// ---- joining --------------------------------------------------------------------------------------------------------
+
+int64_t sweeps_rows(const struct gathered *gathered) {
+  int64_t rows = 0;
+  for (int32_t i = 0; i < gathered->count; i++) rows += gathered->list[i].sweep->points;
+  return rows;
+}
+
+void sweeps_write(const struct gathered *gathered, const struct stream_terms *terms, const struct sweep_shape *shape,
+                  float *out, struct join_report *report) {
+  const struct sweep *newest = gathered->newest;
+  const struct join_terms join = {shape->dtype, shape->columns, terms->time_column, terms->remove_close};
+  report->count = gathered->count;
+  report->now = newest->time;
+  report->wanted = gathered->wanted;
+  report->evicted = gathered->evicted;
+  report->expired = gathered->expired;
+  report->begun = gathered->begun;
+  report->repeated = gathered->repeated;
+  for (int32_t i = 0; i < gathered->count; i++) {
+    const struct sweep *sweep = gathered->list[i].sweep;
+    struct join_sweep rows = {.rows = sweep->rows,
+                              .points = sweep->points,
+                              .moved = sweep != newest,
+                              .age = (float)(newest->time - sweep->time)};
+    if (rows.moved) pose_motion(&newest->place, &sweep->place, rows.matrix);
+    report->sweeps[i].stream = gathered->list[i].stream;
+    report->sweeps[i].time = sweep->time;
+    report->sweeps[i].age = rows.age;
+    report->sweeps[i].points = join_rows(&rows, &join, &out);
+  }
+}
+
+// The job's rows in the memory of its body, as a sweep. False: out of memory.
+static bool make_sweep(struct job *job) {
+  struct sweep *sweep = job->sweep = sweep_new(streams_of(job));
+  if (!sweep) return problem_set(&job->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a sweep now");
+  sweep->time = job->asked.stream.time;
+  sweep->points = job->asked.point_counts[0];
+  sweep->rows = job->points;
+  return true;
+}
+
+// Joined rows may have as many bytes as a body, as if they had come in one.
+static bool take_rows(struct job *job, int64_t rows) {
+  size_t row = (size_t)job_request_columns(&job->asked) * sizeof(float), most = job->means->max_body_bytes;
+  if ((uint64_t)rows > most / row)
+    return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, "sweeps",
+                       "the joined sweeps have %lld points of %zu bytes; allowed: up to %zu bytes", (long long)rows,
+                       row, most);
+  return rows == 0 || loans_take_rows(job, (size_t)rows * row, &job->problem);
+}
+
+static bool join(struct job *job, const struct gathered *gathered) {
+  const struct sweep_shape shape = shape_of(job);
+  if (!take_rows(job, sweeps_rows(gathered))) return false;
+  int64_t rows = 0;
+  float *out = job->rows ? (float *)(void *)job->rows->data : NULL;
+  sweeps_write(gathered, &job->asked.stream, &shape, out, &job->joined);
+  for (int32_t i = 0; i < job->joined.count; i++) rows += job->joined.sweeps[i].points.joined;
+  return job_request_join(&job->asked, rows, &job->problem);
+}
+
+static bool refuse_memory(struct job *job, const struct shortage *shortage) {
+  enum problem_kind kind = shortage->grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL;
+  return problem_set(&job->problem, kind, NULL, "there is no room for a sweep of %zu bytes in stream_memory_bytes now",
+                     job->sweep->memory->capacity);
+}
+
+// The body's memory counts as that of streams from now on; if need be, older sweeps make room.
+static bool keep_memory(struct job *job) {
+  struct shortage shortage;
+  if (!job->sweep->memory) return true;
+  while (!buffer_move(job->sweep->memory, SHARE_STREAM_BYTES, &shortage))
+    if (!streams_evict(streams_of(job), shortage.grant == OVER_CLIENT_SHARE ? job->client : NULL))
+      return refuse_memory(job, &shortage);
+  return true;
+}
+
+bool sweeps_join(struct job *job) {
+  static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
+  const struct sweep_shape shape = shape_of(job);
+  struct gathered gathered;
+  if (!make_sweep(job) ||
+      !gather_sweeps(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep, &gathered, &job->problem))
+    return false;
+  for (int32_t i = 0; i < gathered.count; i++) job->gathered_bytes += gathered.list[i].sweep->bytes;
+  bool good = join(job, &gathered);
+  job->gathered_bytes = 0;
+  gathered_release(streams_of(job), &gathered);
+  if (!good) return false;
+  job->sweep->memory = job->input;
+  job->sweep->bytes = job->input ? job->input->capacity : 0;
+  job->input = job->rows;
+  job->rows = NULL;
+  job->points = job->input ? job->input->data : no_points;
+  return keep_memory(job);
+}
+
+// ---- the end --------------------------------------------------------------------------------------------------------
+
+void sweeps_end(struct job *job) {
+  const struct sweep_shape shape = shape_of(job);
+  if (job->sweep && job->answered) keep_sweep(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep);
+  if (job->sweep) sweep_leave(streams_of(job), job->sweep);
+  job->sweep = NULL;
+  stream_leave(streams_of(job), &job->turn);
+}

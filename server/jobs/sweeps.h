@@ -1,0 +1,28 @@
+// What a job has to do with its stream (server/streams): its turn, the sweeps that it joins with its own, and that its
+// own is kept if it succeeds.
+//
+// The body's buffer becomes the sweep's; the joined rows become the job's input. So both backends see the same rows,
+// and a sweep is copied only to be joined. Refusals are in job->problem.
+#ifndef VOXELD_SWEEPS_H
+#define VOXELD_SWEEPS_H
+
+#include "server/jobs/job.h"
+
+static inline bool sweeps_are_joined(const struct job *job) { return job->asked.stream.name[0]; }
+
+// Takes the job's turn in its stream, unless it has it. STREAM_WAITS: the job belongs to the stream until
+// means->turn_came or, if it may not wait, it would have to.
+VX_WARN_UNUSED enum stream_entry sweeps_enter(struct job *job, bool may_wait);
+// Makes the joined rows the job's points. The worker calls it once the body is open and the job has its turn.
+VX_WARN_UNUSED bool sweeps_join(struct job *job);
+// The job has a result: its stream keeps its sweep if it was answered, and its turn ends. Does nothing for a job
+// without a turn.
+void sweeps_end(struct job *job);
+
+// Rows of the gathered sweeps, joined: how many there may be at most, and their writing to `out`, which has room for
+// these.
+int64_t sweeps_rows(const struct gathered *gathered);
+void sweeps_write(const struct gathered *gathered, const struct stream_terms *terms, const struct sweep_shape *shape,
+                  float *out, struct join_report *report);
+
+#endif

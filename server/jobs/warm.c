@@ -1,0 +1,123 @@
+// See warm.h.
+#include "server/jobs/warm.h"
+
+#include "kernels/decoder.h"
+#include "server/base/clock.h"
+#include "server/base/log.h"
+#include "server/base/phase.h"
+
+// One network on one worker.
+struct warming {
+  struct jobs *jobs;
+  struct detector *detector;
+  struct worker *worker;
+  size_t scratch_bytes;
+};
+
+static bool allow_scratch(void *cls, size_t bytes) {
+  struct warming *warming = cls;
+  if (!buffers_charge(&warming->jobs->buffers, bytes)) return false;
+  warming->scratch_bytes += bytes;
+  return true;
+}
+
+static const struct vx_caller caller = {.scratch = allow_scratch};
+
+// A job over one point in the middle of the grid. It has no tensors, so it has no output.
+static enum vx_status run_once(struct warming *warming, const struct device *device, struct vx_lane *lane,
+                               struct vx_seat *seat, struct vx_error *error) {
+  static const int32_t one = 1;
+  const struct vx_detector *core = detector_core(warming->detector);
+  _Alignas(VX_TENSOR_ALIGNMENT) float point[VX_MAX_FEATURES] = {0};
+  int32_t rows;
+  for (int axis = 0; axis < 3; axis++)
+    point[axis] = core->voxelize.range_min[axis] / 2 + core->voxelize.range_max[axis] / 2;
+  struct vx_job job = {
+      .op = VX_DETECT,
+      .params.detect = vx_detect_of(core),
+      .inputs = {vx_points_of(VX_FLOAT32, 1, (int32_t)detector_columns(warming->detector), point)},
+      .num_clouds = 1,
+      .point_counts = &one,
+      .caller = &caller,
+      .cls = warming,
+      .row_counts = &rows,
+  };
+  job.params.detect.seat = seat;
+  warming->scratch_bytes = 0;
+  pthread_mutex_lock(&warming->worker->busy);
+  enum vx_status status = device->backend->run(lane, &job, error);
+  pthread_mutex_unlock(&warming->worker->busy);
+  buffers_discharge(&warming->jobs->buffers, warming->scratch_bytes);
+  return status;
+}
+
+static void report(const struct warming *warming, const struct device *device, int64_t began_ns, const char *failure) {
+  struct log_line line;
+  log_begin(&line, failure ? LOG_WARNING : LOG_INFO, failure ? "a network does not run" : "a network is warm");
+  log_string(&line, "model", detector_name(warming->detector));
+  log_string(&line, "device", device->description.name);
+  log_integer(&line, "index", device->index);
+  log_milliseconds(&line, "ms", clock_ns() - began_ns);
+  if (failure) log_string(&line, "error", failure);
+  if (failure && device != &warming->jobs->devices.cpu) log_string(&line, "effect", "it runs on the CPU");
+  log_end(&line);
+}
+
+static void lose(const struct warming *warming, struct device *gpu, const char *reason) {
+  const struct job_means *means = &warming->jobs->means;
+  if (device_lose(means->devices, gpu, reason)) means->gpu_lost(means->gpu_cls);
+}
+
+// False if the network does not run on the worker's GPU, or there is none for it.
+static bool warm_on_gpu(struct warming *warming, const struct options *options) {
+  const struct lanes *lanes = &warming->worker->lanes;
+  struct vx_place place = {.tf32 = options->network_tf32, .memory_bytes = (size_t)options->network_memory_bytes};
+  struct vx_error error = {""};
+  int64_t began_ns = clock_ns();
+  if (!lanes->on_gpu || !lanes->gpu->backend->place || device_state(lanes->gpu) == DEVICE_LOST) return false;
+  struct seats *seats = detector_seats(warming->detector);
+  lanes->gpu->backend->place(lanes->on_gpu, &place);
+  enum vx_status status = detector_seat(warming->detector, lanes->on_gpu, &place, &error);
+  if (status == VX_OK) status = run_once(warming, lanes->gpu, lanes->on_gpu, seats_on(seats, lanes->on_gpu), &error);
+  report(warming, lanes->gpu, began_ns, status == VX_OK ? NULL : error.text);
+  if (status == VX_FAILED) seats_give_up(seats, lanes->on_gpu, error.text);
+  if (status == VX_DEVICE_LOST) lose(warming, lanes->gpu, error.text);
+  return status == VX_OK;
+}
+
+static void warm_on_cpu(struct warming *warming) {
+  const struct device *cpu = &warming->jobs->devices.cpu;
+  struct vx_error error = {""};
+  int64_t began_ns = clock_ns();
+  bool good = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error) == VX_OK;
+  report(warming, cpu, began_ns, good ? NULL : error.text);
+}
+
+// Workers that stand by until the last GPU is lost stay cold.
+static bool takes_detections(const struct jobs *jobs, const struct worker *worker) {
+  return worker->use == VX_LANE_DETECT && (worker->lanes.gpu || jobs->devices.count == 0);
+}
+
+static void warm_detector(struct warming *warming, const struct options *options, struct warm_progress *progress,
+                          const atomic_int *phase) {
+  struct workers *workers = &warming->jobs->workers;
+  for (int64_t i = 0; i < workers->count && atomic_load(phase) <= PHASE_READY; i++) {
+    warming->worker = &workers->worker[i];
+    if (!takes_detections(warming->jobs, warming->worker)) continue;
+    if (!warm_on_gpu(warming, options)) warm_on_cpu(warming);
+    atomic_fetch_add(&progress->done, 1);
+  }
+}
+
+void warm_up(struct jobs *jobs, const struct options *options, const struct detectors *detectors,
+             const atomic_int *phase, struct warm_progress *progress) {
+  long long lanes = 0, serving = 0;
+  for (int64_t i = 0; i < jobs->workers.count; i++) lanes += takes_detections(jobs, &jobs->workers.worker[i]);
+  for (size_t i = 0; i < detectors_count(detectors); i++) serving += !detector_fault(detectors_at(detectors, i));
+  atomic_store(&progress->done, 0);
+  atomic_store(&progress->all, lanes * serving);
+  for (size_t i = 0; i < detectors_count(detectors); i++) {
+    struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i)};
+    if (!detector_fault(warming.detector)) warm_detector(&warming, options, progress, phase);
+  }
+}

@@ -1,0 +1,22 @@
+// Warm-up: gives the networks of models their seats on GPUs, and runs each network once wherever it will run, so that
+// the first requests are no slower than the others.
+//
+// At the start and in a reload, on the thread that does it, before the models serve. A worker that has a job for a lane
+// waits while a network runs there; sessions are opened beside its jobs.
+#ifndef VOXELD_WARM_H
+#define VOXELD_WARM_H
+
+#include "api/detectors.h"
+#include "server/jobs/jobs.h"
+
+// How far a warm-up is: runs of networks. Any thread may read.
+struct warm_progress {
+  atomic_llong done, all;
+};
+
+// Each failure is logged: a network that does not run on a GPU runs on the CPU; one that does not run there fails its
+// requests. Ends early once `phase` is beyond PHASE_READY.
+void warm_up(struct jobs *jobs, const struct options *options, const struct detectors *detectors,
+             const atomic_int *phase, struct warm_progress *progress);
+
+#endif

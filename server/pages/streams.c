@@ -1,0 +1,101 @@
+// The pages of streams; see streams.h.
+#include "server/pages/streams.h"
+
+#include "server/jobs/sweeps.h"
+#include "server/pages/view.h"
+#include "server/streams/look.h"
+
+// Only while it is joined is the client sure to exist.
+static struct client *join(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  struct client *client = clients_join(view->clients, asked->user, asked->address);
+  if (!client) problem_set(problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
+  return client;
+}
+
+bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct problem *problem) {
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool good = streams_write(&view->jobs->streams, client, asked->name[0] ? asked->name : NULL, out, problem);
+  clients_leave(view->clients, client);
+  return good;
+}
+
+bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct problem *problem) {
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool good = streams_drop(&view->jobs->streams, client, asked->name, problem);
+  clients_leave(view->clients, client);
+  return good;
+}
+
+bool streams_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
+                           struct problem *problem) {
+  (void)view, (void)asked, (void)problem;
+  text_put(out, "{}\n");
+  return true;
+}
+
+// ---- the last points ------------------------------------------------------------------------------------------------
+
+// The file is the 8 bytes of the header's length, the header, and the rows, which lie at a multiple of 64.
+enum { LAST_HEADER = 16384 - 8 };  // bytes: the report of JOINED_SWEEPS_MAX sweeps fits
+
+static void write_header(const struct join_report *report, const struct stream_terms *terms, int64_t rows,
+                         int32_t columns, struct text *out) {
+  text_put(out, "{\"__metadata__\":{\"voxeld\":\"");
+  out->quoted = true;
+  text_put(out, "{\"stream\":");
+  join_report_write(report, terms, out);
+  text_put(out, "}");
+  out->quoted = false;
+  text_printf(out, "\"},\"points\":{\"dtype\":\"F32\",\"shape\":[%lld,%d],\"data_offsets\":[0,%lld]}}", (long long)rows,
+              (int)columns, (long long)rows * columns * (long long)sizeof(float));
+}
+
+static bool fill(struct buffer *buffer, const struct gathered *gathered, const struct stream_terms *terms,
+                 const struct sweep_shape *shape, size_t *length, struct problem *problem) {
+  const size_t lead = 8 + LAST_HEADER;
+  int32_t columns = shape->columns + terms->time_column;
+  struct join_report report;
+  int64_t rows = 0;
+  sweeps_write(gathered, terms, shape, (float *)(void *)(buffer->data + lead), &report);
+  for (int32_t i = 0; i < report.count; i++) rows += report.sweeps[i].points.joined;
+  for (int i = 0; i < 8; i++) buffer->data[i] = (char)((uint64_t)LAST_HEADER >> 8 * i & 0xff);
+  struct text header = text_over(buffer->data + 8, LAST_HEADER);
+  write_header(&report, terms, rows, columns, &header);
+  if (!text_complete(&header))
+    return problem_set(problem, PROBLEM_DEFECT, NULL, "the header of the file has %zu bytes", header.length);
+  for (size_t i = header.length; i < LAST_HEADER; i++) buffer->data[8 + i] = ' ';
+  *length = lead + (size_t)rows * (size_t)columns * sizeof(float);
+  return true;
+}
+
+static bool fill_for(const struct view *view, struct client *client, const char *name, struct page_file *file,
+                     struct problem *problem) {
+  struct streams *streams = &view->jobs->streams;
+  struct gathered gathered;
+  struct stream_terms terms;
+  struct sweep_shape shape;
+  struct shortage shortage;
+  if (!gather_last(streams, client, name, &gathered, &terms, &shape, problem)) return false;
+  size_t row = (size_t)(shape.columns + terms.time_column) * sizeof(float);
+  size_t bytes = 8 + LAST_HEADER + (size_t)sweeps_rows(&gathered) * row;
+  file->buffer = buffer_take(&view->jobs->buffers, client, SHARE_BYTES, bytes, 0, &shortage);
+  bool good = file->buffer && fill(file->buffer, &gathered, &terms, &shape, &file->length, problem);
+  gathered_release(streams, &gathered);
+  if (!file->buffer)
+    return problem_set(problem, shortage.grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL,
+                       NULL, "there is no room for a file of %zu bytes now", bytes);
+  if (!good) buffer_give(file->buffer);
+  return good;
+}
+
+bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct page_file *file,
+                       struct problem *problem) {
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool good = fill_for(view, client, asked->name, file, problem);
+  clients_leave(view->clients, client);
+  return good;
+}

@@ -1,0 +1,18 @@
+// The pages of streams: the client's own. Rows of the table in pages.c. IO threads.
+#ifndef VOXELD_PAGES_STREAMS_H
+#define VOXELD_PAGES_STREAMS_H
+
+#include "server/http/page.h"
+
+// The stream of the path's name or, without one, all.
+bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
+                          struct problem *problem);
+bool streams_act_drop(const struct view *view, const struct page_asked *asked, struct problem *problem);
+// What was done has no other answer.
+bool streams_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
+                           struct problem *problem);
+// The points that the last request of the stream joined, as a safetensors file.
+bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct page_file *file,
+                       struct problem *problem);
+
+#endif

@@ -1,0 +1,38 @@
+// The service's models: their choice, and the boxes that the chosen one finds.
+import { getJson, post, Refusal } from "./api.js";
+import { foundOf } from "./boxes.js";
+import { byId } from "./dom.js";
+import { rowsOf } from "./scan.js";
+
+let models = [];
+
+// Lists the models; those that cannot be used say why.
+export async function listModels() {
+  ({ models } = await getJson("/v1/models"));
+  const select = byId("model"), before = select.value;
+  select.replaceChildren(new Option("none", ""), ...models.map(({ name, ready, reason }) => {
+    const option = new Option(ready ? name : `${name} (cannot be used)`, name);
+    return Object.assign(option, { disabled: !ready, title: reason ?? "" });
+  }));
+  choose(before);
+}
+
+// Chooses a model, or none if there is no such model or it cannot be used.
+export function choose(name) {
+  const model = models.find((each) => each.name === name && each.ready);
+  byId("model").value = model ? name : "";
+  const broken = models.find(({ ready }) => !ready);
+  byId("model-doc").textContent = model ? model.description
+    : !models.length ? "The service has no models." : broken ? `${broken.name}: ${broken.reason}` : "";
+}
+
+export const chosen = () => byId("model").value;
+
+// What the model finds in a scan; `used` are the parameters of the answer of voxelize, which say how its bytes are
+// written.
+export async function detect(bytes, model, used) {
+  const { tensors, metadata } = await post("detect", { model, ...rowsOf(used) }, bytes);
+  const found = foundOf(tensors, metadata.class_names);
+  if (!found) throw new Refusal(null, { title: "No boxes", detail: `the answer of ${model} has none` });
+  return Object.assign(found, { metadata });
+}

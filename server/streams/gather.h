@@ -1,0 +1,41 @@
+// What a request of a stream joins, and what the stream keeps of it.
+//
+// A sweep is kept only once its request has succeeded. Copying is done without the lock: those who read a sweep are its
+// users. Any thread.
+#ifndef VOXELD_GATHER_SWEEPS_H
+#define VOXELD_GATHER_SWEEPS_H
+
+#include "server/streams/turns.h"
+
+// Sweeps to join, in order: the newest of each stream, in the order of the streams' names; then those before them.
+struct gathered {
+  int32_t count;
+  struct {
+    struct sweep *sweep;
+    int32_t stream;  // its number among the names
+  } list[JOINED_SWEEPS_MAX];
+  int64_t wanted;              // sweeps that were asked for
+  const struct sweep *newest;  // of the first stream: all are moved into its frame
+  int64_t evicted, expired;    // of the streams, since they were last gathered
+  bool begun;                  // the request's stream had no sweep before
+  bool repeated;               // the request's sweep takes the place of one of the same time
+};
+
+// Gathers what the request of this turn joins: its own sweep, whose place it sets, and those that the streams have.
+// Each has one more user then. False with a problem: the sweep is older than the newest, or a stream's shape is
+// another.
+VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, const struct stream_turn *turn,
+                                  const struct stream_terms *terms, const struct sweep_shape *shape, struct sweep *own,
+                                  struct gathered *gathered, struct problem *problem);
+// Gathers the sweeps that the client's stream has, and tells their shape and the terms of its last request. False with
+// a problem if there is no such stream.
+VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *client, const char *name,
+                                struct gathered *gathered, struct stream_terms *terms, struct sweep_shape *shape,
+                                struct problem *problem);
+void gathered_release(struct streams *streams, struct gathered *gathered);
+
+// The request of this turn has succeeded: its stream keeps the sweep, and no more sweeps than `terms` ask for.
+void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+                const struct sweep_shape *shape, struct sweep *own);
+
+#endif

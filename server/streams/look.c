@@ -1,0 +1,81 @@
+// See look.h.
+#include "server/streams/look.h"
+
+#include <string.h>
+
+#include "api/params/values.h"
+#include "server/base/clock.h"
+
+bool streams_refuse_name(const char *name, struct problem *problem) {
+  return problem_set(problem, PROBLEM_NOT_FOUND, NULL,
+                     "there is no stream '%.80s' of this client; see /v1/streams. Streams end with the server", name);
+}
+
+static void write_sweep(const struct sweep *sweep, int64_t now_ns, struct text *out) {
+  text_put(out, "{\"time\":");
+  value_write_double(sweep->time, out);
+  text_printf(out, ",\"points\":%lld,\"memory_bytes\":%zu,\"kept_s\":%.3f}", (long long)sweep->points, sweep->bytes,
+              (double)(now_ns - sweep->came_ns) / NS_PER_S);
+}
+
+static void write_stream(const struct stream *stream, int64_t now_ns, struct text *out) {
+  int64_t points = 0, bytes = 0;
+  for (int32_t i = 0; i < stream->count; i++) {
+    points += stream->sweeps[i]->points;
+    bytes += (int64_t)stream->sweeps[i]->bytes;
+  }
+  text_put(out, "{\"name\":");
+  text_json_string(out, stream->name, strlen(stream->name));
+  text_printf(out, ",\"num_features\":%d,\"dtype\":\"%s\",\"mount\":%s,\"asked\":%d,\"points\":%lld",
+              (int)stream->shape.columns, stream->shape.dtype == VX_FLOAT16 ? "float16" : "float32",
+              stream->mounted ? "true" : "false", (int)stream->terms.sweeps, (long long)points);
+  text_printf(out, ",\"memory_bytes\":%lld,\"waiting\":%d,\"sweeps\":[", (long long)bytes, stream->waiting_count);
+  for (int32_t i = 0; i < stream->count; i++) {
+    if (i) text_put(out, ",");
+    write_sweep(stream->sweeps[i], now_ns, out);
+  }
+  text_put(out, "]}");
+}
+
+// A stream whose first request is under way has nothing to show yet.
+static bool is_shown(const struct stream *stream, const struct client *client) {
+  return stream->client == client && stream->count > 0;
+}
+
+static void write_all(const struct streams *streams, const struct client *client, int64_t now_ns, struct text *out) {
+  const char *comma = "";
+  text_put(out, "{\"streams\":[");
+  for (const struct stream *stream = streams->first; stream; stream = stream->next) {
+    if (!is_shown(stream, client)) continue;
+    text_put(out, comma);
+    write_stream(stream, now_ns, out);
+    comma = ",";
+  }
+  text_put(out, "]}");
+}
+
+bool streams_write(struct streams *streams, const struct client *client, const char *name, struct text *out,
+                   struct problem *problem) {
+  int64_t now_ns = clock_ns();
+  pthread_mutex_lock(&streams->lock);
+  streams_expire(streams, now_ns);
+  const struct stream *stream = name ? streams_find(streams, client, name) : NULL;
+  bool shown = stream && is_shown(stream, client);
+  if (shown) write_stream(stream, now_ns, out);
+  if (!name) write_all(streams, client, now_ns, out);
+  streams_unlock(streams);
+  text_put(out, "\n");
+  return shown || !name || streams_refuse_name(name, problem);
+}
+
+bool streams_drop(struct streams *streams, const struct client *client, const char *name, struct problem *problem) {
+  pthread_mutex_lock(&streams->lock);
+  struct stream *stream = streams_find(streams, client, name);
+  bool there = stream && stream->count > 0;
+  if (there) {
+    streams_cut(streams, stream, 0);
+    streams_prune(streams, stream);
+  }
+  streams_unlock(streams);
+  return there || streams_refuse_name(name, problem);
+}

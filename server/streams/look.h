@@ -1,0 +1,18 @@
+// What clients are told of their streams, as JSON. Any thread.
+#ifndef VOXELD_LOOK_AT_STREAMS_H
+#define VOXELD_LOOK_AT_STREAMS_H
+
+#include "api/base/text.h"
+#include "server/streams/streams.h"
+
+// Writes the client's stream of that name as an object, or all (NULL) as a member of one. False with a problem if there
+// is none of that name.
+VX_WARN_UNUSED bool streams_write(struct streams *streams, const struct client *client, const char *name,
+                                  struct text *out, struct problem *problem);
+// Drops all sweeps of the client's stream. False with a problem if there is none of that name.
+VX_WARN_UNUSED bool streams_drop(struct streams *streams, const struct client *client, const char *name,
+                                 struct problem *problem);
+// Says that the client has no such stream. Returns false.
+bool streams_refuse_name(const char *name, struct problem *problem);
+
+#endif

@@ -1,0 +1,174 @@
+// The streams and their sweeps; see streams.h.
+#include "server/streams/streams.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+
+void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
+                  void (*give)(struct buffer *memory)) {
+  *streams = (struct streams){.clients = clients,
+                              .give = give,
+                              .allowed = options->stream_memory_bytes > 0,
+                              .ttl_ns = options->stream_ttl_s * NS_PER_S};
+  pthread_mutex_init(&streams->lock, NULL);
+}
+
+// ---- the list -------------------------------------------------------------------------------------------------------
+
+void streams_let_go(struct streams *streams, struct sweep *sweep) {
+  if (--sweep->users) return;
+  sweep->next = streams->ended;
+  streams->ended = sweep;
+}
+
+// Giving memory back takes other locks, so it is done without this one.
+void streams_unlock(struct streams *streams) {
+  struct sweep *ended = streams->ended;
+  streams->ended = NULL;
+  pthread_mutex_unlock(&streams->lock);
+  if (!ended) return;
+  struct sweep *last = ended;
+  for (struct sweep *sweep = ended; sweep; sweep = sweep->next) {
+    if (sweep->memory) streams->give(sweep->memory);
+    last = sweep;
+  }
+  pthread_mutex_lock(&streams->lock);
+  last->next = streams->spare;
+  streams->spare = ended;
+  pthread_mutex_unlock(&streams->lock);
+}
+
+struct stream *streams_find(const struct streams *streams, const struct client *client, const char *name) {
+  struct stream *stream = streams->first;
+  while (stream && !(stream->client == client && strcmp(stream->name, name) == 0)) stream = stream->next;
+  return stream;
+}
+
+void streams_prune(struct streams *streams, struct stream *stream) {
+  if (stream->count || stream->turn) return;
+  struct stream **link = &streams->first;
+  while (*link != stream) link = &(*link)->next;
+  *link = stream->next;
+  streams->use.streams--;
+  client_give(streams->clients, stream->client, SHARE_STREAMS, 1);
+  free(stream);
+}
+
+void streams_cut(struct streams *streams, struct stream *stream, int32_t first) {
+  while (stream->count > first) {
+    struct sweep *sweep = stream->sweeps[--stream->count];
+    streams->use.bytes -= (int64_t)sweep->bytes;
+    streams->use.sweeps--;
+    streams_let_go(streams, sweep);
+  }
+}
+
+void streams_expire(struct streams *streams, int64_t now_ns) {
+  struct stream *next;
+  for (struct stream *stream = streams->first; stream; stream = next) {
+    next = stream->next;
+    int32_t young = 0, before = stream->count;
+    while (young < stream->count && now_ns - stream->sweeps[young]->came_ns < streams->ttl_ns) young++;
+    streams_cut(streams, stream, young);
+    stream->expired += before - young;
+    streams->use.expired += (unsigned long long)(before - young);
+    streams_prune(streams, stream);
+  }
+}
+
+void streams_tick(struct streams *streams, int64_t now_ns) {
+  pthread_mutex_lock(&streams->lock);
+  streams_expire(streams, now_ns);
+  streams_unlock(streams);
+}
+
+void streams_destroy(struct streams *streams) {
+  pthread_mutex_lock(&streams->lock);
+  while (streams->first) {
+    streams_cut(streams, streams->first, 0);
+    streams_prune(streams, streams->first);
+  }
+  streams_unlock(streams);
+  while (streams->spare) {
+    struct sweep *next = streams->spare->next;
+    free(streams->spare);
+    streams->spare = next;
+  }
+  pthread_mutex_destroy(&streams->lock);
+}
+
+bool streams_evict(struct streams *streams, const struct client *client) {
+  struct stream *oldest = NULL;
+  int64_t came_ns = INT64_MAX;
+  pthread_mutex_lock(&streams->lock);
+  for (struct stream *stream = streams->first; stream; stream = stream->next) {
+    if (!stream->count || (client && stream->client != client)) continue;
+    const struct sweep *last = stream->sweeps[stream->count - 1];
+    if (last->users > 1 || last->came_ns >= came_ns) continue;
+    oldest = stream;
+    came_ns = last->came_ns;
+  }
+  bool found = oldest != NULL;
+  if (found) {
+    streams_cut(streams, oldest, oldest->count - 1);
+    oldest->evicted++;
+    streams->use.evicted++;
+    streams_prune(streams, oldest);
+  }
+  streams_unlock(streams);
+  return found;
+}
+
+// ---- adding ---------------------------------------------------------------------------------------------------------
+
+static bool refuse_share(enum grant grant, struct problem *problem) {
+  return problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL, "stream",
+                     "there is no room for another stream: all clients together have up to %d, one up to half of those "
+                     "that others leave; delete some",
+                     STREAMS_MAX);
+}
+
+struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct problem *problem) {
+  enum grant grant = client_take(streams->clients, client, SHARE_STREAMS, 1, 0);
+  if (grant != GRANTED && !refuse_share(grant, problem)) return NULL;
+  struct stream *stream = calloc(1, sizeof *stream);
+  if (!stream) {
+    client_give(streams->clients, client, SHARE_STREAMS, 1);
+    problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a stream now");
+    return NULL;
+  }
+  stream->client = client;
+  stream->mount = pose_identity;
+  memcpy(stream->name, name, strlen(name) + 1);
+  stream->next = streams->first;
+  streams->first = stream;
+  streams->use.streams++;
+  return stream;
+}
+
+// ---- sweeps ---------------------------------------------------------------------------------------------------------
+
+struct sweep *sweep_new(struct streams *streams) {
+  pthread_mutex_lock(&streams->lock);
+  struct sweep *sweep = streams->spare;
+  if (sweep) streams->spare = sweep->next;
+  pthread_mutex_unlock(&streams->lock);
+  if (!sweep) sweep = malloc(sizeof *sweep);
+  if (sweep) *sweep = (struct sweep){.users = 1};
+  return sweep;
+}
+
+void sweep_leave(struct streams *streams, struct sweep *sweep) {
+  pthread_mutex_lock(&streams->lock);
+  streams_let_go(streams, sweep);
+  streams_unlock(streams);
+}
+
+struct streams_use streams_use(struct streams *streams) {
+  pthread_mutex_lock(&streams->lock);
+  struct streams_use use = streams->use;
+  pthread_mutex_unlock(&streams->lock);
+  return use;
+}

@@ -1,0 +1,58 @@
+// See turns.h.
+#include "server/streams/turns.h"
+
+// With the lock held.
+static bool wait_in(struct stream *stream, struct stream_turn *turn, struct problem *problem) {
+  struct stream_turn **link = &stream->waiting;
+  if (stream->waiting_count == STREAM_WAITING)
+    return problem_set(problem, PROBLEM_CLIENT_OVER_SHARE, "stream",
+                       "%d requests of the stream '%s' wait for their turn already", STREAM_WAITING, stream->name);
+  while (*link && (*link)->time <= turn->time) link = &(*link)->next;
+  turn->next = *link;
+  *link = turn;
+  turn->stream = stream;
+  stream->waiting_count++;
+  return true;
+}
+
+// With the lock held.
+static enum stream_entry enter(struct streams *streams, struct client *client, const char *name,
+                               struct stream_turn *turn, bool may_wait, struct problem *problem) {
+  struct stream *stream = streams_find(streams, client, name);
+  if (!stream) stream = streams_add(streams, client, name, problem);
+  if (!stream) return STREAM_REFUSED;
+  if (stream->turn && !may_wait) return STREAM_WAITS;
+  if (stream->turn) return wait_in(stream, turn, problem) ? STREAM_WAITS : STREAM_REFUSED;
+  stream->turn = turn;
+  turn->stream = stream;
+  return STREAM_TURN;
+}
+
+enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
+                               struct stream_turn *turn, bool may_wait, struct problem *problem) {
+  if (!streams->allowed) {
+    problem_set(problem, PROBLEM_UNSUPPORTED, "stream",
+                "this server keeps no streams; its operator can allow that (--stream-memory-bytes)");
+    return STREAM_REFUSED;
+  }
+  pthread_mutex_lock(&streams->lock);
+  enum stream_entry entry = enter(streams, client, name, turn, may_wait, problem);
+  pthread_mutex_unlock(&streams->lock);
+  return entry;
+}
+
+void stream_leave(struct streams *streams, struct stream_turn *turn) {
+  struct stream *stream = turn->stream;
+  if (!stream) return;
+  pthread_mutex_lock(&streams->lock);
+  struct stream_turn *next = stream->waiting;
+  turn->stream = NULL;
+  stream->turn = next;
+  if (next) {
+    stream->waiting = next->next;
+    stream->waiting_count--;
+  }
+  streams_prune(streams, stream);
+  pthread_mutex_unlock(&streams->lock);
+  if (next) next->begin(next);
+}

@@ -1,0 +1,171 @@
+"""The page at / with models: what they find is drawn and told, by class and score, and stands in the URL."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+from safetensors.numpy import load_file, save
+
+import browser
+import models
+
+WITH_MODEL = "#preset=kitti_second&view.model=random"
+
+
+def scan(count, seed=3):
+    rng = np.random.default_rng(seed)
+    low, high = np.array(models.RANGE[:3] + [0]), np.array(models.RANGE[3:] + [1])
+    return rng.uniform(low, high, (count, 4)).astype("<f4")
+
+
+def setUpModule():
+    if browser.why_not():
+        raise unittest.SkipTest(browser.why_not())
+
+
+class DetectionCase(browser.BrowserCase):
+    def open(self, state=""):
+        self.browser.open(self.daemon, state)
+        self.browser.await_text("#state", " voxels in ")
+
+    def choices(self):
+        return self.browser.run(
+            "return [...document.querySelectorAll('#model option')].map((one) => [one.text, one.disabled, one.title])"
+        )
+
+
+class Detections(DetectionCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.ARGS = models.served(folder.name)
+        models.write(folder.name, "broken", b"nothing")
+        models.write(folder.name, "failing", models.standin(batch=1, lines=["fail"]))
+        super().setUpClass()
+
+    def found(self, points, **parameters):
+        """The scores of what the service finds, by the names of the classes."""
+        query = "&".join(f"{name}={value}" for name, value in {"model": "random", **parameters}.items())
+        reply = self.daemon.post(f"/v1/detect?{query}", points.tobytes())
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(reply.body)
+            file.flush()
+            tensors = load_file(file.name)
+        names = models.description()["class_names"]
+        return {name: tensors["scores"][tensors["labels"] == label] for label, name in enumerate(names)}
+
+    def legend(self):
+        lines = self.browser.text("#classes").splitlines()
+        return {name: int(count.replace(",", "")) for name, count in (line.rsplit(" ", 1) for line in lines)}
+
+    def drop(self, points, name="mine"):
+        self.browser.drop(**{f"{name}_bin": points.tobytes()})
+        self.browser.await_text("#state", f"{name}.bin: ")
+        self.browser.await_text("#state", " boxes by random in ")
+
+    def test_the_models_are_listed(self):
+        self.open()
+        listed = {name: (disabled, reason) for name, disabled, reason in self.choices()}
+        self.assertEqual(set(listed), {"none", "random", "failing", "broken (cannot be used)"})
+        disabled, reason = listed["broken (cannot be used)"]
+        self.assertTrue(disabled)
+        self.assertIn("network.onnx", reason)
+        self.assertIn(reason, self.browser.text("#model-doc"))
+        self.assertEqual((self.legend(), self.browser.find("#model").get_attribute("value")), ({}, ""))
+
+    def test_a_dropped_scan_gets_its_boxes(self):
+        self.open(WITH_MODEL)
+        self.assertEqual(self.browser.text("#model-doc"), "random weights")
+        points = scan(3000)
+        expected = {name: len(scores) for name, scores in self.found(points).items()}
+        self.assertTrue(all(expected.values()), expected)
+        self.drop(points)
+        self.assertEqual(self.legend(), expected)
+        for name, count in expected.items():
+            self.assertIn(f"boxes of {name} {count}", self.browser.text("#counts"))
+        times = self.browser.text("#timing")
+        for name in ("voxelize", "detect", "network", "nms"):
+            self.assertIn(name, times)
+        self.assertEqual(self.browser.messages(), [])
+        with_boxes = self.browser.look()
+        self.browser.find("#layer-boxes").click()
+        self.assertNotEqual(self.browser.look()["sum"], with_boxes["sum"])
+        self.browser.find("#layer-boxes").click()
+        self.assertEqual(self.browser.look(), with_boxes)
+        self.browser.set("#model", "")
+        self.browser.await_text("#state", "ms")
+        browser.wait_until(lambda: self.legend() == {}, "no boxes any more")
+        self.assertNotIn("view.model", self.browser.run("return location.hash"))
+
+    def test_the_score_hides_boxes_and_stands_in_the_url(self):
+        points = scan(3000)
+        self.open(WITH_MODEL)
+        self.drop(points)
+        everything = self.browser.look()["sum"]
+        for least in ("0.6", "0.9"):
+            self.browser.set("#least", least)
+            expected = {name: int((scores >= float(least)).sum()) for name, scores in self.found(points).items()}
+            self.assertEqual({name: count for name, count in self.legend().items()}, expected)
+            self.assertEqual(self.browser.text("#least-value"), least)
+        self.assertNotEqual(self.browser.look()["sum"], everything)
+        state = self.browser.run("return location.hash")
+        self.assertIn("view.model=random", state)
+        self.assertIn("view.score=0.9", state)
+        self.open(state)
+        self.browser.await_text("#state", " boxes by random in ")
+        self.assertEqual(self.browser.find("#least").get_attribute("value"), "0.9")
+        self.drop(points)
+        self.assertEqual(self.legend(), expected)
+
+    def test_boxes_of_a_file_are_drawn_beside_those_of_the_model(self):
+        self.open(WITH_MODEL)
+        points = scan(500)
+        expected = sum(map(len, self.found(points).values()))
+        truth = save({"boxes": np.array([[8, 0, -1, 4, 2, 1.5, 0]], "<f4"), "labels": np.array([1], "<i4")})
+        self.browser.drop(mine_bin=points.tobytes(), mine_safetensors=truth)
+        self.browser.await_text("#state", f"{expected} boxes by random")
+        self.assertEqual(self.legend()["label 1"], 1)
+        self.assertEqual(sum(self.legend().values()), expected + 1)
+
+    def test_refusals_are_told_and_the_voxels_stay(self):
+        self.open()
+        self.browser.set("#model", "failing")
+        self.browser.await_text("#error", "the stand-in's node")
+        self.assertIn("voxels kept", self.browser.text("#counts"))
+        self.assertEqual(self.legend(), {})
+        self.browser.set("#model", "random")
+        self.browser.await_text("#state", " boxes by random in ")
+        self.assertFalse(self.browser.find("#error").is_displayed())
+        self.browser.set("#parameter-num_features", "5")
+        self.browser.await_text("#error", "the model random takes 4")
+
+    def test_the_commands_that_it_shows_find_the_same(self):
+        self.open(WITH_MODEL)
+        points = scan(2000)
+        self.drop(points, "it's mine")
+        count = sum(self.legend().values())
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "it's mine.bin").write_bytes(points.tobytes())
+            told = {"cwd": folder, "check": True, "capture_output": True}
+            subprocess.run(["bash", "-ec", self.browser.text("#curl")], **told)
+            self.assertEqual(len(load_file(f"{folder}/boxes.safetensors")["boxes"]), count)
+            self.assertTrue((pathlib.Path(folder) / "voxels.safetensors").exists())
+            ran = subprocess.run([sys.executable, "-c", self.browser.text("#python")], **told, text=True)
+        self.assertEqual(re.findall(r"\((\d+), 7\)", ran.stdout), [str(count)])
+
+
+class NoModels(DetectionCase):
+    def test_a_service_without_models_says_so(self):
+        self.open("#preset=kitti_second&view.model=random")
+        self.assertEqual(self.browser.text("#model-doc"), "The service has no models.")
+        self.assertEqual([name for name, *_ in self.choices()], ["none"])
+        self.assertNotIn("boxes", self.browser.text("#state"))
+
+
+if __name__ == "__main__":
+    unittest.main()

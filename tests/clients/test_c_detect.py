@@ -1,0 +1,55 @@
+"""Boxes by the C client, as test_c.py drives it: with the stand-in for ONNX Runtime, and with the real library if the
+tests' environment has it. Skipped where the build found no libcurl."""
+
+import tempfile
+import unittest
+
+import check
+import models
+from daemon import Daemon
+from rude_server import url_of
+from test_c import CCase
+from test_python_detect import DEFAULT, scan
+
+
+class Detect(CCase):
+    REAL = False
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.daemon = Daemon(*models.served(folder.name, cls.REAL))
+        cls.addClassCleanup(cls.daemon.stop)
+
+    def detect(self, query, body):
+        return self.call(url_of(self.daemon), "-B", query=query, body=body)
+
+    def test_boxes_are_those_of_the_service(self):
+        body = scan(3000).tobytes()
+        for query in ("model=random", "model=random&point_counts=1200,1800"):
+            line = self.detect(query, body)
+            self.assertEqual((line["status"], line["error"], line["received"]), ("OK", "", 3000))
+            self.assertEqual(line["classes"], ["Car", "Pedestrian", "Cyclist"])
+            reply = self.daemon.post(f"/v1/detect?{query}", body)
+            self.assertEqual(check.same_tensors(check.parse_by_hand(reply.body)[0], self.tensors), [])
+            self.assertEqual(list(self.tensors), DEFAULT)
+            self.assertGreater(len(self.tensors["boxes"]), 3)
+
+    def test_every_output(self):
+        outputs = ["box_indices", "bev_features", *models.MAPS]
+        self.assertEqual(self.detect(f"model=random&outputs={','.join(outputs)}", scan(500).tobytes())["status"], "OK")
+        self.assertEqual(sorted(self.tensors), sorted(outputs))
+
+    def test_refusals(self):
+        line = self.detect("model=other", scan(5).tobytes())
+        self.assertEqual((line["status"], line["problem"]["parameter"], line["classes"]), ("REFUSED", "model", []))
+
+
+@unittest.skipUnless(models.library(), "there is no onnxruntime for this Python")
+class DetectReally(Detect):
+    REAL = True
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,126 @@
+// Detections: random detectors with a stand-in for the network, which has a seat on both sides.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/backends.h"
+#include "kernels/decoder.h"
+#include "kernels/ops.h"
+#include "tests/cuda/copying_network.h"
+#include "tests/cuda/equal.h"
+
+enum { MOST_LAYERS = 2, MOST_WIDTH = 70, MOST_SIDE = 24, FEW_POINTS = 4000 };
+
+// ---- detectors ------------------------------------------------------------------------------------------------------
+
+static float weights[MOST_LAYERS][128 * MOST_WIDTH], biases[MOST_LAYERS][MOST_WIDTH];
+static struct vx_seat seat;
+
+static float random_between(struct random *random, float low, float high) {
+  return low + (high - low) * (float)random_below(random, 1 << 20) / (float)(1 << 20);
+}
+
+static struct vx_encoder random_encoder(struct random *random, int32_t columns) {
+  struct vx_encoder encoder = {.num_layers = (int32_t)random_below(random, MOST_LAYERS) + 1};
+  int32_t inputs = columns + 6;
+  for (int32_t i = 0; i < encoder.num_layers; i++) {
+    bool last = i == encoder.num_layers - 1;
+    int32_t width = (int32_t)random_below(random, last ? MOST_WIDTH : 20) + 1;
+    for (int32_t k = 0; k < inputs * width; k++) weights[i][k] = random_between(random, -0.3f, 0.3f);
+    for (int32_t k = 0; k < width; k++) biases[i][k] = random_between(random, -0.2f, 0.3f);
+    encoder.layers[i] = (struct vx_encoder_layer){weights[i], biases[i], inputs, width};
+    inputs = 2 * width;
+  }
+  return encoder;
+}
+
+static void set_anchors(struct random *random, struct vx_detector *detector) {
+  static const struct vx_decode decode = {.range_max = {16, 16, 2},
+                                          .num_sizes = 2,
+                                          .num_rotations = 1,
+                                          .sizes = {{1, 2, 1}, {2, 1, 1}},
+                                          .dir_bins = 2,
+                                          .score_threshold = 0.4f};
+  detector->head = VX_DECODE;
+  detector->params.decode = decode;
+  detector->params.decode.nms = (struct vx_nms){0.1f, (int32_t)random_below(random, 300) + 1, 50, 1, 0, 0};
+}
+
+static void set_centers(struct random *random, struct vx_detector *detector) {
+  detector->head = VX_DECODE_CENTER;
+  detector->params.center = (struct vx_decode_center){
+      .voxel_size = {1, 1, 1}, .stride = 1, .score_threshold = 0.4f, .max_objects = 60, .num_radii = 1};
+  detector->params.center.nms = (struct vx_nms){0.1f, (int32_t)random_below(random, 60) + 1, 20, 1, 0, 0};
+}
+
+static struct vx_detector random_detector(struct random *random, int32_t columns) {
+  static const char *const names[] = {"anchors", "boxes", "dirs", "more", "rot", "vel"};
+  static const int64_t channels[2][VX_DETECTOR_MAPS] = {{4, 2 * VX_BOX_VALUES, 4}, {2, 2, 1, 3, 2, 2}};
+  bool centers = random_below(random, 3) == 0;
+  int64_t height = random_below(random, MOST_SIDE) + 1, width = random_below(random, MOST_SIDE) + 1;
+  struct vx_detector detector = {.engine = &copying_engine, .input = "map", .class_names = "a,b"};
+  detector.voxelize =
+      (struct vx_voxelize){.range_min = {0, 0, -2},
+                           .range_max = {16, 16, 2},
+                           .voxel_size = {random_between(random, 0.4f, 3), 1, random_below(random, 4) ? 4 : 2},
+                           .max_points_per_voxel = (int32_t)random_below(random, 40) + 1,
+                           .max_voxels = (int32_t)random_below(random, 400) + 1,
+                           .encoder = random_encoder(random, columns)};
+  detector.voxelize.feature_dtype = random_below(random, 4) ? VX_FLOAT32 : VX_FLOAT16;
+  detector.one_by_one = random_below(random, 3) == 0;
+  detector.channels_first = random_below(random, 2) == 0;
+  if (centers)
+    set_centers(random, &detector);
+  else
+    set_anchors(random, &detector);
+  for (int i = 0; i < VX_DETECTOR_MAPS && channels[centers][i]; i++)
+    detector.maps[i] = (struct vx_detector_map){names[i], height, width, channels[centers][i],
+                                                random_below(random, 3) ? VX_FLOAT32 : VX_FLOAT16};
+  detector.items = height * width * 2;
+  return detector;
+}
+
+// ---- jobs -----------------------------------------------------------------------------------------------------------
+
+static void fill_detected(struct random *random, struct scan *scan) {
+  *scan = (struct scan){.columns = 4 + (int32_t)random_below(random, 2), .name = "detect"};
+  scan->num_clouds = random_below(random, 2) ? 1 : (int32_t)random_below(random, 4) + 2;
+  for (int32_t cloud = 0; cloud < scan->num_clouds; cloud++) {
+    scan->counts[cloud] = random_below(random, 6) ? (int32_t)random_below(random, FEW_POINTS) : 0;
+    scan->num_points += scan->counts[cloud];
+  }
+  int64_t values = scan->num_points * scan->columns;
+  float *points = malloc((size_t)(values + 1) * sizeof *points);
+  for (int64_t i = 0; points != NULL && i < values; i++)
+    points[i] = i % scan->columns == 2 ? random_between(random, -2.5f, 2.5f) : random_between(random, -1, 17);
+  if (points != NULL && values > 0) points[0] = NAN;
+  scan->points = points;
+  scan->unseen = random_below(random, 5) == 0;
+}
+
+void test_detect(struct side sides[2], uint64_t seed, int jobs) {
+  static const vx_tensor_set all[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, BIT(VX_BEV_FEATURES), 0,
+                                      BIT(VX_BOX_COUNTS) | BIT(VX_HEAD_BOX_PREDS)};
+  struct random random = {seed ^ 0xDE7EC7};
+  struct vx_place place;
+  vx_cuda_backend.place(sides[1].lane, &place);
+  seat = (struct vx_seat){.stream = place.stream};
+  for (int i = 0; i < jobs; i++) {
+    static struct scan scan;
+    fill_detected(&random, &scan);
+    struct vx_detector detector = random_detector(&random, scan.columns);
+    struct vx_job asked = {.op = VX_DETECT,
+                           .params.detect = vx_detect_of(&detector),
+                           .inputs = {vx_points_of(VX_FLOAT32, 0, scan.columns, NULL)},
+                           .tensors = all[random_below(&random, sizeof all / sizeof *all)]};
+    asked.params.detect.seat = &seat;
+    asked.tensors &= VX_DECODE_TENSORS | BIT(VX_BEV_FEATURES) | vx_map_tensors(&detector, ~0u);
+    asked.num_clouds = scan.num_clouds;
+    if (scan.points != NULL && vx_cuda_backend.runs(&asked)) compare(sides, &asked, &scan, "detection");
+    free(scan.points);
+  }
+  if (seat.runs == 0) {
+    printf("no detection ran on the device\n");
+    exit(1);
+  }
+}

@@ -1,0 +1,258 @@
+"""Streams whose clients repeat, go back in time, send at once, ask for too much or vanish: what failed is not kept, and
+nobody's sweeps are another's."""
+
+import json
+import tempfile
+import threading
+import unittest
+
+from client import GRID, LONG_POINTS, MB, VOXELIZE, Daemon, FaultCase, many_rows, rows, wait_until
+from credentials import new_token
+
+HERE = "0,0,0,1,0,0,0"
+POINTS = rows(500)
+JSON = {"Accept": "application/json"}
+
+
+def path_of(name, time, sweeps=3, pose=HERE, more="", base=VOXELIZE):
+    return f"{base}&stream={name}&sweeps={sweeps}&pose={pose}&time={time}{more}"
+
+
+class Streams(FaultCase):
+    ARGS = ("--workers", "2")
+
+    def tearDown(self):
+        for stream in self.daemon.get("/v1/streams").json()["streams"]:
+            self.assertEqual(self.delete(stream["name"]).status, 200)
+        super().tearDown()
+
+    def delete(self, name, source=None):
+        return self.daemon.request("DELETE", f"/v1/streams/{name}", source=source)
+
+    def send(self, name, time, body=POINTS, source=None, headers=None, **more):
+        return self.daemon.post(path_of(name, time, **more), body, {**JSON, **(headers or {})}, source=source)
+
+    def sent(self, *arguments, **more):
+        reply = self.send(*arguments, **more)
+        self.assertEqual(reply.status, 200, reply)
+        return reply.json()
+
+    def times(self, name="s"):
+        return [sweep["time"] for sweep in self.daemon.get(f"/v1/streams/{name}").json()["sweeps"]]
+
+    def test_a_repeated_sweep_counts_once(self):
+        self.sent("s", 1)
+        first = self.sent("s", 2)
+        again = self.sent("s", 2)
+        self.assertEqual((first["stream"]["repeated"], again["stream"]["repeated"]), (False, True))
+        self.assertEqual(first["points"], again["points"])
+        self.assertEqual(self.times(), [2, 1])
+
+    def test_refused_sweeps_leave_the_stream_as_it_was(self):
+        self.sent("s", 1)
+        self.sent("s", 2)
+        for status, kind, parameter, more in (
+            (409, "stream-time", "time", {"time": 1.5}),
+            (409, "stream-shape", "num_features", {"more": "&num_features=5"}),
+            (409, "stream-shape", "dtype", {"more": "&dtype=float16"}),
+            (422, "not-rigid", "pose", {"pose": "0,0,0,2,0,0,0"}),
+            (400, "bad-parameter", "pose", {"pose": "0,0,0"}),
+            (422, "impossible", "streams", {"more": "&streams=front,s"}),
+            (422, "impossible", "num_samples", {"base": "/v1/fps?num_samples=100000"}),
+        ):
+            with self.subTest(kind, **more):
+                reply = self.send(**{"name": "s", "time": 3, "body": bytes(4000), **more})
+                problem = self.assert_problem(reply, status, parameter)
+                self.assertEqual(problem["type"], f"urn:voxeld:problem:{kind}")
+                self.assertEqual(self.times(), [2, 1])
+
+    def test_joined_sweeps_are_bounded_as_a_body_is(self):
+        with Daemon("--max-body-bytes", str(4 * MB)) as daemon:
+            body = rows(200_000)
+            self.assertEqual(daemon.post(path_of("s", 1), body, JSON).status, 200)
+            self.assert_problem(daemon.post(path_of("s", 2), body, JSON), 413, "sweeps")
+            self.assertEqual(len(daemon.get("/v1/streams/s").json()["sweeps"]), 1)
+
+    def test_a_client_that_goes_while_its_job_runs_stores_nothing(self):
+        body = many_rows(LONG_POINTS)
+        base = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
+        with Daemon("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
+            with daemon.socket() as gone:
+                path = path_of("s", 1, base=base)
+                gone.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+                wait_until(lambda: daemon.status()["sampling_workers"]["running"], "the job runs")
+            wait_until(lambda: not daemon.status()["sampling_workers"]["running"], "the job has ended")
+            wait_until(lambda: daemon.status()["streams"]["count"] == 0, "the stream has ended")
+            self.assertEqual(daemon.get("/v1/streams/s").status, 404)
+
+    def test_at_once(self):
+        """Whatever their order, each answer has joined what came before it, and none is mixed."""
+        sweeps, replies = 12, {}
+
+        def one(time):
+            replies[time] = self.send("s", time, rows(100 * time), sweeps=32)
+
+        for _ in range(5):
+            threads = [threading.Thread(target=one, args=(time,)) for time in range(1, sweeps + 1)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            kept = sorted(time for time, reply in replies.items() if reply.status == 200)
+            for time, reply in replies.items():
+                self.assertIn(reply.status, (200, 409), reply)
+                if reply.status == 200:
+                    joined = [
+                        (sweep["time"], sweep["points"]["received"]) for sweep in reply.json()["stream"]["sweeps"]
+                    ]
+                    self.assertEqual(joined, [(each, 100 * each) for each in reversed(kept) if each <= time])
+            self.assertEqual(self.times(), kept[::-1])
+            self.assertIn(sweeps, kept)
+            self.assertEqual(self.delete("s").status, 200)
+
+    def test_waiting_for_a_long_job(self):
+        """Requests wait in their stream and hold no worker; the earliest goes next; other streams go on."""
+        body, replies = many_rows(LONG_POINTS), {}
+        base = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices&timeout_ms=1500"
+        grid = f"/v1/voxelize?{GRID}&num_features=3"
+        arguments = ("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
+        with Daemon(*arguments) as daemon:
+
+            def one(name, path, points):
+                replies[name] = daemon.post(path, points, JSON if "voxelize" in path else {})
+
+            threads = [threading.Thread(target=one, args=("long", path_of("s", 1, base=base), body))]
+            threads[0].start()
+            wait_until(lambda: daemon.status()["sampling_workers"]["running"], "the job runs")
+            for time in (4, 2, 3):
+                threads.append(threading.Thread(target=one, args=(time, path_of("s", time, base=grid), bytes(1200))))
+                threads[-1].start()
+            wait_until(lambda: daemon.status()["requests"]["active"] >= 4, "all are there")
+            self.assertEqual(daemon.post(path_of("other", 1), POINTS, JSON).status, 200)
+            for thread in threads:
+                thread.join()
+            self.assertIn(replies["long"].status, (200, 504), replies["long"])
+            first = [1] if replies["long"].status == 200 else []
+            for time in (2, 3, 4):
+                reply = replies[time]
+                self.assertEqual(reply.status, 200, reply)
+                joined = [sweep["time"] for sweep in reply.json()["stream"]["sweeps"]]
+                self.assertEqual(joined, ([*range(time, 1, -1)] + first)[:3])
+
+    def test_inference_waits_too(self):
+        """A stream that the body names."""
+        replies = {}
+
+        def one(time):
+            parameters = {"stream": "k", "sweeps": 32, "time": time, "pose": [0, 0, 0, 1, 0, 0, 0]}
+            parameters |= dict(item.split("=") for item in GRID.split("&"))
+            points = {"name": "points", "shape": [1, 4], "datatype": "FP32", "data": [1, 1, 1, time]}
+            body = json.dumps({"inputs": [points], "parameters": parameters})
+            replies[time] = self.daemon.post("/v2/models/voxelize/infer", body.encode())
+
+        threads = [threading.Thread(target=one, args=(time,)) for time in range(1, 9)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        kept = sorted(time for time, reply in replies.items() if reply.status == 200)
+        self.assertTrue(all(reply.status in (200, 409) for reply in replies.values()), replies)
+        self.assertEqual(self.times("k"), kept[::-1])
+
+    def test_streams_are_their_clients(self):
+        self.sent("s", 5)
+        self.assertTrue(self.sent("s", 1, source="127.0.0.2")["stream"]["begun"])
+        self.assertEqual(self.times(), [5])
+        self.assertEqual(self.delete("s", source="127.0.0.3").status, 404)
+        self.assertEqual(self.daemon.get("/v1/streams/s/last", source="127.0.0.3").status, 404)
+        self.assertEqual(self.delete("s", source="127.0.0.2").status, 200)
+        self.assertEqual(self.times(), [5])
+
+    def test_streams_of_users(self):
+        tokens = {name: new_token(name) for name in ("lidar-1", "lidar-2")}
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("".join(line for _, line in tokens.values()))
+            file.flush()
+            with Daemon("--token-file", file.name, "--allow-anonymous", "yes") as daemon:
+                for time, (token, _) in enumerate(tokens.values()):
+                    bearer = {"Authorization": f"Bearer {token}", **JSON}
+                    reply = daemon.post(path_of("s", 9 - time), POINTS, bearer)
+                    self.assertTrue(reply.json()["stream"]["begun"], reply)
+
+    def test_eviction_is_told(self):
+        """The oldest sweep goes first; the answer that lacks it says so."""
+        with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
+            for time in range(1, 6):
+                reply = daemon.post(path_of("s", time, sweeps=4), POINTS, JSON).json()
+            # A lone client has half of the memory: two sweeps of 64 KiB.
+            self.assertEqual([sweep["time"] for sweep in reply["stream"]["sweeps"]], [5, 4, 3])
+            self.assertEqual(reply["stream"]["evicted"], 1)
+            (warning,) = [each for each in reply["warnings"] if each["kind"] == "fewer_sweeps"]
+            self.assertEqual(warning["detail"], "3 of 4 sweeps were there; 1 were evicted to make room")
+            use = daemon.status()["streams"]
+            self.assertEqual((use["sweeps"], use["memory_bytes"], use["evicted"]), (2, 2 * 65536, 3))
+            self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
+
+    def test_requests_go_before_streams(self):
+        """Sweeps make room for a body that needs the memory."""
+        budget = ("--memory-budget-bytes", "--max-body-bytes", "--max-response-bytes", "--stream-memory-bytes")
+        sizes = (8 * MB, 4 * MB, 4 * MB, 8 * MB)
+        with Daemon(*(word for option in zip(budget, map(str, sizes)) for word in option)) as daemon:
+            for time in range(1, 4):
+                self.assertEqual(daemon.post(path_of("s", time), rows(60_000), JSON).status, 200)
+            before = daemon.status()["streams"]["memory_bytes"]
+            reply = daemon.post(VOXELIZE, rows(120_000), JSON)
+            self.assertEqual(reply.status, 200, reply)
+            self.assertLess(daemon.status()["streams"]["memory_bytes"], before)
+
+    def test_age(self):
+        with Daemon("--stream-ttl-s", "1") as daemon:
+            self.assertEqual(daemon.post(path_of("s", 1), POINTS, JSON).status, 200)
+            wait_until(lambda: daemon.get("/v1/streams/s").status == 404, "the sweep is too old")
+            wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 0, "its memory is free")
+            self.assertTrue(daemon.post(path_of("s", 1), POINTS, JSON).json()["stream"]["begun"])
+
+    def test_a_restart_is_told(self):
+        """State ends with the server, and the first answer of the next one says so."""
+        for _ in range(2):
+            with Daemon() as daemon:
+                metadata = daemon.post(path_of("s", 1), POINTS, JSON).json()
+                self.assertTrue(metadata["stream"]["begun"])
+                self.assertIn("the server has none from before", metadata["warnings"][0]["detail"])
+                self.assertFalse(daemon.post(path_of("s", 2), POINTS, JSON).json()["stream"]["begun"])
+
+    def test_without_streams(self):
+        with Daemon("--stream-memory-bytes", "0") as daemon:
+            self.assert_problem(daemon.post(path_of("s", 1), POINTS), 501, "stream", ["--stream-memory-bytes"])
+
+    def test_too_many_streams(self):
+        for number in range(513):
+            reply = self.send(f"n{number}", 1, b"")
+            if reply.status != 200:
+                break
+        self.assertEqual(number, 512)
+        self.assert_problem(reply, 429, "stream", ["another stream"])
+        self.assertEqual(self.send("n0", 2, b"").status, 200)
+        self.assertEqual(self.send("n0", 1, b"", source="127.0.0.2").status, 200)
+        self.assertEqual(self.delete("n0", source="127.0.0.2").status, 200)
+
+    def test_files_of_the_last_points_are_of_the_budget(self):
+        budget = ("--memory-budget-bytes", str(4 * MB), "--max-body-bytes", str(MB), "--max-response-bytes", str(MB))
+        with Daemon(*budget) as daemon:
+            self.assertEqual(daemon.post(path_of("s", 1, sweeps=1), rows(4_000), JSON).status, 200)
+            before = daemon.status()["buffers"]["allocated_bytes"]
+            self.assertEqual(len(daemon.get("/v1/streams/s/last").body), 16384 + 64_000)
+            wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 65536, "the file is sent")
+            self.assertEqual(daemon.status()["buffers"]["allocated_bytes"] - before, 128 * 1024)
+
+    def test_methods(self):
+        self.sent("s", 1)
+        self.assertEqual(self.daemon.request("HEAD", "/v1/streams/s").status, 200)
+        reply = self.daemon.request("PUT", "/v1/streams/s", b"")
+        self.assert_problem(reply, 405)
+        self.assertEqual(reply.headers["Allow"], "GET, HEAD, DELETE")
+        self.assertEqual(self.daemon.request("DELETE", "/v1/streams").status, 405)
+
+
+if __name__ == "__main__":
+    unittest.main()

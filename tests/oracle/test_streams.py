@@ -1,0 +1,204 @@
+"""Streams: what the server joins of sweeps that it kept has the same bytes as one request with all of them, joined by
+hand; whatever the operation, the columns, the poses and the protocol."""
+
+import json
+import os
+import unittest
+import urllib.parse
+
+import numpy as np
+
+import check
+import infer
+from daemon import OneDaemonCase
+from streams import Mirror, motion, pose_of
+
+SEED = int(os.environ.get("VOXELD_TEST_SEED", "9000"))
+CASES = int(os.environ.get("VOXELD_TEST_STREAMS", "60"))
+
+GRID = {"point_cloud_range": "-20,-20,-4,20,20,4", "voxel_size": "0.5,0.5,1"}
+OPERATIONS = (
+    ("voxelize", {**GRID, "feature": "mean,points,pillar", "max_points_per_voxel": "4", "max_voxels": "900"}),
+    ("voxelize", {**GRID, "max_points_per_voxel": "0", "outputs": "voxel_coords,voxel_features,point_voxel_ids"}),
+    ("transform", {"crop": "-15,-15,-3,15,15,3", "matrix": "0,-1,0,2,1,0,0,3,0,0,1,0,0,0,0,1"}),
+    ("fps", {"num_samples": "40"}),
+)
+JOINING = ("stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close")
+
+
+def numbers(values):
+    return ",".join(repr(float(value)) for value in np.ravel(values))
+
+
+def quaternion(rng):
+    turn = rng.normal(size=4)
+    return turn / np.linalg.norm(turn)
+
+
+def random_pose(rng, scale=5.0):
+    """The same pose in one of its two forms."""
+    seven = [*rng.normal(size=3) * scale, *quaternion(rng)]
+    if rng.random() < 0.5:
+        return numbers(seven)
+    rotation, translation = pose_of(seven)
+    return numbers(np.vstack([np.column_stack([rotation, translation]), [0, 0, 0, 1]]))
+
+
+def random_sweep(rng, columns, kind):
+    rows = rng.uniform(-12, 12, (int(rng.choice([0, 1, 60, 700, 3000])), columns)).astype(kind)
+    odd = rng.random(len(rows)) < 0.02
+    rows[odd, rng.integers(0, 3)] = rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0])
+    return rows
+
+
+class Streams(OneDaemonCase):
+    ARGS = ("--workers", "2")
+
+    def post(self, path, query, body):
+        return self.daemon.post(f"/v1/{path}?" + urllib.parse.urlencode(query, safe=",;"), body)
+
+    def plain(self, path, query, joined):
+        """The answer to one request with all sweeps, joined by hand."""
+        plain = {name: value for name, value in query.items() if name not in JOINING and name != "dtype"}
+        return self.post(path, {**plain, "num_features": str(joined.shape[1])}, joined.tobytes())
+
+    def check(self, path, query, rows, mirror, where=""):
+        joined, told = mirror.send(query, rows)
+        expected = self.plain(path, query, joined)
+        reply = self.post(path, query, rows.tobytes())
+        if expected.status != 200:  # more samples than points, for one
+            self.assertEqual(reply.status, expected.status, where)
+            self.assertEqual(reply.json()["detail"], expected.json()["detail"], where)
+            return None
+        self.assertEqual(reply.status, 200, f"{where} {reply}")
+        self.assertEqual(reply.tensors(), expected.tensors(), where)
+        metadata, other = (check.parse_by_hand(each.body)[1] for each in (reply, expected))
+        for member in ("points", "batch"):
+            self.assertEqual(metadata[member], other[member], where)
+        self.check_report(metadata, query, told, where)
+        return metadata
+
+    def check_report(self, metadata, query, told, where):
+        stream = metadata["stream"]
+        sweeps = [
+            (each["stream"], each["time"], each["points"]["received"], each["points"]["joined"])
+            for each in stream["sweeps"]
+        ]
+        self.assertEqual(sweeps, told, where)
+        for each in stream["sweeps"]:
+            points = each["points"]
+            self.assertEqual(points["received"], points["removed_close"] + points["joined"], where)
+            self.assertEqual(np.float32(each["age_s"]), np.float32(told[0][1] - each["time"]), where)
+        self.assertEqual(sum(each["points"]["joined"] for each in stream["sweeps"]), metadata["points"]["received"])
+        not_finite = metadata["points"].get("not_finite")
+        if not_finite is not None and "matrix" not in query:
+            self.assertEqual(sum(each["points"]["not_finite"] for each in stream["sweeps"]), not_finite, where)
+        fewer = [warning for warning in metadata["warnings"] if warning["kind"] == "fewer_sweeps"]
+        self.assertEqual(len(fewer), int(len(told) < stream["asked"]), where)
+
+    def delete(self, *names):
+        for name in names:
+            self.daemon.request("DELETE", f"/v1/streams/{name}")
+
+    def test_random(self):
+        for case in range(CASES):
+            rng = np.random.default_rng(SEED + case)
+            path, base = OPERATIONS[case % len(OPERATIONS)]
+            columns, kind = int(rng.choice([3, 4, 6])), rng.choice(["float32", "float32", "float16"])
+            mirror, time = Mirror(), float(rng.uniform(-1, 1.7e9))
+            self.addCleanup(self.delete, f"s{case}")
+            for step in range(int(rng.integers(2, 7))):
+                time += float(rng.uniform(0.01, 0.2)) * (rng.random() < 0.85)  # else the same again: a retry
+                query = {**base, "stream": f"s{case}", "num_features": str(columns), "dtype": kind}
+                query |= {"pose": random_pose(rng), "time": repr(time), "sweeps": str(rng.integers(1, 6))}
+                if rng.random() < 0.5:
+                    query["time_column"] = "yes"
+                if rng.random() < 0.4:
+                    query["remove_close"] = repr(float(rng.uniform(0.1, 9)))
+                if rng.random() < 0.3:
+                    query["mount"] = random_pose(rng, 1)
+                before = {name: list(sweeps) for name, sweeps in mirror.sweeps.items()}, dict(mirror.mounts)
+                rows = random_sweep(rng, columns, np.dtype(kind))
+                if not self.check(path, query, rows, mirror, f"seed {SEED + case}, sweep {step}"):
+                    mirror.sweeps, mirror.mounts = before  # a failed request stores nothing
+
+    def test_several_sensors(self):
+        """Four sensors in turn, each joined with the others as they were last sent, in the frame of the first."""
+        rng, mirror = np.random.default_rng(SEED), Mirror()
+        names = ("front", "rear", "left", "right")
+        self.addCleanup(self.delete, *names)
+        mounts = {name: random_pose(rng, 2) for name in names}
+        for turn in range(3):
+            for number, name in enumerate(names):
+                query = {**OPERATIONS[0][1], "stream": name, "streams": ",".join(names), "sweeps": "2"}
+                query |= {"pose": random_pose(rng), "time": repr(100 + turn + number / 10), "time_column": "yes"}
+                if turn == 0:
+                    query["mount"] = mounts[name]  # the streams keep it
+                metadata = self.check("voxelize", query, random_sweep(rng, 4, np.float32), mirror, f"{turn} {name}")
+                self.assertEqual((metadata["stream"]["frame"], metadata["stream"]["asked"]), ("front", 8))
+        self.assertEqual(len(metadata["stream"]["sweeps"]), 8)
+        self.assertLess(metadata["stream"]["sweeps"][-1 - 4]["age_s"], 0, "right was sent after front")
+
+    def test_inference(self):
+        """KServe's protocol: the stream's parameters are those of the request."""
+        rng, mirror = np.random.default_rng(SEED), Mirror()
+        self.addCleanup(self.delete, "k")
+        for step in range(4):
+            rows = random_sweep(rng, 4, np.float32)
+            query = {"stream": "k", "sweeps": "3", "pose": random_pose(rng), "time": str(step), "time_column": "yes"}
+            joined, _ = mirror.send(query, rows)
+            expected = self.plain("voxelize", GRID, joined)
+            parameters = {**GRID, **query, "time": step, "pose": [float(each) for each in query["pose"].split(",")]}
+            body, headers = infer.body_of(
+                [infer.as_bytes("points", rows)], [rows], parameters={**parameters, "binary_data_output": True}
+            )
+            reply = self.daemon.post("/v2/models/voxelize/infer", body, headers)
+            self.assertEqual(reply.status, 200, reply)
+            tensors, _ = infer.parse(reply)
+            for name, tensor in check.parse_by_hand(expected.body)[0].items():
+                self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), f"{step} {name}")
+
+    def test_last(self):
+        """GET /v1/streams/NAME/last has the points that the last request joined."""
+        rng, mirror = np.random.default_rng(SEED), Mirror()
+        self.addCleanup(self.delete, "l")
+        for step in range(3):
+            query = {**GRID, "stream": "l", "sweeps": "2", "pose": random_pose(rng), "time": str(step)}
+            query |= {"time_column": "yes", "remove_close": "1.5"}
+            rows = random_sweep(rng, 4, np.float32)
+            joined, _ = mirror.send(query, rows)
+            self.assertEqual(self.post("voxelize", query, rows.tobytes()).status, 200)
+            reply = self.daemon.get("/v1/streams/l/last")
+            tensors, metadata = check.parse_by_hand(reply.body)
+            self.assertEqual(tensors["points"].shape, joined.shape)
+            self.assertEqual(tensors["points"].tobytes(), joined.tobytes())
+            self.assertEqual(metadata["stream"]["time"], step)
+
+    def test_far_from_the_origin(self):
+        """In UTM coordinates, where float32 has half metres, a sweep is moved to a micrometre."""
+        origin = np.array([456789.123, 5412345.678, 321.5])
+        turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
+        now, then = (turn, origin + [1.25, 2.5, 0.0]), (turn, origin)
+        self.assertTrue(np.allclose(motion(now, then)[:3, 3], [-2.5, 1.25, 0], atol=1e-6))
+        mirror = Mirror()
+        self.addCleanup(self.delete, "u")
+        for time, pose in enumerate((then, now)):
+            matrix = np.vstack([np.column_stack(pose), [0, 0, 0, 1]])
+            query = {"stream": "u", "sweeps": "2", "pose": numbers(matrix), "time": str(time)}
+            self.check("transform", query, np.ones((1, 4), np.float32), mirror)
+        points = check.parse_by_hand(self.daemon.get("/v1/streams/u/last").body)[0]["points"]
+        self.assertTrue(np.allclose(points, [[1, 1, 1, 1], [-1.5, 2.25, 1, 1]], atol=1e-5), points)
+
+    def test_metadata_alone(self):
+        """A sweep whose answer is only metadata is kept all the same."""
+        self.addCleanup(self.delete, "m")
+        body = np.ones((5, 4), np.float32).tobytes()
+        query = urllib.parse.urlencode({"stream": "m", "sweeps": "2", "pose": "0,0,0,1,0,0,0"})
+        for time in (1, 2):
+            path = f"/v1/transform?{query}&time={time}"
+            metadata = json.loads(self.daemon.post(path, body, {"Accept": "application/json"}).body)
+            self.assertEqual(metadata["points"]["received"], 5 * time)
+
+
+if __name__ == "__main__":
+    unittest.main()

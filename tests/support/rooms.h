@@ -1,0 +1,68 @@
+// The rooms that pages show, opened as the daemon opens them but without a listener: for one program of unit tests,
+// which writes pages over `view`. `open_rooms` and `close_rooms` are the setup and the teardown of its group. Main
+// thread; the workers sleep.
+#ifndef VOXELD_TESTS_ROOMS_H
+#define VOXELD_TESTS_ROOMS_H
+
+#include <stdatomic.h>
+
+#include "server/base/phase.h"
+#include "server/pages/view.h"
+
+static struct options options = {.backend = BACKEND_CPU,
+                                 .devices = "all",
+                                 .workers = 2,
+                                 .sampling_workers = 1,
+                                 .queue_depth = 64,
+                                 .max_connections = 100,
+                                 .memory_budget_bytes = 16 << 20};
+static atomic_int phase = PHASE_READY;
+static int64_t started_ns, started_unix_s = 1700000000;
+static struct counters counters;
+static struct shelf shelf;
+static struct clients clients;
+static struct watcher watcher;
+static struct jobs jobs;
+static struct warm_progress warming;
+static struct http http = {.service = {.options = &options}};
+static const struct view view = {.options = &options,
+                                 .phase = &phase,
+                                 .started_ns = &started_ns,
+                                 .started_unix_s = &started_unix_s,
+                                 .counters = &counters,
+                                 .watcher = &watcher,
+                                 .shelf = &shelf,
+                                 .clients = &clients,
+                                 .jobs = &jobs,
+                                 .warming = &warming,
+                                 .http = &http};
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+static int open_rooms(void **state) {
+  (void)state;
+  char error[256];
+  const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = 100,
+                                  [SHARE_JOBS] = 64,
+                                  [SHARE_LONG_JOBS] = 65,
+                                  [SHARE_DETECTION_JOBS] = 66,
+                                  [SHARE_BYTES] = 16 << 20};
+  http_init(&http);
+  return shelf_open(&shelf, "", "", "", 1, error, sizeof error) && clients_init(&clients, 4, limits) &&
+                 jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
+             ? 0
+             : -1;
+}
+
+static int close_rooms(void **state) {
+  (void)state;
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+  shelf_close(&shelf);
+  http_destroy(&http);
+  return 0;
+}
+
+#endif

@@ -1,0 +1,77 @@
+"""The oracle of streams: keeps sweeps as docs/streams.md says, and joins them by hand, in numpy."""
+
+import numpy as np
+
+from transform import moved_by
+
+
+def dot(a, b):
+    """Of three doubles, in the order of operations that the service says."""
+    return (a[0] * b[0] + a[1] * b[1]) + a[2] * b[2]
+
+
+def pose_of(numbers):
+    """(rotation, translation) of 16 numbers, or of 7: x, y, z, qw, qx, qy, qz."""
+    numbers = [np.float64(number) for number in numbers]
+    if len(numbers) == 16:
+        matrix = np.array(numbers).reshape(4, 4)
+        return matrix[:3, :3], matrix[:3, 3]
+    w, x, y, z = numbers[3:]
+    length = np.sqrt((w * w + x * x) + (y * y + z * z))
+    w, x, y, z = w / length, x / length, y / length, z / length
+    rotation = [
+        [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+        [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+        [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+    ]
+    return np.array(rotation), np.array(numbers[:3])
+
+
+def composed(outer, inner):
+    rotation = [[dot(row, column) for column in inner[0].T] for row in outer[0]]
+    return np.array(rotation), np.array([dot(row, inner[1]) + at for row, at in zip(*outer)])
+
+
+def motion(now, then):
+    """inverse(now) * then, rounded once."""
+    way = then[1] - now[1]
+    rows = [[dot(axis, column) for column in then[0].T] + [dot(axis, way)] for axis in now[0].T]
+    return np.array([*rows, [0, 0, 0, 1]]).astype(np.float32)
+
+
+class Mirror:
+    """What the server should have of one client's streams."""
+
+    def __init__(self):
+        self.sweeps, self.mounts = {}, {}  # by name; sweeps with the newest first: (time, pose, rows)
+
+    def send(self, query, rows):
+        """The joined rows, and how many points of each sweep they are: (stream, time, received, joined)."""
+        name, wanted, time = query["stream"], int(query.get("sweeps", "1")), float(query["time"])
+        names = query.get("streams", name).split(",")
+        pose = pose_of(query["pose"].split(","))
+        if "mount" in query:
+            self.mounts[name] = pose_of(query["mount"].split(","))
+        if name in self.mounts:
+            pose = composed(pose, self.mounts[name])
+        kept = [sweep for sweep in self.sweeps.get(name, []) if sweep[0] != time]
+        self.sweeps[name] = ([(time, pose, rows)] + kept)[:wanted]
+        seen = [self.sweeps.get(each, [])[:wanted] for each in names]
+        order = [(each, sweeps[age]) for age in range(wanted) for each, sweeps in zip(names, seen) if age < len(sweeps)]
+        return self.join(order, query)
+
+    def join(self, order, query):
+        now, frame, _ = order[0][1]
+        close, parts, told = np.float32(query.get("remove_close", "0")), [], []
+        for number, (name, (time, pose, rows)) in enumerate(order):
+            points = rows.astype(np.float32)
+            with np.errstate(all="ignore"):
+                points = points[~((abs(points[:, 0]) < close) & (abs(points[:, 1]) < close))]
+            if number:
+                points[:, :3] = moved_by(motion(frame, pose), points[:, :3])
+            if query.get("time_column") == "yes":
+                ages = np.full((len(points), 1), np.float32(now - time), np.float32)
+                points = np.concatenate([points, ages], axis=1)
+            parts.append(points)
+            told.append((name, time, len(rows), len(points)))
+        return np.concatenate(parts), told

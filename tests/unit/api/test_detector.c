@@ -1,0 +1,542 @@
+// Detectors opened from files that the test writes, with an engine whose network the test gives: what is wrong with a
+// file or a network is told whole, and what a detector that serves says of itself.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/detectors.h"
+#include "api/query.h"
+
+// ---- an engine ------------------------------------------------------------------------------------------------------
+
+static struct vx_network_shape shape;
+static bool opens;
+static int networks;  // that are open
+
+static void describe(const struct vx_engine_library *library, struct vx_engine_description *description) {
+  (void)library;
+  *description = (struct vx_engine_description){.version = "1.2"};
+}
+
+static enum vx_status network_open(struct vx_engine_library *library, const char *path, int threads,
+                                   struct vx_network **network, struct vx_error *error) {
+  (void)library;
+  assert_int_equal(threads, 3);
+  assert_non_null(strstr(path, "/one/net.onnx"));
+  snprintf(error->text, sizeof error->text, "%s", opens ? "" : "it is torn");
+  *network = opens ? (struct vx_network *)(void *)&shape : NULL;
+  networks += opens;
+  return opens ? VX_OK : VX_FAILED;
+}
+
+static void network_close(struct vx_network *network) {
+  assert_ptr_equal(network, &shape);
+  networks--;
+}
+
+static const struct vx_network_shape *network_shape(const struct vx_network *network) {
+  (void)network;
+  return &shape;
+}
+
+static const struct vx_engine engine = {.name = "test",
+                                        .describe = describe,
+                                        .network_open = network_open,
+                                        .network_close = network_close,
+                                        .network_shape = network_shape};
+
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+static char folder[] = "/tmp/voxeld-detector-XXXXXX", one[64];
+
+static const char model[] =
+    "{'format':1,'description':'a model','class_names':['car','van'],'voxelize':{'num_features':4,"
+    "'point_cloud_range':[0,0,0,3,2,1],'voxel_size':[1,1,1],'max_points_per_voxel':4,'max_voxels':100},"
+    "'encoder':{'file':'encoder','features':'pillar10','width':5},"
+    "'network':{'file':'net.onnx','input':'in','layout':'nhwc','outputs':{'cls_preds':'c','box_preds':'b'}},"
+    "'decode':{'point_cloud_range':[0,0,0,3,2,1],'anchor_sizes':[1,1,1,2,2,2],'anchor_bottoms':[0,0]}}";
+
+static void write_file(const char *name, const void *bytes, size_t size) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/%s", one, name);
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  assert_int_equal(fclose(file), 0);
+}
+
+static json_t *read_json(const char *text) {
+  char quoted[2048];
+  snprintf(quoted, sizeof quoted, "%s", text);
+  for (char *c = quoted; *c; c++)
+    if (*c == '\'') *c = '"';
+  json_t *json = json_loads(quoted, JSON_DECODE_ANY, NULL);
+  if (!json) fail_msg("no JSON: %s", quoted);
+  return json;
+}
+
+// Writes model.json with another value at `where`, "part.member" or "member"; without that member if `value` is NULL.
+static void write_model(const char *where, const char *value) {
+  json_t *root = read_json(model), *part = root;
+  const char *dot = where ? strchr(where, '.') : NULL, *member = dot ? dot + 1 : where;
+  char first[32];
+  snprintf(first, sizeof first, "%.*s", dot ? (int)(dot - where) : 0, where ? where : "");
+  if (dot) part = json_object_get(root, first);
+  if (where && value) assert_int_equal(json_object_set_new(part, member, read_json(value)), 0);
+  if (where && !value) assert_int_equal(json_object_del(part, member), 0);
+  char *text = json_dumps(root, 0);
+  write_file("model.json", text, strlen(text));
+  free(text);
+  json_decref(root);
+}
+
+// Writes the encoder's weights: the header, with ' for ", then so many floats that count up from 0.
+static void write_encoder(const char *header, int floats) {
+  static char bytes[4096];
+  uint64_t length = strlen(header);
+  memcpy(bytes, &length, sizeof length);
+  for (size_t i = 0; i < length; i++) bytes[8 + i] = (char)(header[i] == '\'' ? '"' : header[i]);
+  for (int i = 0; i < floats; i++) {
+    float value = (float)i;
+    memcpy(bytes + 8 + length + sizeof value * (size_t)i, &value, sizeof value);
+  }
+  write_file("encoder", bytes, 8 + length + sizeof(float) * (size_t)floats);
+}
+
+#define WEIGHT "'weight':{'dtype':'F32','shape':[10,5],'data_offsets':[0,200]}"
+#define BIAS "'bias':{'dtype':'F32','shape':[5],'data_offsets':[200,220]}"
+
+static struct vx_network_tensor tensor(const char *name, int64_t height, int64_t width, int64_t channels) {
+  struct vx_network_tensor made = {.dtype = VX_FLOAT32, .rank = 4, .dims = {-1, height, width, channels}};
+  snprintf(made.name, sizeof made.name, "%s", name);
+  return made;
+}
+
+static int reset(void **state) {
+  (void)state;
+  write_model(NULL, NULL);
+  write_encoder("{" WEIGHT "," BIAS "}", 55);
+  shape = (struct vx_network_shape){.inputs = 1, .outputs = 3};
+  shape.input[0] = tensor("in", 5, 2, 3);
+  shape.output[0] = tensor("more", -1, -1, -1);
+  shape.output[1] = tensor("c", 2, 3, 8);
+  shape.output[2] = tensor("b", 2, 3, 28);
+  opens = true;
+  return 0;
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  if (!mkdtemp(folder)) return -1;
+  snprintf(one, sizeof one, "%s/one", folder);
+  return mkdir(one, 0700);
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char path[128];
+  const char *const names[] = {"model.json", "encoder"};
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s", one, names[i]);
+    if (unlink(path) != 0) return -1;
+  }
+  return rmdir(one) | rmdir(folder);
+}
+
+static struct detectors *load(void) {
+  const struct detector_means means = {
+      .engine = &engine, .library = (struct vx_engine_library *)(void *)&shape, .threads = 3};
+  char error[512] = "";
+  struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
+  if (!detectors) fail_msg("%s", error);
+  assert_int_equal(detectors_count(detectors), 1);
+  return detectors;
+}
+
+// The fault of the model is this text; NULL: it serves.
+static void has_fault(const char *expected) {
+  struct detectors *detectors = load();
+  const char *fault = detector_fault(detectors_at(detectors, 0));
+  if (!expected && fault) fail_msg("it does not serve: %s", fault);
+  if (expected && !fault) fail_msg("it serves; expected: %s", expected);
+  if (expected) assert_string_equal(fault, expected);
+  detectors_free(detectors);
+  assert_int_equal(networks, 0);
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void what_is_wrong_with_model_json(void **state) {
+  (void)state;
+  static const struct {
+    const char *where, *value, *fault;  // the fault without "model.json: "; NULL: none
+  } rows[] = {
+      {"format", "2", "format is not 1, the one that this version reads"},
+      {"format", "'1'", "format is not 1, the one that this version reads"},
+      {"format", NULL, "format is not 1, the one that this version reads"},
+      {"colour", "1", "it has a member 'colour' that has no meaning there"},
+      {"#colour", "1", NULL},
+      {"description", "''", "description is no string of 1 to 511 bytes"},
+      {"description", "5", "description is no string of 1 to 511 bytes"},
+      {"class_names", "'car'", "class_names is no list of names of up to 255 bytes in all"},
+      {"class_names", "[]", "class_names is no list of names of up to 255 bytes in all"},
+      {"class_names", "['car',5]", "class_names[1] is no string"},
+      {"voxelize", "[]", "voxelize is no object"},
+      {"encoder", NULL, "encoder is no object"},
+      {"network", "1", "network is no object"},
+      {"decode", "null", "decode is no object"},
+      {"voxelize.fps", "5", "voxelize: fps is given; a model does not sample"},
+      {"encoder.size", "5", "encoder has a member 'size' that has no meaning there"},
+      {"encoder.file", "''", "encoder.file is no string of 1 to 255 bytes"},
+      {"encoder.file", "'../x'", "encoder.file is '../x'; allowed: the name of a file beside it"},
+      {"encoder.file", "'a/x'", "encoder.file is 'a/x'; allowed: the name of a file beside it"},
+      {"encoder.file", "'.x'", "encoder.file is '.x'; allowed: the name of a file beside it"},
+      {"encoder.features", "'pillar9'",
+       "encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'"},
+      {"encoder.features", NULL, "encoder.features is no string of 1 to 31 bytes"},
+      {"encoder.layers", "0", "encoder.layers is no number from 1 to 4"},
+      {"encoder.layers", "5", "encoder.layers is no number from 1 to 4"},
+      {"encoder.layers", "'1'", "encoder.layers is no number from 1 to 4"},
+      {"encoder.layers", "1", NULL},
+      {"encoder.width", NULL, "encoder.width is no number from 1 to 4096"},
+      {"encoder.width", "0", "encoder.width is no number from 1 to 4096"},
+      {"encoder.width", "4097", "encoder.width is no number from 1 to 4096"},
+      {"network.more", "1", "network has a member 'more' that has no meaning there"},
+      {"network.file", "5", "network.file is no string of 1 to 255 bytes"},
+      {"network.input", NULL, "network.input is no string of 1 to 127 bytes"},
+      {"network.layout", "'chw'", "network.layout is 'chw'; allowed: nhwc, nchw"},
+      {"network.layout", "'0123456789abcdef'", "network.layout is no string of 1 to 15 bytes"},
+      {"network.outputs", "[]", "network.outputs is no object"},
+      {"network.outputs", "{'cls_preds':'c'}", "network.outputs has no box_preds"},
+      {"network.outputs", "{'hm':'c'}", "network.outputs has 'hm', which is no input of decode"},
+      {"network.outputs", "{'cls_preds':''}", "network.outputs.cls_preds is no string of 1 to 127 bytes"},
+      {"decode.head", "'hat'", "decode.head is 'hat'; allowed: anchor, center"},
+      {"decode.head", "5", "decode.head is 'no string'; allowed: anchor, center"},
+      {"decode.head", "'anchor'", NULL},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char expected[256];
+    snprintf(expected, sizeof expected, "model.json: %s", rows[i].fault ? rows[i].fault : "");
+    write_model(rows[i].where, rows[i].value);
+    has_fault(rows[i].fault ? expected : NULL);
+  }
+  write_file("model.json", "[]", 2);
+  has_fault("model.json: it is no object");
+}
+
+static void texts_fit_to_the_last_byte(void **state) {
+  (void)state;
+  static const struct {
+    const char *where, *before, *after, *fault;
+    int most;
+  } rows[] = {
+      {"description", "'", "'", "model.json: description is no string of 1 to 511 bytes", 511},
+      {"class_names", "['car','", "']", "model.json: class_names is no list of names of up to 255 bytes in all", 251},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (int more = 0; more < 2; more++) {
+      char value[1024], text[513];
+      memset(text, 'x', sizeof text);
+      snprintf(value, sizeof value, "%s%.*s%s", rows[i].before, rows[i].most + more, text, rows[i].after);
+      write_model(rows[i].where, value);
+      has_fault(more ? rows[i].fault : NULL);
+    }
+    write_model(NULL, NULL);
+  }
+}
+
+static void what_is_wrong_with_the_weights(void **state) {
+  (void)state;
+  static const struct {
+    const char *header;
+    int floats;
+    const char *fault;
+  } rows[] = {
+      {"{" BIAS "}", 55, "it has no tensor weight"},
+      {"{" WEIGHT "}", 50, "it has no tensor bias"},
+      {"{'weight':{'dtype':'F32','shape':[5,10],'data_offsets':[0,200]}," BIAS "}", 55,
+       "tensor weight has not the shape [10, width]"},
+      {"{'weight':{'dtype':'F32','shape':[10,5,1],'data_offsets':[0,200]}," BIAS "}", 55,
+       "tensor weight has not the shape [10, width]"},
+      {"{'weight':{'dtype':'F32','shape':[10,0],'data_offsets':[0,0]}}", 0,
+       "tensor weight has not the shape [10, width]"},
+      {"{'weight':{'dtype':'F32','shape':[10,4],'data_offsets':[0,160]}}", 40,
+       "tensor weight has 4 columns; encoder.width is 5"},
+      {"{" WEIGHT ",'bias':{'dtype':'F32','shape':[4],'data_offsets':[200,216]}}", 54,
+       "tensor bias has not the shape [5]"},
+      {"{" WEIGHT ",'bias':{'dtype':'F32','shape':[1,5],'data_offsets':[200,220]}}", 55,
+       "tensor bias has not the shape [5]"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char expected[256];
+    snprintf(expected, sizeof expected, "encoder: %s", rows[i].fault);
+    write_encoder(rows[i].header, rows[i].floats);
+    has_fault(expected);
+  }
+}
+
+// The first layer has 10 columns, each further one twice those before.
+static void layers_follow_each_other(void **state) {
+  (void)state;
+  static const char *const headers[] = {"{'weight':{'dtype':'F32','shape':[10,2],'data_offsets':[0,80]},"
+                                        "'bias':{'dtype':'F32','shape':[2],'data_offsets':[80,88]},"
+                                        "'weight_1':{'dtype':'F32','shape':[4,5],'data_offsets':[88,168]},"
+                                        "'bias_1':{'dtype':'F32','shape':[5],'data_offsets':[168,188]}}",
+                                        "{'weight':{'dtype':'F32','shape':[10,2],'data_offsets':[0,80]},"
+                                        "'bias':{'dtype':'F32','shape':[2],'data_offsets':[80,88]},"
+                                        "'weight_1':{'dtype':'F32','shape':[2,5],'data_offsets':[88,128]},"
+                                        "'bias_1':{'dtype':'F32','shape':[5],'data_offsets':[128,148]}}"};
+  write_model("encoder.layers", "2");
+  write_encoder(headers[1], 37);
+  has_fault("encoder: tensor weight_1 has not the shape [4, width]");
+  write_encoder(headers[0], 47);
+  struct detectors *detectors = load();
+  struct job_request request;
+  job_request_init(&request, VX_DETECT);
+  detector_choose(detectors_at(detectors, 0), &request);
+  assert_string_equal(request.model, "one");
+  assert_ptr_equal(detector_of(&request), detectors_at(detectors, 0));
+  const struct vx_detector *core = request.job.params.detect.detector;
+  const struct vx_encoder *encoder = &core->voxelize.encoder;
+  assert_int_equal(encoder->num_layers, 2);
+  assert_true(encoder->layers[0].inputs == 10 && encoder->layers[0].width == 2);
+  assert_true(encoder->layers[1].inputs == 4 && encoder->layers[1].width == 5);
+  assert_true(encoder->layers[0].weight[19] == 19 && encoder->layers[0].bias[1] == 21);
+  assert_true(encoder->layers[1].weight[19] == 41 && encoder->layers[1].bias[4] == 46);
+  detectors_free(detectors);
+}
+
+static void what_is_wrong_with_the_network(void **state) {
+  (void)state;
+  struct vx_network_tensor *input = &shape.input[0], *scores = &shape.output[1], *boxes = &shape.output[2];
+  struct vx_network_tensor other = tensor("x", 1, 1, 1);
+#define FAULT_OF(change, fault)                                                                                        \
+  do {                                                                                                                 \
+    (void)reset(NULL);                                                                                                 \
+    change;                                                                                                            \
+    has_fault(fault);                                                                                                  \
+  } while (0)
+  FAULT_OF(opens = false, "net.onnx: it is torn");
+  FAULT_OF(shape.inputs = 2, "net.onnx: it has 2 inputs; allowed: in (network.input) alone");
+  FAULT_OF(*input = other, "net.onnx: it has 1 inputs; allowed: in (network.input) alone");
+  FAULT_OF(input->dims[0] = 1, NULL);
+  FAULT_OF(input->dims[0] = 2, "net.onnx: network.input is for 2 clouds; allowed: any number, or 1");
+  FAULT_OF(input->dims[1] = -1, NULL);
+  FAULT_OF(input->dims[1] = 4,
+           "net.onnx: network.input (in) is F32 [-1,4,2,3]; expected F32 [-1,5,2,3], where -1 is any length");
+  FAULT_OF(input->rank = 3,
+           "net.onnx: network.input (in) is F32 [-1,5,2]; expected F32 [-1,5,2,3], where -1 is any length");
+  FAULT_OF(input->dtype = VX_FLOAT16,
+           "net.onnx: network.input (in) is F16 [-1,5,2,3]; expected F32 [-1,5,2,3], where -1 is any length");
+  FAULT_OF(*boxes = other, "net.onnx: it has no output b (network.outputs.box_preds)");
+  FAULT_OF(scores->dtype = VX_INT32, "net.onnx: network.outputs.cls_preds (c) is I32 [-1,2,3,8]; expected F32 or F16 "
+                                     "[-1,-1,-1,-1], where -1 is any length");
+  for (int i = 1; i < 4; i++)
+    FAULT_OF(boxes->dims[i] = -1, "net.onnx: network.outputs.box_preds (b) has no fixed height, width and channels");
+  FAULT_OF(boxes->dims[3] = 27, "net.onnx: network.outputs: the input box_preds has the shape [1,2,3,27]; allowed: "
+                                "[1,2,3,28]");
+}
+
+static void maps_may_have_their_channels_first(void **state) {
+  (void)state;
+  write_model("network.layout", "'nchw'");
+  shape.output[1] = tensor("c", 8, 2, 3);
+  shape.output[2] = tensor("b", 28, 2, 3);
+  struct detectors *detectors = load();
+  struct job_request request;
+  job_request_init(&request, VX_DETECT);
+  detector_choose(detectors_at(detectors, 0), &request);
+  const struct vx_detector *core = request.job.params.detect.detector;
+  assert_true(core->channels_first && !core->one_by_one && core->items == 2 * 3 * 4);
+  assert_true(core->maps[0].height == 2 && core->maps[0].width == 3 && core->maps[0].channels == 8);
+  assert_true(core->maps[1].height == 2 && core->maps[1].width == 3 && core->maps[1].channels == 28);
+  assert_string_equal(core->maps[0].output, "c");
+  assert_null(core->maps[2].output);
+  detectors_free(detectors);
+}
+
+static const char *written(const struct detectors *detectors) {
+  static char text[8192];
+  struct text out = text_over(text, sizeof text);
+  detectors_write(detectors, &out);
+  assert_true(text_complete(&out));
+  return text;
+}
+
+static void what_a_detector_says_of_itself(void **state) {
+  (void)state;
+  struct detectors *detectors = load();
+  const char *text = written(detectors);
+  json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+  assert_non_null(json);
+  json_decref(json);
+  static const char *const parts[] = {
+      "{\"models\":[{\"name\":\"one\",\"version\":\"1\",\"description\":\"a model\",\"ready\":true,\"voxelize\":{",
+      ",\"encoder\":{\"channels\":10,\"layers\":1,\"width\":5},\"network\":{\"engine\":\"test 1.2\","
+      "\"inputs\":[{\"name\":\"in\",\"dtype\":\"F32\",\"shape\":[-1,5,2,3]}],"
+      "\"outputs\":[{\"name\":\"more\",\"dtype\":\"F32\",\"shape\":[-1,-1,-1,-1]},"
+      "{\"name\":\"c\",\"dtype\":\"F32\",\"shape\":[-1,2,3,8]},"
+      "{\"name\":\"b\",\"dtype\":\"F32\",\"shape\":[-1,2,3,28]}],\"seats\":[]},\"decode\":{",
+      "\"class_names\":[\"car\",\"van\"]"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (!strstr(text, parts[i])) fail_msg("no '%s' in '%s'", parts[i], text);
+  detectors_free(detectors);
+  opens = false;
+  detectors = load();
+  assert_string_equal(written(detectors),
+                      "{\"models\":[{\"name\":\"one\",\"version\":\"1\",\"description\":\"a model\",\"ready\":false,"
+                      "\"reason\":\"net.onnx: it is torn\"}]}\n");
+  struct problem problem;
+  assert_null(detectors_need(detectors, "two", &problem));
+  assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
+  assert_null(detectors_need(detectors, "one", &problem));
+  assert_int_equal(problem.kind, PROBLEM_MODEL_FAILED);
+  assert_string_equal(problem.detail, "the model one does not serve: net.onnx: it is torn");
+  detectors_free(detectors);
+}
+
+// Parses "a=1&b=2" as a request of a detection with the model of the folder. NULL, or what is wrong; `parameter` gets
+// which.
+static const char *asks(const char *text, const char **parameter, struct job_request *request) {
+  static struct problem problem;
+  char memory[256];
+  struct query query = {.count = 0};
+  struct detectors *detectors = load();
+  snprintf(memory, sizeof memory, "%s", text);
+  for (char *item = strtok(memory, "&"); item; item = strtok(NULL, "&")) {
+    char *equals = strchr(item, '=');
+    assert_non_null(equals);
+    query.items[query.count++] = (struct query_item){item, equals + 1, (size_t)(equals - item), strlen(equals + 1)};
+  }
+  bool good = job_request_from_query(request, VX_DETECT, &query, &(const struct named){NULL, detectors}, &problem);
+  detectors_free(detectors);  // nothing below follows the request's pointer
+  *parameter = good ? NULL : problem.parameter;
+  return good ? NULL : problem.detail;
+}
+
+static void what_a_detection_is_asked_with(void **state) {
+  (void)state;
+  static const struct {
+    const char *query, *parameter, *reason;  // NULL: it is taken
+  } rows[] = {
+      {"model=one", NULL, NULL},
+      {"model=one&num_features=4", NULL, NULL},
+      {"model=one&fields=x,y,z,intensity", NULL, NULL},
+      {"num_features=4", "model", "model is missing; give a name of GET /v1/models"},
+      {"model=two", "model", "there is no model 'two'; allowed: a name of GET /v1/models"},
+      {"model=", "model", "model is"},
+      {"model=one&num_features=5", "num_features", "the points have 5 columns; the model one takes 4"},
+      {"model=one&fields=x,y,z", "fields", "the points have 3 columns; the model one takes 4"},
+      {"model=one&outputs=boxes,dir_cls_preds", "outputs", "outputs names dir_cls_preds, which the model one has not"},
+      {"model=one&outputs=boxes,cls_preds,box_preds", NULL, NULL},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct job_request request;
+    const char *parameter, *reason = asks(rows[i].query, &parameter, &request);
+    if (!reason != !rows[i].reason || (reason && !strstr(reason, rows[i].reason)))
+      fail_msg("%s: %s", rows[i].query, reason ? reason : "taken");
+    if (reason) assert_string_equal(parameter, rows[i].parameter);
+    if (!reason) assert_string_equal(request.model, "one");
+    if (!reason) assert_int_equal(request.num_features, 4);
+  }
+}
+
+// A folder beside the model. NULL, or what is wrong with having it.
+static const char *beside(const char *name) {
+  static char error[512];
+  const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  assert_int_equal(mkdir(path, 0700), 0);
+  error[0] = '\0';
+  struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
+  if (detectors) assert_int_equal(detectors_count(detectors), name[0] == '.' ? 1 : 2);
+  if (detectors) assert_string_equal(detector_fault(detectors_find(detectors, "one")), "no engine");
+  assert_int_equal(detectors != NULL, !error[0]);
+  detectors_free(detectors);
+  assert_int_equal(rmdir(path), 0);
+  return error[0] ? error : NULL;
+}
+
+static void names_of_folders(void **state) {
+  (void)state;
+  char name[65];
+  memset(name, 'n', sizeof name);
+  name[64] = '\0';
+  assert_string_equal(beside(name),
+                      "model nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn: its name has "
+                      "more than 63 bytes");
+  name[63] = '\0';
+  assert_null(beside(name));
+  assert_null(beside(".hidden"));
+  assert_int_equal(detectors_count(NULL), 0);
+  assert_null(detectors_find(NULL, "one"));
+}
+
+// NULL, or what is wrong with the folder.
+static const char *loads(size_t models) {
+  static char error[512];
+  const struct detector_means means = {.engine = &engine, .missing = {.text = "no engine"}};
+  error[0] = '\0';
+  struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
+  if (detectors) assert_int_equal(detectors_count(detectors), models);
+  for (size_t i = 1; detectors && i < models; i++)
+    assert_true(strcmp(detector_name(detectors_at(detectors, i - 1)), detector_name(detectors_at(detectors, i))) < 0);
+  assert_int_equal(detectors != NULL, !error[0]);
+  detectors_free(detectors);
+  return error[0] ? error : NULL;
+}
+
+static void there_are_only_so_many(void **state) {
+  (void)state;
+  enum { MODELS = 64, ENTRIES = 4096 };
+  char path[128], expected[256];
+  for (int i = 1; i <= MODELS; i++) {
+    snprintf(path, sizeof path, "%s/%d", folder, i * 7 % 65);
+    assert_int_equal(mkdir(path, 0700), 0);
+    if (i == MODELS - 1) assert_null(loads(MODELS));
+  }
+  snprintf(expected, sizeof expected, "models directory %s: there are more than 64 models", folder);
+  assert_string_equal(loads(0), expected);
+  for (int i = 1; i <= MODELS; i++) {
+    snprintf(path, sizeof path, "%s/%d", folder, i);
+    assert_int_equal(rmdir(path), 0);
+  }
+  enum { HIDDEN = ENTRIES - 3 };  // beside the model, "." and ".."
+  for (int i = 0; i <= HIDDEN; i++) {
+    if (i == HIDDEN) assert_null(loads(1));
+    snprintf(path, sizeof path, "%s/.%d", folder, i);
+    FILE *file = fopen(path, "w");
+    assert_true(file && fclose(file) == 0);
+  }
+  snprintf(expected, sizeof expected, "models directory %s: it has more than 4096 entries", folder);
+  assert_string_equal(loads(0), expected);
+  for (int i = 0; i <= HIDDEN; i++) {
+    snprintf(path, sizeof path, "%s/.%d", folder, i);
+    assert_int_equal(unlink(path), 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(what_is_wrong_with_model_json, reset),
+      cmocka_unit_test_setup(texts_fit_to_the_last_byte, reset),
+      cmocka_unit_test_setup(what_is_wrong_with_the_weights, reset),
+      cmocka_unit_test_setup(layers_follow_each_other, reset),
+      cmocka_unit_test_setup(what_is_wrong_with_the_network, reset),
+      cmocka_unit_test_setup(maps_may_have_their_channels_first, reset),
+      cmocka_unit_test_setup(what_a_detector_says_of_itself, reset),
+      cmocka_unit_test_setup(what_a_detection_is_asked_with, reset),
+      cmocka_unit_test_setup(names_of_folders, reset),
+      cmocka_unit_test_setup(there_are_only_so_many, reset),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,271 @@
+// Pages, whole: each member of /v1/status, of the statistics and of the index has its own number here, so that none may
+// be missing, be another's or be in another unit.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "api/resources.h"
+#include "kernels/backends.h"
+#include "server/pages/pages.h"
+#include "server/pages/web.h"
+#include "tests/support/moved_clock.h"
+#include "tests/support/rooms.h"
+
+static char page[1 << 18];
+static struct problem problem;
+
+static bool ask(enum endpoint endpoint, const char *name, bool local) {
+  const struct page_asked asked = {
+      .name = name, .version = "", .user = "", .address = "192.0.2.1", .local = local, .body = "", .body_size = 0};
+  struct text text = text_over(page, sizeof page);
+  problem = (struct problem){.kind = PROBLEM_NONE};
+  bool good = pages[endpoint].write(&view, &asked, &text, &problem);
+  assert_true(text_complete(&text));
+  return good;
+}
+
+static void says(enum endpoint endpoint, const char *name, const char *expected) {
+  assert_true(ask(endpoint, name, true));
+  assert_string_equal(page, expected);
+}
+
+// The page has this text.
+static void has(const char *part) {
+  if (!strstr(page, part)) fail_msg("no '%s' in '%s'", part, page);
+}
+
+#define NO_SEATS ",\"network_seats\":0,\"network_memory_limit_bytes\":0"
+
+// ---- /v1/status -----------------------------------------------------------------------------------------------------
+
+static void what_was_built(void **state) {
+  (void)state;
+  char expected[128];
+  assert_true(ask(ENDPOINT_STATUS, "", true));
+  snprintf(expected, sizeof expected, "{\"version\":\"%s\",\"build\":{\"compiler\":\"", VOXELD_VERSION);
+  assert_memory_equal(page, expected, strlen(expected));
+  snprintf(expected, sizeof expected, "\",\"libmicrohttpd\":\"%s\",\"cuda\":%s},\"state\":\"ready\"",
+           http_library_version(), vx_backend_find("cuda") ? "true" : "false");
+  has(expected);
+}
+
+static void counts_and_limits(void **state) {
+  (void)state;
+  struct client *client = clients_join(&clients, "", "192.0.2.1");
+  const struct vx_description cpu = jobs.devices.cpu.description;
+  jobs.devices.cpu.description = (struct vx_description){.name = "a \"CPU\"", .memory_bytes = 81, .integrated = true};
+  atomic_store(&jobs.devices.cpu.running, 82);
+  atomic_store(&jobs.devices.cpu.answered, 83);
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    atomic_store(&jobs.workers.running[use], 11 + use);
+    jobs.queues[use].depth = 21 + use;
+  }
+  atomic_store(&http.service.requests.active, 31);
+  atomic_store(&http.service.requests.open, 32);
+  counters_request(&counters, ENDPOINT_FPS, PROBLEM_NONE, 1);
+  for (int i = 0; i < 2; i++) counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_BODY, 1);
+  for (int i = 0; i < 3; i++) counters_abort(&counters, ABORT_SEND);
+  jobs.buffers.allocated = 42, jobs.buffers.in_use = 41;
+  atomic_store(&jobs.regions.pinner.bytes, 51);
+  atomic_store(&jobs.regions.pinner.refusals, 52);
+  atomic_store(&jobs.regions.reached, 53);
+  atomic_store(&jobs.regions.copied, 54);
+  atomic_store(&watcher.places.open, 61);
+  assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
+  assert_int_equal(client_take(&clients, client, SHARE_BYTES, 4, 0), GRANTED);
+  started_ns = clock_ns() - 12345678901;
+  assert_true(ask(ENDPOINT_STATUS, "", true));
+  const char *from_start = strstr(page, ",\"started\"");
+  assert_non_null(from_start);
+  assert_string_equal(
+      from_start,
+      ",\"started\":\"2023-11-14T22:13:20Z\",\"uptime_s\":12.346,\"address\":\"127.0.0.1:\\\"\","
+      "\"backend\":{\"name\":\"cpu\",\"devices\":[{\"index\":0,\"name\":\"a \\\"CPU\\\"\",\"memory_bytes\":81,"
+      "\"compute_capability\":0,\"integrated\":true,\"state\":\"working\",\"running\":82,\"answered\":83}]},"
+      "\"workers\":{\"count\":2,\"running\":11},\"queue\":{\"depth\":21,\"limit\":64},"
+      "\"sampling_workers\":{\"count\":1,\"running\":12},\"sampling_queue\":{\"depth\":22,\"limit\":64},"
+      "\"detection_workers\":{\"count\":0,\"running\":13},\"detection_queue\":{\"depth\":23,\"limit\":64},"
+      "\"requests\":{\"active\":31,\"open\":32,\"answered\":1,\"refused\":2,\"aborted\":3},"
+      "\"buffers\":{\"budget_bytes\":16777216,\"allocated_bytes\":42,\"in_use_bytes\":41},"
+      "\"shared_memory\":{\"allowed\":true,\"regions\":0,\"pinned_bytes\":51,\"pinned_limit_bytes\":55,"
+      "\"pin_failures\":52,\"parts_in_place\":53,\"parts_copied\":54},"
+      "\"streams\":{\"count\":0,\"sweeps\":0,\"memory_bytes\":0,\"limit_bytes\":56,\"kept\":0,\"repeated\":0,"
+      "\"evicted\":0,\"expired\":0},"
+      "\"connections\":{\"open\":61,\"limit\":100},"
+      "\"clients\":{\"present\":1,\"limits\":{\"connections\":100,\"queue\":64,\"sampling_queue\":65,"
+      "\"detection_queue\":66,\"buffer_bytes\":16777216},\"greediest\":[{\"number\":0,\"name\":\"192.0.2.1\","
+      "\"connections\":0,\"queue\":0,\"sampling_queue\":3,\"detection_queue\":0,\"buffer_bytes\":4}]},"
+      "\"limits\":{\"max_body_bytes\":71,\"max_response_bytes\":72,\"max_clouds\":1024,\"max_timeout_ms\":73,"
+      "\"max_sampling_work\":74},\"log\":{\"lines_dropped\":0}}\n");
+  assert_true(ask(ENDPOINT_STATUS, "", false));
+  has("\"greediest\":[{\"number\":0,\"connections\":0,");
+  client_give(&clients, client, SHARE_LONG_JOBS, 3);
+  client_give(&clients, client, SHARE_BYTES, 4);
+  clients_leave(&clients, client);
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    atomic_store(&jobs.workers.running[use], 0);
+    jobs.queues[use].depth = 0;
+  }
+  jobs.buffers.allocated = jobs.buffers.in_use = 0;
+  jobs.devices.cpu.description = cpu;
+}
+
+static void gpus_and_their_states(void **state) {
+  (void)state;
+  static const struct vx_backend backend = {.name = "gpus"};
+  for (int i = 0; i < 3; i++) {
+    jobs.devices.gpu[i] = (struct device){
+        .backend = &backend, .index = 4 + i, .description = {.memory_bytes = 100 + i, .compute_capability = 90}};
+    snprintf(jobs.devices.gpu[i].description.name, sizeof jobs.devices.gpu[i].description.name, "GPU %d", i);
+  }
+  jobs.devices.count = 3;
+  atomic_store(&jobs.devices.working, 3);
+  bool trial;
+  for (int i = 0; i < 3; i++)
+    (void)device_tell(&jobs.devices, &jobs.devices.gpu[1], false, DEVICE_FAILED, "it \"failed\"", clock_ns());
+  assert_true(device_take(&jobs.devices, &jobs.devices.gpu[0], clock_ns(), &trial));
+  assert_true(device_lose(&jobs.devices, &jobs.devices.gpu[2], "it fell"));
+  clock_move_ms(250);
+  assert_true(ask(ENDPOINT_STATUS, "", true));
+  has(",\"state\":\"degraded\",");
+  has(",\"backend\":{\"name\":\"gpus\",\"devices\":["
+      "{\"index\":4,\"name\":\"GPU 0\",\"memory_bytes\":100,\"compute_capability\":90,\"integrated\":false,"
+      "\"state\":\"working\",\"running\":0,\"answered\":0" NO_SEATS "},"
+      "{\"index\":5,\"name\":\"GPU 1\",\"memory_bytes\":101,\"compute_capability\":90,\"integrated\":false,"
+      "\"state\":\"paused\",\"running\":0,\"answered\":0" NO_SEATS ",\"paused_s\":0.250,\"next_trial_s\":0.750,"
+      "\"reason\":\"it \\\"failed\\\"\"},"
+      "{\"index\":6,\"name\":\"GPU 2\",\"memory_bytes\":102,\"compute_capability\":90,\"integrated\":false,"
+      "\"state\":\"lost\",\"running\":0,\"answered\":0" NO_SEATS ",\"reason\":\"it fell\"}]}");
+  says(ENDPOINT_READYZ, "", "degraded\n");
+  jobs.devices.count = 0;
+  atomic_store(&jobs.devices.working, 0);
+}
+
+// ---- readiness ------------------------------------------------------------------------------------------------------
+
+static void each_phase_has_its_answers(void **state) {
+  (void)state;
+  static const struct {
+    enum phase phase;
+    const char *name;
+    enum problem_kind refusal;
+    bool indexed;
+  } rows[] = {{PHASE_STARTING, "starting", PROBLEM_NOT_READY, false},
+              {PHASE_READY, "ready", PROBLEM_NONE, true},
+              {PHASE_LEAVING, "leaving", PROBLEM_DRAINING, false},
+              {PHASE_DRAINING, "draining", PROBLEM_DRAINING, false}};
+  static const enum endpoint endpoints[] = {ENDPOINT_READYZ, ENDPOINT_KSERVE_READY, ENDPOINT_MODEL_READY};
+  static const char *const answers[] = {"ready\n", "{\"ready\":true}\n", "{\"name\":\"fps\",\"ready\":true}\n"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char expected[64];
+    atomic_store(&phase, rows[i].phase);
+    assert_true(ask(ENDPOINT_STATUS, "", true));
+    snprintf(expected, sizeof expected, ",\"state\":\"%s\",", rows[i].name);
+    has(expected);
+    for (size_t e = 0; e < sizeof endpoints / sizeof *endpoints; e++) {
+      assert_int_equal(ask(endpoints[e], "fps", true), rows[i].refusal == PROBLEM_NONE);
+      assert_int_equal(problem.kind, rows[i].refusal);
+      if (rows[i].refusal == PROBLEM_NONE) assert_string_equal(page, answers[e]);
+    }
+    assert_true(ask(ENDPOINT_MODEL_INDEX, "", true));
+    has(rows[i].indexed ? "{\"name\":\"fps\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},\n {\"name\":"
+                        : "{\"name\":\"fps\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\"the server is ");
+    says(ENDPOINT_HEALTHZ, "", "ok\n");
+    says(ENDPOINT_KSERVE_LIVE, "", "{\"live\":true}\n");
+  }
+  atomic_store(&phase, PHASE_READY);
+}
+
+static void an_index_of_what_is_ready(void **state) {
+  (void)state;
+  static const char body[] = "{\"ready\":true}";
+  struct page_asked asked = {
+      .name = "", .version = "", .user = "", .address = "", .body = body, .body_size = strlen(body)};
+  struct text text = text_over(page, sizeof page);
+  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &problem));
+  has("[{\"name\":\"voxelize\",");
+  atomic_store(&phase, PHASE_DRAINING);
+  text = text_over(page, sizeof page);
+  assert_true(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &problem));
+  assert_string_equal(page, "[]\n");
+  atomic_store(&phase, PHASE_READY);
+  asked.body_size = 1;
+  text = text_over(page, sizeof page);
+  assert_false(pages[ENDPOINT_MODEL_INDEX].write(&view, &asked, &text, &problem));
+  assert_int_equal(problem.kind, PROBLEM_BAD_BODY);
+}
+
+// ---- statistics -----------------------------------------------------------------------------------------------------
+
+static void statistics_of_a_model(void **state) {
+  (void)state;
+  static const char part[] = "{\"model_stats\":[{\"name\":\"%s\",\"version\":\"1\",\"last_inference\":%s";
+  static struct model_counts counts = {.name = "fps",
+                                       .succeeded = 2,
+                                       .succeeded_ns = 11,
+                                       .failed = 3,
+                                       .failed_ns = 12,
+                                       .part_ns = {13, 14, 15, 16},
+                                       .last_unix_ms = 17};
+  char expected[512];
+  atomic_store(&counters.models.first, &counts);
+  says(
+      ENDPOINT_MODEL_STATS, "fps",
+      "{\"model_stats\":[{\"name\":\"fps\",\"version\":\"1\",\"last_inference\":17,\"inference_count\":2,"
+      "\"execution_count\":2,\"inference_stats\":{\"success\":{\"count\":2,\"ns\":11},\"fail\":{\"count\":3,\"ns\":12},"
+      "\"queue\":{\"count\":2,\"ns\":13},\"compute_input\":{\"count\":2,\"ns\":14},"
+      "\"compute_infer\":{\"count\":2,\"ns\":15},\"compute_output\":{\"count\":2,\"ns\":16},"
+      "\"cache_hit\":{\"count\":0,\"ns\":0},\"cache_miss\":{\"count\":0,\"ns\":0}},\"batch_stats\":[]}]}\n");
+  assert_true(ask(ENDPOINT_MODEL_STATS, "nms", true));
+  snprintf(expected, sizeof expected, part, "nms", "0,");
+  has(expected);
+  assert_true(ask(ENDPOINT_MODELS_STATS, "", true));
+  snprintf(expected, sizeof expected, part, "voxelize", "0,");
+  has(expected);
+  has("\"batch_stats\":[]},\n {\"name\":\"fps\",\"version\":\"1\",\"last_inference\":17,");
+  has("\"batch_stats\":[]}]}\n");
+  assert_false(ask(ENDPOINT_MODEL_STATS, "nowhere", true));
+  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  atomic_store(&counters.models.first, NULL);
+}
+
+// ---- files ----------------------------------------------------------------------------------------------------------
+
+static void files_for_browsers(void **state) {
+  (void)state;
+  static const char *const media[][2] = {
+      {"a.html", "text/html; charset=utf-8"},       {"a.css", "text/css; charset=utf-8"},
+      {"a.b.js", "text/javascript; charset=utf-8"}, {"a.svg", "image/svg+xml"},
+      {"a.png", "text/plain; charset=utf-8"},       {"a", "text/plain; charset=utf-8"}};
+  for (size_t i = 0; i < sizeof media / sizeof *media; i++)
+    assert_string_equal(web_media_type(media[i][0]), media[i][1]);
+  assert_true(resources_web_count > 4);
+  for (size_t i = 0; i < resources_web_count; i++) {
+    says(ENDPOINT_WEB, resources_web[i].name, resources_web[i].text);
+    assert_ptr_equal(web_tag(resources_web[i].name), resources_web[i].tag);
+  }
+  assert_null(web_tag("none.js"));
+  assert_false(ask(ENDPOINT_WEB, "none.js", true));
+  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+}
+
+int main(void) {
+  options.max_body_bytes = 71, options.max_response_bytes = 72, options.max_timeout_ms = 73;
+  options.max_sampling_work = 74, options.allow_shared_memory = true, options.shared_memory_pinned_bytes = 55;
+  options.stream_memory_bytes = 56;
+  snprintf(http.address, sizeof http.address, "127.0.0.1:\"");
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_was_built),
+      cmocka_unit_test(counts_and_limits),
+      cmocka_unit_test(gpus_and_their_states),
+      cmocka_unit_test(each_phase_has_its_answers),
+      cmocka_unit_test(an_index_of_what_is_ready),
+      cmocka_unit_test(statistics_of_a_model),
+      cmocka_unit_test(files_for_browsers),
+  };
+  return cmocka_run_group_tests(tests, open_rooms, close_rooms);
+}

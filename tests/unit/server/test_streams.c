@@ -1,0 +1,343 @@
+// Streams: turns, the order of sweeps, what is gathered and kept, eviction, age, whose they are.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/streams/gather.h"
+#include "server/streams/look.h"
+#include "tests/support/moved_clock.h"
+
+enum { CAPACITY = 100 };  // bytes of a sweep's memory, as the streams count it
+
+// Stands in for that of server/jobs/buffers.h.
+struct buffer {
+  char byte;
+};
+
+static struct clients clients;
+static struct streams streams;
+static struct client *ours, *other;
+static struct problem problem;
+static struct gathered gathered;
+static const struct sweep_shape shape = {4, VX_FLOAT32};
+static int memories;  // that are not given back
+
+static void give(struct buffer *memory) {
+  memories--;
+  free(memory);
+}
+
+static int open_all(void **state) {
+  (void)state;
+  const int64_t limits[SHARES] = {[SHARE_STREAMS] = 6};
+  const struct options options = {.stream_memory_bytes = 1, .stream_ttl_s = 10};
+  memories = 0;
+  if (!clients_init(&clients, 8, limits)) return -1;
+  streams_init(&streams, &options, &clients, give);
+  ours = clients_join(&clients, "", "127.0.0.1");
+  other = clients_join(&clients, "lidar-7", "127.0.0.1");
+  return 0;
+}
+
+static int close_all(void **state) {
+  (void)state;
+  streams_destroy(&streams);
+  clients_leave(&clients, ours);
+  clients_leave(&clients, other);
+  int64_t left = clients_use(&clients).present;
+  clients_destroy(&clients);
+  return left == 0 && memories == 0 ? 0 : -1;
+}
+
+static struct stream_terms terms_of(const char *name, double time, int32_t sweeps) {
+  struct stream_terms terms = {.time = time, .sweeps = sweeps, .pose = pose_identity};
+  strcpy(terms.name, name);
+  return terms;
+}
+
+static struct sweep *sweep_of(double time) {
+  struct sweep *sweep = sweep_new(&streams);
+  assert_non_null(sweep);
+  sweep->time = time;
+  sweep->memory = malloc(sizeof *sweep->memory);
+  sweep->bytes = CAPACITY;
+  sweep->points = 1;
+  memories++;
+  return sweep;
+}
+
+// The whole way of a request. False if it is refused.
+static bool send_to(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
+                    bool succeeds) {
+  struct stream_turn turn = {.time = terms->time};
+  struct sweep *own = sweep_of(terms->time);
+  assert_int_equal(stream_enter(&streams, client, terms->name, &turn, true, &problem), STREAM_TURN);
+  bool good = gather_sweeps(&streams, &turn, terms, its_shape, own, &gathered, &problem);
+  if (good && succeeds) keep_sweep(&streams, &turn, terms, its_shape, own);
+  if (good) gathered_release(&streams, &gathered);
+  sweep_leave(&streams, own);
+  stream_leave(&streams, &turn);
+  return good;
+}
+
+static bool send(const char *name, double time, int32_t sweeps) {
+  struct stream_terms terms = terms_of(name, time, sweeps);
+  return send_to(ours, &terms, &shape, true);
+}
+
+// ---- sweeps ---------------------------------------------------------------------------------------------------------
+
+static void newest_first(void **state) {
+  (void)state;
+  for (int time = 1; time <= 5; time++) assert_true(send("a", time, 3));
+  assert_int_equal(gathered.count, 3);
+  assert_int_equal(gathered.wanted, 3);
+  assert_int_equal(streams_use(&streams).sweeps, 3);
+  assert_int_equal(streams_use(&streams).bytes, 3 * CAPACITY);
+  assert_int_equal(memories, 3);
+  assert_true(send("a", 6, 1));  // the stream keeps no more than is asked for
+  assert_int_equal(memories, 1);
+  assert_true(send("a", 7, 3));
+  assert_int_equal(gathered.count, 2);
+}
+
+static void repeated_sweep(void **state) {
+  (void)state;
+  assert_true(send("a", 1, 3) && gathered.begun && !gathered.repeated);
+  assert_true(send("a", 2, 3) && !gathered.begun);
+  assert_true(send("a", 2, 3) && gathered.repeated);
+  assert_int_equal(gathered.count, 2);
+  assert_int_equal(memories, 2);
+  assert_int_equal(streams_use(&streams).repeated, 1);
+  assert_int_equal(streams_use(&streams).kept, 2);
+  assert_int_equal(streams_use(&streams).bytes, 2 * CAPACITY);
+}
+
+static void refused_sweeps(void **state) {
+  (void)state;
+  const struct sweep_shape wider = {5, VX_FLOAT32}, halves = {4, VX_FLOAT16};
+  struct stream_terms later = terms_of("a", 3, 3);
+  assert_true(send("a", 2, 3));
+  assert_false(send("a", 1.5, 3));
+  assert_int_equal(problem.kind, PROBLEM_STREAM_TIME);
+  assert_non_null(strstr(problem.detail, "time is 1.5, but the stream 'a' has a sweep of 2"));
+  assert_false(send_to(ours, &later, &wider, true));
+  assert_int_equal(problem.kind, PROBLEM_STREAM_SHAPE);
+  assert_string_equal(problem.parameter, "num_features");
+  assert_false(send_to(ours, &later, &halves, true));
+  assert_string_equal(problem.parameter, "dtype");
+  assert_true(send_to(ours, &later, &shape, false));  // gathers, and then fails
+  assert_int_equal(memories, 1);
+  assert_true(send("a", 2.5, 3));
+  assert_int_equal(gathered.count, 2);
+}
+
+static void failed_first(void **state) {
+  (void)state;
+  struct stream_terms terms = terms_of("a", 3, 3);
+  assert_true(send_to(ours, &terms, &shape, false));
+  assert_int_equal(streams_use(&streams).streams, 0);
+  assert_int_equal(clients_use(&clients).held[SHARE_STREAMS], 0);
+}
+
+static void ages(void **state) {
+  (void)state;
+  assert_true(send("a", 1, 3));
+  clock_move_ms(6000);
+  assert_true(send("a", 2, 3));
+  clock_move_ms(5000);
+  streams_tick(&streams, clock_ns());
+  assert_int_equal(streams_use(&streams).sweeps, 1);
+  assert_true(send("a", 3, 3));
+  assert_int_equal(gathered.count, 2);
+  assert_int_equal(gathered.expired, 1);
+  clock_move_ms(10000);
+  assert_true(send("a", 1, 3));  // without a tick: all are too old, so the stream begins anew, with any time
+  assert_true(gathered.begun);
+  assert_int_equal(gathered.expired, 2);
+}
+
+static void eviction(void **state) {
+  (void)state;
+  struct stream_terms theirs = terms_of("b", 1, 3);
+  for (int time = 1; time <= 2; time++) {
+    assert_true(send("a", time, 3));
+    clock_move_ms(1);
+  }
+  assert_true(send_to(other, &theirs, &shape, true));
+  clock_move_ms(1);
+  assert_true(send("c", 1, 3));
+  assert_true(streams_evict(&streams, NULL));  // the first of `a`
+  assert_true(send("a", 3, 3));
+  assert_int_equal(gathered.count, 2);
+  assert_int_equal(gathered.evicted, 1);
+  assert_true(streams_evict(&streams, other));
+  assert_false(streams_evict(&streams, other));
+  for (int i = 0; i < 3; i++) assert_true(streams_evict(&streams, NULL));
+  assert_false(streams_evict(&streams, NULL));
+  assert_int_equal(streams_use(&streams).streams, 0);
+  assert_int_equal(streams_use(&streams).evicted, 5);
+}
+
+// Who reads a sweep keeps its memory, whatever becomes of the stream.
+static void read_while_dropped(void **state) {
+  (void)state;
+  struct stream_terms terms;
+  struct sweep_shape its_shape;
+  assert_true(send("a", 1, 2) && send("a", 2, 2));
+  assert_true(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &problem));
+  assert_int_equal(gathered.count, 2);
+  assert_true(gathered.newest->time == 2 && terms.sweeps == 2 && its_shape.columns == 4);
+  assert_true(streams_drop(&streams, ours, "a", &problem));
+  assert_int_equal(memories, 2);
+  gathered_release(&streams, &gathered);
+  assert_int_equal(memories, 0);
+  assert_false(gather_last(&streams, ours, "a", &gathered, &terms, &its_shape, &problem));
+  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+}
+
+// ---- clients --------------------------------------------------------------------------------------------------------
+
+static void own_streams(void **state) {
+  (void)state;
+  char memory[2000];
+  struct text out = text_over(memory, sizeof memory);
+  struct stream_terms theirs = terms_of("a", 1, 2);
+  assert_true(send("a", 5, 2));
+  assert_true(send_to(other, &theirs, &shape, true) && gathered.begun);
+  assert_false(streams_drop(&streams, other, "b", &problem));
+  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  assert_true(streams_drop(&streams, other, "a", &problem));
+  assert_false(streams_write(&streams, other, "a", &out, &problem));
+  out = text_over(memory, sizeof memory);
+  assert_true(streams_write(&streams, other, NULL, &out, &problem));
+  assert_string_equal(memory, "{\"streams\":[]}\n");
+  out = text_over(memory, sizeof memory);
+  assert_true(streams_write(&streams, ours, "a", &out, &problem));
+  assert_non_null(strstr(memory, "\"sweeps\":[{\"time\":5,"));
+}
+
+static void share_of_streams(void **state) {
+  (void)state;
+  struct stream_turn turn = {.time = 1};
+  assert_true(send("a", 1, 1) && send("b", 1, 1) && send("c", 1, 1));
+  assert_int_equal(stream_enter(&streams, ours, "d", &turn, true, &problem), STREAM_REFUSED);
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(stream_enter(&streams, other, "d", &turn, true, &problem), STREAM_TURN);
+  stream_leave(&streams, &turn);
+}
+
+// ---- several --------------------------------------------------------------------------------------------------------
+
+static void in_the_frame_of_the_first(void **state) {
+  (void)state;
+  struct stream_terms rear = terms_of("rear", 1.5, 2);
+  strcpy(rear.joined, "front,rear,left");
+  rear.num_joined = 3;
+  assert_false(send_to(ours, &rear, &shape, true));
+  assert_int_equal(problem.kind, PROBLEM_IMPOSSIBLE);
+  assert_non_null(strstr(problem.detail, "no sweep of 'front'"));
+  assert_true(send("front", 1, 2) && send("front", 2, 2));
+  rear.mount_numbers.count = POSE_QUATERNION;
+  rear.mount = pose_identity;
+  rear.mount.translation[0] = 7;
+  assert_true(send_to(ours, &rear, &shape, true));
+  assert_int_equal(gathered.count, 3);
+  assert_int_equal(gathered.wanted, 6);
+  rear.time = 1.6;
+  rear.mount_numbers.count = 0;  // the stream has it
+  struct stream_turn turn = {.time = 1.6};
+  struct sweep *own = sweep_of(1.6);
+  assert_int_equal(stream_enter(&streams, ours, "rear", &turn, true, &problem), STREAM_TURN);
+  assert_true(gather_sweeps(&streams, &turn, &rear, &shape, own, &gathered, &problem));
+  static const struct {
+    double time;
+    int stream;
+  } order[] = {{2, 0}, {1.6, 1}, {1, 0}, {1.5, 1}};
+  assert_int_equal(gathered.count, 4);
+  for (int i = 0; i < 4; i++) {
+    assert_true(gathered.list[i].sweep->time == order[i].time);
+    assert_int_equal(gathered.list[i].stream, order[i].stream);
+  }
+  assert_true(gathered.newest == gathered.list[0].sweep);
+  assert_true(own->place.translation[0] == 7);
+  gathered_release(&streams, &gathered);
+  sweep_leave(&streams, own);
+  stream_leave(&streams, &turn);
+}
+
+// ---- turns ----------------------------------------------------------------------------------------------------------
+
+static struct stream_turn *begun[STREAM_WAITING + 2];
+static int begun_count;
+
+static void on_begin(struct stream_turn *turn) { begun[begun_count++] = turn; }
+
+static void earliest_goes_next(void **state) {
+  (void)state;
+  struct stream_turn turns[4] = {{.time = 1}, {.time = 4}, {.time = 2}, {.time = 3}};
+  begun_count = 0;
+  for (int i = 0; i < 4; i++) {
+    turns[i].begin = on_begin;
+    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &problem), i ? STREAM_WAITS : STREAM_TURN);
+  }
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(begun_count, i);
+    stream_leave(&streams, i ? begun[i - 1] : &turns[0]);
+  }
+  assert_true(begun[0] == &turns[2] && begun[1] == &turns[3] && begun[2] == &turns[1]);
+  stream_leave(&streams, &turns[1]);
+  stream_leave(&streams, &turns[1]);  // it has none any more
+  assert_int_equal(begun_count, 3);
+  assert_int_equal(streams_use(&streams).streams, 0);
+}
+
+static void waiting_is_bounded(void **state) {
+  (void)state;
+  static struct stream_turn turns[STREAM_WAITING + 2];
+  begun_count = 0;
+  memset(turns, 0, sizeof turns);
+  for (int i = 0; i < STREAM_WAITING + 2; i++) {
+    turns[i].begin = on_begin;
+    enum stream_entry expected = i == 0 ? STREAM_TURN : i <= STREAM_WAITING ? STREAM_WAITS : STREAM_REFUSED;
+    assert_int_equal(stream_enter(&streams, ours, "a", &turns[i], true, &problem), expected);
+  }
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  assert_int_equal(stream_enter(&streams, ours, "a", &turns[STREAM_WAITING + 1], false, &problem), STREAM_WAITS);
+  assert_null(turns[STREAM_WAITING + 1].stream);  // it may not wait, so it has not entered
+  for (int i = 0; i <= STREAM_WAITING; i++) stream_leave(&streams, &turns[i]);
+  assert_int_equal(begun_count, STREAM_WAITING);
+}
+
+static void no_streams(void **state) {
+  (void)state;
+  struct stream_turn turn = {.time = 1};
+  streams.allowed = false;
+  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_REFUSED);
+  assert_int_equal(problem.kind, PROBLEM_UNSUPPORTED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(newest_first),
+      TEST(repeated_sweep),
+      TEST(refused_sweeps),
+      TEST(failed_first),
+      TEST(ages),
+      TEST(eviction),
+      TEST(read_while_dropped),
+      TEST(own_streams),
+      TEST(share_of_streams),
+      TEST(in_the_frame_of_the_first),
+      TEST(earliest_goes_next),
+      TEST(waiting_is_bounded),
+      TEST(no_streams),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
