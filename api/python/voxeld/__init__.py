@@ -8,18 +8,24 @@ Numpy and the standard library only. README.md beside this package is the refere
 """
 
 from .client import Client
-from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
+from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, StreamWarning, TransportError
 from .result import Result
+from .stream import Stream
+from .sweeps import Joined, Sweep
 from .version import VERSION as __version__
 
 __all__ = [
     "BadAnswer",
     "Client",
     "Error",
+    "Joined",
     "Problem",
     "RequestWarning",
     "Result",
     "SharedMemoryWarning",
+    "Stream",
+    "StreamWarning",
+    "Sweep",
     "TransportError",
     "__version__",
 ]

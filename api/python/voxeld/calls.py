@@ -9,7 +9,7 @@ import sys
 import urllib.parse
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Type, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from .shared import PARAMETERS, PREFIX, Slots, Unavailable
 from .transport import Transport
 
 T = TypeVar("T")
+EVERY_STREAM_BEGINS_SO = "fewer_sweeps"  # so only Result.warnings has it; Stream warns of sweeps that are lost
 
 
 class Calls:
@@ -33,7 +34,7 @@ class Calls:
         self._transport, self._headers = transport, headers
         self._encoding, self._encode = encoding, encoder_of(encoding)
         self._slots: Optional[Slots] = None
-        self._warned: Set[str] = set()  # kinds of warnings
+        self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings
 
     def share(self, endpoint: Endpoint, told: Union[bool, str]) -> None:
         """From now on memory is shared if it can be. `told`: as the client's shared_memory."""
@@ -92,6 +93,9 @@ class Calls:
 
     def get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
         return self._transport.ask(Request("GET", path, self._headers), read, retries)
+
+    def delete(self, path: str) -> None:
+        self._transport.ask(Request("DELETE", path, self._headers), reading.document)
 
     def probe(self, path: str, *pages: str) -> bool:
         """Whether the service answers with one of these pages."""
@@ -168,15 +172,18 @@ class Calls:
 
     # --- warnings ---
 
+    def warn(self, text: str, kind: Type[UserWarning]) -> None:
+        warnings.warn(text, kind, stacklevel=_caller())
+
     def _share_no_more(self, reason: Unavailable) -> None:
         self._slots = None
-        warnings.warn(f"points go through the socket: {reason}", SharedMemoryWarning, stacklevel=_caller())
+        self.warn(f"points go through the socket: {reason}", SharedMemoryWarning)
 
     def _warn(self, result: Result) -> None:
         for warning in result.warnings:
             if warning["kind"] not in self._warned:
                 self._warned.add(warning["kind"])
-                warnings.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning, stacklevel=_caller())
+                self.warn(f"{warning['kind']}: {warning['detail']}", RequestWarning)
 
 
 def _caller() -> int:

@@ -6,7 +6,7 @@ import re
 import ssl
 import urllib.parse
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from .connection import Endpoint
 from .points import Points, body_of
 from .reading import TENSORS
 from .result import Result
+from .stream import Pose, Stream
 from .transport import Transport
 from .version import VERSION
 
@@ -207,6 +208,34 @@ class Client:
         arguments are those of voxelize; the columns of the points must be those that the model takes."""
         return self._compute("detect", points, {"model": model, **parameters}, metadata_only, request_id, traceparent)
 
+    def stream(
+        self,
+        name: str,
+        sweeps: int,
+        *,
+        operation: str = "voxelize",
+        streams: Optional[Sequence[str]] = None,
+        mount: Optional[Pose] = None,
+        keep: bool = False,
+        **parameters: Any,
+    ) -> Stream:
+        """A sensor's stream, whose send() computes each sweep joined with those before it, `sweeps` in all.
+
+        operation: voxelize, fps, transform or detect; its parameters are the others, such as preset, time_column="yes"
+        or remove_close=1. streams: several sensors' streams, of which this is one, to join in the frame of the first.
+        mount: from the sensor's frame to the vehicle's, in the forms of a pose. keep: older sweeps stay here too, as
+        copies, and are sent once more if the service has lost them; points must be arrays then.
+        """
+        operations: Dict[str, Callable[..., Result]] = {
+            "voxelize": self.voxelize,
+            "fps": self.fps,
+            "transform": self.transform,
+            "detect": self.detect,
+        }
+        if operation not in operations:
+            raise ValueError(f"operation is {operation!r}; expected {', '.join(operations)}")
+        return Stream(self._calls, operations[operation], name, sweeps, streams, mount, keep, parameters)
+
     def file(
         self,
         operation: str,
@@ -240,6 +269,10 @@ class Client:
     def model(self, name: str) -> Dict[str, Any]:
         """One model; Problem 404 if there is none of this name."""
         return self._document("/v1/models/" + urllib.parse.quote(name, safe=""))
+
+    def streams(self) -> List[Dict[str, Any]]:
+        """What the service keeps of this client's streams."""
+        return self._calls.get("/v1/streams", lambda answer: reading.listed(answer, "streams"))
 
     def status(self) -> Dict[str, Any]:
         """What the service is doing."""

@@ -34,6 +34,10 @@ class RequestWarning(UserWarning):
     """The service has answered, but doubts that the answer is what was meant: Result.warnings."""
 
 
+class StreamWarning(UserWarning):
+    """The service no longer has sweeps of a stream that it had: Result.lost."""
+
+
 class SharedMemoryWarning(UserWarning):
     """Memory is not shared with the service: points and tensors go through the socket."""
 

@@ -33,7 +33,7 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
     Raises TypeError or ValueError if the points are not as Client.voxelize says.
     """
     if isinstance(points, (list, tuple)):
-        return _batch([_array(cloud) for cloud in points], given)
+        return _batch([array_of(cloud) for cloud in points], given)
     if not _is_array(points):
         rows = _buffer(points)
         if rows.format in BYTES:
@@ -42,7 +42,7 @@ def body_of(points: Points, given: Parameters) -> Tuple[List[memoryview], Parame
         if points.ndim == 1:  # as in array.array; the caller gives num_features
             _refuse(given, "dtype")
             return [_floats(points)], {"dtype": points.dtype.name}
-    array = _array(points)
+    array = array_of(points)
     return _batch(list(array), given) if array.ndim == 3 else _cloud(array, given)
 
 
@@ -92,7 +92,7 @@ def _is_array(points: Any) -> bool:
     return isinstance(points, np.ndarray) or hasattr(points, "__array__") or hasattr(points, "__dlpack__")
 
 
-def _array(points: Any) -> NDArray[Any]:
+def array_of(points: Any) -> NDArray[Any]:
     if not _is_array(points):
         raise TypeError(f"a cloud is {type(points).__name__}; expected an array of the shape [N, C]")
     array = np.asanyarray(points) if hasattr(points, "__array__") else np.from_dlpack(points)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Type, TypeVar
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from numpy.typing import NDArray
 
 from .errors import BadAnswer
+from .sweeps import Joined
 
 T = TypeVar("T")
 
@@ -17,7 +18,10 @@ class Result(Mapping[str, "NDArray[Any]"]):
 
     tensors   the same as a dict
     metadata  what the service says of the request: parameters, counts, batch, warnings, timing
+    lost      of Stream.send: the times of sweeps that the service no longer had
     """
+
+    lost: Tuple[float, ...] = ()
 
     def __init__(self, tensors: Dict[str, NDArray[Any]], metadata: Dict[str, Any]) -> None:
         self.tensors = tensors
@@ -41,6 +45,12 @@ class Result(Mapping[str, "NDArray[Any]"]):
         if not isinstance(told, list) or not all(_is_warning(item) for item in told):
             raise BadAnswer("the metadata's warnings are no list of kinds and details")
         return told
+
+    @property
+    def stream(self) -> Optional[Joined]:
+        """Which sweeps were joined; None if the request had no stream."""
+        told = self.metadata.get("stream")
+        return None if told is None else Joined.parse(told)
 
     def _told(self, name: str, kind: Type[T]) -> T:
         value = self.metadata.get(name)

@@ -1,7 +1,8 @@
 """Sends requests over kept connections, and retries them after temporary errors. Any number of threads may ask at
 the same time: each request has a connection of its own while it lasts. The lock is held only to take and give back one.
 
-All of voxeld's requests are pure computations, so each may be repeated, however far it had come.
+Each of voxeld's requests may be repeated, however far it had come: it is a pure computation, and a sweep of the same
+time takes the place of the one before.
 """
 
 from __future__ import annotations

@@ -1,0 +1,168 @@
+"""A sensor's stream: each sweep is sent once, and the service joins it with those that it keeps."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import reading
+from .calls import Calls
+from .errors import BadAnswer, Error, Problem, StreamWarning
+from .points import Points, array_of
+from .result import Result
+from .sweeps import Joined
+
+Pose = Any  # a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy, qz
+
+
+class _Kept(NamedTuple):
+    time: float
+    pose: List[float]
+    points: Any  # an array, if it is kept
+
+
+class Stream:
+    """Client.stream makes it. One thread at a time may use it; each sensor may have a thread of its own.
+
+    A sweep of a time that was sent already takes its place, so a send may be repeated.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        compute: Callable[..., Result],
+        name: str,
+        sweeps: int,
+        streams: Optional[Sequence[str]],
+        mount: Optional[Pose],
+        keep: bool,
+        parameters: Dict[str, Any],
+    ) -> None:
+        self.name, self.sweeps = name, sweeps
+        self._calls, self._compute, self._parameters = calls, compute, {"streams": streams, **parameters}
+        self._mount = None if mount is None else _numbers("mount", mount)
+        self._keep = keep
+        self._kept: List[_Kept] = []  # what came before, the newest first
+        self._gap = False  # the service has not all of those
+        self._joined: Tuple[float, ...] = ()  # the times of the last answer
+
+    def send(
+        self, points: Points, pose: Pose, time: float, *, mount: Optional[Pose] = None, **parameters: Any
+    ) -> Result:
+        """The result of the sweep, joined with those before it; Result.stream says which.
+
+        points: as of Client.voxelize, but one cloud in its sensor's frame. pose: where it was taken, from that frame
+        (with a mount the vehicle's) to one that does not move: a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy,
+        qz. time: seconds, by any clock that only rises. mount: the sensor on its vehicle, from now on. parameters:
+        instead of those of the stream; also metadata_only, request_id and traceparent.
+
+        Result.lost has the times of sweeps that the service no longer had, and a StreamWarning says so: it was
+        restarted, another server answers, or there was no room. With keep=True they are then sent once more.
+        """
+        if mount is not None:
+            self._mount = _numbers("mount", mount)
+        newest = _Kept(float(time), _numbers("pose", pose), array_of(points) if self._keep else points)
+        older = [sweep for sweep in self._kept if sweep.time < newest.time and len(sweep.pose) == len(newest.pose)]
+        try:
+            result = self._send(newest, older if self._gap else [], parameters)
+        except Error as failure:
+            if _may_join_later(failure):
+                self._remember(newest, older, True)
+            raise
+        told = _told(result)
+        before = [known for known in self._joined if known < newest.time][: self.sweeps - 1]
+        lost = tuple(known for known in before if known not in told.times())
+        gap = False
+        if lost and older and not told.evicted and not told.expired:  # else it has no room for them
+            try:
+                result = self._send(newest, older, parameters)
+            except Error:
+                gap = True  # the sweep is answered all the same
+        result.lost = lost
+        self._joined = _told(result).times()
+        self._remember(newest, older, gap)
+        if lost:
+            self._warn(f"the service has lost sweeps: {_reason(told)}")
+        return result
+
+    def status(self) -> Dict[str, Any]:
+        """What the service keeps of the stream; Problem 404 if that is nothing."""
+        return self._calls.get(self._path(), reading.document)
+
+    def last(self) -> Result:
+        """The points that the stream's last request joined, as `points`; Problem 404 if there are none."""
+        return self._calls.get(self._path("/last"), reading.tensors)
+
+    def delete(self) -> bool:
+        """Drops the sweeps, so that the next one begins anew. False if there were none."""
+        self._kept, self._joined, self._gap = [], (), False
+        try:
+            self._calls.delete(self._path())
+        except Problem as problem:
+            if problem.kind != "not-found":
+                raise
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"<voxeld.Stream {self.name}: {self.sweeps} sweeps>"
+
+    def _send(self, newest: _Kept, older: List[_Kept], parameters: Dict[str, Any]) -> Result:
+        """With the older sweeps in the same body or, if the service refuses that, alone."""
+        if older:
+            sweeps = [newest, *older]
+            told = {"times": [sweep.time for sweep in sweeps], "poses": [sweep.pose for sweep in sweeps]}
+            try:
+                return self._ask([sweep.points for sweep in sweeps], told, parameters)
+            except Problem as problem:
+                if _may_join_later(problem):
+                    raise
+                self._warn(f"the service takes no older sweeps: {problem}")
+        return self._ask(newest.points, {"time": newest.time, "pose": newest.pose}, parameters)
+
+    def _ask(self, points: Points, told: Dict[str, Any], parameters: Dict[str, Any]) -> Result:
+        own = {"stream": self.name, "sweeps": self.sweeps, "mount": self._mount, **told}
+        return self._compute(points, **own, **{**self._parameters, **parameters})
+
+    def _remember(self, newest: _Kept, older: List[_Kept], gap: bool) -> None:
+        self._gap = gap and self._keep
+        if self._keep:  # a copy, since the caller may fill the array with the next sweep
+            kept = newest._replace(points=np.array(newest.points))
+            self._kept = [kept, *older][: self.sweeps - 1]
+
+    def _warn(self, text: str) -> None:
+        self._calls.warn(f"stream {self.name}: {text}", StreamWarning)
+
+    def _path(self, rest: str = "") -> str:
+        return f"/v1/streams/{urllib.parse.quote(self.name, safe='')}{rest}"
+
+
+def _may_join_later(failure: Error) -> bool:
+    """The service may be back by the next sweep, a later one came first, or the first of several sensors has none."""
+    told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
+    return failure.temporary or told in (("stream-time", "time"), ("impossible", "streams"))
+
+
+def _told(result: Result) -> Joined:
+    told = result.stream
+    if told is None:
+        raise BadAnswer("the metadata do not say which sweeps were joined")
+    return told
+
+
+def _reason(told: Joined) -> str:
+    if told.begun:
+        return "it was restarted, or they were too old"
+    if told.evicted:
+        return "there was no room for them"
+    return "they were too old" if told.expired else "another server may have answered before"
+
+
+def _numbers(name: str, pose: Pose) -> List[float]:
+    numbers = np.asarray(pose, np.float64)
+    if numbers.shape not in ((4, 4), (16,), (7,)):
+        raise ValueError(f"{name} has the shape {numbers.shape}; expected 4x4, 16 numbers, or x, y, z, qw, qx, qy, qz")
+    flat: List[float] = numbers.ravel().tolist()
+    return flat

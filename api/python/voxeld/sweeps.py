@@ -1,0 +1,73 @@
+"""What the service says of a stream: which sweeps an answer joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Tuple
+
+from .errors import BadAnswer
+
+
+class Sweep(NamedTuple):
+    """A sweep that was joined, and what became of its points."""
+
+    stream: str
+    time: float
+    age: float  # seconds before the newest sweep of the frame; negative if it came after that
+    received: int
+    removed_close: int
+    joined: int
+    not_finite: int  # of those joined
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What one answer joined.
+
+    name      the stream of the request's sweep
+    frame     the stream in whose frame the points are
+    time      of that frame
+    asked     sweeps that were asked for, of all streams
+    begun     the service had no sweep of the stream before this one
+    repeated  it had one of the same time, whose place this one took
+    evicted   sweeps that made room for others since the last answer
+    expired   sweeps that were too old since the last answer
+    sweeps    those that were joined, the newest first
+    """
+
+    name: str
+    frame: str
+    time: float
+    asked: int
+    begun: bool
+    repeated: bool
+    evicted: int
+    expired: int
+    sweeps: Tuple[Sweep, ...]
+
+    @staticmethod
+    def parse(told: Any) -> Joined:
+        """From the member `stream` of the metadata."""
+        try:
+            return Joined(
+                str(told["name"]),
+                str(told["frame"]),
+                float(told["time"]),
+                int(told["asked"]),
+                bool(told["begun"]),
+                bool(told["repeated"]),
+                int(told["evicted"]),
+                int(told["expired"]),
+                tuple(map(_sweep, told["sweeps"])),
+            )
+        except (KeyError, TypeError, ValueError) as reason:
+            raise BadAnswer(f"the metadata do not say which sweeps were joined: {reason!r}") from None
+
+    def times(self) -> Tuple[float, ...]:
+        """Of the request's own stream, the newest first."""
+        return tuple(sweep.time for sweep in self.sweeps if sweep.stream == self.name)
+
+
+def _sweep(told: Any) -> Sweep:
+    counts = (int(told["points"][name]) for name in Sweep._fields[3:])
+    return Sweep(str(told["stream"]), float(told["time"]), float(told["age_s"]), *counts)

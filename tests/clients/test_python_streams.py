@@ -1,0 +1,386 @@
+"""Streams by the Python client: each sweep is sent once, what is joined has the bytes of all sweeps joined by hand, and
+what a service has lost is told, and sent once more if it was kept."""
+
+import contextlib
+import tempfile
+import threading
+import unittest
+import urllib.parse
+import warnings
+
+import numpy as np
+
+import models
+import voxeld
+from check import same_tensors
+from daemon import Daemon
+from rude_server import GRID, RudeServer, answer, problem, url_of
+from streams import Mirror, pose_of
+from tables import describe
+from test_python_detect import scan
+
+HERE = (0, 0, 0, 1, 0, 0, 0)
+NATIVE = any(row["name"] == "times" for row in describe()["parameters"])  # the service takes older sweeps in one body
+
+
+def sweep(seed, points=300, columns=4):
+    return np.random.default_rng(seed).uniform(-9, 9, (points, columns)).astype("<f4")
+
+
+def quaternion(time):
+    return [time, -2.5, 0.25, np.cos(time / 9), 0, 0, np.sin(time / 9)]
+
+
+def matrix(time):
+    rotation, translation = pose_of(quaternion(time))
+    return np.vstack([np.column_stack([rotation, translation]), [0, 0, 0, 1]])
+
+
+def text(numbers):
+    return ",".join(map(repr, np.ravel(numbers).tolist()))
+
+
+class Split:
+    """Stands before a service that takes one sweep a request: what comes in one body goes on in its turn, so that the
+    stream is as if each had been sent so. `sent` has the times of each request."""
+
+    def __init__(self, daemon):
+        self.daemon, self.sent = daemon, []
+
+    def __call__(self, talk):
+        body, (path, _, query) = talk.read_body(), talk.target.partition("?")
+        given = dict(urllib.parse.parse_qsl(query))
+        times = given.get("times", given.get("time", "")).split(",")
+        self.sent.append([float(time) for time in times if time])
+        headers = {"Accept": talk.header("Accept") or "*/*"}
+        if "times" not in given or NATIVE:
+            reply = self.daemon.request(talk.head.split()[0], talk.target, body, headers)
+        else:
+            counts = [int(count) for count in given.pop("point_counts").split(",")]
+            poses = np.array(given.pop("poses").split(",")).reshape(len(counts), -1)
+            self.daemon.request("DELETE", f"/v1/streams/{given['stream']}")
+            del given["times"]
+            row, ends = 4 * int(given["num_features"]), np.cumsum(counts)
+            for time, pose, count, end in reversed(list(zip(times, poses, counts, ends))):
+                one = urllib.parse.urlencode({**given, "time": time, "pose": ",".join(pose)}, safe=",")
+                reply = self.daemon.post(f"{path}?{one}", body[(end - count) * row : end * row], headers)
+        talk.socket.sendall(answer(reply.status, {"Content-Type": reply.headers["Content-Type"]}, reply.body))
+
+
+class StreamCase(unittest.TestCase):
+    ARGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.daemon = Daemon(*cls.ARGS)
+        cls.addClassCleanup(lambda: cls.daemon.stop())
+        cls.client = voxeld.Client(url_of(cls.daemon))
+        cls.addClassCleanup(cls.client.close)
+
+    def setUp(self):
+        self.enterContext(warnings.catch_warnings())
+        warnings.simplefilter("error")
+
+    @contextlib.contextmanager
+    def warned(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield caught
+
+    def expected(self, joined, operation="voxelize", client=None, **parameters):
+        return getattr(client or self.client, operation)(joined, **parameters)
+
+    def same(self, result, expected):
+        self.assertEqual(same_tensors(dict(expected), dict(result)), [])
+
+
+class Streams(StreamCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.ARGS = (*models.served(folder.name), "--allow-shared-memory")
+        super().setUpClass()
+
+    def tearDown(self):
+        for stream in self.client.streams():
+            self.assertTrue(self.client.stream(stream["name"], 1).delete())
+
+    def run_stream(self, client, operation, parameters, columns=4):
+        """Five sweeps, the last one twice; poses in all three forms."""
+        mirror, joining = Mirror(), {"time_column": "yes", "remove_close": 1.5}
+        stream = client.stream("s", sweeps=3, operation=operation, **parameters, **joining)
+        for time, pose in (
+            (1, quaternion),
+            (2, quaternion),
+            (3, matrix),
+            (4.25, lambda t: matrix(t).ravel()),
+            (4.25, matrix),
+        ):
+            rows = sweep(int(time), columns=columns)
+            query = {"stream": "s", "sweeps": "3", "pose": text(pose(time)), "time": repr(time), **joining}
+            joined, told = mirror.send(query, rows)
+            result = stream.send(rows, pose(time), time)
+            self.same(result, self.expected(joined, operation, client, **parameters))
+            self.assertEqual(
+                [(each.stream, each.time, each.received, each.joined) for each in result.stream.sweeps], told
+            )
+            self.assertEqual(result.lost, ())
+        self.assertEqual((result.stream.begun, result.stream.repeated), (False, True))
+        return result
+
+    def test_each_operation_joins_as_by_hand(self):
+        for operation, parameters in (
+            ("voxelize", GRID),
+            ("fps", {"num_samples": 40}),
+            ("transform", {"crop": (-8, -8, -2, 8, 8, 2), "cut": [(-1, -1, -1, 1, 1, 1)]}),
+        ):
+            with self.subTest(operation):
+                self.run_stream(self.client, operation, parameters)
+                self.tearDown()
+
+    def test_detect(self):
+        stream = self.client.stream("s", 2, operation="detect", model="random")
+        mirror = Mirror()
+        for time in (1, 2):
+            rows = scan(2000, time)
+            query = {"stream": "s", "sweeps": "2", "pose": text(quaternion(time)), "time": str(time)}
+            joined, _ = mirror.send(query, rows)
+            self.same(stream.send(rows, quaternion(time), time), self.client.detect(joined, "random"))
+
+    def test_through_shared_memory(self):
+        with voxeld.Client(url_of(self.daemon), shared_memory=True) as client:
+            result = self.run_stream(client, "voxelize", GRID)
+        self.assertIn("points_region", result.metadata["parameters"])
+
+    def test_what_an_answer_joined_is_told_in_types(self):
+        stream = self.client.stream("s", 3, **GRID)
+        first = stream.send(sweep(1), HERE, 10)
+        self.assertEqual((first.stream.name, first.stream.frame, first.stream.time), ("s", "s", 10.0))
+        self.assertEqual((first.stream.begun, first.stream.asked, first.warnings[0]["kind"]), (True, 3, "fewer_sweeps"))
+        rows = np.vstack([sweep(2), [[np.nan, 0, 0, 0]]]).astype("<f4")
+        now = stream.send(rows, HERE, 10.5, remove_close=2, metadata_only=True)
+        removed = int(np.sum((abs(sweep(2)[:, :2]) < 2).all(axis=1)))
+        self.assertEqual(now.stream.sweeps[0], ("s", 10.5, 0.0, 301, removed, 301 - removed, 1))
+        self.assertEqual((now.stream.sweeps[1].time, now.stream.sweeps[1].age), (10.0, 0.5))
+        self.assertEqual(now.stream.times(), (10.5, 10.0))
+        self.assertEqual((len(now), now.lost), (0, ()))
+        self.assertIsNone(self.client.voxelize(sweep(1), **GRID).stream)
+
+    def test_several_sensors(self):
+        names, mirror = ["front", "rear"], Mirror()
+        mounts = {"front": (1.5, 0, 2, 1, 0, 0, 0), "rear": (-1, 0, 2, 0, 0, 0, 1)}
+        each = {name: self.client.stream(name, 2, streams=names, mount=mounts[name], **GRID) for name in names}
+        with self.assertRaises(voxeld.Problem) as caught:
+            each["rear"].send(sweep(0), HERE, 0)
+        self.assertEqual((caught.exception.status, caught.exception.parameter), (422, "streams"))
+        for time, name in ((1, "front"), (1.5, "rear"), (2, "front"), (2.5, "rear")):
+            query = {"stream": name, "streams": "front,rear", "sweeps": "2", "mount": text(mounts[name])}
+            joined, told = mirror.send(
+                {**query, "pose": text(quaternion(time)), "time": repr(time)}, sweep(int(time * 2))
+            )
+            result = each[name].send(sweep(int(time * 2)), quaternion(time), time)
+            self.same(result, self.expected(joined, **GRID))
+            self.assertEqual([(one.stream, one.time) for one in result.stream.sweeps], [one[:2] for one in told])
+        self.assertEqual((result.stream.frame, result.stream.sweeps[1].age), ("front", -0.5))
+        other = each["rear"].send(sweep(9), HERE, 3, mount=np.eye(4))
+        self.assertEqual(other.metadata["parameters"]["mount"], np.eye(4).ravel().tolist())
+
+    def test_looking_and_deleting(self):
+        stream = self.client.stream("roof.1", 2, **GRID)
+        self.assertFalse(stream.delete())
+        joined, mirror = None, Mirror()
+        for time in (1, 2):
+            query = {"stream": "roof.1", "sweeps": "2", "pose": text(HERE), "time": str(time)}
+            joined, _ = mirror.send(query, sweep(time))
+            stream.send(sweep(time), HERE, time)
+        self.assertEqual(stream.last()["points"].tobytes(), joined.tobytes())
+        self.assertEqual([each["time"] for each in stream.status()["sweeps"]], [2, 1])
+        self.assertEqual([each["name"] for each in self.client.streams()], ["roof.1"])
+        self.assertTrue(stream.delete())
+        self.assertTrue(stream.send(sweep(1), HERE, 1).stream.begun)
+        stream.delete()
+        for gone in (stream.last, stream.status):
+            with self.assertRaises(voxeld.Problem) as caught:
+                gone()
+            self.assertEqual(caught.exception.status, 404)
+
+    def test_refusals_and_misuse(self):
+        stream = self.client.stream("s", 2, **GRID)
+        stream.send(sweep(1), HERE, 5)
+        for ask, status, kind in (
+            (lambda: stream.send(sweep(1), HERE, 4), 409, "stream-time"),
+            (lambda: stream.send(sweep(1, columns=5), HERE, 6), 409, "stream-shape"),
+            (lambda: stream.send(sweep(1), (0, 0, 0, 2, 0, 0, 0), 6), 422, "not-rigid"),
+            (lambda: self.client.stream("no name", 2, **GRID).send(sweep(1), HERE, 6), 400, "bad-parameter"),
+        ):
+            with self.assertRaises(voxeld.Problem) as caught:
+                ask()
+            self.assertEqual((caught.exception.status, caught.exception.kind), (status, kind))
+        for pose in ((0, 0, 0), np.eye(3), np.zeros((2, 7))):
+            with self.assertRaisesRegex(ValueError, "pose has the shape"):
+                stream.send(sweep(1), pose, 6)
+        with self.assertRaisesRegex(ValueError, "mount has the shape"):
+            self.client.stream("s", 2, mount=(1, 2, 3))
+        with self.assertRaisesRegex(ValueError, "expected voxelize, fps, transform, detect"):
+            self.client.stream("s", 2, operation="nms")
+        with self.assertRaisesRegex(TypeError, "sweeps"):
+            stream.send(sweep(1), HERE, 6, sweeps=3)
+        with self.assertRaisesRegex(TypeError, "expected an array"):
+            self.client.stream("s", 2, keep=True, **GRID).send(sweep(1).tobytes(), HERE, 6, num_features=4)
+        self.assertEqual(stream.status()["sweeps"][0]["time"], 5)
+
+    def test_threads_have_streams_of_their_own(self):
+        def run(name):
+            stream = self.client.stream(name, 3, **GRID)
+            for time in range(6):
+                result = stream.send(sweep(time, 100 + time), HERE, time)
+                seen[name] = [each.received for each in result.stream.sweeps]
+
+        seen = {}
+        threads = [threading.Thread(target=run, args=(f"t{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(seen, {f"t{n}": [105, 104, 103] for n in range(4)})
+
+
+class Losses(StreamCase):
+    """A service that ends and is replaced."""
+
+    def tearDown(self):
+        self.daemon.request("DELETE", "/v1/streams/k")
+
+    def restart(self):
+        address = "{}:{}".format(*self.daemon.address)
+        self.daemon.kill()
+        type(self).daemon = Daemon("--listen", address)
+
+    def behind(self, split, **options):
+        """A client of the service behind `split`, and its stream."""
+        server = self.enterContext(RudeServer(split))
+        client = self.enterContext(voxeld.Client(url_of(server), backoff=0, **options))
+        return client.stream("k", 4, keep=True, time_column="yes", **GRID)
+
+    def by_hand(self, times):
+        mirror = Mirror()
+        for time in times:
+            query = {"stream": "k", "sweeps": "4", "pose": text(quaternion(time)), "time": str(time)}
+            joined, _ = mirror.send({**query, "time_column": "yes"}, sweep(time))
+        return self.expected(joined, **GRID)
+
+    def test_a_restart_is_told(self):
+        stream = self.client.stream("s", 3, **GRID)
+        for time in (1, 2, 3):
+            stream.send(sweep(time), HERE, time)
+        self.restart()
+        with self.assertWarnsRegex(
+            voxeld.StreamWarning, "stream s: the service has lost sweeps: it was restarted"
+        ) as told:
+            result = stream.send(sweep(4), HERE, 4)
+        self.assertEqual(told.filename, __file__)
+        self.assertEqual((result.stream.begun, result.stream.times(), result.lost), (True, (4.0,), (3.0, 2.0)))
+        result = stream.send(sweep(5), HERE, 5)  # told once
+        self.assertEqual((result.stream.times(), result.lost), ((5.0, 4.0), ()))
+
+    def test_stale_sweeps_are_told(self):
+        """A balancer that moves a stream away and back: the server has sweeps, but not the last ones."""
+        with Daemon() as other:
+            split = Split(self.daemon)
+            server = self.enterContext(RudeServer(lambda talk: split(talk)))
+            stream = self.enterContext(voxeld.Client(url_of(server))).stream("moved", 2, **GRID)
+            lost = []
+            for time, split.daemon in (
+                (1, self.daemon),
+                (2, self.daemon),
+                (3, other),
+                (4, self.daemon),
+                (5, self.daemon),
+            ):
+                with self.warned() as caught:
+                    lost.append((stream.send(sweep(time), HERE, time).lost, [str(one.message) for one in caught]))
+        self.assertEqual([times for times, _ in lost], [(), (), (2.0,), (3.0,), ()])
+        self.assertIn("another server", lost[3][1][0])
+
+    def test_kept_sweeps_fill_the_gap(self):
+        stream = self.behind(split := Split(self.daemon))
+        for time in range(1, 6):
+            stream.send(buffer := sweep(time), quaternion(time), time)
+            buffer[:] = 0  # the caller fills it anew
+        self.restart()
+        split.daemon = self.daemon
+        with self.assertWarns(voxeld.StreamWarning):
+            result = stream.send(sweep(6), quaternion(6), 6)
+        self.assertEqual((result.lost, result.stream.times()), ((5.0, 4.0, 3.0), (6.0, 5.0, 4.0, 3.0)))
+        self.same(result, self.by_hand(range(1, 7)))
+        result = stream.send(sweep(7), quaternion(7), 7)
+        self.same(result, self.by_hand(range(1, 8)))
+        self.assertEqual(split.sent, [[1], [2], [3], [4], [5], [6], [6, 5, 4, 3], [7]])
+
+    def test_a_sweep_that_failed_goes_along_with_the_next(self):
+        split, refusal = Split(self.daemon), []
+
+        def act(talk):
+            if not refusal:
+                return split(talk)
+            talk.read_body()
+            talk.socket.sendall(refusal.pop())
+            return False
+
+        stream = self.behind(act, retries=0)
+        stream.send(sweep(1), quaternion(1), 1)
+        for time, kind in ((2, "queue-full"), (3, "stream-time")):
+            refusal.append(problem(503 if time == 2 else 409, type=f"urn:voxeld:problem:{kind}", parameter="time"))
+            with self.assertRaises(voxeld.Problem):
+                stream.send(sweep(time), quaternion(time), time)
+        self.same(stream.send(sweep(4), quaternion(4), 4), self.by_hand(range(1, 5)))
+        refusal.append(problem(422, type="urn:voxeld:problem:impossible"))
+        with self.assertRaises(voxeld.Problem):
+            stream.send(sweep(5), quaternion(5), 5)
+        result = stream.send(sweep(6), quaternion(6), 6)
+        self.assertEqual((result.stream.times(), result.lost), ((6.0, 4.0, 3.0, 2.0), ()))
+        self.assertEqual(split.sent, [[1], [4, 3, 2, 1], [6]])
+
+    def test_a_service_that_takes_no_older_sweeps(self):
+        """The sweep is answered all the same."""
+
+        def act(talk):
+            if "times=" not in talk.target:
+                return split(talk)
+            talk.read_body()
+            talk.socket.sendall(problem(400, type="urn:voxeld:problem:bad-parameter", parameter="times"))
+            return False
+
+        split = Split(self.daemon)
+        stream = self.behind(act)
+        stream.send(sweep(1), quaternion(1), 1)
+        self.daemon.request("DELETE", "/v1/streams/k")
+        with self.warned() as caught:
+            result = stream.send(sweep(2), quaternion(2), 2)
+        self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
+        self.assertEqual(len(caught), 2)
+        self.assertIn("takes no older sweeps: 400", str(caught[0].message))
+        self.assertEqual(stream.send(sweep(3), quaternion(3), 3).lost, ())
+
+    def test_what_has_no_room_is_not_sent_again(self):
+        with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
+            stream = self.behind(split := Split(daemon))
+            lost = []
+            for time in range(1, 7):
+                with self.warned() as caught:
+                    lost.append(stream.send(sweep(time), HERE, time).lost)
+            self.assertEqual(lost[3:], [(1.0,), (2.0,), (3.0,)])
+            self.assertIn("no room", str(caught[0].message))
+            self.assertEqual(split.sent, [[time] for time in range(1, 7)])
+
+    def test_rubbish(self):
+        for told in ('{"stream":3}', '{"stream":{"name":"s"}}', "{}"):
+            document = answer(200, {"Content-Type": "application/json"}, told.encode())
+            with RudeServer(document) as server, voxeld.Client(url_of(server)) as client:
+                with self.assertRaises(voxeld.BadAnswer):
+                    client.stream("s", 2).send(sweep(1), HERE, 1, metadata_only=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
