@@ -33,7 +33,7 @@ class Tables(unittest.TestCase):
         for operation in parameters.OPERATIONS:
             key = "parameters" if operation == "voxelize" else f"{operation}_parameters"
             rows = [(row["name"], row["doc"], row["allowed"]) for row in described[key]]
-            others = ("preset", "point_counts", *PARAMETERS, *parameters.STREAMS)
+            others = ("preset", *parameters.SEVERAL, *PARAMETERS)
             expected = [row for row in rows if row[0] not in others]
             shown = [(row.name, row.doc, row.allowed) for row in parameters.parameters_of(operation)]
             self.assertEqual(sorted(shown), sorted(expected), operation)

@@ -21,6 +21,11 @@ TICK = 0.1  # seconds after which a wait looks for signals
 DENIED = (401, 403, 404)  # refusals that every other scan would meet too
 
 
+def is_final(problem: Problem, scan: Scan) -> bool:
+    """Whether the service would refuse all others too. Parameters of a stream are first seen with its first sweep."""
+    return problem.status in DENIED or (bool(scan.own) and problem.kind == "bad-parameter")
+
+
 class Job:
     """What is asked of each scan."""
 
@@ -45,7 +50,7 @@ class Job:
             media_type = KINDS[self._kind].media_type
             body = self._client.file(self._operation, points, media_type, **self._parameters, **told)
         except Problem as problem:
-            if problem.status in DENIED:
+            if is_final(problem, scan):
                 raise Stop(str(problem)) from None
             raise
         warnings = warnings_of(self._kind, body)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..client import Client
 from ..errors import BadAnswer, Problem
 from ..result import Result
-from .batch import DENIED, Job, Stop, printable
+from .batch import Job, Stop, is_final, printable
 from .parameters import DETECT
 from .scans import Scan
 
@@ -33,7 +33,7 @@ class Printer(Job):
         try:
             result = self._client.detect(points, **{"model": None, **self._parameters, **told})
         except Problem as problem:
-            if problem.status in DENIED:
+            if is_final(problem, scan):
                 raise Stop(str(problem)) from None
             raise
         text = line(str(scan.path), result) if self._as_json else table(str(scan.path), result)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
 import sys
 import warnings
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..client import Client
 from ..errors import Error, Problem, RequestWarning, SharedMemoryWarning
@@ -16,14 +20,15 @@ from . import options, pages
 from .answers import Writer
 from .batch import Job, Report, Signals, Stop, Workers, say
 from .boxes import Printer
-from .parameters import OPERATIONS
-from .scans import Layout, Path, Scan, UsageError, find
+from .parameters import OPERATIONS, STREAM, SWEEP
+from .poses import stamped
+from .scans import NPY, ROWS, Layout, Path, Scan, UsageError, find
 from .watch import Watch
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 RECORD = "voxeld.json"  # in the folder of answers: what was asked, so that a later run does not mix two kinds
 GOES_ON = "; the same command goes on from here"
-CHANGES_NOTHING = ("timeout_ms",)  # parameters that the answers do not depend on
+NOT_RECORDED = ("timeout_ms", *SWEEP)  # no answer depends on the one; the others differ from sweep to sweep
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
@@ -104,30 +109,34 @@ def _compute(client: Client, told: argparse.Namespace) -> int:
     if told.output is None:
         return _print_boxes(client, told, parameters)
     layout = Layout(told.output, f".{told.to}", told.root)
-    scans = find(told.scans, layout, "format" in parameters)
-    todo = [scan for scan in scans if told.force or not scan.is_answered()]
+    streams = STREAM in parameters
+    scans = _sweeps(told, parameters, find(told.scans, layout, "format" in parameters))
+    todo = [scan for scan in scans if told.force or streams or not scan.is_answered()]
     job = Job(client, told.operation, told.to, parameters)
-    if todo:
+    if todo and not streams:
         job.check()
     _record(told, parameters)
+    _begin(client, told, parameters)
 
     bar = _Bar(len(todo))
     report = Report(lambda _: bar.step(), lambda *_: bar.step(failed=True))
     with Signals() as signals:
-        workers = Workers(job, report, min(told.jobs, max(1, len(todo))))
+        workers = Workers(job, report, 1 if streams else min(told.jobs, max(1, len(todo))))
         for scan in todo:
             workers.put(scan)
         workers.finish(signals)
     bar.close()
-    return _close(report, signals, len(scans) - len(todo), len(scans))
+    return _close(report, signals, len(scans) - len(todo), len(scans), "" if streams else GOES_ON)
 
 
 def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> int:
     if "outputs" in parameters:
         raise UsageError("outputs needs --output DIR; what is printed is the boxes")
-    scans = find(told.scans, None, "format" in parameters)
+    scans = _sweeps(told, parameters, find(told.scans, None, "format" in parameters))
     job = Printer(client, parameters, told.json)
-    job.check()
+    if STREAM not in parameters:
+        job.check()
+    _begin(client, told, parameters)
     report = Report(lambda _: None, lambda *_: None)
     with Signals() as signals:
         workers = Workers(job, report, 1)  # so that the scans keep their order
@@ -137,10 +146,31 @@ def _print_boxes(client: Client, told: argparse.Namespace, parameters: Dict[str,
     return _close(report, signals, 0, len(scans), "")
 
 
+def _sweeps(told: argparse.Namespace, parameters: Dict[str, str], scans: List[Scan]) -> List[Scan]:
+    """The scans, with the times and poses of sweeps. UsageError if it is not clear which is whose."""
+    if told.poses is None:
+        if STREAM in parameters and len(scans) > 1:
+            raise UsageError("--time and --pose are those of one scan; --poses FILE has those of each")
+        return scans
+    if STREAM not in parameters:
+        raise UsageError("--poses needs --stream")
+    if given := [name for name in SWEEP if name in parameters]:
+        raise UsageError(f"{given[0]} is given twice: --poses has it")
+    return stamped(scans, told.poses)
+
+
+def _begin(client: Client, told: argparse.Namespace, parameters: Dict[str, str]) -> None:
+    """Times must rise, so the sweeps of an earlier run would be in the way."""
+    if told.poses is not None:
+        client.stream(parameters[STREAM], 1).delete()
+
+
 def _watch(client: Client, told: argparse.Namespace) -> int:
     if not told.folder.is_dir():
         raise UsageError(f"{told.folder} is no folder")
     parameters = _parameters(told)
+    if STREAM in parameters:
+        raise UsageError("scans that appear have no times and poses, so they are no sweeps of a stream")
     layout = Layout(told.output, f".{told.to}", told.folder)
     job = Job(client, told.operation, told.to, parameters)
     job.check()
@@ -186,6 +216,33 @@ def _models(client: Client, told: argparse.Namespace) -> int:
     return DONE
 
 
+def _streams(client: Client, told: argparse.Namespace) -> int:
+    if told.name is None and (told.last or told.delete):
+        raise UsageError("--last and --delete need the NAME of a stream")
+    if told.delete:
+        there = client.stream(told.name, 1).delete()
+        return DONE if there else _end(FAILED, f"there is no stream {told.name}")
+    if told.last is None:
+        pages.streams(client, told.name, told.json)
+        return DONE
+    return _save(client.stream(told.name, 1).last()["points"], told.last)
+
+
+def _save(points: NDArray[Any], path: Path) -> int:
+    file = io.BytesIO()
+    if path.suffix == NPY:
+        np.save(file, points)
+    elif path.suffix == ROWS:
+        file.write(points.tobytes())
+    else:
+        raise UsageError(f"{path} is not {NPY} or {ROWS}")
+    try:
+        Writer().write(path, file.getbuffer())
+    except OSError as reason:
+        return _end(FAILED, f"cannot write {path}: {reason.strerror or reason}")
+    return DONE
+
+
 def _status(client: Client, told: argparse.Namespace) -> int:
     pages.status(client, told.json)
     return DONE
@@ -196,6 +253,7 @@ COMMANDS: Dict[str, Callable[[Client, argparse.Namespace], int]] = {
     "watch": _watch,
     "presets": _presets,
     "models": _models,
+    "streams": _streams,
     "status": _status,
 }
 
@@ -204,7 +262,7 @@ def _record(told: argparse.Namespace, parameters: Dict[str, str]) -> None:
     """Notes what is asked. UsageError if the answers in the folder are to other questions."""
     asked = {
         "operation": told.operation,
-        "parameters": {name: value for name, value in parameters.items() if name not in CHANGES_NOTHING},
+        "parameters": {name: value for name, value in parameters.items() if name not in NOT_RECORDED},
     }
     path = told.output / RECORD
     try:

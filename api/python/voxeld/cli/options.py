@@ -29,6 +29,7 @@ examples:
 examples:
   voxeld-client voxelize *.bin --preset kitti_second --output out/ --jobs 8
   voxeld-client voxelize sequences/*/velodyne --root sequences --preset kitti_second --output out/ --to npz
+  voxeld-client voxelize sweeps/ --stream roof_lidar --sweeps 10 --poses poses.txt --preset kitti_second --output out/
   voxeld-client voxelize scan.pcd --voxel-size 0.2,0.2,0.2 --point-cloud-range -50,-50,-5,50,50,3 --output out/
 """,
     "fps": """\
@@ -57,6 +58,13 @@ examples:
   voxeld-client presets
   voxeld-client presets kitti_second
 """,
+    "streams": """\
+examples:
+  voxeld-client streams
+  voxeld-client streams roof_lidar --json
+  voxeld-client streams roof_lidar --last joined.npy
+  voxeld-client streams roof_lidar --delete
+""",
     "status": """\
 examples:
   voxeld-client status --server unix:/run/voxeld/voxeld.sock
@@ -75,6 +83,11 @@ serialized PointCloud2 (.cdr). A folder means all of these in it and in its fold
 An answer has the name of its scan. It appears whole or not at all, and is skipped by the next run unless the scan is
 newer. The exit status is 0 if every scan has its answer, 1 if not, 2 for wrong usage, and 130 or 143 after a signal.
 """
+SWEEPS = """\
+With --stream the scans are sweeps, which the service joins. They are sent in their order, one at a time, and all of
+them, even if they have answers. --poses has the time and the pose of each; the stream begins anew. Without it there
+is one scan, with --time and --pose.
+"""
 PRINTED = """\
 Without --output a table of the boxes of each scan is printed: class, score, centre and size in metres, heading in
 degrees from -180 to 180. --json prints an object a line instead, whose headings are in radians, as the service has
@@ -91,13 +104,19 @@ def parser() -> argparse.ArgumentParser:
 
     for operation, doc in OPERATIONS.items():
         prints = operation == DETECT
-        text = f"{doc.capitalize()}.\n\n{PRINTED if prints else ''}\n{SCANS}".replace("\n\n\n", "\n\n")
+        text = f"{doc.capitalize()}.\n\n{PRINTED if prints else ''}\n{SCANS}\n{SWEEPS}".replace("\n\n\n", "\n\n")
         command = _add_command(commands, operation, doc, text)
         command.set_defaults(operation=operation, json=False)
         command.add_argument("scans", nargs="+", metavar="SCAN", help="a file or a folder")
         _add_answers(command, prints)
         command.add_argument("--root", type=FOLDER, metavar="DIR", help="keep the folders of the scans below DIR")
         command.add_argument("--force", action="store_true", help="replace the answers that there are")
+        command.add_argument(
+            "--poses",
+            type=FOLDER,
+            metavar="FILE",
+            help="with --stream: a line for each scan, as TUM writes it: time x y z qx qy qz qw",
+        )
         group = command.add_argument_group("parameters of the service")
         _add_parameters(group, with_preset=not prints)
         for parameter in parameters_of(operation):
@@ -127,8 +146,20 @@ def parser() -> argparse.ArgumentParser:
         commands, "models", "list the models that detect, or show one", "List the models that detect, or show one."
     )
     models.add_argument("name", nargs="?", help="show the parameters of this one")
+    streams = _add_command(
+        commands,
+        "streams",
+        "list the streams that the service keeps, or look at one",
+        "List the streams that the service keeps, show one, save its points or delete it.",
+    )
+    streams.add_argument("name", nargs="?", help="show this one")
+    either = streams.add_mutually_exclusive_group()
+    either.add_argument(
+        "--last", type=FOLDER, metavar="FILE", help="save the points that were joined last, as .npy or rows (.bin)"
+    )
+    either.add_argument("--delete", action="store_true", help="drop its sweeps")
     status = _add_command(commands, "status", "show what the service is doing", "Show what the service is doing.")
-    for command in (presets, models, status):
+    for command in (presets, models, streams, status):
         command.add_argument("--json", action="store_true", help="as JSON")
     for command in commands.choices.values():
         _add_server(command)

@@ -40,6 +40,23 @@ def _word_of(model: Dict[str, Any]) -> Any:
     return model.get("description") if model.get("ready") else f"cannot be used: {model.get('reason')}"
 
 
+def streams(client: Client, name: Optional[str], as_json: bool) -> None:
+    if name is not None:
+        stream = client.stream(name, 1).status()
+        print(json.dumps(stream) if as_json else _lines(stream.items()))
+        return
+    found = client.streams()
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print(_lines((stream.get("name"), _words_of(stream)) for stream in found))
+
+
+def _words_of(stream: Dict[str, Any]) -> str:
+    sweeps = stream.get("sweeps") or [{}]
+    return f"{len(sweeps)} sweeps, {stream.get('points')} points, the last of {sweeps[0].get('time')}"
+
+
 def status(client: Client, as_json: bool) -> None:
     document = client.status()
     print(json.dumps(document) if as_json else _lines(document.items()))

@@ -1,6 +1,6 @@
 """The parameters of the operations as options of the command line: one row each, as `voxeld --describe` has them.
 
-A scan is one cloud, so point_counts is no option, and no sweep of a stream. Regions of memory are the client's own.
+A scan is one cloud and one sweep, so what tells of several is no option. Regions of memory are the client's own.
 --preset has a row of its own in options.py.
 """
 
@@ -15,8 +15,9 @@ OPERATIONS: Dict[str, str] = {
     "transform": "move, crop and cut the points of each scan",
     DETECT: "find boxes in each scan",
 }
-# Parameters of sweeps, each of which has a pose and a time of its own.
-STREAMS = ("stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close")
+SEVERAL = ("point_counts", "times", "poses")
+STREAM = "stream"
+SWEEP = ("time", "pose")  # what each sweep of a stream has of its own
 
 
 class Parameter(NamedTuple):
@@ -27,6 +28,7 @@ class Parameter(NamedTuple):
 
 
 ALL = tuple(OPERATIONS)
+POSE = "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 PARAMETERS: List[Parameter] = [
     Parameter("num_features", ALL, "columns of a row (C): x, y, z first", "a whole number from 3 to 64"),
     Parameter("dtype", ALL, "type of the body's values", "float32 or float16"),
@@ -43,6 +45,44 @@ PARAMETERS: List[Parameter] = [
         "3 to 64 names, each once, of up to 255 bytes in all; x, y and z in the first three places",
     ),
     Parameter("intensity_scale", ALL, "multiplies the column named intensity", "a finite number other than 0"),
+    Parameter(
+        STREAM,
+        ALL,
+        "the body is a sweep of this stream of the client; the server keeps it and joins it with earlier ones",
+        "1 to 63 letters, digits, '.', '_' or '-'",
+    ),
+    Parameter(
+        "streams",
+        ALL,
+        "the streams to join, in the frame of the first; without it stream alone",
+        "1 to 8 names of streams, each once",
+    ),
+    Parameter(
+        "sweeps",
+        ALL,
+        "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it 1",
+        "a whole number from 1 to 32",
+    ),
+    Parameter(
+        "pose",
+        ALL,
+        "where the sweep was taken: from the sensor's frame, or with mount the vehicle's, to a fixed one",
+        POSE,
+    ),
+    Parameter("mount", ALL, "from the sensor's frame to the vehicle's; the stream keeps it for later sweeps", POSE),
+    Parameter("time", ALL, "seconds; when the sweep was taken, by any clock that only rises", "a finite number"),
+    Parameter(
+        "time_column",
+        ALL,
+        "yes appends a column to the joined rows: seconds from a point's sweep to the newest",
+        "no or yes",
+    ),
+    Parameter(
+        "remove_close",
+        ALL,
+        "metres; removes points from each sweep whose |x| and |y| are both below it, before they are moved",
+        "a finite number above 0",
+    ),
     Parameter(
         "score_threshold",
         (DETECT,),

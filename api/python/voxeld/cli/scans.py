@@ -10,11 +10,12 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 from numpy.typing import NDArray
 
-NPY = ".npy"
+NPY, ROWS = ".npy", ".bin"
 # The parameter `format` of each extension; None: rows, which need none.
-FORMATS: Dict[str, Optional[str]] = {".bin": None, NPY: None, ".pcd": "pcd", ".ply": "ply", ".cdr": "pointcloud2"}
+FORMATS: Dict[str, Optional[str]] = {ROWS: None, NPY: None, ".pcd": "pcd", ".ply": "ply", ".cdr": "pointcloud2"}
 Path = pathlib.Path
 Stamp = Tuple[int, int]
+Own = Tuple[Tuple[str, str], ...]  # parameters of one scan alone
 
 
 class UsageError(Exception):
@@ -25,6 +26,7 @@ class UsageError(Exception):
 class Scan:
     path: Path
     answer: Path
+    own: Own = ()  # its time and pose, if it is one of many sweeps
 
     def is_answered(self) -> bool:
         """Whether there is an answer that is not older than the scan. An empty file is none: a crash of the system may
@@ -45,18 +47,18 @@ class Scan:
             raise ValueError("it changed before its answer was written")
 
     def read(self, given: Dict[str, Any]) -> Tuple[Union[bytes, NDArray[Any]], Dict[str, Any]]:
-        """The points, and the parameters that say how they are written. OSError or ValueError if they cannot be
-        read."""
-        kind = self.path.suffix.lower()
+        """The points, and the parameters that are the scan's own, such as how the points are written. OSError or
+        ValueError if they cannot be read."""
+        kind, own = self.path.suffix.lower(), dict(self.own)
         if "format" in given:
-            return self.path.read_bytes(), {}
+            return self.path.read_bytes(), own
         if kind == NPY:
             try:
-                return np.load(self.path, allow_pickle=False), {}
+                return np.load(self.path, allow_pickle=False), own
             except EOFError:
                 raise ValueError("it is no whole .npy file") from None
         form = FORMATS[kind]
-        return self.path.read_bytes(), {} if form is None else {"format": form}
+        return self.path.read_bytes(), own if form is None else {**own, "format": form}
 
 
 def stamp(path: Path) -> Stamp:
