@@ -140,7 +140,7 @@ voxeld_test(platform.arm64 plain platform 1500 tests/platform/arm64)
 set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
 set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 
-# clients: the C client's example and its tests, plain and under ASan; clients.c and clients.c_detect are skipped
+# clients: the C client's example and its tests, plain and under ASan; clients.c, c_detect and c_streams are skipped
 # without libcurl.
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${test_flavours})
@@ -162,7 +162,8 @@ if(libcurl_FOUND)
   endforeach()
 endif()
 voxeld_script_tests(clients "tests/clients/test_*.py" 600 plain ${PYTHON})
-set_property(TEST clients.c clients.c_detect APPEND PROPERTY ENVIRONMENT VOXELD_CLIENT_FLAVOUR=${client_flavour})
+set_property(TEST clients.c clients.c_detect clients.c_streams
+             APPEND PROPERTY ENVIRONMENT VOXELD_CLIENT_FLAVOUR=${client_flavour})
 set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one client test that tests/gpu/run runs too
 if(TEST oracle.scans) # every test of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")

@@ -1,6 +1,6 @@
 // A sensor process: posts scans to voxeld and prints a line for each.
 //
-//   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [SCAN.bin...]
+//   sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]
 //
 // Scans are the files. Without files they are the frames of the standard input: each a little-endian uint32 with the
 // number of bytes, then the rows. The token is $VOXELD_TOKEN.
@@ -9,6 +9,9 @@
 // is a live sensor that makes a scan every 1/HZ s and never retries. Files are sent at that rate, frames when they
 // arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan is more
 // than 1/HZ s late.
+//
+// With -s each scan is a sweep of that stream, which begins anew; -q says how many are joined: sweeps=10. The file POSES
+// has the time and the pose of each scan, a line each, as TUM writes it: time x y z qx qy qz qw. Lines with # are none.
 //
 // SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
@@ -48,6 +51,11 @@ struct counts {
 struct sensor {
   struct voxeld_client *client;
   const char *query;
+  const char *stream;  // NULL: scans are by themselves
+  FILE *poses;         // of the stream
+  char *stream_query;  // the query with the stream
+  char *sweep_query;   // the same with the time and the pose of the scan in hand
+  size_t sweep_room;
   bool from_files;
   double interval;    // seconds from one scan of a live sensor to the next; 0 = not live
   double due;         // when the last scan was due; 0 = there was none
@@ -109,6 +117,21 @@ static enum input read_frame(const char *name, struct scan *scan) {
   return whole ? INPUT_SCAN : complain(name, "the frame is cut");
 }
 
+// Reads the next line of the poses. The query gets its time and its pose, whose quaternion begins with w.
+static enum input read_pose(struct sensor *sensor, const char *name) {
+  char line[512];
+  double time, p[7];
+  do {
+    if (!fgets(line, sizeof line, sensor->poses)) return complain(name, "there is no pose for it");
+  } while (line[strspn(line, " \t\r\n")] == '#' || !line[strspn(line, " \t\r\n")]);
+  int end = 0;
+  int got =
+      sscanf(line, "%lf %lf %lf %lf %lf %lf %lf %lf %n", &time, p, p + 1, p + 2, p + 4, p + 5, p + 6, p + 3, &end);
+  if (got != 8 || line[end]) return complain(name, "its pose is not: time x y z qx qy qz qw");
+  if (voxeld_sweep_query(sensor->stream_query, time, p, sensor->sweep_query, sensor->sweep_room)) return INPUT_SCAN;
+  return complain(name, "its pose is too long");
+}
+
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -122,6 +145,13 @@ static bool sleep_until(double time) {
   return !stop;
 }
 
+static size_t joined_sweeps(const struct voxeld_result *result) {
+  struct voxeld_sweep sweep;
+  size_t count = 0;
+  while (voxeld_joined(result, count, &sweep)) count++;
+  return count;
+}
+
 static void print_line(const char *name, const struct voxeld_result *result, double seconds) {
   static const char *const fates[] = {
       "kept", "not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered"};
@@ -130,6 +160,7 @@ static void print_line(const char *name, const struct voxeld_result *result, dou
   for (size_t i = 0; i < sizeof fates / sizeof *fates; i++) {
     printf(" %s %.0f", fates[i], voxeld_number(result, "points", fates[i]));
   }
+  if (joined_sweeps(result)) printf("; %zu sweeps", joined_sweeps(result));
   printf("; %.1f ms\n", seconds * 1e3);
   const char *kind, *detail;
   for (size_t i = 0; (detail = voxeld_warning(result, i, &kind)); i++)
@@ -144,9 +175,11 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
 // Sends one scan. False if the program should end.
 static bool post(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   double begin = now();
-  enum voxeld_status status = voxeld_voxelize(sensor->client, sensor->query, scan->rows, scan->bytes, result);
+  const char *query = sensor->stream ? sensor->sweep_query : sensor->query;
+  enum voxeld_status status = voxeld_voxelize(sensor->client, query, scan->rows, scan->bytes, result);
   if (status == VOXELD_OK) {
-    sensor->counts.sent++;
+    if (sensor->counts.sent++ && voxeld_begun(result))
+      fprintf(stderr, "sensor: %s: the service has lost the sweeps before\n", name);
     print_line(name, result, now() - begin);
     return true;
   }
@@ -179,12 +212,38 @@ static bool await_turn(struct sensor *sensor, const char *name, double asked) {
   return true;
 }
 
+// Sweeps of an earlier run would be in the way, since times must rise. False if the program should end.
+static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
+  enum voxeld_status status = voxeld_delete_stream(sensor->client, sensor->stream, result);
+  bool fine = status == VOXELD_OK || result->problem.status == 404 || (sensor->interval > 0 && result->temporary);
+  if (!fine && status != VOXELD_STOPPED) fprintf(stderr, "sensor: stream %s: %s\n", sensor->stream, result->error);
+  return fine;
+}
+
+// Opens the file of poses, and adds the stream to the query. False if that cannot be; errno says why.
+static bool open_stream(struct sensor *sensor, const char *poses) {
+  size_t length = strlen(sensor->query) + strlen(sensor->stream) + sizeof "&stream=";
+  sensor->sweep_room = length + VOXELD_SWEEP_ROOM;
+  sensor->stream_query = malloc(length);
+  sensor->sweep_query = malloc(sensor->sweep_room);
+  if (!sensor->stream_query || !sensor->sweep_query) return false;
+  snprintf(sensor->stream_query, length, "%s&stream=%s", sensor->query, sensor->stream);
+  sensor->poses = fopen(poses, "r");
+  return sensor->poses != NULL;
+}
+
+static void close_stream(struct sensor *sensor) {
+  if (sensor->poses) fclose(sensor->poses);
+  free(sensor->stream_query);
+  free(sensor->sweep_query);
+}
+
 // Sends all scans, until one cannot be read or sent, or a signal comes. Returns the exit status.
 static int run(struct sensor *sensor, char **files) {
   struct voxeld_result result = {0};
   struct scan scan = {NULL, 0, 0};
   enum input input = INPUT_SCAN;
-  bool fine = true;
+  bool fine = !sensor->stream || begin_stream(sensor, &result);
   char frame[32];
   for (long number = 1; fine && !stop; number++) {
     double asked = now();
@@ -192,6 +251,7 @@ static int run(struct sensor *sensor, char **files) {
     if (!name) break;
     snprintf(frame, sizeof frame, "frame %ld", number);
     input = sensor->from_files ? read_file(name, &scan) : read_frame(name, &scan);
+    if (input == INPUT_SCAN && sensor->stream) input = read_pose(sensor, name);
     if (input != INPUT_SCAN) break;
     if (sensor->interval <= 0 || await_turn(sensor, name, asked)) fine = post(sensor, name, &scan, &result);
     fflush(stdout);
@@ -209,21 +269,33 @@ static bool parse_rate(const char *text, double *interval) {
   return end != text && *end == 0 && rate > 0 && isfinite(rate) && isfinite(*interval);
 }
 
+static const char usage[] =
+    "usage: sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [-s STREAM -p POSES] [SCAN.bin...]; HZ is above 0\n"
+    "POSES has a line for each scan: time x y z qx qy qz qw\n";
+
 int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults("http://localhost:8080");
   struct sensor sensor = {.query = "preset=kitti_second"};
+  const char *poses = NULL;
   bool fine = true;
-  for (int option; (option = getopt(argc, argv, "u:q:a:r:")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:a:r:s:p:")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': sensor.query = optarg; break;
       case 'a': options.ca_file = optarg; break;
       case 'r': fine = parse_rate(optarg, &sensor.interval) && fine; break;
+      case 's': sensor.stream = optarg; break;
+      case 'p': poses = optarg; break;
       default: fine = false;
     }
   }
-  if (!fine) {
-    fprintf(stderr, "usage: sensor [-u URL] [-q QUERY] [-a CA_FILE] [-r HZ] [SCAN.bin...]; HZ is above 0\n");
+  if (!fine || !sensor.stream != !poses) {
+    fputs(usage, stderr);
+    return 2;
+  }
+  if (sensor.stream && !open_stream(&sensor, poses)) {
+    fprintf(stderr, "sensor: %s: %s\n", poses, strerror(errno));
+    close_stream(&sensor);
     return 2;
   }
   sensor.from_files = optind < argc;
@@ -240,10 +312,12 @@ int main(int argc, char **argv) {
   sensor.client = voxeld_open(&options);
   if (!sensor.client) {
     fprintf(stderr, "sensor: out of memory, or the URL or the token cannot be used\n");
+    close_stream(&sensor);
     return 2;
   }
   int status = run(&sensor, argv + optind);
   printf("%ld scans sent, %ld dropped\n", sensor.counts.sent, sensor.counts.dropped);
   voxeld_close(sensor.client);
+  close_stream(&sensor);
   return status;
 }

@@ -130,6 +130,33 @@ enum voxeld_status voxeld_nms(struct voxeld_client *client, const char *query, c
 enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query, const void *file, size_t bytes,
                                  struct voxeld_result *result);
 
+// A sweep of a stream is a call of voxeld_voxelize, _fps, _transform or _detect whose query names the stream, such as
+// "preset=kitti_second&stream=roof_lidar&sweeps=10", and its time and pose, which this appends: seconds by any clock
+// that only rises, and x, y, z, qw, qx, qy, qz. `text` needs room for the query and VOXELD_SWEEP_ROOM bytes more; false
+// if it has less. The service joins the sweep with those before it. A call with the same time may be repeated.
+#define VOXELD_SWEEP_ROOM 256
+bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
+
+// GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`.
+enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
+
+// DELETE /v1/streams/NAME: the next sweep begins the stream anew. Without such a stream it is VOXELD_REFUSED with 404.
+enum voxeld_status voxeld_delete_stream(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
+
+// A sweep that was joined, and what became of its points.
+struct voxeld_sweep {
+  const char *stream;
+  double time, age_s;  // seconds before the newest
+  double received, removed_close, joined, not_finite;
+};
+
+// Fills in a sweep that the result joined, numbered from 0, the newest first. False if there are not that many.
+bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep);
+
+// Whether the service had no sweep of the stream before this one. If it had, it was restarted or replaced, or they were
+// too old.
+bool voxeld_begun(const struct voxeld_result *result);
+
 void voxeld_result_free(struct voxeld_result *result);
 
 // The tensor of this name, or NULL if the result has none.
@@ -177,6 +204,7 @@ extern "C" {
 #define VOXELD__MAX_ENTRIES 64         // tensors and the padding between them
 #define VOXELD__MAX_HEADER (1u << 24)  // bytes; the largest batch needs a hundredth of it
 #define VOXELD__MAX_BACKOFF_S 10.0
+#define VOXELD__DELETE "DELETE"
 #define VOXELD__URN "urn:voxeld:problem:"
 
 struct voxeld_client {
@@ -194,6 +222,7 @@ struct voxeld_client {
   uint64_t random;
   char curl_error[CURL_ERROR_SIZE];
   struct voxeld_result *result;    // of the call in hand
+  const char *method;              // of it
   bool no_memory;                  // there was none for its answer
   char retry_after[64], date[64];  // headers of its answer
 };
@@ -244,9 +273,13 @@ const struct voxeld_tensor *voxeld_find(const struct voxeld_result *result, cons
   return NULL;
 }
 
-double voxeld_number(const struct voxeld_result *result, const char *group, const char *name) {
-  const json_t *number = json_object_get(json_object_get(result->buffer.metadata, group), name);
+static double voxeld__member(const json_t *object, const char *name) {
+  const json_t *number = json_object_get(object, name);
   return json_is_number(number) ? json_number_value(number) : -1;
+}
+
+double voxeld_number(const struct voxeld_result *result, const char *group, const char *name) {
+  return voxeld__member(json_object_get(result->buffer.metadata, group), name);
 }
 
 const char *voxeld_class_name(const struct voxeld_result *result, int label) {
@@ -260,6 +293,38 @@ const char *voxeld_warning(const struct voxeld_result *result, size_t number, co
   if (!name) return NULL;
   if (kind) *kind = name;
   return json_string_value(json_object_get(warning, "detail"));
+}
+
+bool voxeld_joined(const struct voxeld_result *result, size_t number, struct voxeld_sweep *sweep) {
+  const json_t *sweeps = json_object_get(json_object_get(result->buffer.metadata, "stream"), "sweeps");
+  const json_t *told = json_array_get(sweeps, number), *points = json_object_get(told, "points");
+  sweep->stream = json_string_value(json_object_get(told, "stream"));
+  sweep->time = voxeld__member(told, "time");
+  sweep->age_s = voxeld__member(told, "age_s");
+  sweep->received = voxeld__member(points, "received");
+  sweep->removed_close = voxeld__member(points, "removed_close");
+  sweep->joined = voxeld__member(points, "joined");
+  sweep->not_finite = voxeld__member(points, "not_finite");
+  return sweep->stream != NULL;
+}
+
+bool voxeld_begun(const struct voxeld_result *result) {
+  return json_is_true(json_object_get(json_object_get(result->buffer.metadata, "stream"), "begun"));
+}
+
+bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room) {
+  size_t used = strlen(query);
+  if (room < VOXELD_SWEEP_ROOM || used > room - VOXELD_SWEEP_ROOM) return false;
+  memcpy(text, query, used);
+  for (int i = 0; i < 8; i++) {
+    char number[40];
+    const char *before = i == 0 ? "&time=" : i == 1 ? "&pose=" : ",";
+    snprintf(number, sizeof number, "%s%.17g", before, i == 0 ? time : pose[i - 1]);
+    for (const char *c = number; *c; c++)  // a plus would be a space
+      if (*c != '+') text[used++] = *c;
+  }
+  text[used] = 0;
+  return true;
 }
 
 // Makes room for `room` bytes in all, and keeps the bytes that are there.
@@ -585,6 +650,7 @@ static enum voxeld_status voxeld__attempt(struct voxeld_client *client, struct v
     case CURLE_WEIRD_SERVER_REPLY: return voxeld__fail(result, VOXELD_BAD_ANSWER, "%s", reason);
     default: result->temporary = true; return voxeld__fail(result, VOXELD_NO_ANSWER, "%s", reason);
   }
+  if (strcmp(client->method, VOXELD__DELETE) == 0) return VOXELD_OK;  // with nothing to read
   const char *wrong = voxeld__read_tensors(result);
   if (!wrong) return VOXELD_OK;
   result->tensor_count = 0;
@@ -631,17 +697,16 @@ static bool voxeld__make_url(struct voxeld_client *client, const char *path, con
   return curl_easy_setopt(client->curl, CURLOPT_URL, client->url) == CURLE_OK;
 }
 
-static enum voxeld_status voxeld__call(struct voxeld_client *client, const char *path, const char *query,
-                                       const void *rows, size_t bytes, struct voxeld_result *result) {
+// Asks by the method and, after temporary errors, again.
+static enum voxeld_status voxeld__ask(struct voxeld_client *client, const char *method, const char *path,
+                                      const char *query, struct voxeld_result *result) {
   double until = voxeld__now() + client->deadline_s;
   client->result = result;
   voxeld__forget(result);
-  const char *misuse = voxeld__misuse(query, rows, bytes);
-  if (misuse) return voxeld__fail(result, VOXELD_FAILED, "%s", misuse);
   if (!voxeld__make_url(client, path, query))
     return voxeld__fail(result, VOXELD_FAILED, "no memory for the query, or it is too long");
-  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
-  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
+  client->method = method;
+  curl_easy_setopt(client->curl, CURLOPT_CUSTOMREQUEST, method);
   for (int attempts = 1;; attempts++) {
     enum voxeld_status status = voxeld__attempt(client, result, until);
     result->attempts = attempts;
@@ -650,6 +715,39 @@ static enum voxeld_status voxeld__call(struct voxeld_client *client, const char 
     if (next >= until) return status;
     if (!voxeld__sleep(client, next)) return voxeld__fail(result, VOXELD_STOPPED, "stopped");
   }
+}
+
+static enum voxeld_status voxeld__call(struct voxeld_client *client, const char *path, const char *query,
+                                       const void *rows, size_t bytes, struct voxeld_result *result) {
+  const char *misuse = voxeld__misuse(query, rows, bytes);
+  voxeld__forget(result);
+  if (misuse) return voxeld__fail(result, VOXELD_FAILED, "%s", misuse);
+  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)bytes);
+  curl_easy_setopt(client->curl, CURLOPT_POSTFIELDS, bytes ? (const char *)rows : "");
+  return voxeld__ask(client, "POST", path, query, result);
+}
+
+// Asks about a stream.
+static enum voxeld_status voxeld__ask_stream(struct voxeld_client *client, const char *method, const char *stream,
+                                             const char *rest, struct voxeld_result *result) {
+  const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  size_t length = strlen(stream);
+  char path[96];
+  voxeld__forget(result);
+  if (length < 1 || length > 63 || strspn(stream, plain) != length)
+    return voxeld__fail(result, VOXELD_FAILED, "this is no name of a stream");
+  snprintf(path, sizeof path, "/v1/streams/%s%s", stream, rest);
+  curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);  // no body
+  return voxeld__ask(client, method, path, "", result);
+}
+
+enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result) {
+  return voxeld__ask_stream(client, "GET", stream, "/last", result);
+}
+
+enum voxeld_status voxeld_delete_stream(struct voxeld_client *client, const char *stream,
+                                        struct voxeld_result *result) {
+  return voxeld__ask_stream(client, VOXELD__DELETE, stream, "", result);
 }
 
 enum voxeld_status voxeld_voxelize(struct voxeld_client *client, const char *query, const void *rows, size_t bytes,

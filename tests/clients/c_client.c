@@ -41,17 +41,28 @@ static json_t *classes_of(const struct voxeld_result *result) {
   return names;
 }
 
+static json_t *sweeps_of(const struct voxeld_result *result) {
+  json_t *sweeps = json_array();
+  struct voxeld_sweep sweep;
+  for (size_t i = 0; voxeld_joined(result, i, &sweep); i++) {
+    json_array_append_new(sweeps, json_pack("[s, f, f, f, f, f, f]", sweep.stream, sweep.time, sweep.age_s,
+                                            sweep.received, sweep.removed_close, sweep.joined, sweep.not_finite));
+  }
+  return sweeps;
+}
+
 static void print(enum voxeld_status status, const struct voxeld_result *result) {
   const struct voxeld_problem *p = &result->problem;
   json_t *tensors = json_array();
   for (size_t i = 0; i < result->tensor_count; i++) json_array_append_new(tensors, describe(&result->tensors[i]));
   json_t *problem = json_pack("{s:i, s:s, s:s, s:s, s:s, s:f}", "status", p->status, "kind", p->kind, "title", p->title,
                               "detail", p->detail, "parameter", p->parameter, "retry_after", p->retry_after_s);
-  json_t *line = json_pack("{s:s, s:i, s:s, s:s, s:s?, s:f, s:I, s:o, s:o, s:o, s:o}", "status", statuses[status],
-                           "attempts", result->attempts, "request_id", result->request_id, "error", result->error,
-                           "metadata", result->metadata, "received", voxeld_number(result, "points", "received"),
-                           "buffer", (json_int_t)(uintptr_t)result->buffer.bytes, "problem", problem, "tensors",
-                           tensors, "warnings", warnings_of(result), "classes", classes_of(result));
+  json_t *line = json_pack(
+      "{s:s, s:i, s:s, s:s, s:s?, s:f, s:I, s:o, s:o, s:o, s:o, s:o, s:b}", "status", statuses[status], "attempts",
+      result->attempts, "request_id", result->request_id, "error", result->error, "metadata", result->metadata,
+      "received", voxeld_number(result, "points", "received"), "buffer", (json_int_t)(uintptr_t)result->buffer.bytes,
+      "problem", problem, "tensors", tensors, "warnings", warnings_of(result), "classes", classes_of(result), "sweeps",
+      sweeps_of(result), "begun", voxeld_begun(result));
   json_dumpf(line, stdout, 0);
   putchar('\n');
   json_decref(line);
@@ -100,16 +111,40 @@ static unsigned char *pack(struct voxeld_tensor *tensors, size_t count, unsigned
   return file;
 }
 
+// The query with the time and the pose, whose eight numbers have commas between. The room is exactly what it must be.
+static char *sweep_query(const char *query, char *numbers) {
+  double values[8] = {0};
+  for (int i = 0; i < 8; i++, numbers = NULL) values[i] = strtod(strtok(numbers, ","), NULL);
+  size_t room = strlen(query) + VOXELD_SWEEP_ROOM;
+  char *text = malloc(room);
+  if (!text || voxeld_sweep_query(query, values[0], values + 1, text, room - 1)) abort();
+  if (!voxeld_sweep_query(query, values[0], values + 1, text, room)) abort();
+  return text;
+}
+
+static enum voxeld_status last_of(struct voxeld_client *client, const char *stream, const void *rows, size_t bytes,
+                                  struct voxeld_result *result) {
+  (void)rows, (void)bytes;
+  return voxeld_last(client, stream, result);
+}
+
+static enum voxeld_status delete_of(struct voxeld_client *client, const char *stream, const void *rows, size_t bytes,
+                                    struct voxeld_result *result) {
+  (void)rows, (void)bytes;
+  return voxeld_delete_stream(client, stream, result);
+}
+
 int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults(NULL);
   const char *query = "", *path = NULL;
+  char *made = NULL;
   int calls = 1;
   bool no_rows = false;
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
   size_t count = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:fpNMDB")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:fpNMDBLX")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -130,6 +165,9 @@ int main(int argc, char **argv) {
       case 'M': ask = voxeld_nms; break;
       case 'D': ask = voxeld_decode; break;
       case 'B': ask = voxeld_detect; break;
+      case 'L': ask = last_of; break;  // the query is the name of a stream
+      case 'X': ask = delete_of; break;
+      case 'P': query = made = sweep_query(query, optarg); break;
       case 's': add_tensor(optarg, tensors, &count); break;
       case 'N': no_rows = true; break;  // but their number of bytes
       default: return 2;
@@ -150,6 +188,7 @@ int main(int argc, char **argv) {
   bool written = !path || write_tensors(&result, path);
   free(input);
   free(file);
+  free(made);
   voxeld_result_free(&result);
   voxeld_close(client);
   if (!packed) return 4;
