@@ -10,6 +10,8 @@ import unittest
 from contextlib import redirect_stderr
 from io import StringIO
 
+import numpy as np
+
 import models
 from command_line import ENVIRONMENT, PROGRAM, Running, received, run, simulate
 from daemon import PATIENCE, ROOT, Daemon, wait_until
@@ -84,6 +86,10 @@ class Pages(unittest.TestCase):
         for number, name in enumerate(("velodyne", "00/velodyne", "01/velodyne", "recorder")):
             (cls.folder / name).mkdir(parents=True)
             simulate(cls.folder / name / "000000.bin", number, 5000)
+        (cls.folder / "sweeps").mkdir()
+        for number in range(3):
+            simulate(cls.folder / "sweeps" / f"{number}.bin", number, 500)
+        (cls.folder / "poses.txt").write_text("".join(f"{number} {number} 0 0 0 0 0 1\n" for number in range(3)))
         token, tokens = token_file(cls.folder)
         (cls.folder / "token").write_text(f"{token}\n", encoding="utf-8")
         given = ("--token-file", str(tokens), "--allow-anonymous", "yes")
@@ -107,7 +113,7 @@ class Pages(unittest.TestCase):
         self.assertIn(command, COMMANDS[1])
 
     def test_commands(self):
-        self.assertEqual(len(COMMANDS[1]), 11)
+        self.assertEqual(len(COMMANDS[1]), 15)
         for command in COMMANDS[1]:
             if "watch" not in command:
                 done = run(*self.words(command), cwd=self.folder)
@@ -116,6 +122,8 @@ class Pages(unittest.TestCase):
             self.assertTrue((self.folder / name).exists(), name)
         for name in ("00", "01"):
             self.assertEqual(received(self.folder / "sequences" / name / "velodyne" / "000000.safetensors"), 5000)
+        self.assertEqual(received(self.folder / "joined" / "2.safetensors"), 1500)
+        self.assertEqual(np.load(self.folder / "joined.npy").shape, (1500, 4))
 
     def test_watch(self):
         (command,) = [command for command in COMMANDS[1] if "watch" in command]

@@ -1,5 +1,5 @@
-"""The examples of README.md and docs/clients.md do what they say: their Python, C and shell blocks run against a
-daemon."""
+"""The examples of README.md, docs/clients.md and docs/streams.md do what they say: their Python, C and shell blocks run
+against a daemon."""
 
 import os
 import pathlib
@@ -15,7 +15,8 @@ import numpy as np
 from daemon import PATIENCE, ROOT, Daemon
 from rude_server import url_of
 
-README, PAGE = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/clients.md"))
+PAGES = ("README.md", "docs/clients.md", "docs/streams.md")
+README, PAGE, STREAMS = ((ROOT / name).read_text(encoding="utf-8") for name in PAGES)
 ADDRESS = "http://localhost:8080"
 
 
@@ -23,9 +24,9 @@ def blocks(language, page=PAGE):
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
-def command(beginning):
+def command(beginning, page=PAGE):
     """The one shell line of docs/clients.md with this beginning."""
-    (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", PAGE, re.MULTILINE)
+    (line,) = re.findall(rf"^    \$ ({re.escape(beginning)}.*)$", page, re.MULTILINE)
     return line
 
 
@@ -37,6 +38,10 @@ class Examples(unittest.TestCase):
         points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (5000, 4)).astype("<f4")
         for name in ("scan", "a", "b", "c"):
             points.tofile(cls.folder / f"{name}.bin")
+        (cls.folder / "sweeps").mkdir()
+        for number in range(3):
+            points[number * 1000 :][:1000].tofile(cls.folder / "sweeps" / f"{number}.bin")
+        (cls.folder / "poses.txt").write_text("".join(f"{n / 8} {n} 0 0 0 0 0 1\n" for n in range(3)))
         # The commands are meant for the root of the project.
         for name in ("api", "build"):
             (cls.folder / name).symlink_to(ROOT / name)
@@ -79,15 +84,35 @@ class Examples(unittest.TestCase):
             self.skipTest("there is no torch here for the last example")
         self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon)) + torch)
 
-    @unittest.skipUnless(shutil.which("pkg-config"), "there is no pkg-config here")
-    def test_c(self):
+    def built_and_run(self, program):
+        """Skips the test if there is nothing to build it with."""
+        if not shutil.which("pkg-config"):
+            self.skipTest("there is no pkg-config here")
         if subprocess.run(["pkg-config", "--exists", "libcurl", "jansson"]).returncode:
             self.skipTest("there is no libcurl here")
-        (program,) = blocks("c")
         self.assertIn(ADDRESS, program)
         (self.folder / "example.c").write_text(program.replace(ADDRESS, url_of(self.daemon)), encoding="utf-8")
         self.run_here("sh", "-c", command("cc ").replace("cc ", "cc -Wall -Wextra -Werror ", 1))
-        self.assertRegex(self.run_here("./example"), r"^1 voxels of 4 values at 0x[0-9a-f]+[048c]0\n$")
+        return self.run_here("./example")
+
+    def test_streams_in_python(self):
+        (program,) = blocks("python", STREAMS)
+        self.assertIn(ADDRESS, program)
+        lines = self.run_here(sys.executable, "-c", program.replace(ADDRESS, url_of(self.daemon))).splitlines()
+        ages = [re.fullmatch(r"\d+ voxels, ages (\[.*\])", line)[1] for line in lines]
+        self.assertEqual(ages, ["[0.0]", "[0.0, 0.125]", "[0.0, 0.125, 0.25]"])
+
+    def test_streams_in_c(self):
+        (program,) = blocks("c", STREAMS)
+        lines = self.built_and_run(program).splitlines()
+        self.assertEqual(lines[0], "0.0 s: 1000 points; the stream begins")
+        self.assertEqual(lines[2], "".join(f"{age} s: 1000 points; " for age in ("0.0", "0.1", "0.2")) + "joined")
+        line = command("build/bin/sensor ", STREAMS).replace("sensor ", f"sensor -u {url_of(self.daemon)} ", 1)
+        self.assertIn(" 3000 points: ", self.run_here("sh", "-c", f"{line} 2>errors").splitlines()[2])
+
+    def test_c(self):
+        (program,) = blocks("c")
+        self.assertRegex(self.built_and_run(program), r"^1 voxels of 4 values at 0x[0-9a-f]+[048c]0\n$")
         line = command("build/bin/sensor ")
         self.assertIn(ADDRESS, line)
         self.assertIn(" -r 10 ", line)  # at which a slow machine may drop one
