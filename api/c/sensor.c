@@ -10,8 +10,9 @@
 // arrive. A scan is dropped if the request fails temporarily, if Retry-After is not over yet, or if the scan is more
 // than 1/HZ s late.
 //
-// With -s each scan is a sweep of that stream, which begins anew; -q says how many are joined: sweeps=10. The file POSES
-// has the time and the pose of each scan, a line each, as TUM writes it: time x y z qx qy qz qw. Lines with # are none.
+// With -s each scan is a sweep of that stream, which begins anew; -q says how many are joined: sweeps=10. The file
+// POSES has the time and the pose of each scan, a line each, as TUM writes it: time x y z qx qy qz qw. Lines that are
+// empty or begin with # do not count.
 //
 // SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
@@ -29,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <voxeld_client.h>
+
+#define BAD_POSE "its pose is not: time x y z qx qy qz qw"
 
 static volatile sig_atomic_t stop;
 
@@ -117,19 +120,22 @@ static enum input read_frame(const char *name, struct scan *scan) {
   return whole ? INPUT_SCAN : complain(name, "the frame is cut");
 }
 
-// Reads the next line of the poses. The query gets its time and its pose, whose quaternion begins with w.
+// Reads the next line of the poses into the query. The service wants the quaternion's w, which is the last, first.
 static enum input read_pose(struct sensor *sensor, const char *name) {
-  char line[512];
-  double time, p[7];
+  char line[512], *at, *end;
   do {
     if (!fgets(line, sizeof line, sensor->poses)) return complain(name, "there is no pose for it");
-  } while (line[strspn(line, " \t\r\n")] == '#' || !line[strspn(line, " \t\r\n")]);
-  int end = 0;
-  int got =
-      sscanf(line, "%lf %lf %lf %lf %lf %lf %lf %lf %n", &time, p, p + 1, p + 2, p + 4, p + 5, p + 6, p + 3, &end);
-  if (got != 8 || line[end]) return complain(name, "its pose is not: time x y z qx qy qz qw");
-  if (voxeld_sweep_query(sensor->stream_query, time, p, sensor->sweep_query, sensor->sweep_room)) return INPUT_SCAN;
-  return complain(name, "its pose is too long");
+    at = line + strspn(line, " \t\r\n");
+  } while (!*at || *at == '#');
+  double numbers[8];
+  for (int i = 0; i < 8; i++, at = end) {
+    numbers[i] = strtod(at, &end);
+    if (end == at) return complain(name, BAD_POSE);
+  }
+  if (at[strspn(at, " \t\r\n")]) return complain(name, BAD_POSE);
+  const double *n = numbers, pose[7] = {n[1], n[2], n[3], n[7], n[4], n[5], n[6]};
+  bool fits = voxeld_sweep_query(sensor->stream_query, n[0], pose, sensor->sweep_query, sensor->sweep_room);
+  return fits ? INPUT_SCAN : complain(name, BAD_POSE);
 }
 
 static double now(void) {

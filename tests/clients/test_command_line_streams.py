@@ -1,4 +1,5 @@
-"""voxeld-client with streams: scans as sweeps, in their order and with the poses of a file, and the command `streams`."""
+"""voxeld-client with streams: scans as sweeps, in their order and with the poses of a file; the command
+`streams`."""
 
 import json
 import pathlib
