@@ -161,9 +161,11 @@ class Streams(StreamCase):
         rows = np.vstack([sweep(2), [[np.nan, 0, 0, 0]]]).astype("<f4")
         now = stream.send(rows, HERE, 10.5, remove_close=2, metadata_only=True)
         removed = int(np.sum((abs(sweep(2)[:, :2]) < 2).all(axis=1)))
-        self.assertEqual(now.stream.sweeps[0], ("s", 10.5, 0.0, 301, removed, 301 - removed, 1))
+        self.assertEqual(now.stream.sweeps[0][:-1], ("s", 10.5, 0.0, 301, removed, 301 - removed, 1))
         self.assertEqual((now.stream.sweeps[1].time, now.stream.sweeps[1].age), (10.0, 0.5))
         self.assertEqual(now.stream.times(), (10.5, 10.0))
+        origins = [each.origin for each in now.stream.sweeps]
+        self.assertEqual(origins, ["sent", "kept"] if NATIVE else ["", ""])
         self.assertEqual((len(now), now.lost), (0, ()))
         self.assertIsNone(self.client.voxelize(sweep(1), **GRID).stream)
 
@@ -341,6 +343,67 @@ class Losses(StreamCase):
         result = stream.send(sweep(6), quaternion(6), 6)
         self.assertEqual((result.stream.times(), result.lost), ((6.0, 4.0, 3.0, 2.0), ()))
         self.assertEqual(split.sent, [[1], [4, 3, 2, 1], [6]])
+
+    def test_a_failed_sweep_that_is_sent_again_goes_once(self):
+        """Nor do poses of two forms go together, since a list of them would not say which is which."""
+        split, refusals = Split(self.daemon), 1
+
+        def act(talk):
+            nonlocal refusals
+            if len(split.sent) != 2 or not refusals:
+                return split(talk)
+            refusals -= 1
+            talk.read_body()
+            return talk.socket.sendall(problem(503))
+
+        stream = self.behind(act, retries=0)
+        stream.send(sweep(1), matrix(1), 1)
+        stream.send(sweep(2), quaternion(2), 2)
+        with self.assertRaises(voxeld.Problem):
+            stream.send(sweep(3), quaternion(3), 3)
+        with self.warned():  # Split has the first one no more
+            stream.send(sweep(3), quaternion(3), 3)
+        self.assertEqual(split.sent, [[1], [2], [3, 2]])
+
+    def test_a_gap_that_could_not_be_filled_is_filled_later(self):
+        split, refusals = Split(self.daemon), 1
+
+        def act(talk):
+            nonlocal refusals
+            if "times=" not in talk.target or not refusals:
+                return split(talk)
+            refusals -= 1
+            talk.read_body()
+            return talk.socket.sendall(problem(503))
+
+        stream = self.behind(act, retries=0)
+        stream.send(sweep(1), quaternion(1), 1)
+        self.daemon.request("DELETE", "/v1/streams/k")
+        with self.assertWarns(voxeld.StreamWarning):
+            result = stream.send(sweep(2), quaternion(2), 2)
+        self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
+        self.same(stream.send(sweep(3), quaternion(3), 3), self.by_hand(range(1, 4)))
+        self.assertEqual(split.sent, [[1], [2], [3, 2, 1]])
+
+    def test_what_is_deleted_is_not_missed(self):
+        stream = self.behind(split := Split(self.daemon))
+        for time in (1, 2):
+            stream.send(sweep(time), quaternion(time), time)
+        self.assertTrue(stream.delete())
+        result = stream.send(sweep(3), quaternion(3), 3)
+        self.assertEqual((result.lost, result.stream.times()), ((), (3.0,)))
+        self.assertEqual(split.sent, [[1], [2], [], [3]])
+
+    def test_a_balancer_is_told_which_streams_belong_together(self):
+        with RudeServer(answer(200, {"Content-Type": "application/json"}, b"{}")) as server:
+            with voxeld.Client(url_of(server)) as client:
+                for streams, word in ((None, "rear"), (("front", "rear"), "front")):
+                    stream = client.stream("rear", 2, streams=streams)
+                    stream.status()
+                    stream.delete()
+                    for method, head in zip(("GET", "DELETE"), server.heads[-2:]):
+                        self.assertTrue(head.startswith(f"{method} /v1/streams/rear HTTP"), head)
+                        self.assertIn(f"\r\nVoxeld-Stream: {word}", head)
 
     def test_a_service_that_takes_no_older_sweeps(self):
         """The sweep is answered all the same."""

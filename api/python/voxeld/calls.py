@@ -92,10 +92,17 @@ class Calls:
     # --- asking ---
 
     def get(self, path: str, read: Callable[[Answer], T], retries: Optional[int] = None) -> T:
-        return self._transport.ask(Request("GET", path, self._headers), read, retries)
+        return self.ask(path, read, retries=retries)
 
-    def delete(self, path: str) -> None:
-        self._transport.ask(Request("DELETE", path, self._headers), reading.document)
+    def ask(
+        self,
+        path: str,
+        read: Callable[[Answer], T],
+        method: str = "GET",
+        headers: Optional[Dict[str, str]] = None,
+        retries: Optional[int] = None,
+    ) -> T:
+        return self._transport.ask(Request(method, path, {**self._headers, **(headers or {})}), read, retries)
 
     def probe(self, path: str, *pages: str) -> bool:
         """Whether the service answers with one of these pages."""

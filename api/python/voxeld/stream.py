@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import urllib.parse
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
 from . import reading
 from .calls import Calls
+from .connection import Answer
 from .errors import BadAnswer, Error, Problem, StreamWarning
 from .points import Points, array_of
 from .result import Result
 from .sweeps import Joined
 
+T = TypeVar("T")
 Pose = Any  # a 4x4 matrix, its 16 numbers, or x, y, z, qw, qx, qy, qz
 
 
@@ -41,7 +43,8 @@ class Stream:
         parameters: Dict[str, Any],
     ) -> None:
         self.name, self.sweeps = name, sweeps
-        self._calls, self._compute, self._parameters = calls, compute, {"streams": streams, **parameters}
+        self._calls, self._compute, self._parameters = calls, compute, parameters
+        self._streams = streams and list(streams)
         self._mount = None if mount is None else _numbers("mount", mount)
         self._keep = keep
         self._kept: List[_Kept] = []  # what came before, the newest first
@@ -75,7 +78,8 @@ class Stream:
         before = [known for known in self._joined if known < newest.time][: self.sweeps - 1]
         lost = tuple(known for known in before if known not in told.times())
         gap = False
-        if lost and older and not told.evicted and not told.expired:  # else it has no room for them
+        kept = any(sweep.time in lost for sweep in older)
+        if kept and not told.evicted and not told.expired:  # else it has no room for them
             try:
                 result = self._send(newest, older, parameters)
             except Error:
@@ -89,17 +93,17 @@ class Stream:
 
     def status(self) -> Dict[str, Any]:
         """What the service keeps of the stream; Problem 404 if that is nothing."""
-        return self._calls.get(self._path(), reading.document)
+        return self._look(reading.document)
 
     def last(self) -> Result:
         """The points that the stream's last request joined, as `points`; Problem 404 if there are none."""
-        return self._calls.get(self._path("/last"), reading.tensors)
+        return self._look(reading.tensors, "/last")
 
     def delete(self) -> bool:
         """Drops the sweeps, so that the next one begins anew. False if there were none."""
         self._kept, self._joined, self._gap = [], (), False
         try:
-            self._calls.delete(self._path())
+            self._look(reading.document, method="DELETE")
         except Problem as problem:
             if problem.kind != "not-found":
                 raise
@@ -123,8 +127,8 @@ class Stream:
         return self._ask(newest.points, {"time": newest.time, "pose": newest.pose}, parameters)
 
     def _ask(self, points: Points, told: Dict[str, Any], parameters: Dict[str, Any]) -> Result:
-        own = {"stream": self.name, "sweeps": self.sweeps, "mount": self._mount, **told}
-        return self._compute(points, **own, **{**self._parameters, **parameters})
+        own = {"stream": self.name, "streams": self._streams, "sweeps": self.sweeps, "mount": self._mount}
+        return self._compute(points, **own, **told, **{**self._parameters, **parameters})
 
     def _remember(self, newest: _Kept, older: List[_Kept], gap: bool) -> None:
         self._gap = gap and self._keep
@@ -135,8 +139,10 @@ class Stream:
     def _warn(self, text: str) -> None:
         self._calls.warn(f"stream {self.name}: {text}", StreamWarning)
 
-    def _path(self, rest: str = "") -> str:
-        return f"/v1/streams/{urllib.parse.quote(self.name, safe='')}{rest}"
+    def _look(self, read: Callable[[Answer], T], rest: str = "", method: str = "GET") -> T:
+        """By a balancer too, which knows several sensors by the first of them: the others are on its server."""
+        path = f"/v1/streams/{urllib.parse.quote(self.name, safe='')}{rest}"
+        return self._calls.ask(path, read, method, {"Voxeld-Stream": (self._streams or [self.name])[0]})
 
 
 def _may_join_later(failure: Error) -> bool:

@@ -18,6 +18,7 @@ class Sweep(NamedTuple):
     removed_close: int
     joined: int
     not_finite: int  # of those joined
+    origin: str = ""  # sent with the request, or kept by the service; "" if the service does not say
 
 
 @dataclass(frozen=True)
@@ -69,5 +70,6 @@ class Joined:
 
 
 def _sweep(told: Any) -> Sweep:
-    counts = (int(told["points"][name]) for name in Sweep._fields[3:])
-    return Sweep(str(told["stream"]), float(told["time"]), float(told["age_s"]), *counts)
+    received, removed_close, joined, not_finite = (int(told["points"][name]) for name in Sweep._fields[3:7])
+    when = float(told["time"]), float(told["age_s"])
+    return Sweep(str(told["stream"]), *when, received, removed_close, joined, not_finite, str(told.get("origin", "")))
