@@ -42,13 +42,16 @@ def text(numbers):
 
 class Split:
     """Stands before a service that takes one sweep a request: what comes in one body goes on in its turn, so that the
-    stream is as if each had been sent so. `sent` has the times of each request."""
+    stream is as if each had been sent so. `sent` has the times of each request. One whose query has `where` in it is
+    answered by the next of `refusals` instead, if there is one."""
 
     def __init__(self, daemon):
-        self.daemon, self.sent = daemon, []
+        self.daemon, self.sent, self.refusals, self.where = daemon, [], [], ""
 
     def __call__(self, talk):
         body, (path, _, query) = talk.read_body(), talk.target.partition("?")
+        if self.refusals and self.where in query:
+            return talk.socket.sendall(self.refusals.pop(0))
         given = dict(urllib.parse.parse_qsl(query))
         times = given.get("times", given.get("time", "")).split(",")
         self.sent.append([float(time) for time in times if time])
@@ -64,7 +67,7 @@ class Split:
             for time, pose, count, end in reversed(list(zip(times, poses, counts, ends))):
                 one = urllib.parse.urlencode({**given, "time": time, "pose": ",".join(pose)}, safe=",")
                 reply = self.daemon.post(f"{path}?{one}", body[(end - count) * row : end * row], headers)
-        talk.socket.sendall(answer(reply.status, {"Content-Type": reply.headers["Content-Type"]}, reply.body))
+        return talk.socket.sendall(answer(reply.status, {"Content-Type": reply.headers["Content-Type"]}, reply.body))
 
 
 class StreamCase(unittest.TestCase):
@@ -321,23 +324,17 @@ class Losses(StreamCase):
         self.assertEqual(split.sent, [[1], [2], [3], [4], [5], [6], [6, 5, 4, 3], [7]])
 
     def test_a_sweep_that_failed_goes_along_with_the_next(self):
-        split, refusal = Split(self.daemon), []
-
-        def act(talk):
-            if not refusal:
-                return split(talk)
-            talk.read_body()
-            talk.socket.sendall(refusal.pop())
-            return False
-
-        stream = self.behind(act, retries=0)
+        stream = self.behind(split := Split(self.daemon), retries=0)
         stream.send(sweep(1), quaternion(1), 1)
-        for time, kind in ((2, "queue-full"), (3, "stream-time")):
-            refusal.append(problem(503 if time == 2 else 409, type=f"urn:voxeld:problem:{kind}", parameter="time"))
+        for time, refusal in (
+            (2, problem(503)),
+            (3, problem(409, type="urn:voxeld:problem:stream-time", parameter="time")),
+        ):
+            split.refusals.append(refusal)
             with self.assertRaises(voxeld.Problem):
                 stream.send(sweep(time), quaternion(time), time)
         self.same(stream.send(sweep(4), quaternion(4), 4), self.by_hand(range(1, 5)))
-        refusal.append(problem(422, type="urn:voxeld:problem:impossible"))
+        split.refusals.append(problem(422, type="urn:voxeld:problem:impossible"))
         with self.assertRaises(voxeld.Problem):
             stream.send(sweep(5), quaternion(5), 5)
         result = stream.send(sweep(6), quaternion(6), 6)
@@ -346,19 +343,10 @@ class Losses(StreamCase):
 
     def test_a_failed_sweep_that_is_sent_again_goes_once(self):
         """Nor do poses of two forms go together, since a list of them would not say which is which."""
-        split, refusals = Split(self.daemon), 1
-
-        def act(talk):
-            nonlocal refusals
-            if len(split.sent) != 2 or not refusals:
-                return split(talk)
-            refusals -= 1
-            talk.read_body()
-            return talk.socket.sendall(problem(503))
-
-        stream = self.behind(act, retries=0)
+        stream = self.behind(split := Split(self.daemon), retries=0)
         stream.send(sweep(1), matrix(1), 1)
         stream.send(sweep(2), quaternion(2), 2)
+        split.refusals.append(problem(503))
         with self.assertRaises(voxeld.Problem):
             stream.send(sweep(3), quaternion(3), 3)
         with self.warned():  # Split has the first one no more
@@ -366,19 +354,10 @@ class Losses(StreamCase):
         self.assertEqual(split.sent, [[1], [2], [3, 2]])
 
     def test_a_gap_that_could_not_be_filled_is_filled_later(self):
-        split, refusals = Split(self.daemon), 1
-
-        def act(talk):
-            nonlocal refusals
-            if "times=" not in talk.target or not refusals:
-                return split(talk)
-            refusals -= 1
-            talk.read_body()
-            return talk.socket.sendall(problem(503))
-
-        stream = self.behind(act, retries=0)
+        stream = self.behind(split := Split(self.daemon), retries=0)
         stream.send(sweep(1), quaternion(1), 1)
         self.daemon.request("DELETE", "/v1/streams/k")
+        split.where, split.refusals = "times=", [problem(503)]
         with self.assertWarns(voxeld.StreamWarning):
             result = stream.send(sweep(2), quaternion(2), 2)
         self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
@@ -407,18 +386,11 @@ class Losses(StreamCase):
 
     def test_a_service_that_takes_no_older_sweeps(self):
         """The sweep is answered all the same."""
-
-        def act(talk):
-            if "times=" not in talk.target:
-                return split(talk)
-            talk.read_body()
-            talk.socket.sendall(problem(400, type="urn:voxeld:problem:bad-parameter", parameter="times"))
-            return False
-
-        split = Split(self.daemon)
-        stream = self.behind(act)
+        stream = self.behind(split := Split(self.daemon))
         stream.send(sweep(1), quaternion(1), 1)
         self.daemon.request("DELETE", "/v1/streams/k")
+        split.where = "times="
+        split.refusals = [problem(400, type="urn:voxeld:problem:bad-parameter", parameter="times")]
         with self.warned() as caught:
             result = stream.send(sweep(2), quaternion(2), 2)
         self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
