@@ -56,6 +56,15 @@ static bool check_tensor(struct detector *detector, const struct vx_network_tens
                tensor->name, vx_dtype_name(tensor->dtype), is, types, should);
 }
 
+// How many clouds a tensor is for: any number, or 1. One for 1 holds for all.
+static bool check_clouds(struct detector *detector, const struct vx_network_tensor *tensor, const char *field) {
+  int64_t clouds = tensor->dims[0];
+  detector->core.one_by_one = detector->core.one_by_one || clouds == 1;
+  return clouds == -1 || clouds == 1 ||
+         FAULT("%s: %s is for %lld clouds; allowed: any number, or 1", detector->files.network_file, field,
+               (long long)clouds);
+}
+
 static bool check_input(struct detector *detector, const struct vx_network_shape *shape) {
   const struct detector_files *files = &detector->files;
   const struct vx_network_tensor *input = find(shape->input, shape->inputs, files->input);
@@ -68,9 +77,7 @@ static bool check_input(struct detector *detector, const struct vx_network_shape
   const int64_t dims[] = {-1, (int64_t)files->width * grid.cells[2], grid.cells[1], grid.cells[0]};
   uint32_t dtypes = VX_DTYPE_BIT(detector->core.voxelize.feature_dtype);
   if (!check_tensor(detector, input, "network.input", dtypes, dims)) return false;
-  detector->core.one_by_one = input->dims[0] == 1;
-  return input->dims[0] <= 1 || FAULT("%s: network.input is for %lld clouds; allowed: any number, or 1",
-                                      files->network_file, (long long)input->dims[0]);
+  return check_clouds(detector, input, "network.input");
 }
 
 static bool check_output(struct detector *detector, const struct vx_network_shape *shape, int number) {
@@ -81,12 +88,16 @@ static bool check_output(struct detector *detector, const struct vx_network_shap
   char field[64];
   snprintf(field, sizeof field, "network.outputs.%s", row->name);
   if (!output) return FAULT("%s: it has no output %s (%s)", detector->files.network_file, name, field);
-  if (!check_tensor(detector, output, field, row->dtypes, any)) return false;
+  if (!check_tensor(detector, output, field, row->dtypes, any) || !check_clouds(detector, output, field)) return false;
   bool first = detector->core.channels_first;
   const int64_t *dims = output->dims;
   for (int i = 1; i < 4; i++)
     if (dims[i] < 1)
       return FAULT("%s: %s (%s) has no fixed height, width and channels", detector->files.network_file, field, name);
+  int32_t values;  // so many that no size of a batch overflows
+  if (__builtin_mul_overflow(dims[1], dims[2], &values) || __builtin_mul_overflow(values, dims[3], &values))
+    return FAULT("%s: %s (%s) has too many values; allowed: up to %d for a cloud", detector->files.network_file, field,
+                 name, INT32_MAX);
   detector->core.maps[number] =
       (struct vx_detector_map){name, dims[first ? 2 : 1], dims[first ? 3 : 2], dims[first ? 1 : 3], output->dtype};
   return true;
@@ -131,6 +142,8 @@ static bool open_network(struct detector *detector, const struct detector_means 
 static bool open_files(struct detector *detector, const struct detector_means *means) {
   struct detector_files *files = &detector->files;
   struct vx_detector *core = &detector->core;
+  if (!detector_fits_paths(detector->name))
+    return FAULT("its folder's name has other characters than letters, digits, dots, _ and -");
   if (!detector_read_json(files, detector->fault) || !detector_read_encoder(files, detector->fault)) return false;
   core->engine = means->engine;
   core->voxelize = files->voxelize->job.params.voxelize;

@@ -62,6 +62,7 @@ static bool read_class_names(struct detector_files *files, const json_t *root, c
   const json_t *name;
   json_array_foreach(names, i, name) {
     if (!json_is_string(name)) return FAULT(MODEL "class_names[%zu] is no string", i);
+    if (strchr(json_string_value(name), ',')) return FAULT(MODEL "class_names[%zu] has a comma", i);
     text_put(&text, i ? "," : "");
     text_put(&text, json_string_value(name));
   }
@@ -69,15 +70,18 @@ static bool read_class_names(struct detector_files *files, const json_t *root, c
          FAULT(MODEL "class_names is no list of names of up to %zu bytes in all", sizeof files->class_names - 1);
 }
 
-// Paths have it too, hence the few characters.
-static bool read_version(struct detector_files *files, const json_t *root, char *fault) {
+bool detector_fits_paths(const char *text) {
   static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return text[strspn(text, allowed)] == '\0';
+}
+
+static bool read_version(struct detector_files *files, const json_t *root, char *fault) {
   const json_t *value = json_object_get(root, "version");
   const char *text = value ? json_string_value(value) : MODEL_VERSION;
   size_t length = value ? json_string_length(value) : strlen(text);
   if (json_is_integer(value) && json_integer_value(value) >= 0)
     snprintf(files->version, sizeof files->version, "%lld", (long long)json_integer_value(value));
-  else if (text && length > 0 && length < sizeof files->version && strspn(text, allowed) == length)
+  else if (text && length > 0 && length < sizeof files->version && strlen(text) == length && detector_fits_paths(text))
     snprintf(files->version, sizeof files->version, "%s", text);
   else
     return FAULT(MODEL "version is no whole number, and no string of 1 to %d letters, digits, dots, _ and -",

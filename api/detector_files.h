@@ -20,6 +20,9 @@ struct detector_files {
   struct job_request *voxelize, *decode;  // finished; free frees them
 };
 
+// Whether paths and lists can have a text as it is: it has letters, digits, dots, _ and - alone.
+VX_WARN_UNUSED bool detector_fits_paths(const char *text);
+
 // Reads model.json, then the encoder's weights. False with a reason, which names the file and the field at fault.
 VX_WARN_UNUSED bool detector_read_json(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]);
 VX_WARN_UNUSED bool detector_read_encoder(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]);

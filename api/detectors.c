@@ -99,6 +99,10 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
   return fault ? NULL : detector;
 }
 
+void detectors_lose(const struct detectors *detectors, int device) {
+  for (size_t i = 0; i < detectors_count(detectors); i++) seats_lose(detector_seats(detectors->item[i]), device);
+}
+
 long long detectors_seats(const struct detectors *detectors, int device) {
   long long count = 0;
   for (size_t i = 0; i < detectors_count(detectors); i++)

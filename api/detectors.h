@@ -22,6 +22,8 @@ struct detector *detectors_find(const struct detectors *detectors, const char *n
 // The detector of that name, if it serves. NULL with a problem, which names the parameter `model`.
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem);
 
+// The GPU of that number is lost: no network runs there any more.
+void detectors_lose(const struct detectors *detectors, int device);
 // How many seats in use their networks have on the GPU of that number.
 long long detectors_seats(const struct detectors *detectors, int device);
 

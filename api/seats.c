@@ -10,9 +10,12 @@ struct seat {
   const struct vx_lane *lane;
   struct vx_place place;
   struct vx_seat *seat;  // NULL: it could not be opened
-  atomic_bool vacant;    // not in use, or not any more
-  char reason[256];      // why; does not change once it is vacant
+  atomic_int state;      // enum use
+  char reason[256];      // why it is vacant
 };
+
+// Whoever makes a seat the first to leave writes the reason, which others read once it is vacant.
+enum use { IN_USE, LEAVING, VACANT };
 
 static struct seat *next_of(const struct seat *seat) { return atomic_load(&seat->next); }
 
@@ -29,8 +32,10 @@ static void append(struct seats *seats, struct seat *seat) {
 }
 
 static void vacate(struct seat *seat, const char *reason) {
+  int expected = IN_USE;
+  if (!atomic_compare_exchange_strong(&seat->state, &expected, LEAVING)) return;
   snprintf(seat->reason, sizeof seat->reason, "%s", reason);
-  atomic_store(&seat->vacant, true);
+  atomic_store(&seat->state, VACANT);
 }
 
 enum vx_status seats_open(struct seats *seats, const struct vx_engine *engine, struct vx_network *network,
@@ -53,18 +58,23 @@ enum vx_status seats_open(struct seats *seats, const struct vx_engine *engine, s
 
 struct vx_seat *seats_on(const struct seats *seats, const struct vx_lane *lane) {
   const struct seat *seat = lane ? find(seats, lane) : NULL;
-  return seat && !atomic_load(&seat->vacant) ? seat->seat : NULL;
+  return seat && atomic_load(&seat->state) == IN_USE ? seat->seat : NULL;
 }
 
 void seats_give_up(struct seats *seats, const struct vx_lane *lane, const char *reason) {
   struct seat *seat = find(seats, lane);
-  if (seat && !atomic_load(&seat->vacant)) vacate(seat, reason);
+  if (seat) vacate(seat, reason);
+}
+
+void seats_lose(struct seats *seats, int device) {
+  for (struct seat *seat = atomic_load(&seats->first); seat; seat = next_of(seat))
+    if (seat->place.device == device) vacate(seat, "the GPU is lost");
 }
 
 int seats_count(const struct seats *seats, int device) {
   int count = 0;
   for (const struct seat *seat = atomic_load(&seats->first); seat; seat = next_of(seat))
-    count += seat->place.device == device && !atomic_load(&seat->vacant);
+    count += seat->place.device == device && atomic_load(&seat->state) != VACANT;
   return count;
 }
 
@@ -72,7 +82,7 @@ void seats_write(const struct seats *seats, struct text *out) {
   const struct seat *first = atomic_load(&seats->first);
   text_put(out, "[");
   for (const struct seat *seat = first; seat; seat = next_of(seat)) {
-    bool vacant = atomic_load(&seat->vacant);
+    bool vacant = atomic_load(&seat->state) == VACANT;
     text_printf(out, "%s{\"device\":\"cuda:%d\",\"memory_limit_bytes\":%zu,\"tf32\":%s,\"in_use\":%s",
                 seat == first ? "" : ",", seat->place.device, seat->place.memory_bytes,
                 seat->place.tf32 ? "true" : "false", vacant ? "false" : "true");

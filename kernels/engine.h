@@ -91,8 +91,8 @@ struct vx_engine {
   VX_WARN_UNUSED enum vx_status (*network_run)(struct vx_network *network, const struct vx_network_run *run,
                                                struct vx_error *error);
 
-  // Opens the network at a place. VX_REFUSED with the library's reason if it cannot, such as a part of it that is
-  // missing. On success *seat is the caller's until seat_close.
+  // Opens the network at a place. VX_REFUSED with a reason if it cannot, such as a part of the library that is missing,
+  // or a file that is no more the one that network_open read. On success *seat is the caller's until seat_close.
   VX_WARN_UNUSED enum vx_status (*seat_open)(struct vx_network *network, const struct vx_place *place,
                                              struct vx_seat **seat, struct vx_error *error);
   // When all that it enqueued is done, or the device is lost.

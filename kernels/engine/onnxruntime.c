@@ -202,9 +202,8 @@ static bool open_session(struct vx_network *network, int threads, struct vx_erro
   if (!ort_did(api, api->create_session_options(&options), error)) {
     return false;
   }
-  bool good =
-      ort_set_options(api, options, threads, error) &&
-      ort_did(api, api->create_session(network->library->env, network->path, options, &network->session), error);
+  bool good = ort_set_options(api, options, threads, error) && ort_look_at(network->path, &network->file, error) &&
+              ort_open_session(network, options, &network->session, error);
   api->release_session_options(options);
   return good;
 }

@@ -1,6 +1,7 @@
 // See ort_library.h.
 #include "kernels/engine/ort_library.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,33 @@ bool ort_set_options(const struct ort_api *api, struct ort_session_options *opti
          ort_did(api, api->set_inter_op_threads(options, 1), error) &&
          ort_did(api, api->set_deterministic(options, true), error) &&
          ort_did(api, api->add_session_config(options, "session.intra_op.allow_spinning", "0"), error);
+}
+
+bool ort_look_at(const char *path, struct stat *file, struct vx_error *error) {
+  if (stat(path, file) != 0) {
+    return REFUSE(error, "%s", strerror(errno));
+  }
+  return S_ISREG(file->st_mode) || REFUSE(error, "it is not a regular file");
+}
+
+// Renaming gives another inode, writing another time, unless both fall into one tick of the system's clock.
+static bool is_as_before(const struct vx_network *network, struct vx_error *error) {
+  const struct stat *before = &network->file;
+  struct stat now;
+  if (!ort_look_at(network->path, &now, error)) {
+    return false;
+  }
+  return (now.st_dev == before->st_dev && now.st_ino == before->st_ino && now.st_size == before->st_size &&
+          now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec) ||
+         REFUSE(error, "the network's file has changed since it was opened");
+}
+
+bool ort_open_session(const struct vx_network *network, const struct ort_session_options *options,
+                      struct ort_session **session, struct vx_error *error) {
+  const struct vx_engine_library *library = network->library;
+  return is_as_before(network, error) &&
+         ort_did(&library->api, library->api.create_session(library->env, network->path, options, session), error) &&
+         is_as_before(network, error);
 }
 
 // --- tensors ---

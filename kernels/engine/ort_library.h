@@ -4,6 +4,8 @@
 #ifndef VOXELD_ENGINE_ORT_LIBRARY_H
 #define VOXELD_ENGINE_ORT_LIBRARY_H
 
+#include <sys/stat.h>
+
 #include "kernels/engine.h"
 #include "kernels/engine/ort.h"
 
@@ -19,7 +21,8 @@ struct vx_network {
   struct vx_engine_library *library;
   struct ort_session *session;
   struct vx_network_shape shape;
-  char *path;  // of its file
+  char *path;        // of its file
+  struct stat file;  // as it was when the network was opened
 };
 
 // The library's own description of the tensors of a run, which point to the caller's memory.
@@ -44,6 +47,12 @@ VX_WARN_UNUSED bool ort_read_dtype(int element, enum vx_dtype *dtype);
 // Sets what all sessions have in common.
 VX_WARN_UNUSED bool ort_set_options(const struct ort_api *api, struct ort_session_options *options, int threads,
                                     struct vx_error *error);
+// Opens a session of the network's file, which is regular and what network->file says, before and after. The caller
+// releases *session, also after a failure, unless it is NULL.
+VX_WARN_UNUSED bool ort_open_session(const struct vx_network *network, const struct ort_session_options *options,
+                                     struct ort_session **session, struct vx_error *error);
+// Whether the path of a file leads to a regular one. The library reads others too, and would wait for a FIFO's writer.
+VX_WARN_UNUSED bool ort_look_at(const char *path, struct stat *file, struct vx_error *error);
 
 // Describes `count` tensors, whose data is where `memory` says. ort_unwrap must follow, also after a failure; `values`
 // is all zero before.

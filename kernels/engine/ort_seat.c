@@ -2,6 +2,7 @@
 //
 // A seat has a session of its own, as a session has one stream. Its inputs and outputs are bound to the caller's memory
 // on the device, and its work is only enqueued: the library would otherwise wait for the stream at the end of each run.
+// Its session reads the network's file again.
 #include "kernels/engine/ort_seat.h"
 
 #include <inttypes.h>
@@ -55,7 +56,7 @@ static bool open_session(struct vx_seat *seat, const struct vx_network *network,
     return false;
   }
   bool good = ort_set_options(api, options, 1, error) && use_cuda(api, options, place, error) &&
-              ort_did(api, api->create_session(seat->library->env, network->path, options, &seat->session), error);
+              ort_open_session(network, options, &seat->session, error);
   api->release_session_options(options);
   return good;
 }

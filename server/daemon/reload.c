@@ -30,6 +30,7 @@ static bool reload_models(struct server *server, char *error, size_t error_size)
   if (!models) return false;
   warm_up(&server->jobs, &server->options, models, &server->phase, &unread);
   shelf_put_models(&server->shelf, models);
+  server_leave_lost(server);  // a GPU that was lost meanwhile has told the models before
   return true;
 }
 

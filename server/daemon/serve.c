@@ -16,7 +16,8 @@ static atomic_bool must_restart;  // a GPU is lost, and on_device_lost is exit
 
 // Any worker's thread.
 static void on_gpu_lost(void *cls) {
-  const struct server *server = cls;
+  struct server *server = cls;
+  server_leave_lost(server);
   bool restart = server->options.on_device_lost == LOST_EXIT;
   log_event(LOG_ERROR, "a GPU is lost", "effect", restart ? "drain and exit" : "its jobs go to other devices");
   if (restart && !atomic_exchange(&must_restart, true)) signals_device_lost();

@@ -174,6 +174,14 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
   return true;
 }
 
+void server_leave_lost(struct server *server) {
+  const struct devices *devices = &server->jobs.devices;
+  const struct named *named = shelf_look(&server->shelf);
+  for (int i = 0; i < devices->count; i++)
+    if (device_state(&devices->gpu[i]) == DEVICE_LOST) detectors_lose(named->detectors, devices->gpu[i].index);
+  shelf_leave(&server->shelf);
+}
+
 void server_stop(struct server *server) {
   jobs_join(&server->jobs);
   // The library may end only when no request is suspended. A tick, which may still resume some, ends before it.

@@ -98,6 +98,42 @@ static void fill_detected(struct random *random, struct scan *scan) {
   scan->unseen = random_below(random, 5) == 0;
 }
 
+// ---- where they run -------------------------------------------------------------------------------------------------
+
+// A network of one cloud gets each cloud of a batch where it lies there, which has to be at a multiple of 16 bytes.
+static void check_places(void) {
+  static const struct {
+    float side;  // of the grid, in cells
+    int32_t width;
+    enum vx_dtype features, map;
+    int64_t channels;  // of a map of 2 x 2 cells
+    int32_t clouds;
+    bool seated, one_by_one, runs;
+  } rows[] = {
+      {3, 5, VX_FLOAT32, VX_FLOAT32, 3, 1, true, true, true},
+      {3, 5, VX_FLOAT32, VX_FLOAT32, 3, 1, false, true, false},
+      {3, 5, VX_FLOAT32, VX_FLOAT32, 3, 2, true, false, true},
+      {3, 5, VX_FLOAT32, VX_FLOAT32, 3, 2, true, true, false},  // 180 bytes of features
+      {4, 5, VX_FLOAT32, VX_FLOAT32, 3, 2, true, true, true},   // 320 of features, 48 of maps
+      {4, 5, VX_FLOAT16, VX_FLOAT16, 2, 2, true, true, true},   // 160 and 16
+      {4, 5, VX_FLOAT16, VX_FLOAT16, 3, 2, true, true, false},  // 160 and 24
+      {2, 1, VX_FLOAT16, VX_FLOAT32, 4, 2, true, true, false},  // 8
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct vx_detector detector = {.engine = &copying_engine, .head = VX_DECODE, .one_by_one = rows[i].one_by_one};
+    detector.voxelize = (struct vx_voxelize){.range_max = {rows[i].side, rows[i].side, 1},
+                                             .voxel_size = {1, 1, 1},
+                                             .encoder = {1, {{weights[0], biases[0], 10, rows[i].width}}},
+                                             .feature_dtype = rows[i].features};
+    detector.maps[0] = (struct vx_detector_map){"anchors", 2, 2, rows[i].channels, rows[i].map};
+    struct vx_job job = {.op = VX_DETECT, .params.detect = vx_detect_of(&detector), .num_clouds = rows[i].clouds};
+    job.params.detect.seat = rows[i].seated ? &seat : NULL;
+    if (vx_cuda_backend.runs(&job) == rows[i].runs) continue;
+    printf("detections of row %zu %s on the device\n", i, rows[i].runs ? "do not run" : "run");
+    exit(1);
+  }
+}
+
 void test_detect(struct side sides[2], uint64_t seed, int jobs) {
   static const vx_tensor_set all[] = {VX_DECODE_TENSORS, VX_DETECT_TENSORS, BIT(VX_BEV_FEATURES), 0,
                                       BIT(VX_BOX_COUNTS) | BIT(VX_HEAD_BOX_PREDS)};
@@ -105,6 +141,7 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs) {
   struct vx_place place;
   vx_cuda_backend.place(sides[1].lane, &place);
   seat = (struct vx_seat){.stream = place.stream};
+  check_places();
   for (int i = 0; i < jobs; i++) {
     static struct scan scan;
     fill_detected(&random, &scan);

@@ -128,6 +128,7 @@ class Files(Models):
             {"model": with_part("network", outputs={"cls_preds": "cls", "box_preds": "box"})},
             "network.onnx: it has no output cls (network.outputs.cls_preds)",
         ),
+        "no batch": ({"network": models.standin(batch=0)}, "network.onnx: network.input is for 0 clouds; allowed: any"),
         "batch": ({"network": models.standin(batch=2)}, "network.onnx: network.input is for 2 clouds; allowed: any"),
         "grid": (
             {"model": with_part("voxelize", voxel_size=[1, 0.5, 4])},
@@ -201,15 +202,37 @@ class Files(Models):
         with open(os.path.join(self.write("short"), "encoder.safetensors"), "wb") as file:
             file.write(b"short")
         daemon = self.start()
-        for name in ("model.json", "encoder.safetensors"):
+        for name in ("model.json", "encoder.safetensors", "network.onnx"):
             self.assertIn(f"{name}: No such file", self.fault(daemon, name.replace(".", "_")))
-        self.assertIn("network.onnx: onnxruntime: ", self.fault(daemon, "network_onnx"))
         reason = "encoder.safetensors: the file is no safetensors file: it has less than 8 bytes"
         self.assertIn(reason, self.fault(daemon, "short"))
         self.stop(daemon)
 
+    def test_files_that_never_end_are_not_read(self):
+        for name in ("model.json", "encoder.safetensors", "network.onnx"):
+            for kind, make in (("fifo", os.mkfifo), ("zeros", lambda path: os.symlink("/dev/zero", path))):
+                path = os.path.join(self.write(f"{kind}_{name}"), name)
+                os.remove(path)
+                make(path)
+        daemon = self.start()
+        for model in daemon.get("/v1/models").json()["models"]:
+            self.assertIn(": it is not a regular file", self.fault(daemon, model["name"]))
+        self.stop(daemon)
+
     def test_networks(self):
         self.check(self.NETWORKS)
+
+    def test_a_network_whose_outputs_are_for_one_cloud_gets_one_by_one(self):
+        self.write("one", network=models.standin().replace(b"-1 32 32 18", b"1 32 32 18"))
+        daemon = self.start()
+        middle = len(SCAN) // 2
+        whole, *parts = (
+            daemon.post(f"{DETECT}one&outputs=cls_preds&point_counts={counts}", points)
+            for counts, points in (("250,250", SCAN), ("250", SCAN[:middle]), ("250", SCAN[middle:]))
+        )
+        self.assertEqual(whole.status, 200, whole)
+        self.assertEqual(whole.tensors()[1], b"".join(part.tensors()[1] for part in parts))
+        self.stop(daemon)
 
 
 class Library(Models):

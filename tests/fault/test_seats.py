@@ -224,6 +224,10 @@ class Failures(Seats):
             self.inject(f"lost@{call}")
             self.assert_runs_on(daemon, "cpu")
             self.assertEqual(daemon.status()["state"], "degraded")
+            (seat,) = self.seats(daemon)
+            self.assertEqual((seat["in_use"], seat.get("reason")), (False, "the GPU is lost"))
+            self.assertEqual(daemon.status()["backend"]["devices"][0]["network_seats"], 0)
+            self.assertEqual(self.metric(daemon, 'voxeld_gpu_network_seats{gpu="0"}'), 0)
             os.kill(daemon.pid(), signal.SIGHUP)  # what is lost gets no seat
             wait_until(lambda daemon=daemon: self.seats(daemon) == [], "models without seats")
             self.assert_runs_on(daemon, "cpu")

@@ -68,6 +68,8 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
   return VX_OK;
 }
 
+void cpu_arena_fill(struct cpu_arena *arena) { (void)madvise(arena->memory, arena->bytes, MADV_HUGEPAGE); }
+
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep) {
   if (arena->bytes > keep) {
     ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);

@@ -22,6 +22,9 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct vx_error *error);
 
+// Says that the memory will be written as a whole: the system then brings it in large pages if it has some.
+void cpu_arena_fill(struct cpu_arena *arena);
+
 // Gives the memory back if it is larger than `keep` bytes.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 

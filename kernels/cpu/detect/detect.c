@@ -29,6 +29,7 @@ static enum vx_status prepare(struct vx_lane *lane, struct vx_detection *detecti
   lay_out(detection, &measured);
   enum vx_status status = cpu_arena_reserve(&lane->between, &measured, detection->job, error);
   if (status == VX_OK) {
+    cpu_arena_fill(&lane->between);
     lay_out(detection, &lane->between);
   }
   return status;

@@ -189,6 +189,7 @@ static void what_is_wrong_with_model_json(void **state) {
       {"class_names", "'car'", "class_names is no list of names of up to 255 bytes in all"},
       {"class_names", "[]", "class_names is no list of names of up to 255 bytes in all"},
       {"class_names", "['car',5]", "class_names[1] is no string"},
+      {"class_names", "['car','van,bus']", "class_names[1] has a comma"},
       {"voxelize", "[]", "voxelize is no object"},
       {"encoder", NULL, "encoder is no object"},
       {"network", "1", "network is no object"},
@@ -329,6 +330,8 @@ static void what_is_wrong_with_the_network(void **state) {
   FAULT_OF(*input = other, "net.onnx: it has 1 inputs; allowed: in (network.input) alone");
   FAULT_OF(input->dims[0] = 1, NULL);
   FAULT_OF(input->dims[0] = 2, "net.onnx: network.input is for 2 clouds; allowed: any number, or 1");
+  FAULT_OF(input->dims[0] = 0, "net.onnx: network.input is for 0 clouds; allowed: any number, or 1");
+  FAULT_OF(scores->dims[0] = 2, "net.onnx: network.outputs.cls_preds is for 2 clouds; allowed: any number, or 1");
   FAULT_OF(input->dims[1] = -1, NULL);
   FAULT_OF(input->dims[1] = 4,
            "net.onnx: network.input (in) is F32 [-1,4,2,3]; expected F32 [-1,5,2,3], where -1 is any length");
@@ -341,6 +344,10 @@ static void what_is_wrong_with_the_network(void **state) {
                                      "[-1,-1,-1,-1], where -1 is any length");
   for (int i = 1; i < 4; i++)
     FAULT_OF(boxes->dims[i] = -1, "net.onnx: network.outputs.box_preds (b) has no fixed height, width and channels");
+  for (int bit = 30; bit < 63; bit++)
+    FAULT_OF(scores->dims[1] = (int64_t)1 << bit,
+             "net.onnx: network.outputs.cls_preds (c) has too many values; allowed: up to "
+             "2147483647 for a cloud");
   FAULT_OF(boxes->dims[3] = 27, "net.onnx: network.outputs: the input box_preds has the shape [1,2,3,27]; allowed: "
                                 "[1,2,3,28]");
 }
@@ -361,6 +368,18 @@ static void maps_may_have_their_channels_first(void **state) {
   assert_string_equal(core->maps[0].output, "c");
   assert_null(core->maps[2].output);
   detectors_free(detectors);
+}
+
+static void one_map_for_one_cloud_is_enough_to_go_one_by_one(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    (void)reset(NULL);
+    if (i == 1) shape.input[0].dims[0] = 1;
+    if (i > 1) shape.output[i - 1].dims[0] = 1;
+    struct detectors *detectors = load();
+    assert_int_equal(detector_core(detectors_at(detectors, 0))->one_by_one, i > 0);
+    detectors_free(detectors);
+  }
 }
 
 static const char *written(const struct detectors *detectors) {
@@ -449,6 +468,8 @@ static void what_a_detection_is_asked_with(void **state) {
   }
 }
 
+static char other_fault[256];  // of the model in it
+
 // A folder beside the model. NULL, or what is wrong with having it.
 static const char *beside(const char *name) {
   static char error[512];
@@ -460,6 +481,8 @@ static const char *beside(const char *name) {
   struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
   if (detectors) assert_int_equal(detectors_count(detectors), name[0] == '.' ? 1 : 2);
   if (detectors) assert_string_equal(detector_fault(detectors_find(detectors, "one")), "no engine");
+  const struct detector *other = detectors ? detectors_find(detectors, name) : NULL;
+  if (other) snprintf(other_fault, sizeof other_fault, "%s", detector_fault(other));
   assert_int_equal(detectors != NULL, !error[0]);
   detectors_free(detectors);
   assert_int_equal(rmdir(path), 0);
@@ -477,6 +500,11 @@ static void names_of_folders(void **state) {
   name[63] = '\0';
   assert_null(beside(name));
   assert_null(beside(".hidden"));
+  static const char *const odd[] = {"a,b", "a b", "a\nb", "\xff", "a%2F"};
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    assert_null(beside(odd[i]));
+    assert_string_equal(other_fault, "its folder's name has other characters than letters, digits, dots, _ and -");
+  }
   assert_int_equal(detectors_count(NULL), 0);
   assert_null(detectors_find(NULL, "one"));
 }
@@ -533,6 +561,7 @@ int main(void) {
       cmocka_unit_test_setup(layers_follow_each_other, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_network, reset),
       cmocka_unit_test_setup(maps_may_have_their_channels_first, reset),
+      cmocka_unit_test_setup(one_map_for_one_cloud_is_enough_to_go_one_by_one, reset),
       cmocka_unit_test_setup(what_a_detector_says_of_itself, reset),
       cmocka_unit_test_setup(what_a_detection_is_asked_with, reset),
       cmocka_unit_test_setup(names_of_folders, reset),

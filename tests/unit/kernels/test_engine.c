@@ -1,6 +1,7 @@
 // Networks through ONNX Runtime's C interface: with a stand-in, whose calls fail in turn, and with the real library, if
 // the tests' environment has one.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <math.h>
 #include <setjmp.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -173,6 +175,40 @@ static void a_library_without_cuda_has_no_seats(void **state) {
   assert_int_equal(trial.status, VX_OK);
   assert_int_equal(trial.seated, VX_REFUSED);
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
+}
+
+// One that is renamed into the place of another is told by its inode, one that is written anew by its size or time.
+static void a_seat_is_refused_if_the_file_has_changed(void **state) {
+  (void)state;
+  struct vx_engine_library *library;
+  struct vx_error error = {""};
+  assert_int_equal(engine->open(standin_path(), &library, &error), VX_OK);
+  for (int way = 0; way < 3; way++) {
+    struct vx_network *network;
+    struct vx_seat *seat = NULL;
+    write_network(doubling, sizeof doubling - 1);
+    assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
+    if (way == 0) assert_int_equal(unlink(path), 0);
+    if (way == 1) assert_int_equal(truncate(path, sizeof doubling - 2), 0);
+    if (way == 2) assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
+    assert_int_equal(engine->seat_open(network, &place, &seat, &error), VX_REFUSED);
+    assert_string_equal(error.text,
+                        way ? "the network's file has changed since it was opened" : "No such file or directory");
+    engine->network_close(network);
+  }
+  engine->close(library);
+  assert_int_equal(atomic_load(standin("standin_alive")), 0);
+}
+
+static void only_regular_files_are_opened(void **state) {
+  (void)state;
+  assert_int_equal(unlink(path), 0);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  struct trial trial = try_all(standin_path());
+  assert_int_equal(unlink(path), 0);
+  write_network(doubling, sizeof doubling - 1);
+  assert_int_equal(trial.status, VX_REFUSED);
+  assert_string_equal(trial.error.text, "it is not a regular file");
 }
 
 static void each_call_that_fails_is_an_error_and_leaks_nothing(void **state) {
@@ -410,6 +446,8 @@ int main(void) {
       cmocka_unit_test(a_seat_is_where_it_was_asked_for),
       cmocka_unit_test(a_lack_of_memory_is_told_from_other_failures),
       cmocka_unit_test(a_library_without_cuda_has_no_seats),
+      cmocka_unit_test(a_seat_is_refused_if_the_file_has_changed),
+      cmocka_unit_test(only_regular_files_are_opened),
       cmocka_unit_test(networks_that_do_not_fit_are_refused),
       cmocka_unit_test(runs_that_do_not_fit_are_refused),
       cmocka_unit_test(a_run_of_too_many_tensors_is_refused),
