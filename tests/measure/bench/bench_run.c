@@ -60,7 +60,7 @@ double bench_now_ms(void) { return timing_now_us() / 1e3; }
 
 struct bench_timing bench_timing_of(double *ms, int count) {
   double median = timing_median(ms, count);
-  return (struct bench_timing){median, ms[0]};
+  return (struct bench_timing){median, ms[0], ms, count};
 }
 
 // --- Backends

@@ -17,6 +17,8 @@ struct bench_scan {
 
 struct bench_timing {
   double median_ms, min_ms;
+  const double *ms;  // all of them, until the function that measured them is called again
+  int count;
 };
 
 struct bench_result {
