@@ -22,7 +22,7 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct vx_error *error);
 
-// Gives the memory back if it is larger than `keep` bytes.
+// Gives back the memory beyond `keep` bytes, a multiple of the page size. Larger jobs find the rest as it was left.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 
 #endif
