@@ -69,10 +69,10 @@ class Changes(unittest.TestCase):
         self.assertTrue(change([10] * 9 + [90], [13] * 9 + [80]).is_told)
 
     def test_rows_that_cannot_be_compared_are_left_out(self):
-        for then, now in (([1, 1], [9, 9, 9]), ([1, 1, 1], []), ([0, 0, 0], [1, 1, 1])):
+        for then, now in (([1] * 4, [9] * 5), ([1] * 5, []), ([0] * 5, [1] * 5)):
             rows = ({"row": report.Row("ms", each)} for each in (then, now))
             self.assertEqual([], list(report.compare_rows(*rows)))
-        rows = {"row": report.Row("ms", [1] * 3)}, {"row": report.Row("us", [1000] * 3)}
+        rows = {"row": report.Row("ms", [1] * 5)}, {"row": report.Row("us", [1000] * 5)}
         self.assertEqual([], list(report.compare_rows(*rows)))
 
 
@@ -121,6 +121,14 @@ class Program(unittest.TestCase):
         self.assertIn("another machine: processor 'an abacus' then", output)
         self.assertIn("rows that are there then alone: row\n", output)
         self.assertIn("rows that are there now alone: other\n", output)
+
+    def test_a_comparison_counts_rows_of_few_samples(self):
+        self.bench("--report", self.report)
+        stored = json.loads(self.report.read_text())
+        stored["rows"]["row"]["samples"] = [10, 10]
+        self.report.write_text(json.dumps(stored))
+        output = self.bench("--compare", self.report)[1]
+        self.assertIn("0 rows compared: 0 better, 0 worse, 0 within the noise; 1 left out", output)
 
     def test_options_behind_two_dashes_are_the_commands(self):
         self.assertEqual((0, "-- --report x\n", ""), self.run_tool("echo", "--", "--report", "x"))

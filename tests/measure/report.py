@@ -28,7 +28,7 @@ import time
 FORMAT = 1  # of reports
 VARIABLE = "VOXELD_SAMPLES"
 LEAST_NOISE, TOLD = 0.01, 2  # a share of the median; changes are told from that many times the noise
-LEAST_SAMPLES = 3  # of fewer there is no spread
+LEAST_SAMPLES = 5  # fewer do not show their spread
 MORE_IS_BETTER = {"requests/s", "GB/s", "ratio"}  # units; of all others less is better
 NORMAL = 1.4826  # standard deviations in the median distance from the median
 OPTIONS = ("--report", "--compare", "--runs")
@@ -178,7 +178,11 @@ def told(then, now):
             )
     counts = collections.Counter(change.verdict for change in changes if change.is_told)
     within = len(changes) - sum(counts.values())
-    yield f"{len(changes)} rows compared: {counts['better']} better, {counts['worse']} worse, {within} within the noise"
+    left_out = len(then["rows"].keys() & now["rows"].keys()) - len(changes)
+    yield (
+        f"{len(changes)} rows compared: {counts['better']} better, {counts['worse']} worse, {within} within the noise; "
+        f"{left_out} left out for their few samples"
+    )
 
 
 # ---- the program ----

@@ -23,6 +23,7 @@ struct bench_timing {
 
 struct bench_result {
   struct bench_timing wall;         // of the whole call
+  struct bench_timing processor;    // the process's time in it, which other programs on the machine do not lengthen
   double stage_ms[VX_STAGE_COUNT];  // medians of what the backend says of itself
   int64_t voxels, dropped;
 };

@@ -214,22 +214,27 @@ static bool open_plain(const struct bench *bench, const struct vx_job *asked, st
   return false;
 }
 
-static void note(const struct bench_timing *timing, double plain_ms, const char *first, const struct bench_scan *scan,
-                 const char *who) {
-  struct samples_limit limit = {plain_ms, "plain voxelizer"};
-  samples_note(timing->ms, timing->count, "ms", limit, "%s on %s, %s", first, scan->name, who);
+static void note(const struct bench_result *result, const struct bench_result *plain, const char *first,
+                 const struct bench_scan *scan, const char *who) {
+  const struct bench_timing *times[] = {&result->wall, &result->processor},
+                            *plain_times[] = {&plain->wall, &plain->processor};
+  static const char *const kinds[] = {"", ", processor time"};
+  for (int i = 0; i < 2; i++) {
+    struct samples_limit limit = {plain == result ? 0.0 : plain_times[i]->median_ms, "plain voxelizer"};
+    samples_note(times[i]->ms, times[i]->count, "ms", limit, "%s on %s, %s%s", first, scan->name, who, kinds[i]);
+  }
 }
 
 static bool measure_scan(struct bench *bench, const char *first, const struct vx_job *asked,
                          struct plain_voxelizer *plain, const struct bench_scan *scan, struct row *row) {
-  row->plain.wall.median_ms = -1.0;
+  row->plain.wall.median_ms = row->plain.processor.median_ms = -1.0;
   if (plain && !bench_plain_run(plain, scan, PLAIN_WARM_UP, bench->options.plain_repeat, &row->plain)) return false;
-  if (plain) note(&row->plain.wall, 0.0, first, scan, "plain");
+  if (plain) note(&row->plain, &row->plain, first, scan, "plain");
   for (int b = 0; b < bench->num_open; b++) {
     struct bench_backend *backend = &bench->open[b];
     if (plain && !bench_agree(backend, plain, scan)) bench->disagreed = true;
     if (!bench_backend_run(backend, asked, scan, WARM_UP, bench->options.repeat, &row->backend[b])) return false;
-    note(&row->backend[b].wall, row->plain.wall.median_ms, first, scan, backend->table->name);
+    note(&row->backend[b], &row->plain, first, scan, backend->table->name);
   }
   return true;
 }
