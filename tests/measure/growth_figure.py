@@ -84,12 +84,10 @@ def table(series):
     lines = ["| what | from | to | slope | steepest |", "| --- | --- | --- | --- | --- |"]
     for key, panel in PANELS.items():
         for name, points in series.get(key, {}).items():
-            (low, small), (high, large) = points[0], points[-1]
+            ends = [f"{amount:,}: {figures(value)} {panel.unit}" for amount, value in (points[0], points[-1])]
             top, begin, end = steepest(points)
-            lines.append(
-                f"| {panel.title}: {name} | {low:,}: {figures(small)} {panel.unit} | {high:,}: {figures(large)} {panel.unit} "
-                f"| {slope(points[0], points[-1]):.2f} | {top:.2f} ({begin:,} to {end:,}) |"
-            )
+            slopes = f"{slope(points[0], points[-1]):.2f} | {top:.2f} ({begin:,} to {end:,})"
+            lines.append(f"| {panel.title}: {name} | {' | '.join(ends)} | {slopes} |")
     return "\n".join(lines)
 
 
