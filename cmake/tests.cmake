@@ -145,12 +145,14 @@ set_tests_properties(platform.trixie PROPERTIES PROCESSORS 2)
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${test_flavours})
 list(REMOVE_ITEM client_flavours tsan)
-set(client_flavour) # the one that clients.c tests; empty: none is built
+set(client_programs) # those that clients.c tests; empty: none is built
 if(libcurl_FOUND)
-  set(client_flavour .)
+  set(folder)
   if(asan IN_LIST client_flavours)
-    set(client_flavour asan)
+    set(folder asan/)
   endif()
+  set(client_programs VOXELD_C_CLIENT=${CMAKE_BINARY_DIR}/tests/${folder}c_client
+      VOXELD_SENSOR=${CMAKE_BINARY_DIR}/bin/${folder}sensor)
   foreach(flavour IN LISTS client_flavours)
     voxeld_program(sensor ${flavour} SOURCES api/c/sensor.c LIBRARIES PkgConfig::libcurl PkgConfig::jansson)
     voxeld_program(c_client ${flavour} DIRECTORY tests SOURCES tests/clients/c_client.c
@@ -162,8 +164,9 @@ if(libcurl_FOUND)
   endforeach()
 endif()
 voxeld_script_tests(clients "tests/clients/test_*.py" 600 plain ${PYTHON})
-set_property(TEST clients.c clients.c_detect clients.c_streams
-             APPEND PROPERTY ENVIRONMENT VOXELD_CLIENT_FLAVOUR=${client_flavour})
+set_property(TEST clients.c clients.c_detect clients.c_streams APPEND PROPERTY ENVIRONMENT ${client_programs})
+# ./dev mutate finds them by the second label.
+set_property(TEST clients.c clients.c_detect clients.c_streams PROPERTY LABELS clients c_client)
 set_tests_properties(clients.torch PROPERTIES LABELS torch) # the one client test that tests/gpu/run runs too
 if(TEST oracle.scans) # every test of it needs real scans
   set_tests_properties(oracle.scans PROPERTIES LABELS "oracle;scans" SKIP_REGULAR_EXPRESSION "OK \\(skipped=")

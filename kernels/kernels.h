@@ -82,9 +82,9 @@ struct vx_caller {
   // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
   // returns. The job's counts and row_counts are already filled.
   enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
-  // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch, which it gives back before the run
-  // returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run returns
-  // VX_OUT_OF_MEMORY. May be NULL.
+  // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. It gives back what is above that before
+  // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
+  // returns VX_OUT_OF_MEMORY. May be NULL.
   bool (*scratch)(void *cls, size_t bytes);
   // Called now and then while samples are chosen or boxes compared, which can take long. If it returns true, the run
   // ends early with VX_STOPPED. May be NULL.

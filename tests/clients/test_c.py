@@ -24,22 +24,19 @@ import check
 import oracle
 import samples
 from credentials import Authority, TlsDaemon
-from daemon import BIN, PATIENCE, ROOT, Daemon, wait_until
+from daemon import PATIENCE, ROOT, Daemon, wait_until
 from rude_server import DATE, GRID, LASTING, PASSING, RETRY_AFTER, RudeServer, Talk, answer, problem, token_file, url_of
 from test_python_rude import DAMAGED
 
-# The flavour whose programs are tested, as ctest says; empty: none is built. Those of another may be left over from
-# an earlier build.
-FLAVOUR = os.environ.get("VOXELD_CLIENT_FLAVOUR", ".")
 QUERY = "&".join(f"{name}={','.join(map(str, value))}" for name, value in GRID.items())
 SOUND = answer(200, {"Content-Type": "application/vnd.safetensors"}, DAMAGED["none"])
 
 
-def program(folder, name):
-    path = folder / FLAVOUR / name
-    if FLAVOUR and path.exists():
-        return str(path)
-    print(f"skipped: there is no {path}; the build found no libcurl")
+def program(variable):
+    """The program that ctest names. Others may be left over from an earlier build."""
+    if variable in os.environ:
+        return os.environ[variable]
+    print(f"skipped: there is no {variable}; the build found no libcurl")
     sys.exit(77)
 
 
@@ -48,8 +45,8 @@ def libcurl_version():
     return tuple(int(part) for part in text.split("."))
 
 
-CLIENT = program(BIN.parent / "tests", "c_client")
-SENSOR = program(BIN, "sensor")
+CLIENT = program("VOXELD_C_CLIENT")
+SENSOR = program("VOXELD_SENSOR")
 
 
 def rows(number, seed=1):

@@ -20,6 +20,7 @@
 #include "api/presets.h"
 #include "api/query.h"
 #include "kernels/backends.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
@@ -135,8 +136,8 @@ struct times {
 
 static const struct vx_caller caller = {.output = give_output};
 
-static bool time_rounds(struct gpu *gpu, const struct vx_job *asked, const struct frame *frames, int num_frames,
-                        bool resident, int repeat, struct times *times) {
+static bool time_rounds(struct gpu *gpu, const struct work *work, const struct vx_job *asked,
+                        const struct frame *frames, int num_frames, bool resident, int repeat, struct times *times) {
   enum { IN, VOXELIZE, FEATURES, DEVICE, OUT, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   struct vx_error error = {""};
@@ -168,6 +169,11 @@ static bool time_rounds(struct gpu *gpu, const struct vx_job *asked, const struc
   times->device_us = timing_median(us[DEVICE], repeat);
   times->out_us = timing_median(us[OUT], repeat);
   times->whole_us = timing_median(us[WHOLE], repeat);
+  struct samples_limit limit = {work->target_us, "target"};
+  if (resident)
+    samples_note(us[DEVICE], repeat, "us", limit, "%s on %s, device", work->name, work->frames[0]);
+  else
+    samples_note(us[WHOLE], repeat, "us", (struct samples_limit){0}, "%s on %s, whole", work->name, work->frames[0]);
   return true;
 }
 
@@ -177,8 +183,8 @@ static double rate(double bytes, double us) { return us > 0 ? bytes / us / 1e3 :
 static bool measure(struct gpu *gpu, const struct work *work, const struct vx_job *asked, const struct frame *frames,
                     int num_frames, int repeat) {
   struct times resident, times;
-  if (!time_rounds(gpu, asked, frames, num_frames, true, repeat, &resident) ||
-      !time_rounds(gpu, asked, frames, num_frames, false, repeat, &times))
+  if (!time_rounds(gpu, work, asked, frames, num_frames, true, repeat, &resident) ||
+      !time_rounds(gpu, work, asked, frames, num_frames, false, repeat, &times))
     return false;
   char target[16] = "", rival[64] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);

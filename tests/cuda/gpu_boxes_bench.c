@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernels/backends.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
 enum { MOST = 16384, MAX_REPEAT = 5000, WARM_UP = 10, CPU_SHARE = 10 };
@@ -119,6 +120,9 @@ static bool run(struct side *side, const struct work *work, int repeat, struct t
   times->in_us = timing_median(in, repeat);
   times->nms_us = timing_median(nms, repeat);
   times->whole_us = timing_median(whole, repeat);
+  struct samples_limit target = {side->backend == &vx_cpu_backend ? 0 : work->target_us, "target"};
+  samples_note(nms, repeat, "us", target, "NMS of %d boxes around %d objects, post_max %d, %s", work->boxes,
+               work->objects, work->post_max, side->backend->name);
   return true;
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "tests/measure/bench/heads.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
 enum { MAX_REPEAT = 5000, WARM_UP = 20, MEMORY = 1 << 20 };  // bytes of an answer
@@ -70,7 +71,9 @@ struct times {
   int64_t kept;
 };
 
-static bool time_side(struct side *side, const struct vx_job *asked, int repeat, struct times *times) {
+// A report gets the time of the kernels if the maps are on the device, else that of the whole call.
+static bool time_side(struct side *side, const struct work *work, const struct vx_job *asked, bool resident, int repeat,
+                      struct times *times) {
   enum { FIND, BOXES, NMS, DEVICE, WHOLE, COLUMNS };
   static const struct vx_caller caller = {.output = give_output};
   static double us[COLUMNS][MAX_REPEAT];
@@ -96,6 +99,9 @@ static bool time_side(struct side *side, const struct vx_job *asked, int repeat,
   *times = (struct times){timing_median(us[FIND], repeat),  timing_median(us[BOXES], repeat),
                           timing_median(us[NMS], repeat),   timing_median(us[DEVICE], repeat),
                           timing_median(us[WHOLE], repeat), job.counts.kept};
+  struct samples_limit target = {resident ? work->target_us : 0, "target"};
+  samples_note(us[resident ? DEVICE : WHOLE], repeat, "us", target, "%s, %d around %d, %s %s", work->name,
+               work->candidates, work->objects, side->backend->name, resident ? "device" : "whole");
   return true;
 }
 
@@ -128,8 +134,9 @@ static bool bench(struct side sides[2], const struct work *work, const struct vx
   struct vx_job resident;
   struct times device = {0}, whole = {0}, cpu = {0};
   char target[16] = "";
-  bool good = make_resident(asked, &resident) && time_side(&sides[0], &resident, repeat, &device) &&
-              time_side(&sides[0], asked, repeat, &whole) && time_side(&sides[1], asked, repeat / 10 + 1, &cpu);
+  bool good = make_resident(asked, &resident) && time_side(&sides[0], work, &resident, true, repeat, &device) &&
+              time_side(&sides[0], work, asked, false, repeat, &whole) &&
+              time_side(&sides[1], work, asked, false, repeat / 10 + 1, &cpu);
   free_resident(&resident);
   if (!good) return false;
   bool equal = sides[0].output_bytes == sides[1].output_bytes &&

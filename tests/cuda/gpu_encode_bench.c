@@ -16,6 +16,7 @@
 #include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "tests/cuda/bench_side.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
 enum { MAX_REPEAT = 5000, WARM_UP = 30, LANES = 128 };  // LANES: of a multiprocessor that multiply or add in a cycle
@@ -108,7 +109,7 @@ struct times {
   int64_t voxels, points;  // kept
 };
 
-static bool time_side(struct side *side, struct vx_job job, int repeat, struct times *times) {
+static bool time_side(struct side *side, const struct work *work, struct vx_job job, int repeat, struct times *times) {
   enum { VOXELIZE, ENCODER, SCATTER, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   int32_t voxels;
@@ -127,6 +128,10 @@ static bool time_side(struct side *side, struct vx_job job, int repeat, struct t
   }
   *times = (struct times){timing_median(us[VOXELIZE], repeat), timing_median(us[ENCODER], repeat),
                           timing_median(us[SCATTER], repeat), job.counts.voxels_kept, job.counts.kept};
+  static const char *const stages[COLUMNS] = {"voxelize", "encoder", "scatter"};
+  for (int c = 0; c < COLUMNS; c++)
+    samples_note(us[c], repeat, "us", (struct samples_limit){0}, "encode of %s, %s %s", work->name, side->backend->name,
+                 stages[c]);
   return true;
 }
 
@@ -148,8 +153,8 @@ static bool bench(struct side sides[2], const struct work *work, const char *dir
   bool good = read_scan(directory, work, &scan);
   if (!good) fprintf(stderr, "gpu-encode-bench: cannot read %s/%s.bin\n", directory, work->scan);
   good = good && make_encoder(work, &encoder) &&
-         time_side(&sides[0], job_of(work, &encoder, &scan, scan.resident), repeat, &gpu) &&
-         time_side(&sides[1], job_of(work, &encoder, &scan, scan.points), 1, &cpu);
+         time_side(&sides[0], work, job_of(work, &encoder, &scan, scan.resident), repeat, &gpu) &&
+         time_side(&sides[1], work, job_of(work, &encoder, &scan, scan.points), 1, &cpu);
   if (good) {
     size_t value = vx_dtype_size(work->dtype), width = (size_t)vx_encoder_width(&encoder);
     double bytes = (double)gpu.points * work->columns * 4 + (double)gpu.voxels * (double)(width * value);

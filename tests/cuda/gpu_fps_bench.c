@@ -13,6 +13,7 @@
 
 #include "tests/cuda/bench_side.h"
 #include "tests/measure/bench/bench_run.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 #include "tests/support/jobs.h"
 
@@ -56,6 +57,10 @@ static bool time_side(struct side *side, const struct work *work, const void *po
   }
   *sample_us = timing_median(us[0], repeat);
   *whole_us = timing_median(us[1], repeat);
+  struct samples_limit target = {side->backend == &vx_cpu_backend ? 0 : work->target_us, "target"};
+  for (int i = 0; i < 2; i++)
+    samples_note(us[i], repeat, "us", i == 0 ? target : (struct samples_limit){0}, "fps of %d x %d -> %d, %s, %s",
+                 work->clouds, rows, work->samples, side->backend->name, i == 0 ? "sampling" : "whole");
   return true;
 }
 

@@ -16,6 +16,7 @@
 #include "kernels/backends.h"
 #include "kernels/ops.h"
 #include "tests/cuda/bench_side.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
 enum { MAX_REPEAT = 5000, WARM_UP = 30, COORDS = 4 };
@@ -66,8 +67,9 @@ struct times {
   double in_us, scatter_us, out_us, device_us, whole_us;
 };
 
+// A report gets the time of the kernels if the rows are on the device, else that of the whole call.
 static bool time_side(struct side *side, const struct work *work, const unsigned char *data, size_t feature_bytes,
-                      int repeat, struct times *times) {
+                      bool resident, int repeat, struct times *times) {
   enum { IN, SCATTER, OUT, DEVICE, WHOLE, COLUMNS };
   static double us[COLUMNS][MAX_REPEAT];
   static int32_t row_counts[VX_MAX_CLOUDS];
@@ -97,6 +99,9 @@ static bool time_side(struct side *side, const struct work *work, const unsigned
   *times =
       (struct times){timing_median(us[IN], repeat), timing_median(us[SCATTER], repeat), timing_median(us[OUT], repeat),
                      timing_median(us[DEVICE], repeat), timing_median(us[WHOLE], repeat)};
+  struct samples_limit target = {resident ? work->target_us : 0, "target"};
+  samples_note(us[resident ? DEVICE : WHOLE], repeat, "us", target, "scatter of %s, %s %s", work->name,
+               side->backend->name, resident ? "device" : "whole");
   return true;
 }
 
@@ -104,9 +109,9 @@ static bool bench(struct side sides[2], const struct work *work, int repeat) {
   struct rows rows = {.bytes = 0};
   struct times resident, times, cpu;
   bool good = make_rows(&sides[0], work, &rows) &&
-              time_side(&sides[0], work, rows.resident, rows.feature_bytes, repeat, &resident) &&
-              time_side(&sides[0], work, rows.pinned, rows.feature_bytes, repeat, &times) &&
-              time_side(&sides[1], work, rows.pinned, rows.feature_bytes, 1, &cpu);
+              time_side(&sides[0], work, rows.resident, rows.feature_bytes, true, repeat, &resident) &&
+              time_side(&sides[0], work, rows.pinned, rows.feature_bytes, false, repeat, &times) &&
+              time_side(&sides[1], work, rows.pinned, rows.feature_bytes, false, 1, &cpu);
   char target[16] = "";
   if (work->target_us > 0) snprintf(target, sizeof target, "%.0f", work->target_us);
   if (good)

@@ -10,7 +10,7 @@ import unittest
 from daemon import ROOT
 
 TOOL = ROOT / "tests/mutate/run"
-FILE = "server/clamp.c"
+FILE, CLIENT = "server/clamp.c", "api/c/client.h"
 NEEDED = ("git", "cc", "cmake", "ctest", "ninja")
 PROJECT = {
     "CMakeLists.txt": """
@@ -21,6 +21,9 @@ PROJECT = {
         add_test(NAME unit.clamp COMMAND test_clamp)
         add_test(NAME unit.broken COMMAND test_clamp broken)
         set_tests_properties(unit.clamp unit.broken PROPERTIES LABELS unit)
+        add_executable(test_client test_client.c)
+        add_test(NAME clients.c COMMAND test_client)
+        set_tests_properties(clients.c PROPERTIES LABELS "clients;c_client")
     """,
     FILE: """
 int clamp(int value, int most) {
@@ -34,6 +37,13 @@ int twice(int value) { return value * 2; }
 
 struct pair { int a, b; } pair(struct pair of) { return of; }
 """,
+    CLIENT: """
+static inline int half(int value) { return value / 2; }
+""",
+    "test_client.c": """
+        #include "api/c/client.h"
+        int main(void) { return half(4) != 2; }
+    """,
     "test_clamp.c": """
         int clamp(int value, int most);
         int twice(int value);
@@ -54,7 +64,7 @@ class Mutate(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.root = pathlib.Path(folder.name)
         for name, text in PROJECT.items():
-            (cls.root / name).parent.mkdir(exist_ok=True)
+            (cls.root / name).parent.mkdir(parents=True, exist_ok=True)
             (cls.root / name).write_text(text.replace("value * 2", "value + value"), encoding="utf-8")
         cls.git("init", "--quiet")
         cls.git("add", ".")
@@ -113,6 +123,11 @@ class Mutate(unittest.TestCase):
     def test_without_a_file_only_changed_lines_have_slips(self):
         rows = re.findall(r"^\d+/\d+ (.*?:\d+):", self.run_tool(), re.MULTILINE)
         self.assertEqual(set(rows), {f"{FILE}:9"})
+
+    def test_slips_in_the_c_client_meet_its_own_tests(self):
+        output = self.run_tool(CLIENT)
+        self.assertIn("running each of 1 tests once", output)
+        self.assertRegex(output, rf"{CLIENT}:2: / becomes \*: killed \(by clients\.c\)")
 
     def test_a_sample_is_the_same_again(self):
         samples = [self.run_tool(FILE, "--sample", "2", "--seed", "7").splitlines()[:4] for _ in range(2)]

@@ -90,6 +90,11 @@ void *mmap(void *address, size_t length, int protection, int flags, int fd, off_
   return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
 }
 
+void *mremap(void *memory, size_t old_length, size_t length, int flags, ...) {
+  if (length > old_length && fails(MEMORY, ENOMEM)) return MAP_FAILED;
+  return (void *)syscall(SYS_mremap, memory, old_length, length, flags & ~MREMAP_FIXED);
+}
+
 // ---- threads --------------------------------------------------------------------------------------------------------
 
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {

@@ -66,6 +66,7 @@ class Memory(Neighbourhood):
         before = ended()
         with Neighbours(self.daemon, READER, 24):
             wait_until(lambda: ended() > before, "the slowest answer to end")
+            wait_until(lambda: self.polite(number=1) == [200], "the rates of the others to be known")
             self.assert_served(self.polite())
 
     def test_an_outpaced_upload_is_told_to_come_again(self):

@@ -104,6 +104,13 @@ def voxeld(work, name, binaries, *options):
     return Server(work, name, listening, binaries / "voxeld", "--listen", "127.0.0.1:0", *options)
 
 
+def options_for(connections):
+    """Twice what wrk's connections need, since one client gets half of everything; no less than by default."""
+    need = {"--queue-depth": connections, "--max-connections": connections, "--memory-budget-bytes": connections << 22}
+    default = {"--queue-depth": 1024, "--max-connections": 1000, "--memory-budget-bytes": 1 << 30}
+    return [text for name in need for text in (name, str(max(2 * need[name] + 2, default[name])))]
+
+
 def null_service(work, name, binaries, *options):
     return Server(work, name, r"listening (\d+)", binaries / "null-service", "--port", "0", *options)
 

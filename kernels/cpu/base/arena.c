@@ -42,22 +42,30 @@ static bool is_allowed(const struct vx_job *job, size_t bytes) {
   return bytes <= VX_SCRATCH_KEPT || caller == NULL || caller->scratch == NULL || caller->scratch(job->cls, bytes);
 }
 
+// Moves the arena's pages to a larger mapping: new pages cost a fault each.
+static void *grown(const struct cpu_arena *arena, size_t bytes) {
+  if (arena->memory == NULL) return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);
+  return mremap(arena->memory, arena->bytes, bytes, MREMAP_MAYMOVE);
+}
+
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
                                  struct vx_error *error) {
   if (measured->used > arena->bytes || arena->memory == NULL) {
-    cpu_arena_trim(arena, 0);
     // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
     // that no job touches cost nothing.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
     if (!is_allowed(job, bytes)) {
       bytes = whole_pages(measured->used, 0);
       if (!is_allowed(job, bytes)) {
+        cpu_arena_trim(arena, 0);
         snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than there may be", bytes);
         return VX_OUT_OF_MEMORY;
       }
     }
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = grown(arena, bytes);
     if (memory == MAP_FAILED) {
+      cpu_arena_trim(arena, 0);
       snprintf(error->text, sizeof error->text, "no memory for %zu bytes of scratch", measured->used);
       return VX_OUT_OF_MEMORY;
     }
@@ -73,7 +81,7 @@ void cpu_arena_fill(struct cpu_arena *arena) { (void)madvise(arena->memory, aren
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep) {
   if (arena->bytes > keep) {
     ASAN_UNPOISON_MEMORY_REGION(arena->memory, arena->bytes);
-    munmap(arena->memory, arena->bytes);
-    *arena = (struct cpu_arena){0};
+    munmap(arena->memory + keep, arena->bytes - keep);
+    *arena = (struct cpu_arena){.memory = keep > 0 ? arena->memory : NULL, .bytes = keep};
   }
 }

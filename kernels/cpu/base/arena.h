@@ -25,7 +25,7 @@ VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const s
 // Says that the memory will be written as a whole: the system then brings it in large pages if it has some.
 void cpu_arena_fill(struct cpu_arena *arena);
 
-// Gives the memory back if it is larger than `keep` bytes.
+// Gives back the memory beyond `keep` bytes, a multiple of the page size. Larger jobs find the rest as it was left.
 void cpu_arena_trim(struct cpu_arena *arena, size_t keep);
 
 #endif

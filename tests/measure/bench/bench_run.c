@@ -60,7 +60,7 @@ double bench_now_ms(void) { return timing_now_us() / 1e3; }
 
 struct bench_timing bench_timing_of(double *ms, int count) {
   double median = timing_median(ms, count);
-  return (struct bench_timing){median, ms[0]};
+  return (struct bench_timing){median, ms[0], ms, count};
 }
 
 // --- Backends
@@ -132,17 +132,19 @@ static bool take_in(struct bench_backend *backend, const struct bench_scan *scan
 
 bool bench_backend_run(struct bench_backend *backend, const struct vx_job *asked, const struct bench_scan *scan,
                        int warm_up, int repeat, struct bench_result *result) {
-  static double wall[BENCH_MAX_REPEAT], stage[VX_STAGE_COUNT][BENCH_MAX_REPEAT];
+  static double wall[BENCH_MAX_REPEAT], processor[BENCH_MAX_REPEAT], stage[VX_STAGE_COUNT][BENCH_MAX_REPEAT];
   struct vx_job job;
   if (!take_in(backend, scan)) return false;
   for (int i = -warm_up; i < repeat; i++) {
-    double begin = bench_now_ms();
+    double begin = bench_now_ms(), worked = timing_processor_us();
     if (!run_once(backend, asked, scan, &job)) return false;
     if (i < 0) continue;
     wall[i] = bench_now_ms() - begin;
+    processor[i] = (timing_processor_us() - worked) / 1e3;
     for (int s = 0; s < VX_STAGE_COUNT; s++) stage[s][i] = (double)job.stage_ns[s] / 1e6;
   }
   result->wall = bench_timing_of(wall, repeat);
+  result->processor = bench_timing_of(processor, repeat);
   for (int s = 0; s < VX_STAGE_COUNT; s++) result->stage_ms[s] = bench_timing_of(stage[s], repeat).median_ms;
   result->voxels = job.counts.voxels_kept;
   result->dropped = job.counts.voxels_dropped;
@@ -151,14 +153,17 @@ bool bench_backend_run(struct bench_backend *backend, const struct vx_job *asked
 
 bool bench_plain_run(struct plain_voxelizer *plain, const struct bench_scan *scan, int warm_up, int repeat,
                      struct bench_result *result) {
-  static double wall[BENCH_MAX_REPEAT];
+  static double wall[BENCH_MAX_REPEAT], processor[BENCH_MAX_REPEAT];
   memset(result, 0, sizeof *result);
   for (int i = -warm_up; i < repeat; i++) {
-    double begin = bench_now_ms();
+    double begin = bench_now_ms(), worked = timing_processor_us();
     if (!plain_run(plain, scan->points, scan->rows)) return complain("plain voxelizer", "out of memory");
-    if (i >= 0) wall[i] = bench_now_ms() - begin;
+    if (i < 0) continue;
+    wall[i] = bench_now_ms() - begin;
+    processor[i] = (timing_processor_us() - worked) / 1e3;
   }
   result->wall = bench_timing_of(wall, repeat);
+  result->processor = bench_timing_of(processor, repeat);
   result->voxels = plain->voxels;
   result->dropped = plain->occupied - plain->voxels;
   return true;

@@ -17,10 +17,13 @@ struct bench_scan {
 
 struct bench_timing {
   double median_ms, min_ms;
+  const double *ms;  // all of them, until the function that measured them is called again
+  int count;
 };
 
 struct bench_result {
   struct bench_timing wall;         // of the whole call
+  struct bench_timing processor;    // the process's time in it, which other programs on the machine do not lengthen
   double stage_ms[VX_STAGE_COUNT];  // medians of what the backend says of itself
   int64_t voxels, dropped;
 };

@@ -7,6 +7,7 @@
 
 #include "kernels/backends.h"
 #include "tests/measure/bench/heads.h"
+#include "tests/measure/bench/samples.h"
 #include "tests/measure/bench/timing.h"
 
 enum { REPEAT = 51, WARM_UP = 5, MEMORY = 1 << 20 };  // bytes of an answer
@@ -46,6 +47,8 @@ static bool measure(const struct vx_backend *backend, struct vx_lane *lane, stru
   }
   printf("| %d | %d | %d | %d | %.2f | %.2f |\n", HEADS_ALL, count, objects, (int)job.counts.kept,
          timing_median(decode, REPEAT), timing_median(nms, REPEAT));
+  samples_note(decode, REPEAT, "ms", (struct samples_limit){0}, "maps to %d boxes around %d objects", count, objects);
+  samples_note(nms, REPEAT, "ms", (struct samples_limit){0}, "NMS of %d boxes around %d objects", count, objects);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/cpu/fps/sample.h"
 #include "tests/measure/bench/bench_run.h"
 #include "tests/measure/bench/plain_sampler.h"
+#include "tests/measure/bench/samples.h"
 
 enum { MAX_CASES = 16, WARM_UP = 2 };
 
@@ -167,6 +168,9 @@ static bool measure(struct fps_bench *bench, const char *name, const float *poin
   struct bench_timing ours;
   bool ok = nearest && distances && indices && run_ours(bench, &task, &ours);
   if (ok) printf("%-24s%10d%9d%11.3f%11.3f", name, count, samples, ours.median_ms, ours.min_ms);
+  if (ok)
+    samples_note(ours.ms, ours.count, "ms", (struct samples_limit){0}, "%d samples of %d points, %s", samples, count,
+                 name);
   if (ok && bench->options.output) ok = write_indices(bench->options.output, &task);
   if (ok && bench->options.plain) {
     task.indices = indices + most;

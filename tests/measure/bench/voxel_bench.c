@@ -16,6 +16,7 @@
 #include "api/presets.h"
 #include "api/query.h"
 #include "tests/measure/bench/bench_run.h"
+#include "tests/measure/bench/samples.h"
 
 enum { MAX_BACKENDS = 4, MAX_SETTINGS = QUERY_MAX_ITEMS, WARM_UP = 3, PLAIN_WARM_UP = 1 };
 
@@ -213,23 +214,37 @@ static bool open_plain(const struct bench *bench, const struct vx_job *asked, st
   return false;
 }
 
-static bool measure_scan(struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain,
-                         const struct bench_scan *scan, struct row *row) {
-  row->plain.wall.median_ms = -1.0;
+static void note(const struct bench_result *result, const struct bench_result *plain, const char *first,
+                 const struct bench_scan *scan, const char *who) {
+  const struct bench_timing *times[] = {&result->wall, &result->processor},
+                            *plain_times[] = {&plain->wall, &plain->processor};
+  static const char *const kinds[] = {"", ", processor time"};
+  for (int i = 0; i < 2; i++) {
+    struct samples_limit limit = {plain == result ? 0.0 : plain_times[i]->median_ms, "plain voxelizer"};
+    samples_note(times[i]->ms, times[i]->count, "ms", limit, "%s on %s, %s%s", first, scan->name, who, kinds[i]);
+  }
+}
+
+static bool measure_scan(struct bench *bench, const char *first, const struct vx_job *asked,
+                         struct plain_voxelizer *plain, const struct bench_scan *scan, struct row *row) {
+  row->plain.wall.median_ms = row->plain.processor.median_ms = -1.0;
   if (plain && !bench_plain_run(plain, scan, PLAIN_WARM_UP, bench->options.plain_repeat, &row->plain)) return false;
+  if (plain) note(&row->plain, &row->plain, first, scan, "plain");
   for (int b = 0; b < bench->num_open; b++) {
     struct bench_backend *backend = &bench->open[b];
     if (plain && !bench_agree(backend, plain, scan)) bench->disagreed = true;
     if (!bench_backend_run(backend, asked, scan, WARM_UP, bench->options.repeat, &row->backend[b])) return false;
+    note(&row->backend[b], &row->plain, first, scan, backend->table->name);
   }
   return true;
 }
 
-// Measures one set of parameters on every scan. `rows` has one for each.
-static bool measure(struct bench *bench, const struct vx_job *asked, struct row *rows) {
+// Measures one set of parameters, which tables and reports call `first`, on every scan. `rows` has one for each.
+static bool measure(struct bench *bench, const char *first, const struct vx_job *asked, struct row *rows) {
   struct plain_voxelizer memory, *plain = open_plain(bench, asked, &memory) ? &memory : NULL;
   bool ok = true;
-  for (int s = 0; ok && s < bench->num_scans; s++) ok = measure_scan(bench, asked, plain, &bench->scans[s], &rows[s]);
+  for (int s = 0; ok && s < bench->num_scans; s++)
+    ok = measure_scan(bench, first, asked, plain, &bench->scans[s], &rows[s]);
   if (plain) plain_close(plain);
   return ok;
 }
@@ -282,7 +297,7 @@ static void print_stages(const struct bench *bench, const struct row *row) {
 
 // The averages over all scans of one backend's medians and minima.
 static struct bench_timing backend_average(const struct bench *bench, const struct row *rows, int b) {
-  struct bench_timing sum = {0.0, 0.0};
+  struct bench_timing sum = {0};
   for (int s = 0; s < bench->num_scans; s++) {
     sum.median_ms += rows[s].backend[b].wall.median_ms / bench->num_scans;
     sum.min_ms += rows[s].backend[b].wall.min_ms / bench->num_scans;
@@ -337,7 +352,7 @@ static void print_parameters(const struct job_request *request) {
 
 static bool run_one(struct bench *bench, const struct job_request *request, struct row *rows) {
   print_parameters(request);
-  if (!measure(bench, &request->job, rows)) return false;
+  if (!measure(bench, request->preset, &request->job, rows)) return false;
   if (bench->options.verbose) print_head(bench, "preset");
   for (int s = 0; bench->options.verbose && s < bench->num_scans; s++) {
     print_row(bench, request->preset, &bench->scans[s], &rows[s]);
@@ -355,7 +370,7 @@ static bool run_all(struct bench *bench, int32_t columns, struct row *rows) {
     if (asked->op != VX_VOXELIZE || asked->inputs[VX_POINTS].dims[1] != columns ||
         asked->inputs[VX_POINTS].dtype != VX_FLOAT32)
       continue;
-    if (!measure(bench, asked, rows)) return false;
+    if (!measure(bench, preset_name(preset), asked, rows)) return false;
     for (int s = 0; s < bench->num_scans; s++) {
       print_row(bench, preset_name(preset), &bench->scans[s], &rows[s]);
       if (bench->options.verbose) print_stages(bench, &rows[s]);

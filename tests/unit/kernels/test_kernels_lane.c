@@ -257,6 +257,26 @@ static void much_scratch_is_asked_for(void **state) {
   }
 }
 
+// Between large jobs a lane keeps as much scratch as it may, with its pages: the next one has no new pages to fault in.
+static void scratch_that_may_be_kept_is_kept(void **state) {
+  (void)state;
+  struct cpu_arena much = {.used = 2 * VX_SCRATCH_KEPT}, arena = {0};
+  const struct vx_job job = {0};
+  struct vx_error error;
+  const size_t places[] = {0, VX_SCRATCH_KEPT - 1, VX_SCRATCH_KEPT, 2 * VX_SCRATCH_KEPT - 1};
+  assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
+  unsigned char *memory = cpu_arena_take(&arena, much.used, 1);
+  for (int i = 0; i < 4; i++) memory[places[i]] = 7;
+  cpu_arena_trim(&arena, VX_SCRATCH_KEPT);
+  assert_int_equal(arena.bytes, VX_SCRATCH_KEPT);
+  assert_int_equal(cpu_arena_reserve(&arena, &much, &job, &error), VX_OK);
+  memory = cpu_arena_take(&arena, much.used, 1);
+  for (int i = 0; i < 4; i++) assert_int_equal(memory[places[i]], i < 2 ? 7 : 0);
+  cpu_arena_trim(&arena, 0);
+  assert_null(arena.memory);
+  assert_int_equal(arena.bytes, 0);
+}
+
 // Memory runs out in the middle of a lane's life: the job fails, the next smaller one does not.
 static void out_of_memory(void **state) {
   (void)state;
@@ -354,6 +374,7 @@ int main(void) {
       cmocka_unit_test(too_many_points_are_refused),
       cmocka_unit_test(arena_sizes_are_checked),
       cmocka_unit_test(much_scratch_is_asked_for),
+      cmocka_unit_test(scratch_that_may_be_kept_is_kept),
       cmocka_unit_test(out_of_memory),
       cmocka_unit_test(stage_times),
       cmocka_unit_test(description),
