@@ -40,6 +40,7 @@ export class Live {
   constructor({ show, say, refuse }) {
     Object.assign(this, { show, say, refuse, name: "" });
     document.addEventListener("visibilitychange", () => this.load());
+    window.addEventListener("pagehide", () => this.connection?.abort()); // a browser may keep a page that was left
   }
 
   start(name) {
