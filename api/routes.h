@@ -26,6 +26,8 @@ enum { OP_OF_MODEL = VX_OPS + 1 };  // the operation of an endpoint whose path n
   X(STREAM, "GET", "/v1/streams/*", VX_OPS, "one of them, as JSON")                                                    \
   X(STREAM_DELETE, "DELETE", "/v1/streams/*", VX_OPS, "drops the sweeps of a stream")                                  \
   X(STREAM_LAST, "GET", "/v1/streams/*/last", VX_OPS, "the points that its last request joined")                       \
+  X(STREAM_EVENTS, "GET", "/v1/streams/*/events", VX_OPS, "what happens to it, as server-sent events")                 \
+  X(EVENTS, "GET", "/v1/events", VX_OPS, "what happens to all streams of the client, as server-sent events")           \
   X(STATUS, "GET", "/v1/status", VX_OPS, "backend, device, workers, queue, memory, version and uptime, as JSON")       \
   X(HEALTHZ, "GET", "/healthz", VX_OPS, "liveness: 200 while the process serves")                                      \
   X(READYZ, "GET", "/readyz", VX_OPS, "readiness: 503 while starting or draining")                                     \

@@ -35,6 +35,7 @@ enum share {
   SHARE_PINNED,                                        // bytes of them that GPUs reach
   SHARE_STREAMS,                                       // that the server keeps sweeps for
   SHARE_STREAM_BYTES,                                  // memory of these sweeps, which counts to SHARE_BYTES too
+  SHARE_SUBSCRIBERS,                                   // to what happens to streams
   SHARES
 };
 

@@ -38,6 +38,7 @@ bool drain(struct server *server) {
   const struct request_pool *requests = &server->http.service.requests;
   struct jobs *jobs = &server->jobs;
   atomic_store(&server->phase, PHASE_LEAVING);
+  events_end(&jobs->streams.events, "stop", true);
   signals_rest_until(clock_ns() + options->drain_delay_s * NS_PER_S);
   atomic_store(&server->phase, PHASE_DRAINING);
   gate_open(&server->http.service.gate);

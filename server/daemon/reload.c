@@ -34,12 +34,17 @@ static bool reload_models(struct server *server, char *error, size_t error_size)
   return true;
 }
 
+// Whoever subscribes must still be let in: subscriptions end, and clients show their credentials anew.
 static bool reload_tokens(struct server *server, char *error, size_t error_size) {
-  return access_reload_tokens(&server->access, &server->options, error, error_size);
+  if (!access_reload_tokens(&server->access, &server->options, error, error_size)) return false;
+  events_end(&server->jobs.streams.events, "reload", false);
+  return true;
 }
 
 static bool reload_certificates(struct server *server, char *error, size_t error_size) {
-  return tls_reload(&server->access.tls, &server->options, error, error_size);
+  if (!tls_reload(&server->access.tls, &server->options, error, error_size)) return false;
+  events_end(&server->jobs.streams.events, "reload", false);
+  return true;
 }
 
 static void reload(struct server *server) {

@@ -90,7 +90,8 @@ static bool start_clients(struct server *server, char *error, size_t error_size)
                                   [SHARE_REGIONS] = REGIONS_MAX,
                                   [SHARE_PINNED] = options->shared_memory_pinned_bytes,
                                   [SHARE_STREAMS] = STREAMS_MAX,
-                                  [SHARE_STREAM_BYTES] = options->stream_memory_bytes};
+                                  [SHARE_STREAM_BYTES] = options->stream_memory_bytes,
+                                  [SHARE_SUBSCRIBERS] = SUBSCRIBERS_MAX};
   static const int64_t page_limits[SHARES] = {
       [SHARE_CONNECTIONS] = PAGES_CONNECTIONS, [SHARE_LINGERING] = PAGES_CONNECTIONS};
   if (clients_init(&server->clients, options->max_connections + REFUSED_PEERS + REGIONS_MAX + STREAMS_MAX, limits) &&

@@ -344,10 +344,11 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
-// A listener for pages takes no work and no bodies, so that no client holds one of its few connections for long.
+// A listener for pages takes no work and no bodies, and no answer there lasts, so that no client holds one of its few
+// connections for long.
 static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->places->pages) return true;
-  if (route_computes(request->endpoint))
+  if (route_computes(request->endpoint) || request->service->pages[request->endpoint].follow)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL,
                        "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
   if (request->body_bytes == 0) return true;

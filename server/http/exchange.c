@@ -179,7 +179,7 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   enum problem_kind failure = connection_failure(service->watcher, request->peer);
   // libmicrohttpd 0.9.72 reports a request as completed even if it ended it without an answer.
   bool unanswered = code != MHD_REQUEST_TERMINATED_COMPLETED_OK || request->state != REQUEST_REPLY;
-  bool aborted = unanswered && !failure;
+  bool aborted = unanswered && !failure && !request->lasting;
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   bool in_body = request->state == REQUEST_BODY || request->state == REQUEST_DISCARD;

@@ -11,6 +11,7 @@
 
 struct view;  // what pages show; defined in pages/
 struct buffer;
+struct subscriber;
 
 enum { PAGE_BODY_MAX = 16384 };  // bytes of a POST's body
 
@@ -47,6 +48,9 @@ struct page {
   // Likewise fills a file, in one call. NULL: the page is written.
   bool (*fill)(const struct view *view, const struct page_asked *asked, struct page_file *file,
                struct problem *problem);
+  // Likewise subscribes to what the page tells as it happens: the answer ends when the client, or the server, wants.
+  bool (*follow)(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
+                 struct problem *problem);
   // Does what a POST or DELETE asks for, once, before the page is written. False with a problem. NULL: nothing is to be
   // done.
   bool (*act)(const struct view *view, const struct page_asked *asked, struct problem *problem);

@@ -10,6 +10,7 @@
 #include "server/base/clock.h"
 #include "server/base/phase.h"
 #include "server/http/library.h"
+#include "server/http/subscription.h"
 
 _Static_assert((int)INFER_RANGES_MAX <= (int)RANGES_MAX, "each tensor may be a part of an answer");
 
@@ -86,6 +87,13 @@ static struct MHD_Response *response_of_file(struct request *request, const stru
   if (!response) buffer_give(file.buffer);
   request->sent_bytes = response ? (int64_t)file.length : 0;
   return response;
+}
+
+// HEAD gets the head of what GET would get, and subscribes to nothing.
+static struct MHD_Response *response_of_events(struct request *request, const struct page *page) {
+  struct page_asked asked = asked_of(request, page);
+  if (strcmp(request->method, "HEAD") == 0) return MHD_create_response_from_buffer(0, "", MHD_RESPMEM_PERSISTENT);
+  return subscription_response(request, page, &asked);
 }
 
 static const char *tag_of_page(const struct request *request, const struct page *page) {
@@ -196,9 +204,11 @@ enum MHD_Result request_reply(struct request *request) {
     memory = (int64_t)request->job.output->capacity;  // before it is the response's
     media_type = answer_media_type(&request->job);
     response = response_of_output(request);
-  } else if (!request->problem.kind && (page->write || page->fill)) {
+  } else if (!request->problem.kind && (page->write || page->fill || page->follow)) {
     media_type = media_type_of_page(request, page);
-    response = page->fill ? response_of_file(request, page) : response_of_page(request, page);
+    response = page->fill     ? response_of_file(request, page)
+               : page->follow ? response_of_events(request, page)
+                              : response_of_page(request, page);
     request->unchanged = response && client_has(request, tag_of_page(request, page));
     if (request->unchanged) request->sent_bytes = 0;  // with 304 the library sends the body's length alone
   }

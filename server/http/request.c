@@ -107,7 +107,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   memcpy(request->address, peer->address, sizeof request->address);
   request->method[0] = request->path[0] = '\0';
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
-  request->unchanged = request->relayed = request->host_is_own = false;
+  request->unchanged = request->lasting = request->relayed = request->host_is_own = false;
   request->chunk_broken = request->counted_open = request->counted_active = false;
   request->problem = (struct problem){.kind = PROBLEM_NONE};
   request->started_ns = clock_ns();

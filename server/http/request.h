@@ -75,6 +75,7 @@ struct request {
   // How it went.
   int64_t received_bytes, sent_bytes;  // of bodies
   bool unchanged;                      // it is answered 304: the client has the page
+  bool lasting;                        // its answer ends when its client leaves, if not before
   bool counted_open, counted_active;   // whether the pool's counters include it
   struct problem problem;
   int64_t started_ns;

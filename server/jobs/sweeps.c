@@ -82,7 +82,10 @@ static bool join(struct job *job, const struct gathered *gathered) {
   int64_t rows = 0;
   float *out = job->rows ? (float *)(void *)job->rows->data : NULL;
   sweeps_write(gathered, &job->asked.stream, &shape, out, &job->joined);
-  for (int32_t i = 0; i < job->joined.count; i++) rows += job->joined.sweeps[i].points.joined;
+  for (int32_t i = 0; i < job->joined.count; i++) {
+    rows += job->joined.sweeps[i].points.joined;
+    if (gathered->list[i].sweep == job->sweep) job->sweep->counts = job->joined.sweeps[i].points;
+  }
   return job_request_join(&job->asked, rows, &job->problem);
 }
 

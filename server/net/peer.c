@@ -49,9 +49,16 @@ void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns) {
   end_job(peer, PEER_REPLY);
 }
 
+void peer_reply_rest(struct peer *peer) { (void)peer_move(peer, PEER_REPLY, PEER_RESTING); }
+
+void peer_reply_go_on(struct peer *peer, int64_t now_ns) {
+  atomic_store(&peer->since_ns, now_ns);
+  (void)peer_move(peer, PEER_RESTING, PEER_REPLY);
+}
+
 void peer_reply_end(struct peer *peer, int64_t now_ns) {
   atomic_store(&peer->since_ns, now_ns);
-  if (!peer_move(peer, PEER_REPLY, PEER_IDLE)) end_job(peer, PEER_IDLE);
+  if (!peer_move(peer, PEER_REPLY, PEER_IDLE) && !peer_move(peer, PEER_RESTING, PEER_IDLE)) end_job(peer, PEER_IDLE);
 }
 
 // ---- written past the library ---------------------------------------------------------------------------------------

@@ -19,13 +19,14 @@
 #include "server/net/listener.h"
 
 enum peer_phase {
-  PEER_IDLE,    // between requests
-  PEER_UPLOAD,  // a body is due
-  PEER_HELD,    // a body is due, but not read now
-  PEER_JOB,     // the body is here: the job waits or runs
-  PEER_PROBED,  // the same, while the watcher writes to the socket
-  PEER_REPLY,   // the answer is being sent
-  PEER_FAILED,  // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
+  PEER_IDLE,     // between requests
+  PEER_UPLOAD,   // a body is due
+  PEER_HELD,     // a body is due, but not read now
+  PEER_JOB,      // the body is here: the job waits or runs
+  PEER_PROBED,   // the same, while the watcher writes to the socket
+  PEER_REPLY,    // the answer is being sent
+  PEER_RESTING,  // the answer goes on, but nothing of it is to be sent now
+  PEER_FAILED,   // ended from here: nothing more is answered, but for an error written straight to the socket (not TLS)
 };
 
 // Why a connection ended, as far as that is known.
@@ -57,6 +58,7 @@ struct peer {
   uint32_t generation;         // of the slot: tells events of an earlier connection apart
   atomic_int phase;            // enum peer_phase
   atomic_bool gone;            // the client cannot read an answer any more
+  atomic_bool half_closed;     // the client has sent its end of file
   struct places *places;       // that its listener's connections have
   struct client *client;       // of that address, among those of its places
   bool counted;                // in the client's connections; under the watcher's lock
@@ -78,7 +80,6 @@ struct peer {
   int64_t paced_since_ns;      // which began then
   enum problem_kind failure;   // why it is in phase FAILED; PROBLEM_NONE if it made room, or the server stops
   bool open;
-  bool half_closed;   // the client has sent its end of file
   bool refused;       // kept open beside max_connections, so that its client can read the refusal
   bool linger;        // the close is a lingering one
   enum peer_end cut;  // why it was ended from here in mid-answer or mid-upload; PEER_END_USUAL: it was not
@@ -102,6 +103,9 @@ void peer_upload_progress(struct peer *peer, size_t bytes);
 VX_WARN_UNUSED bool peer_upload_end(struct peer *peer);
 // The answer, which holds `bytes` of memory, is about to be sent.
 void peer_reply_begin(struct peer *peer, int64_t bytes, int64_t now_ns);
+// All of the answer so far was sent, and its next part will come at some time; that part is here.
+void peer_reply_rest(struct peer *peer);
+void peer_reply_go_on(struct peer *peer, int64_t now_ns);
 // The answer was sent, or the request ended without one.
 void peer_reply_end(struct peer *peer, int64_t now_ns);
 

@@ -47,11 +47,11 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
   // Once the reading side is shut, the library reads what is there, then an end of file, and closes. A connection whose
   // request is whole is spared: the library would drop the answer of a client that waits for it.
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
-              (peer->half_closed && (phase == PEER_IDLE || phase == PEER_UPLOAD));
+              (atomic_load(&peer->half_closed) && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection by itself, but not one that sends a byte now and then.
   if (phase == PEER_IDLE && now_ns - atomic_load(&peer->since_ns) > watcher->limits.idle_timeout_ns) over = true;
   if (over) (void)shutdown(peer->fd, SHUT_RD);
-  if (peer->half_closed && phase == PEER_JOB) peer_probe(peer);
+  if (atomic_load(&peer->half_closed) && phase == PEER_JOB) peer_probe(peer);
   // Nor does it close one whose client takes a little of its answer now and then, and so holds the answer's memory.
   if (phase == PEER_REPLY && now_ns - atomic_load(&peer->since_ns) > watcher->limits.send_timeout_ns &&
       shutdown(peer->fd, SHUT_RDWR) == 0 && !peer->cut)
@@ -83,7 +83,7 @@ static void on_event(struct watcher *watcher, const struct epoll_event *event) {
   uint32_t generation = (uint32_t)(event->data.u64 >> 32);
   struct peer *peer = &watcher->peers[fd];
   if (!peer->open || peer->generation != generation) return;
-  if (event->events & EPOLLRDHUP) peer->half_closed = true;
+  if (event->events & EPOLLRDHUP) atomic_store(&peer->half_closed, true);
   // A client that has half closed the connection may wait for its answer; one that has reset it cannot.
   if (event->events & (EPOLLERR | EPOLLHUP)) atomic_store(&peer->gone, true);
 }

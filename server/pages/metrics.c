@@ -261,6 +261,14 @@ static void write_parts(const struct view *view, const char *name, struct text *
 static double streams(const struct view *view) { return (double)streams_use(&view->jobs->streams).streams; }
 static double sweeps(const struct view *view) { return (double)streams_use(&view->jobs->streams).sweeps; }
 static double stream_bytes(const struct view *view) { return (double)streams_use(&view->jobs->streams).bytes; }
+static double subscribers(const struct view *view) {
+  return (double)events_use(&view->jobs->streams.events).subscribers;
+}
+static void write_events(const struct view *view, const char *name, struct text *out) {
+  struct events_use use = events_use(&view->jobs->streams.events);
+  write_labelled(out, name, "fate", "told", use.told);
+  write_labelled(out, name, "fate", "lost", use.lost);
+}
 static void write_sweeps(const struct view *view, const char *name, struct text *out) {
   struct streams_use use = streams_use(&view->jobs->streams);
   write_labelled(out, name, "fate", "kept", use.kept);
@@ -354,6 +362,9 @@ static const struct family {
     {"voxeld_stream_sweeps_total", "counter",
      "Sweeps that streams have kept, or replaced by one of the same time; evicted for memory, or expired.",
      write_sweeps, NULL},
+    {"voxeld_stream_subscribers", "gauge", "Connections that are told what happens to streams.", NULL, subscribers},
+    {"voxeld_stream_events_total", "counter", "Events of streams that subscribers were told, or were too slow for.",
+     write_events, NULL},
     {"voxeld_log_lines_dropped_total", "counter", "Log lines dropped because stderr did not take them in time.", NULL,
      dropped},
     {"process_cpu_seconds_total", "counter", "Processor time, user and system.", NULL, cpu},

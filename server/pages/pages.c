@@ -158,8 +158,9 @@ static void write_streams(const struct view *view, struct text *out) {
   text_printf(out, ",\"streams\":{\"count\":%lld,\"sweeps\":%lld,\"memory_bytes\":%lld,\"limit_bytes\":%lld",
               (long long)use.streams, (long long)use.sweeps, (long long)use.bytes,
               (long long)view->options->stream_memory_bytes);
-  text_printf(out, ",\"kept\":%llu,\"repeated\":%llu,\"evicted\":%llu,\"expired\":%llu}", use.kept, use.repeated,
+  text_printf(out, ",\"kept\":%llu,\"repeated\":%llu,\"evicted\":%llu,\"expired\":%llu", use.kept, use.repeated,
               use.evicted, use.expired);
+  text_printf(out, ",\"subscribers\":%lld}", (long long)events_use(&view->jobs->streams.events).subscribers);
 }
 
 static void write_limits(const struct options *options, struct text *out) {
@@ -265,6 +266,8 @@ const struct page pages[ENDPOINT_COUNT] = {
                                 .write = streams_write_nothing,
                                 .act = streams_act_drop},
     [ENDPOINT_STREAM_LAST] = {.media_type = "application/vnd.safetensors", .fill = streams_fill_last},
+    [ENDPOINT_STREAM_EVENTS] = STREAMS_EVENTS,
+    [ENDPOINT_EVENTS] = STREAMS_EVENTS,
     [ENDPOINT_REGIONS] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION] = {.media_type = "application/json", .write = regions_write_status},
     [ENDPOINT_REGION_REGISTER] = {.media_type = "application/json",

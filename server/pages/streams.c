@@ -5,6 +5,9 @@
 #include "server/pages/view.h"
 #include "server/streams/look.h"
 
+const struct page_header streams_headers[] = {
+    {"Cache-Control", "no-store"}, {"Connection", "close"}, {"X-Accel-Buffering", "no"}, {NULL, NULL}};
+
 // Only while it is joined is the client sure to exist.
 static struct client *join(const struct view *view, const struct page_asked *asked, struct problem *problem) {
   struct client *client = clients_join(view->clients, asked->user, asked->address);
@@ -34,6 +37,15 @@ bool streams_write_nothing(const struct view *view, const struct page_asked *ask
   (void)view, (void)asked, (void)problem;
   text_put(out, "{}\n");
   return true;
+}
+
+bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
+                    struct problem *problem) {
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool good = streams_subscribe(&view->jobs->streams, client, asked->name, subscriber, problem);
+  clients_leave(view->clients, client);
+  return good;
 }
 
 // ---- the last points ------------------------------------------------------------------------------------------------

@@ -4,6 +4,12 @@
 
 #include "server/http/page.h"
 
+// A row of the table of pages that tells what happens. Proxies are not to keep events back until there are many.
+#define STREAMS_EVENTS                                                                                                 \
+  { .media_type = "text/event-stream", .headers = streams_headers, .follow = streams_follow }
+
+extern const struct page_header streams_headers[];
+
 // The stream of the path's name or, without one, all.
 bool streams_write_status(const struct view *view, const struct page_asked *asked, struct text *out,
                           struct problem *problem);
@@ -14,5 +20,8 @@ bool streams_write_nothing(const struct view *view, const struct page_asked *ask
 // The points that the last request of the stream joined, as a safetensors file.
 bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct page_file *file,
                        struct problem *problem);
+// Subscribes to the stream of the path's name or, without one, to all.
+bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
+                    struct problem *problem);
 
 #endif

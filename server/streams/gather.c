@@ -136,9 +136,10 @@ void gathered_release(struct streams *streams, struct gathered *gathered) {
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
 
-// With the lock held: puts the sweep before all others; one of the same time makes room for it.
-static void put_first(struct streams *streams, struct stream *stream, struct sweep *sweep) {
-  if (stream->count > 0 && stream->sweeps[0]->time == sweep->time) {
+// With the lock held: puts the sweep before all others. True if one of the same time made room for it.
+static bool put_first(struct streams *streams, struct stream *stream, struct sweep *sweep) {
+  bool repeated = stream->count > 0 && stream->sweeps[0]->time == sweep->time;
+  if (repeated) {
     struct sweep *same = stream->sweeps[0];
     streams->use.bytes -= (int64_t)same->bytes;
     streams->use.repeated++;
@@ -153,14 +154,17 @@ static void put_first(struct streams *streams, struct stream *stream, struct swe
   stream->sweeps[0] = sweep;
   streams->use.bytes += (int64_t)sweep->bytes;
   sweep->users++;
+  return repeated;
 }
 
 void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                 const struct sweep_shape *shape, struct sweep *own) {
   struct stream *stream = turn->stream;
+  struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts};
   own->came_ns = clock_ns();
   pthread_mutex_lock(&streams->lock);
-  put_first(streams, stream, own);
+  event.begun = stream->count == 0;
+  event.repeated = put_first(streams, stream, own);
   streams_cut(streams, stream, terms->sweeps);
   stream->shape = *shape;
   stream->terms = *terms;
@@ -168,5 +172,8 @@ void keep_sweep(struct streams *streams, const struct stream_turn *turn, const s
     stream->mounted = true;
     stream->mount = terms->mount;
   }
+  event.sweeps = stream->count;
+  memcpy(event.stream, stream->name, sizeof event.stream);
+  events_tell(&streams->events, stream->client, &event);
   streams_unlock(streams);
 }

@@ -74,8 +74,37 @@ bool streams_drop(struct streams *streams, const struct client *client, const ch
   bool there = stream && stream->count > 0;
   if (there) {
     streams_cut(streams, stream, 0);
+    streams_tell(streams, stream, EVENT_DELETED, 0);
     streams_prune(streams, stream);
   }
   streams_unlock(streams);
   return there || streams_refuse_name(name, problem);
+}
+
+// ---- subscribers ----------------------------------------------------------------------------------------------------
+
+static struct event opening(const struct streams *streams, const struct client *client, const char *name) {
+  struct event open = {.kind = EVENT_OPEN};
+  memcpy(open.stream, name, strlen(name) + 1);
+  for (const struct stream *stream = streams->first; stream; stream = stream->next) {
+    if (!is_shown(stream, client)) continue;
+    open.streams++;
+    if (strcmp(stream->name, name) != 0) continue;
+    open.sweeps = stream->count;
+    open.time = stream->sweeps[0]->time;
+  }
+  return open;
+}
+
+bool streams_subscribe(struct streams *streams, struct client *client, const char *name, struct subscriber *subscriber,
+                       struct problem *problem) {
+  if (!streams_allow(streams, problem)) return false;
+  if (name[0] && !stream_name_is_sound(name, strlen(name))) return streams_refuse_name(name, problem);
+  memcpy(subscriber->stream, name, strlen(name) + 1);
+  pthread_mutex_lock(&streams->lock);
+  streams_expire(streams, clock_ns());
+  const struct event open = opening(streams, client, name);
+  bool good = events_subscribe(&streams->events, client, &open, subscriber, problem);
+  streams_unlock(streams);
+  return good;
 }

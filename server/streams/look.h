@@ -12,6 +12,9 @@ VX_WARN_UNUSED bool streams_write(struct streams *streams, const struct client *
 // Drops all sweeps of the client's stream. False with a problem if there is none of that name.
 VX_WARN_UNUSED bool streams_drop(struct streams *streams, const struct client *client, const char *name,
                                  struct problem *problem);
+// Subscribes to the client's stream of that name, which need not have begun, or to all ("").
+VX_WARN_UNUSED bool streams_subscribe(struct streams *streams, struct client *client, const char *name,
+                                      struct subscriber *subscriber, struct problem *problem);
 // Says that the client has no such stream. Returns false.
 bool streams_refuse_name(const char *name, struct problem *problem);
 

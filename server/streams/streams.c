@@ -13,6 +13,13 @@ void streams_init(struct streams *streams, const struct options *options, struct
                               .allowed = options->stream_memory_bytes > 0,
                               .ttl_ns = options->stream_ttl_s * NS_PER_S};
   pthread_mutex_init(&streams->lock, NULL);
+  events_init(&streams->events, clients);
+}
+
+bool streams_allow(const struct streams *streams, struct problem *problem) {
+  return streams->allowed ||
+         problem_set(problem, PROBLEM_UNSUPPORTED, "stream",
+                     "this server keeps no streams; its operator can allow that (--stream-memory-bytes)");
 }
 
 // ---- the list -------------------------------------------------------------------------------------------------------
@@ -56,6 +63,12 @@ void streams_prune(struct streams *streams, struct stream *stream) {
   free(stream);
 }
 
+void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped) {
+  struct event event = {.kind = kind, .sweeps = stream->count, .count = dropped};
+  memcpy(event.stream, stream->name, sizeof event.stream);
+  events_tell(&streams->events, stream->client, &event);
+}
+
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first) {
   while (stream->count > first) {
     struct sweep *sweep = stream->sweeps[--stream->count];
@@ -74,6 +87,7 @@ void streams_expire(struct streams *streams, int64_t now_ns) {
     streams_cut(streams, stream, young);
     stream->expired += before - young;
     streams->use.expired += (unsigned long long)(before - young);
+    if (young < before) streams_tell(streams, stream, EVENT_EXPIRED, before - young);
     streams_prune(streams, stream);
   }
 }
@@ -82,6 +96,7 @@ void streams_tick(struct streams *streams, int64_t now_ns) {
   pthread_mutex_lock(&streams->lock);
   streams_expire(streams, now_ns);
   streams_unlock(streams);
+  events_tick(&streams->events, now_ns);
 }
 
 void streams_destroy(struct streams *streams) {
@@ -96,6 +111,7 @@ void streams_destroy(struct streams *streams) {
     free(streams->spare);
     streams->spare = next;
   }
+  events_destroy(&streams->events);
   pthread_mutex_destroy(&streams->lock);
 }
 
@@ -115,6 +131,7 @@ bool streams_evict(struct streams *streams, const struct client *client) {
     streams_cut(streams, oldest, oldest->count - 1);
     oldest->evicted++;
     streams->use.evicted++;
+    streams_tell(streams, oldest, EVENT_EVICTED, 1);
     streams_prune(streams, oldest);
   }
   streams_unlock(streams);

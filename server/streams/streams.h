@@ -19,6 +19,7 @@
 #include "kernels/tensor.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
+#include "server/streams/events.h"
 
 enum { STREAMS_MAX = 1024 };  // of all clients; each has a share of them
 
@@ -33,8 +34,9 @@ struct sweep {
   struct pose place;  // of its sensor in the fixed frame
   int64_t points;
   const void *rows;
-  struct buffer *memory;  // of the rows; NULL: there are none
-  size_t bytes;           // of that memory
+  struct buffer *memory;      // of the rows; NULL: there are none
+  size_t bytes;               // of that memory
+  struct join_counts counts;  // of its points, when its request joined it
   int64_t came_ns;
 };
 
@@ -75,12 +77,15 @@ struct streams {
   bool allowed;
   int64_t ttl_ns;
   struct streams_use use;
+  struct events events;
 };
 
 void streams_init(struct streams *streams, const struct options *options, struct clients *clients,
                   void (*give)(struct buffer *memory));
 void streams_destroy(struct streams *streams);  // no turn is left, and no sweep of a request
-// To be called now and then: drops sweeps that came stream_ttl_s ago or earlier.
+// False with a problem: this server keeps none.
+VX_WARN_UNUSED bool streams_allow(const struct streams *streams, struct problem *problem);
+// To be called now and then: drops sweeps that came stream_ttl_s ago or earlier, and looks after subscribers.
 void streams_tick(struct streams *streams, int64_t now_ns);
 // Drops the oldest sweep of the client, or of all (NULL), to make room. One that is read would make none now. False if
 // there is none.
@@ -100,6 +105,8 @@ struct stream *streams_find(const struct streams *streams, const struct client *
 struct stream *streams_add(struct streams *streams, struct client *client, const char *name, struct problem *problem);
 // Ends the stream if it has no sweep and nobody has a turn in it.
 void streams_prune(struct streams *streams, struct stream *stream);
+// Tells subscribers what happened to the stream, which has `count` sweeps left; for `dropped`, see struct event.
+void streams_tell(struct streams *streams, const struct stream *stream, enum event_kind kind, int64_t dropped);
 // Drops the sweeps from number `first` on. The stream stays.
 void streams_cut(struct streams *streams, struct stream *stream, int32_t first);
 // As streams_tick.

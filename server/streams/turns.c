@@ -30,11 +30,7 @@ static enum stream_entry enter(struct streams *streams, struct client *client, c
 
 enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
                                struct stream_turn *turn, bool may_wait, struct problem *problem) {
-  if (!streams->allowed) {
-    problem_set(problem, PROBLEM_UNSUPPORTED, "stream",
-                "this server keeps no streams; its operator can allow that (--stream-memory-bytes)");
-    return STREAM_REFUSED;
-  }
+  if (!streams_allow(streams, problem)) return STREAM_REFUSED;
   pthread_mutex_lock(&streams->lock);
   enum stream_entry entry = enter(streams, client, name, turn, may_wait, problem);
   pthread_mutex_unlock(&streams->lock);

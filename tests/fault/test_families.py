@@ -9,6 +9,7 @@ import unittest
 import models
 from client import HEAVY, MB, VOXELIZE, Bystander, Daemon, Raw
 from client import counters, head, heavy_rows, many_rows, post, rows, tensor_file, tiled_rows, wait_until
+from events import Subscriber
 from neighbours import SLOW, Neighbours
 from shared import Memory
 from tables import describe, voxeld
@@ -70,6 +71,13 @@ def keep_a_sweep(daemon):
     query = "&stream=roof&sweeps=2&time=1&pose=0,0,0,1,0,0,0"
     assert daemon.post(VOXELIZE + query, rows(100)).status == 200
     yield daemon
+
+
+@deed(("voxeld_stream_subscribers",), ("voxeld_stream_events_total", "told"))
+def subscribe(daemon):
+    with Subscriber(daemon, "/v1/events") as subscriber:
+        assert subscriber.next()[0] == "open"
+        yield daemon
 
 
 @deed(("voxeld_samples_total",))

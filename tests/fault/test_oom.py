@@ -5,6 +5,7 @@ or lose its connection. It never gets wrong bytes, nothing stays in use, and the
 $VOXELD_OOM_LIBRARY is the library of tests/fault/oom.c, which makes the calls fail.
 """
 
+import contextlib
 import itertools
 import mmap
 import os
@@ -232,6 +233,35 @@ class Requests(Case):
             self.assertGreater(number, 1, name)
             failed += number - 1
         print(f"warm: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")
+        daemon.stop()
+
+    def begin_of_events(self, daemon):
+        """The beginning of an answer that would go on, "" if the connection was closed without one."""
+        told = b""
+        with daemon.socket() as connection, contextlib.suppress(ConnectionError):
+            connection.sendall(head("GET", "/v1/events"))
+            while b"event: open" not in told and b"urn:voxeld:problem" not in told:
+                part = connection.recv(4096)
+                if not part:
+                    break
+                told += part
+        return told.decode()
+
+    def test_each_call_of_a_subscription(self):
+        daemon = self.start()
+        for number in itertools.count(1):
+            self.control.arm(MEMORY, number)
+            told = self.begin_of_events(daemon)
+            came = self.control.calls(MEMORY) >= number
+            self.control.arm(MEMORY, 0)
+            refused = "HTTP/1.1 50[03] .*urn:voxeld:problem|$" if came else "-"
+            self.assertRegex(told, f"(?s)^(HTTP/1.1 200 .*event: open|{refused})", f"{number}")
+            wait_until(lambda: self.is_quiet(daemon), f"{number}: the subscription has ended")
+            self.assertEqual(daemon.status()["streams"]["subscribers"], 0)
+            if not came:
+                break
+        self.assertGreater(number, 2)
+        print(f"subscription: each of {number - 1} calls failed")
         daemon.stop()
 
     def first(self, name, number, expected, request):

@@ -16,22 +16,43 @@ export class Refusal extends Error {
   }
 }
 
-// `kind` is how the body is read: json, text or arrayBuffer.
-async function ask(path, kind, options = {}) {
+const unreachable = () => new Refusal(0, { title: "No answer", detail: "the service cannot be reached" });
+
+// What a promise of the network gives.
+const from = (promise) => promise.catch(() => { throw unreachable(); });
+
+async function send(path, options = {}) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  let response;
-  try {
-    response = await fetch(path, { ...options, headers, cache: "no-store" });
-    if (response.ok) return await response[kind]();
-  } catch {
-    throw new Refusal(0, { title: "No answer", detail: "the service cannot be reached" });
-  }
-  const problem = await response.json().catch(() => ({}));
-  throw new Refusal(response.status, problem);
+  const response = await from(fetch(path, { ...options, headers, cache: "no-store" }));
+  if (response.ok) return response;
+  throw new Refusal(response.status, await response.json().catch(() => ({})));
 }
+
+// `kind` is how the body is read: json, text or arrayBuffer.
+const ask = async (path, kind, options) => from((await send(path, options))[kind]());
 
 export const getJson = (path) => ask(path, "json");
 export const getText = (path) => ask(path, "text");
+export const getTensors = async (path) => parseSafetensors(await ask(path, "arrayBuffer"));
+
+// Gives each server-sent event, { name, data }, until the service ends them. Whenever something comes, also a comment,
+// `heard` is called. EventSource would do it but for the token: it sends no headers.
+export async function* follow(path, signal, heard) {
+  const { body } = await send(path, { signal });
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await from(reader.read());
+    if (done) return;
+    heard();
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      const fields = Object.fromEntries(event.split("\n").map((line) => line.split(/: (.*)/, 2)));
+      if (fields.event) yield { name: fields.event, data: JSON.parse(fields.data) };
+    }
+  }
+}
 
 const arrays = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64: BigInt64Array, U8: Uint8Array };
 

@@ -8,13 +8,15 @@ export const FATES = [
   ["out of range", [130, 130, 140]],
 ];
 
+// A third entry says that only a scan or only a stream has it.
 export const COLOURS = [
+  ["age", "age of the sweep in s", "stream"],
   ["height", "height"],
   ["intensity", "intensity (column 4)"],
   ["fifth", "ring or time (column 5)"],
   ["distance", "distance"],
-  ["count", "points of the voxel"],
-  ["fate", "what became of the point"],
+  ["count", "points of the voxel", "scan"],
+  ["fate", "what became of the point", "scan"],
 ];
 
 // Dark blue to yellow, by way of green: brightness rises all the way, so it reads without telling hues apart.
@@ -55,8 +57,15 @@ function spread(values) {
   return high > low ? [low, high] : [low, low + 1];
 }
 
+function wholeRange(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  return high > low ? [low, high] : [Math.min(low, 0), Math.max(high, 0) || 1];
+}
+
 // A value for each point of the scene, and for each voxel: the mean over its points, or its count.
-export function paint(name, { points, columns, ids, voxels, fates }) {
+export function paint(name, { points, columns, ids, voxels, fates, ages }) {
+  if (name === "age") return { ofPoints: ages, ofVoxels: new Float32Array(), range: wholeRange(ages) };
   const number = points.length / columns;
   const ofPoints = new Float32Array(number);
   const column = { height: 2, intensity: 3, fifth: 4 }[name];

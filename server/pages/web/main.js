@@ -6,6 +6,7 @@ import { COLOURS, paint, rampOf } from "./colours.js";
 import { byId, element, showError, whole } from "./dom.js";
 import { Form } from "./form.js";
 import { watchCanvas } from "./gestures.js";
+import { listStreams, Live, rangeOf } from "./live.js";
 import { choose, chosen, detect, listModels } from "./models.js";
 import * as panel from "./panel.js";
 import { sampleScan } from "./sample.js";
@@ -21,11 +22,12 @@ const REST = 250; // milliseconds without a move until the whole picture is draw
 
 const canvas = byId("canvas");
 const camera = new Camera();
-let scene, form, shown; // shown: what voxelize gave, and `found`, the detections to be drawn over it
+let scene, form, shown; // shown: a stream's scene, or what voxelize gave and `found`, the detections drawn over it
 let frames = []; // { name, read() }; read gives the bytes, or for the sample scan makes them
 let boxFiles = []; // of a detection elsewhere
 let frame = 0, playing = false, picture = 0, slow, resting = 0;
 let round = 0; // of Play
+let range = null; // of the live stream: that of its first frame
 
 // --- drawing ---
 
@@ -76,7 +78,8 @@ function handBoxes() {
   const groups = shown.found.flatMap((each) => groupsOf(each, Number(byId("least").value)));
   scene.setBoxes(groups);
   panel.showClasses(groups);
-  panel.showCounts(shown.metadata, groups);
+  if (shown.stream) panel.showSweeps(shown.stream, live);
+  else panel.showCounts(shown.metadata, groups);
   redraw();
 }
 
@@ -94,7 +97,7 @@ let asking = false, again = false;
 // Shows the current frame. Only one request is under way; changes meanwhile make one more.
 async function refresh() {
   saveState();
-  if (!frames.length || !form) return;
+  if (!frames.length || !form || followed()) return;
   if (asking) {
     again = true;
     return;
@@ -114,7 +117,9 @@ async function askOnce(one) {
     const model = chosen();
     panel.showCommands(one.name, parameters, form.columns(), byId("token").value, model);
     const found = await boxesOf(one), bytes = await one.read();
-    shown = Object.assign(await voxelize(bytes, parameters), { found });
+    const answer = await voxelize(bytes, parameters);
+    if (followed()) return;
+    shown = Object.assign(answer, { found });
     showError(null);
     form.mark(null);
     const { metadata } = shown;
@@ -125,8 +130,10 @@ async function askOnce(one) {
     const said = `${one.name}: ${whole(metadata.points.received)} points, ${whole(metadata.voxels.kept)} voxels in `
       + milliseconds(metadata);
     byId("state").textContent = model ? `${said}; asking ${model}` : said;
-    if (model) byId("state").textContent = `${said}; ${await askModel(model, bytes)}`;
+    const heard = model && await askModel(model, bytes);
+    if (heard && !followed()) byId("state").textContent = `${said}; ${heard}`;
   } catch (refusal) {
+    if (followed()) return;
     showError(refusal);
     form.mark(refusal.parameter);
     if (!("status" in refusal)) console.error(refusal); // the page's own mistake
@@ -142,10 +149,73 @@ const milliseconds = ({ timing_us: { total } }) => `${(total / 1000).toFixed(1)}
 async function askModel(model, bytes) {
   const { metadata } = shown;
   const found = await detect(bytes, model, metadata.parameters);
+  if (followed()) return null;
   shown.found.push(found);
   handBoxes();
   panel.showTiming({ voxelize: metadata.timing_us, detect: found.metadata.timing_us });
   return `${whole(found.number)} boxes by ${model} in ${milliseconds(found.metadata)}`;
+}
+
+// --- streams ---
+
+const followed = () => byId("stream").value; // the stream that the user has chosen, or ""
+
+const live = new Live({
+  show(frame) {
+    range ??= rangeOf(frame);
+    const [low, high] = range, { sweeps } = frame.stream;
+    shown = Object.assign(frame, { low, high, size: [1, 1, 1] });
+    camera.frame(low, high);
+    hand();
+    showError(null);
+    panel.showVoxel(null);
+    panel.showTiming({});
+    byId("state").textContent = `${live.name}: ${whole(frame.ages.length)} points of ${sweeps.length} sweeps, live`;
+  },
+  say: (text) => (byId("state").textContent = `${live.name}: ${text}`),
+  refuse(refusal) {
+    showError(refusal);
+    byId("state").textContent = "refused";
+    if (refusal.status === 401) byId("token").focus();
+  },
+});
+
+function offerColours(kind, colour = byId("colour").value) {
+  const select = byId("colour");
+  for (const [i, [, , only = kind]] of COLOURS.entries())
+    Object.assign(select.options[i], { disabled: only !== kind, hidden: only !== kind });
+  select.value = colour;
+  if (select.selectedOptions[0].disabled) select.value = kind === "stream" ? "age" : "height";
+}
+
+// The names of the streams that there are now, and the one that is followed.
+async function offerStreams() {
+  const now = followed(), names = await listStreams();
+  if (now && !names.includes(now)) names.push(now);
+  const select = byId("stream");
+  if ([...select.options].map(({ value }) => value).join() === ["", ...names].join()) return;
+  select.replaceChildren(new Option("none", ""), ...names.map((name) => new Option(name, name)));
+  select.value = now;
+}
+
+function followStream(name, colour = "age") {
+  stop();
+  const select = byId("stream");
+  if (![...select.options].some(({ value }) => value === name)) select.append(new Option(name, name));
+  select.value = name;
+  range = null;
+  offerColours("stream", colour);
+  showError(null);
+  live.start(name);
+  live.say("asking");
+  panel.showStreamCommands(name, byId("token").value);
+  saveState();
+}
+
+function leaveStream() {
+  live.stop();
+  byId("stream").value = "";
+  offerColours("scan");
 }
 
 // --- scans ---
@@ -172,6 +242,7 @@ function openSample() {
 
 function show(chosen) {
   stop();
+  leaveStream();
   frames = chosen;
   byId("frames").hidden = frames.length < 2;
   byId("frame").max = frames.length - 1;
@@ -211,6 +282,7 @@ function saveState() {
   const view = { colour: byId("colour").value, size: byId("point-size").value };
   view.layers = Object.keys(LAYERS).filter((name) => scene.show[name]).join(",");
   if (chosen()) view.model = chosen();
+  if (followed()) view.stream = followed();
   if (byId("least").value > 0) view.score = byId("least").value;
   if (camera.moved) view.camera = camera.toString();
   for (const [name, value] of Object.entries(view)) state.set(ofView(name), value);
@@ -229,6 +301,8 @@ function restoreState() {
   if (view("layers") !== null)
     for (const name of Object.keys(LAYERS)) layer(name, view("layers").split(",").includes(name));
   if (view("camera")) camera.restore(view("camera"));
+  if (view("stream")) followStream(view("stream"), view("colour") ?? undefined);
+  else offerColours("scan");
 }
 
 // --- what the user does ---
@@ -280,6 +354,8 @@ async function copy(button) {
 
 function listen() {
   for (const [name, label] of COLOURS) byId("colour").append(new Option(label, name));
+  byId("stream").append(new Option("none", ""));
+  offerColours("scan");
   for (const [name, label] of Object.entries(LAYERS)) {
     const box = element("input", { type: "checkbox", id: `layer-${name}`, checked: scene.show[name] });
     box.onchange = () => (layer(name, box.checked), saveState());
@@ -296,6 +372,9 @@ function listen() {
   for (const button of document.querySelectorAll("[data-copy]")) button.onclick = () => copy(button);
   byId("files").onchange = ({ target }) => (open(target.files), (target.value = ""));
   byId("sample").onclick = openSample;
+  byId("stream").onfocus = () => offerStreams().catch(showError);
+  byId("stream").onchange = ({ target: { value } }) =>
+    value ? followStream(value) : (leaveStream(), frames.length ? refresh() : openSample());
   byId("frame").oninput = ({ target }) => (stop(), turnTo(Number(target.value)));
   byId("play").onclick = play;
   byId("model").onchange = () => (choose(chosen()), refresh());
@@ -320,6 +399,8 @@ async function begin() {
   try {
     const pages = [getJson("/v1/describe"), getJson("/v1/presets"), listModels()];
     const [{ parameters }, { presets }] = await Promise.all(pages);
+    await offerStreams();
+    if (followed()) return followStream(followed(), byId("colour").value);
     if (form) return refresh();
     form = new Form(byId("form"), parameters, presets, refresh);
     showError(null);
@@ -330,6 +411,7 @@ async function begin() {
     if (refusal.status === 401) byId("token").focus();
     return;
   }
+  if (followed()) return;
   if (frames.length) return refresh();
   openSample();
 }

@@ -27,6 +27,19 @@ export function showCounts({ points, voxels, samples, grid_size, warnings, backe
   byId("counts").replaceChildren(...notes, element("table", {}, ...rows));
 }
 
+// What a live stream has joined, newest sweep first, and how many of its frames were shown.
+export function showSweeps({ sweeps }, { shown, skipped }) {
+  const sums = new Map();
+  const rows = sweeps.map(({ age_s, points }) => {
+    for (const [name, value] of Object.entries(points)) sums.set(name, (sums.get(name) ?? 0) + value);
+    return rowOf([`${+age_s.toFixed(3)} s`], whole(points.joined));
+  });
+  const totals = [...sums].map(([name, value]) => rowOf([`points ${words(name)}`], whole(value)));
+  byId("counts").replaceChildren(
+    element("table", {}, rowOf(["frames shown"], whole(shown)), rowOf(["frames skipped"], whole(skipped)), ...totals),
+    element("table", {}, element("caption", { textContent: "Points by age of the sweep" }), ...rows));
+}
+
 function timesOf(caption, { total, ...stages }) {
   const bar = element("div", { className: "bar" });
   bar.setAttribute("aria-hidden", "true");
@@ -74,6 +87,17 @@ export function showVoxel(voxel) {
     rowOf([`point ${whole(row)}`], values.map((value) => +value.toPrecision(4)).join(", ")));
   byId("voxel").replaceChildren(element("table", {}, rowOf(["row"], whole(number)), rowOf(["x, y, z"], cell.join(", ")),
                                         rowOf(["points kept"], whole(count)), ...rows));
+}
+
+export function showStreamCommands(name, token) {
+  const path = `${location.origin}/v1/streams/${name}`;
+  const secret = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
+  const header = token ? ", headers={\"Authorization\": f\"Bearer {TOKEN}\"}" : "";
+  byId("curl").textContent = `curl${secret} -o last.safetensors ${shell(`${path}/last`)}\n`
+    + `curl${secret} -N ${shell(`${path}/events`)}`;
+  byId("python").textContent = "import urllib.request\nimport safetensors.numpy\n\n"
+    + `request = urllib.request.Request(${python(`${path}/last`)}${header})\n`
+    + "file = urllib.request.urlopen(request).read()\nprint(safetensors.numpy.load(file)[\"points\"].shape)";
 }
 
 // Words of a shell, and of Python: what the user typed must not end the text.

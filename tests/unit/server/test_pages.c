@@ -74,6 +74,7 @@ static void counts_and_limits(void **state) {
   atomic_store(&jobs.regions.pinner.refusals, 52);
   atomic_store(&jobs.regions.reached, 53);
   atomic_store(&jobs.regions.copied, 54);
+  jobs.streams.events.use.subscribers = 57;
   atomic_store(&watcher.places.open, 61);
   assert_int_equal(client_take(&clients, client, SHARE_LONG_JOBS, 3, 0), GRANTED);
   assert_int_equal(client_take(&clients, client, SHARE_BYTES, 4, 0), GRANTED);
@@ -94,7 +95,7 @@ static void counts_and_limits(void **state) {
       "\"shared_memory\":{\"allowed\":true,\"regions\":0,\"pinned_bytes\":51,\"pinned_limit_bytes\":55,"
       "\"pin_failures\":52,\"parts_in_place\":53,\"parts_copied\":54},"
       "\"streams\":{\"count\":0,\"sweeps\":0,\"memory_bytes\":0,\"limit_bytes\":56,\"kept\":0,\"repeated\":0,"
-      "\"evicted\":0,\"expired\":0},"
+      "\"evicted\":0,\"expired\":0,\"subscribers\":57},"
       "\"connections\":{\"open\":61,\"limit\":100},"
       "\"clients\":{\"present\":1,\"limits\":{\"connections\":100,\"queue\":64,\"sampling_queue\":65,"
       "\"detection_queue\":66,\"buffer_bytes\":16777216},\"greediest\":[{\"number\":0,\"name\":\"192.0.2.1\","

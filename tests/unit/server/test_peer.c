@@ -102,6 +102,23 @@ static void a_reply_begins_after_the_probe(void **state) {
   assert_int_equal(atomic_load(&peer.since_ns), 7);
 }
 
+static void an_answer_that_rests_is_not_late(void **state) {
+  (void)state;
+  take_request(true);
+  peer_reply_begin(&peer, 0, 7);
+  peer_reply_rest(&peer);
+  assert_int_equal(atomic_load(&peer.phase), PEER_RESTING);
+  peer_reply_go_on(&peer, 9);
+  assert_int_equal(atomic_load(&peer.phase), PEER_REPLY);
+  assert_int_equal(atomic_load(&peer.since_ns), 9);
+  peer_reply_rest(&peer);
+  peer_reply_end(&peer, 11);
+  assert_int_equal(atomic_load(&peer.phase), PEER_IDLE);
+  atomic_store(&peer.phase, PEER_FAILED);
+  peer_reply_go_on(&peer, 13);
+  assert_true(peer_is_failed(&peer));
+}
+
 static void each_upload_counts_from_nothing(void **state) {
   (void)state;
   take_request(true);
@@ -159,6 +176,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(only_a_job_is_probed, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(who_knows_no_probe_gets_none, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_reply_begins_after_the_probe, open_peer, close_peer),
+      cmocka_unit_test_setup_teardown(an_answer_that_rests_is_not_late, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(each_upload_counts_from_nothing, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(a_failed_upload_does_not_go_on, open_peer, close_peer),
       cmocka_unit_test_setup_teardown(an_error_past_the_library_is_a_whole_answer, open_peer, close_peer),

@@ -33,7 +33,7 @@ static void give(struct buffer *memory) {
 
 static int open_all(void **state) {
   (void)state;
-  const int64_t limits[SHARES] = {[SHARE_STREAMS] = 6};
+  const int64_t limits[SHARES] = {[SHARE_STREAMS] = 6, [SHARE_SUBSCRIBERS] = 6};
   const struct options options = {.stream_memory_bytes = 1, .stream_ttl_s = 10};
   memories = 0;
   if (!clients_init(&clients, 8, limits)) return -1;
@@ -231,6 +231,53 @@ static void share_of_streams(void **state) {
   stream_leave(&streams, &turn);
 }
 
+// ---- subscribers ----------------------------------------------------------------------------------------------------
+
+static void nothing(struct subscriber *subscriber) { (void)subscriber; }
+
+static void is_told(struct subscriber *subscriber, enum event_kind kind, int64_t sweeps, int64_t count) {
+  struct event event;
+  assert_int_equal(events_take(&streams.events, subscriber, &event, clock_ns()), EVENT_TAKEN);
+  assert_int_equal(event.kind, kind);
+  assert_int_equal(event.sweeps, sweeps);
+  assert_int_equal(event.count, count);
+  assert_true(event.kind != EVENT_SWEEP || event.begun == (sweeps == 1));
+}
+
+static void subscribers(void **state) {
+  (void)state;
+  static const atomic_bool no = false;
+  struct subscriber one = {.half_closed = &no, .gone = &no, .sleep = nothing, .wake = nothing}, all = one;
+  struct stream_terms theirs = terms_of("a", 1, 3);
+  struct event event;
+  assert_true(send("a", 1, 3));
+  assert_false(streams_subscribe(&streams, ours, "a b", &one, &problem));
+  assert_int_equal(problem.kind, PROBLEM_NOT_FOUND);
+  assert_true(streams_subscribe(&streams, ours, "a", &one, &problem));
+  assert_true(streams_subscribe(&streams, ours, "", &all, &problem));
+  is_told(&one, EVENT_OPEN, 1, 0);
+  assert_int_equal(events_take(&streams.events, &all, &event, clock_ns()), EVENT_TAKEN);
+  assert_int_equal(event.streams, 1);
+  clock_move_ms(6000);
+  assert_true(send("a", 2, 3) && send("b", 1, 3) && send_to(other, &theirs, &shape, true));
+  assert_true(send("a", 2, 3));
+  is_told(&one, EVENT_SWEEP, 2, 0);
+  is_told(&one, EVENT_SWEEP, 2, 0);  // repeated
+  clock_move_ms(5000);
+  streams_tick(&streams, clock_ns());
+  is_told(&one, EVENT_EXPIRED, 1, 1);
+  while (streams_evict(&streams, ours)) continue;
+  is_told(&one, EVENT_EVICTED, 0, 1);
+  assert_true(send("a", 1, 3));
+  is_told(&one, EVENT_SWEEP, 1, 0);
+  assert_true(streams_drop(&streams, ours, "a", &problem));
+  is_told(&one, EVENT_DELETED, 0, 0);
+  assert_int_equal(one.count, 0);
+  assert_int_equal(all.count, 8);  // the sweep of `b`, and that it was evicted
+  events_unsubscribe(&streams.events, &one);
+  events_unsubscribe(&streams.events, &all);
+}
+
 // ---- several --------------------------------------------------------------------------------------------------------
 
 static void in_the_frame_of_the_first(void **state) {
@@ -319,6 +366,10 @@ static void no_streams(void **state) {
   streams.allowed = false;
   assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_REFUSED);
   assert_int_equal(problem.kind, PROBLEM_UNSUPPORTED);
+  problem.kind = PROBLEM_NONE;
+  struct subscriber subscriber;
+  assert_false(streams_subscribe(&streams, ours, "a", &subscriber, &problem));
+  assert_int_equal(problem.kind, PROBLEM_UNSUPPORTED);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
@@ -326,6 +377,7 @@ static void no_streams(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(newest_first),
+      TEST(subscribers),
       TEST(repeated_sweep),
       TEST(refused_sweeps),
       TEST(failed_first),

@@ -527,6 +527,24 @@ static void an_answer_that_is_not_taken_ends(void **state) {
   assert_int_equal(ended(PEER_END_SEND_TIMEOUT), 1);
 }
 
+static void an_answer_that_rests_is_not_late(void **state) {
+  (void)state;
+  struct end end = connect_as("192.0.2.1", false);
+  begin_upload(&end);
+  assert_true(peer_upload_end(end.peer));
+  peer_reply_begin(end.peer, 0, clock_ns());
+  peer_reply_rest(end.peer);
+  pass_ms(10 * (SEND_S + IDLE_S) * 1000);
+  assert_string_equal(seen(&end), "");
+  peer_reply_go_on(end.peer, clock_ns());
+  pass_ms(SEND_S * 1000);
+  assert_string_equal(seen(&end), "");
+  pass_ms(50);
+  assert_null(seen(&end));
+  close_both(&end);
+  assert_int_equal(ended(PEER_END_SEND_TIMEOUT), 1);
+}
+
 static struct end answer_slowly(const char *address) {
   struct end end = connect_as(address, false);
   begin_upload(&end);
@@ -637,6 +655,7 @@ int main(void) {
       WATCHED(there_is_a_slot_for_each_descriptor),
       WATCHED(an_idle_connection_ends_after_its_time),
       WATCHED(an_answer_that_is_not_taken_ends),
+      WATCHED(an_answer_that_rests_is_not_late),
       WATCHED(memory_for_two_comes_from_two_answers),
       WATCHED(a_connection_comes_from_a_slow_answer),
       WATCHED(the_slowest_makes_room_if_none_is_idle),

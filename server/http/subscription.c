@@ -1,0 +1,100 @@
+// See subscription.h.
+#include "server/http/subscription.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "server/base/clock.h"
+
+enum { SEND_BUFFER = 32 * 1024 };  // bytes that the kernel keeps for a client, and as many for itself
+
+struct subscription {
+  struct subscriber subscriber;
+  struct events *events;
+  struct request *request;            // not read once it is over
+  struct MHD_Connection *connection;  // likewise
+  size_t length, sent;                // of the text
+  char text[EVENT_TEXT_SIZE];
+};
+
+static void sleep_now(struct subscriber *subscriber) {
+  MHD_suspend_connection(((struct subscription *)(void *)subscriber)->connection);
+}
+
+static void wake_up(struct subscriber *subscriber) {
+  MHD_resume_connection(((struct subscription *)(void *)subscriber)->connection);
+}
+
+// Writes the next event. The library calls for more only once it has sent what it got, so the connection rests if there
+// is none.
+static enum event_step write_next(struct subscription *own) {
+  struct event event;
+  int64_t now_ns = clock_ns();
+  struct peer *peer = own->request->peer;
+  enum event_step step = events_take(own->events, &own->subscriber, &event, now_ns);
+  if (step == EVENT_ASLEEP) peer_reply_rest(peer);
+  if (step != EVENT_TAKEN) return step;
+  peer_reply_go_on(peer, now_ns);
+  struct text text = text_over(own->text, sizeof own->text);
+  event_write(&event, &text);
+  own->length = text_complete(&text) ? text.length : 0;
+  own->sent = 0;
+  return step;
+}
+
+// The library's callback for more of the body.
+static ssize_t read_events(void *cls, uint64_t position, char *block, size_t most) {
+  struct subscription *own = cls;
+  (void)position;
+  while (own->sent == own->length) {
+    enum event_step step = write_next(own);
+    if (step == EVENT_ASLEEP) return 0;
+    if (step == EVENT_OVER) return MHD_CONTENT_READER_END_OF_STREAM;
+  }
+  size_t rest = own->length - own->sent, bytes = rest < most ? rest : most;
+  memcpy(block, own->text + own->sent, bytes);
+  own->sent += bytes;
+  own->request->sent_bytes += (int64_t)bytes;
+  return (ssize_t)bytes;
+}
+
+// Makes the kernel keep little for a client that does not read: else it would have megabytes of old events, and hear of
+// what it has lost minutes later. The connection ends with this answer.
+static void keep_little(const struct peer *peer) {
+  const int bytes = SEND_BUFFER;
+  (void)setsockopt(peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);  // without it, all works but later
+}
+
+static void end_subscription(void *cls) {
+  struct subscription *own = cls;
+  events_unsubscribe(own->events, &own->subscriber);
+  free(own);
+}
+
+struct MHD_Response *subscription_response(struct request *request, const struct page *page,
+                                           const struct page_asked *asked) {
+  struct subscription *own = malloc(sizeof *own);
+  if (!own) {
+    problem_set(&request->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a subscription now");
+    return NULL;
+  }
+  own->events = &request->service->jobs->streams.events;
+  own->request = request;
+  own->connection = request->connection;
+  own->length = own->sent = 0;
+  own->subscriber.half_closed = &request->peer->half_closed;
+  own->subscriber.gone = &request->peer->gone;
+  own->subscriber.sleep = sleep_now;
+  own->subscriber.wake = wake_up;
+  if (!page->follow(request->service->view, asked, &own->subscriber, &request->problem)) {
+    free(own);
+    return NULL;
+  }
+  struct MHD_Response *response =
+      MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, EVENT_TEXT_SIZE, read_events, own, end_subscription);
+  if (!response) end_subscription(own);
+  request->lasting = response;
+  if (response) keep_little(request->peer);
+  return response;
+}

@@ -1,0 +1,130 @@
+// A stream of the service, live: is told of each sweep, and fetches the points that the last request joined.
+import { follow, getJson, getTensors } from "./api.js";
+
+const PAUSE = 2000; // milliseconds before the page asks again for events that have ended
+const SILENCE = 40000; // milliseconds; the service says something every 15 s
+const AGAIN = [0, 429, 503]; // statuses of refusals that pass
+
+export const listStreams = async () => (await getJson("/v1/streams")).streams.map(({ name }) => name).sort();
+
+// What of a spread of numbers is not among the lowest and highest 0.5 %, as [low, high].
+function spread(numbers) {
+  const sorted = numbers.filter(Number.isFinite).sort();
+  const at = (part) => sorted[Math.floor(part * (sorted.length - 1))] ?? 0;
+  return [at(0.005), at(0.995)];
+}
+
+// The range that nearly all points are in, as [low, high].
+export function rangeOf({ points, columns }) {
+  const step = columns * Math.max(1, Math.floor(points.length / columns / 20000));
+  const ranges = [0, 1, 2].map((axis) => {
+    const values = [];
+    for (let i = axis; i < points.length; i += step) values.push(points[i]);
+    return spread(Float32Array.from(values));
+  });
+  return [ranges.map(([low]) => low), ranges.map(([, high]) => high)];
+}
+
+// The answer as a scene without voxels. Each point has the age of its sweep: the sweeps' points follow each other.
+function sceneOf({ tensors: { points: { data, shape: [number, columns] } }, metadata: { stream } }) {
+  const ages = new Float32Array(number);
+  let row = 0;
+  for (const { age_s, points: { joined } } of stream.sweeps) ages.fill(age_s, row, row += joined);
+  const voxels = { cells: new Int32Array(), counts: new Uint32Array() };
+  const ids = new Int32Array(number).fill(-1), samples = new Float32Array();
+  return { points: data, columns, ages, ids, voxels, samples, fates: new Uint8Array(number), found: [], stream };
+}
+
+export class Live {
+  // show(scene) is called for each answer, say(text) for what else happens, refuse(refusal) if it cannot go on.
+  constructor({ show, say, refuse }) {
+    Object.assign(this, { show, say, refuse, name: "" });
+    document.addEventListener("visibilitychange", () => this.load());
+    window.addEventListener("pagehide", () => this.connection?.abort()); // a browser may keep a page that was left
+  }
+
+  start(name) {
+    this.stop();
+    Object.assign(this, { name, shown: 0, skipped: 0, waiting: 0 });
+    this.run(this.round);
+  }
+
+  stop() {
+    this.round = (this.round ?? 0) + 1;
+    this.name = "";
+    this.connection?.abort();
+  }
+
+  is(round) {
+    return this.round === round;
+  }
+
+  async run(round) {
+    const path = `/v1/streams/${this.name}/events`;
+    while (this.is(round)) {
+      let why = "the service has ended the events";
+      try {
+        for await (const { name, data } of this.events(path)) this.take(name, data);
+      } catch (refusal) {
+        if (this.is(round) && !AGAIN.includes(refusal.status)) return this.fail(refusal);
+        why = refusal.message;
+      }
+      if (!this.is(round)) return;
+      this.say(`${why}; asking again`);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    }
+  }
+
+  // One connection's events. If the service falls silent, the connection is given up.
+  async *events(path) {
+    const connection = this.connection = new AbortController();
+    let timer;
+    const heard = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => connection.abort(), SILENCE);
+    };
+    heard();
+    try {
+      yield* follow(path, connection.signal, heard);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  take(name, { sweeps, events }) {
+    if (name === "lost") this.skipped += events;
+    if ((name === "sweep" || name === "open") && sweeps) {
+      this.waiting++;
+      this.load();
+    } else if (sweeps === 0) {
+      this.say(name === "open" ? "waiting for its first sweep" : `the stream has ended: ${name}`);
+    }
+  }
+
+  // Fetches the last points and shows them. Only one request is under way; of the sweeps that come meanwhile only the
+  // last is shown. None is fetched while nobody sees the page.
+  async load() {
+    if (this.loading) return;
+    this.loading = true;
+    while (this.name && this.waiting && !document.hidden) {
+      const round = this.round;
+      this.skipped += this.waiting - 1;
+      this.waiting = 0;
+      try {
+        const answer = await getTensors(`/v1/streams/${this.name}/last`);
+        if (!this.is(round)) continue;
+        this.shown++;
+        this.show(sceneOf(answer));
+      } catch (refusal) {
+        // 404: it has just ended, which an event tells
+        if (this.is(round) && refusal.status !== 404 && !AGAIN.includes(refusal.status)) this.fail(refusal);
+      }
+    }
+    this.loading = false;
+  }
+
+  fail(refusal) {
+    this.stop();
+    this.refuse(refusal);
+  }
+}

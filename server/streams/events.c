@@ -1,0 +1,212 @@
+// See events.h.
+#include "server/streams/events.h"
+
+#include <string.h>
+
+#include "api/params/values.h"
+#include "server/base/clock.h"
+
+static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, until a beat
+static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left
+
+void events_init(struct events *events, struct clients *clients) {
+  *events = (struct events){.clients = clients};
+  pthread_mutex_init(&events->lock, NULL);
+}
+
+void events_destroy(struct events *events) { pthread_mutex_destroy(&events->lock); }
+
+// ---- with the lock held ---------------------------------------------------------------------------------------------
+
+static void wake(struct subscriber *subscriber) {
+  if (!subscriber->asleep) return;
+  subscriber->asleep = false;
+  subscriber->wake(subscriber);
+}
+
+static bool is_due(const struct subscriber *subscriber, int64_t now_ns) {
+  int64_t silent_ns = now_ns - subscriber->told_ns;
+  return silent_ns >= pause_ns || atomic_load(subscriber->gone) ||
+         (silent_ns >= doubt_ns && atomic_load(subscriber->half_closed));
+}
+
+static struct event *kept_at(struct subscriber *subscriber, int number) {
+  return &subscriber->kept[(subscriber->first + number) % EVENTS_KEPT];
+}
+
+static void drop_first(struct subscriber *subscriber) {
+  subscriber->first = (subscriber->first + 1) % EVENTS_KEPT;
+  subscriber->count--;
+}
+
+static void keep(struct events *events, struct subscriber *subscriber, const struct event *event) {
+  if (subscriber->count == EVENTS_KEPT) {
+    drop_first(subscriber);
+    subscriber->lost++;
+    events->use.lost++;
+  }
+  *kept_at(subscriber, subscriber->count++) = *event;
+  wake(subscriber);
+}
+
+static bool is_for(const struct subscriber *subscriber, const struct client *client, const char *stream) {
+  return subscriber->client == client && (!subscriber->stream[0] || strcmp(subscriber->stream, stream) == 0);
+}
+
+// What was lost came before what is kept.
+static bool take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns) {
+  if (subscriber->lost) {
+    *event = (struct event){.kind = EVENT_LOST, .count = subscriber->lost};
+    subscriber->lost = 0;
+  } else if (subscriber->count) {
+    *event = *kept_at(subscriber, 0);
+    drop_first(subscriber);
+    events->use.told++;
+  } else if (subscriber->ending) {
+    *event = (struct event){.kind = EVENT_END, .reason = subscriber->ending};
+    subscriber->over = true;
+  } else if (is_due(subscriber, now_ns)) {
+    *event = (struct event){.kind = EVENT_BEAT};
+  } else {
+    return false;
+  }
+  subscriber->told_ns = now_ns;
+  return true;
+}
+
+static bool let_in(struct events *events, struct client *client, struct problem *problem) {
+  if (events->closed)
+    return problem_set(problem, PROBLEM_DRAINING, NULL, "the server is stopping; subscribe to another one");
+  enum grant grant = client_take(events->clients, client, SHARE_SUBSCRIBERS, 1, 0);
+  return grant == GRANTED ||
+         problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_CONNECTIONS_FULL, NULL,
+                     "there is no room for another subscriber: all clients together have up to %d, one up to half of "
+                     "those that others leave",
+                     SUBSCRIBERS_MAX);
+}
+
+// ---- subscribers ----------------------------------------------------------------------------------------------------
+
+bool events_subscribe(struct events *events, struct client *client, const struct event *open,
+                      struct subscriber *subscriber, struct problem *problem) {
+  pthread_mutex_lock(&events->lock);
+  bool good = let_in(events, client, problem);
+  if (good) {
+    subscriber->client = client;
+    subscriber->first = subscriber->count = 0;
+    subscriber->lost = 0;
+    subscriber->told_ns = clock_ns();
+    subscriber->ending = NULL;
+    subscriber->asleep = subscriber->over = false;
+    subscriber->next = events->first;
+    events->first = subscriber;
+    events->use.subscribers++;
+    keep(events, subscriber, open);
+  }
+  pthread_mutex_unlock(&events->lock);
+  return good;
+}
+
+void events_unsubscribe(struct events *events, struct subscriber *subscriber) {
+  pthread_mutex_lock(&events->lock);
+  struct subscriber **link = &events->first;
+  while (*link != subscriber) link = &(*link)->next;
+  *link = subscriber->next;
+  events->use.subscribers--;
+  client_give(events->clients, subscriber->client, SHARE_SUBSCRIBERS, 1);
+  pthread_mutex_unlock(&events->lock);
+}
+
+void events_tell(struct events *events, const struct client *client, const struct event *event) {
+  pthread_mutex_lock(&events->lock);
+  for (struct subscriber *each = events->first; each; each = each->next)
+    if (!each->ending && is_for(each, client, event->stream)) keep(events, each, event);
+  pthread_mutex_unlock(&events->lock);
+}
+
+void events_tick(struct events *events, int64_t now_ns) {
+  pthread_mutex_lock(&events->lock);
+  for (struct subscriber *each = events->first; each; each = each->next)
+    if (is_due(each, now_ns)) wake(each);
+  pthread_mutex_unlock(&events->lock);
+}
+
+void events_end(struct events *events, const char *reason, bool closes) {
+  pthread_mutex_lock(&events->lock);
+  events->closed = events->closed || closes;
+  for (struct subscriber *each = events->first; each; each = each->next) {
+    if (!each->ending) each->ending = reason;
+    wake(each);
+  }
+  pthread_mutex_unlock(&events->lock);
+}
+
+struct events_use events_use(struct events *events) {
+  pthread_mutex_lock(&events->lock);
+  struct events_use use = events->use;
+  pthread_mutex_unlock(&events->lock);
+  return use;
+}
+
+enum event_step events_take(struct events *events, struct subscriber *subscriber, struct event *event, int64_t now_ns) {
+  pthread_mutex_lock(&events->lock);
+  bool over = subscriber->over || atomic_load(subscriber->gone);
+  enum event_step step = over ? EVENT_OVER : EVENT_TAKEN;
+  if (step == EVENT_TAKEN && !take(events, subscriber, event, now_ns)) {
+    step = EVENT_ASLEEP;
+    subscriber->asleep = true;
+    subscriber->sleep(subscriber);
+  }
+  pthread_mutex_unlock(&events->lock);
+  return step;
+}
+
+// ---- as text --------------------------------------------------------------------------------------------------------
+
+static void write_number(const char *name, int64_t value, struct text *out) {
+  text_printf(out, ",\"%s\":%lld", name, (long long)value);
+}
+
+static void write_time(const struct event *event, struct text *out) {
+  text_put(out, ",\"time\":");
+  value_write_double(event->time, out);
+}
+
+static void write_points(const struct join_counts *points, struct text *out) {
+  text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld,\"not_finite\":%lld}",
+              (long long)points->received, (long long)points->removed_close, (long long)points->joined,
+              (long long)points->not_finite);
+}
+
+static void write_stream(const struct event *event, struct text *out) {
+  text_put(out, "{\"stream\":");
+  text_json_string(out, event->stream, strlen(event->stream));
+  write_number("sweeps", event->sweeps, out);
+  bool newest = event->kind == EVENT_SWEEP || event->kind == EVENT_OPEN;
+  if (newest && event->sweeps) write_time(event, out);
+  if (event->kind == EVENT_SWEEP) {
+    text_printf(out, ",\"begun\":%s,\"repeated\":%s", event->begun ? "true" : "false",
+                event->repeated ? "true" : "false");
+    write_points(&event->points, out);
+  }
+  if (event->kind == EVENT_EVICTED || event->kind == EVENT_EXPIRED) write_number("dropped", event->count, out);
+  text_put(out, "}");
+}
+
+void event_write(const struct event *event, struct text *out) {
+  static const char *const names[EVENT_KINDS] = {"open", "sweep", "evicted", "expired", "deleted", "lost", "", "end"};
+  if (event->kind == EVENT_BEAT) {
+    text_put(out, ":\n\n");  // a comment, which clients skip
+    return;
+  }
+  text_printf(out, "event: %s\ndata: ", names[event->kind]);
+  if (event->kind == EVENT_END)
+    text_printf(out, "{\"reason\":\"%s\"}", event->reason);
+  else if (event->kind == EVENT_LOST)
+    text_printf(out, "{\"events\":%lld}", (long long)event->count);
+  else if (event->stream[0])
+    write_stream(event, out);
+  else
+    text_printf(out, "{\"streams\":%lld}", (long long)event->streams);
+  text_put(out, "\n\n");
+}

@@ -1,0 +1,105 @@
+// What happens to streams, as it happens, for those who subscribe to it.
+//
+// A subscriber gets the events of its client's streams in their order. What it has not taken yet is kept for it, up to
+// EVENTS_KEPT events; beyond that it loses the oldest, and is told how many. If there is nothing for it, it sleeps; so
+// nobody waits for one that is slow.
+//
+// Any thread. The lock may be taken while that of the streams is held. `sleep` and `wake` are called with it held, so
+// that nobody wakes a subscriber before it sleeps.
+#ifndef VOXELD_STREAM_EVENTS_H
+#define VOXELD_STREAM_EVENTS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "api/base/problem.h"
+#include "api/params/stream.h"
+#include "api/wire/join.h"
+#include "server/clients/clients.h"
+
+enum {
+  SUBSCRIBERS_MAX = 256,  // of all clients; each has a share of them
+  EVENTS_KEPT = 64,       // for a subscriber
+  EVENT_TEXT_SIZE = 512,  // bytes; the longest event fits
+};
+
+enum event_kind {
+  EVENT_OPEN,     // the first: what there is
+  EVENT_SWEEP,    // a sweep was stored
+  EVENT_EVICTED,  // sweeps made room for others
+  EVENT_EXPIRED,  // sweeps were too old
+  EVENT_DELETED,  // the client has deleted the stream
+  EVENT_LOST,     // the subscriber was too slow for events here
+  EVENT_BEAT,     // nothing has happened for a while
+  EVENT_END,      // the last
+  EVENT_KINDS
+};
+
+struct event {
+  enum event_kind kind;
+  char stream[STREAM_NAME_SIZE];  // "": all of the client's
+  int64_t sweeps;                 // that the stream has then; 0: it ends, or has not begun
+  int64_t streams;                // OPEN of all: how many there are
+  int64_t count;                  // EVICTED, EXPIRED: sweeps; LOST: events
+  double time;                    // OPEN, SWEEP: of the newest sweep
+  bool begun, repeated;           // SWEEP
+  struct join_counts points;      // SWEEP
+  const char *reason;             // END
+};
+
+// Its owner fills in what is given, keeps it from events_subscribe to events_unsubscribe, and takes its events.
+struct subscriber {
+  char stream[STREAM_NAME_SIZE];                 // given; "": all of the client's
+  const atomic_bool *half_closed, *gone;         // given: its connection's
+  void (*sleep)(struct subscriber *subscriber);  // given
+  void (*wake)(struct subscriber *subscriber);   // given; it is to take again
+  struct subscriber *next;
+  struct client *client;
+  struct event kept[EVENTS_KEPT];  // [count] from `first` on, around the end
+  int first, count;
+  int64_t lost;        // events, since it was told
+  int64_t told_ns;     // when it last took something
+  const char *ending;  // why it ends; NULL: it does not
+  bool asleep, over;   // over: it has got its last event
+};
+
+struct events_use {
+  int64_t subscribers;            // now
+  unsigned long long told, lost;  // events, since the start
+};
+
+struct events {
+  pthread_mutex_t lock;
+  struct clients *clients;
+  struct subscriber *first;
+  bool closed;
+  struct events_use use;
+};
+
+void events_init(struct events *events, struct clients *clients);
+void events_destroy(struct events *events);  // no subscriber is left
+
+// Begins with `open`. False with a problem: too many, or the server stops.
+VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
+                                     struct subscriber *subscriber, struct problem *problem);
+void events_unsubscribe(struct events *events, struct subscriber *subscriber);
+// Tells the client's subscribers.
+void events_tell(struct events *events, const struct client *client, const struct event *event);
+// To be called now and then: wakes those who are due for an EVENT_BEAT. It shows whether a client is still there.
+void events_tick(struct events *events, int64_t now_ns);
+// Ends all subscribers; `reason` must stay. If `closes`, none may subscribe any more.
+void events_end(struct events *events, const char *reason, bool closes);
+struct events_use events_use(struct events *events);
+
+enum event_step { EVENT_TAKEN, EVENT_ASLEEP, EVENT_OVER };
+
+// The subscriber's next event. EVENT_ASLEEP: there is none now, and it sleeps. EVENT_OVER: none will come.
+VX_WARN_UNUSED enum event_step events_take(struct events *events, struct subscriber *subscriber, struct event *event,
+                                           int64_t now_ns);
+
+// Writes it as a server-sent event.
+void event_write(const struct event *event, struct text *out);
+
+#endif

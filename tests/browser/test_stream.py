@@ -1,0 +1,166 @@
+"""The page at / follows a stream: each sweep is drawn by its age, slow pages skip frames and say so, what ends is asked
+for again."""
+
+import pathlib
+import re
+import signal
+import tempfile
+import unittest
+
+import numpy as np
+
+import browser
+from credentials import TokenDaemon, new_token
+from daemon import wait_until
+
+FOLLOW = "#preset=kitti_second&view.stream=roof"
+
+
+def sweep(points, seed=1):
+    return np.random.default_rng(seed).uniform((0, -40, -3, 0), (70, 40, 1, 1), (points, 4)).astype("<f4")
+
+
+def send(daemon, time, points=2000, name="roof", **more):
+    pose = f"{10 * time},0,0,1,0,0,0"
+    path = f"/v1/voxelize?preset=kitti_second&stream={name}&sweeps=3&time={time}&pose={pose}&remove_close=20"
+    reply = daemon.post(path, sweep(points, int(10 * time)).tobytes(), {"Accept": "application/json"}, **more)
+    assert reply.status == 200, reply
+    return reply.json()["stream"]
+
+
+def setUpModule():
+    if browser.why_not():
+        raise unittest.SkipTest(browser.why_not())
+
+
+class StreamCase(browser.BrowserCase):
+    def tearDown(self):
+        for stream in self.daemon.get("/v1/streams").json()["streams"]:
+            self.daemon.request("DELETE", f"/v1/streams/{stream['name']}")
+        super().tearDown()
+
+    def counts(self):
+        rows = re.findall(r"^(.+) ([\d,]+)$", self.browser.text("#counts"), re.MULTILINE)
+        return {name: int(number.replace(",", "")) for name, number in rows}
+
+    def frames(self):
+        counts = self.counts()
+        return counts.get("frames shown", 0) + counts.get("frames skipped", 0)
+
+    def choices(self):
+        return self.browser.run("return [...document.querySelectorAll('#stream option')].map((one) => one.value)")
+
+
+class Streams(StreamCase):
+    def test_each_sweep_changes_the_picture(self):
+        send(self.daemon, 1)
+        self.browser.open(self.daemon)
+        self.browser.await_text("#state", " voxels in ")
+        self.assertEqual(self.choices(), ["", "roof"])
+        self.browser.set("#stream", "roof")
+        self.browser.await_text("#state", "of 1 sweeps, live")
+        pictures = [self.browser.look()]
+        for time in (1.1, 1.2, 1.3):
+            told = send(self.daemon, time)
+            self.browser.await_text("#state", f"of {len(told['sweeps'])} sweeps, live")
+            pictures.append(wait_until(lambda: (now := self.browser.look()) != pictures[-1] and now, "another picture"))
+        self.assertEqual(len({picture["sum"] for picture in pictures}), 4)
+        self.assertGreater(pictures[-1]["drawn"], 1000)
+        joined = [each["points"] for each in told["sweeps"]]
+        counts = wait_until(lambda: self.frames() == 4 and self.counts(), "the last frame")
+        for name in ("received", "removed_close", "joined"):
+            self.assertEqual(counts[f"points {name.replace('_', ' ')}"], sum(points[name] for points in joined))
+        self.assertGreater(counts["points removed close"], 0)
+        self.assertEqual([counts[f"{age} s"] for age in ("0", "0.1", "0.2")], [points["joined"] for points in joined])
+        self.assertRegex(self.browser.text("#legend"), r"age of the sweep in s\s+0\s+0\.2")
+        self.assertEqual(self.browser.messages(), [])
+
+    def test_other_colours_and_back_to_the_scan(self):
+        for time in (1, 2):
+            send(self.daemon, time)
+        self.browser.open(self.daemon, FOLLOW + "&view.colour=distance")
+        self.browser.await_text("#state", "of 2 sweeps, live")
+        self.assertEqual(self.browser.find("#colour").get_attribute("value"), "distance")
+        before = self.browser.look()["sum"]
+        self.browser.set("#colour", "age")
+        self.assertNotEqual(self.browser.look()["sum"], before)
+        self.assertIn("view.stream=roof", self.browser.run("return location.hash"))
+        offered = (
+            "return [...document.querySelectorAll('#colour option')].filter((o) => !o.disabled).map((o) => o.value)"
+        )
+        self.assertEqual(self.browser.run(offered), ["age", "height", "intensity", "fifth", "distance"])
+        self.browser.set("#parameter-voxel_size", "0.8,0.8,0.5")  # is for scans
+        self.browser.find("#sample").click()
+        self.browser.await_text("#state", "sample.bin: ")
+        self.browser.await_text("#state", " voxels in ")
+        self.assertEqual(self.browser.find("#stream").get_attribute("value"), "")
+        self.assertEqual(self.browser.find("#colour").get_attribute("value"), "height")
+        self.assertNotIn("view.stream", self.browser.run("return location.hash"))
+        wait_until(lambda: self.daemon.status()["streams"]["subscribers"] == 0, "the page has let the stream go")
+
+    def test_one_that_has_not_begun_is_awaited_and_its_end_is_told(self):
+        self.browser.open(self.daemon, FOLLOW)
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        send(self.daemon, 1)
+        self.browser.await_text("#state", "of 1 sweeps, live")
+        self.daemon.request("DELETE", "/v1/streams/roof")
+        self.browser.await_text("#state", "roof: the stream has ended: deleted")
+        send(self.daemon, 1, name="front")
+        self.browser.run("document.querySelector('#stream').focus()")
+        wait_until(lambda: self.choices() == ["", "front", "roof"], "the list of now")
+        send(self.daemon, 1)
+        self.browser.await_text("#state", "of 1 sweeps, live")
+
+    def test_one_frame_at_a_time(self):
+        """What is not drawn is skipped, and counted; the last one is always drawn."""
+        self.browser.open(self.daemon, FOLLOW)
+        self.browser.await_text("#state", "roof: waiting for its first sweep")
+        sweeps = 30
+        for time in range(1, sweeps + 1):
+            told = send(self.daemon, time, points=20000)
+        wait_until(lambda: self.frames() == sweeps, lambda: f"{sweeps} frames: {self.counts()}")
+        self.assertEqual(self.counts()["points joined"], sum(each["points"]["joined"] for each in told["sweeps"]))
+        spans = self.browser.run(
+            "return performance.getEntriesByType('resource').filter(({ name }) => name.endsWith('/last'))"
+            ".map(({ startTime, responseEnd }) => [startTime, responseEnd])"
+        )
+        self.assertEqual(len(spans), self.counts()["frames shown"])
+        for (_, end), (start, _) in zip(spans, spans[1:]):
+            self.assertLessEqual(end, start)
+
+
+class Token(unittest.TestCase):
+    def test_it_asks_again_and_for_a_token_once_its_own_is_withdrawn(self):
+        (mine, line), (other, other_line) = new_token("mine"), new_token("other")
+        bearer = {"Authorization": f"Bearer {mine}"}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "tokens")
+            file.write_text(line + other_line, encoding="ascii")
+            file.chmod(0o600)
+            window = browser.Browser()
+            self.addCleanup(window.quit)
+            with TokenDaemon(other, "--token-file", str(file)) as daemon:
+                path = "/v1/voxelize?preset=kitti_second&stream=roof&sweeps=3&time=1&pose=0,0,0,1,0,0,0"
+                self.assertEqual(daemon.post(path, sweep(2000).tobytes(), bearer).status, 200)
+                window.open(daemon, FOLLOW)
+                window.await_text("#state", "the service wants a token")
+                window.set("#token", mine)
+                window.await_text("#state", "of 1 sweeps, live")
+                daemon.process.send_signal(signal.SIGHUP)
+                window.await_text("#state", "the service has ended the events; asking again")
+                window.await_text("#state", "of 1 sweeps, live")
+                file.write_text(other_line, encoding="ascii")
+                daemon.process.send_signal(signal.SIGHUP)
+                window.await_text("#state", "refused")
+                self.assertIn("token", window.text("#error").lower())
+                file.write_text(line + other_line, encoding="ascii")
+                daemon.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: daemon.get("/v1/streams", bearer).status == 200, "the token is back")
+                window.set("#token", mine)
+                window.await_text("#state", "of 1 sweeps, live")
+                self.assertFalse(window.find("#error").is_displayed())
+                self.assertNotIn(mine, window.text("#curl"))
+
+
+if __name__ == "__main__":
+    unittest.main()
