@@ -16,7 +16,7 @@ OPERATIONS: Dict[str, str] = {
     DETECT: "find boxes in each scan",
 }
 # Parameters of sweeps, each of which has a pose and a time of its own.
-STREAMS = ("stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close")
+STREAMS = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
 
 
 class Parameter(NamedTuple):
