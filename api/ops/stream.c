@@ -51,7 +51,7 @@ const struct param param_poses = {
     .type = &value_doubles,
     .offset = FIELD(sent.poses),
     .second = FIELD(sent.num_poses),
-    .most = STREAM_SWEEPS_MAX * POSE_MATRIX,
+    .most = (int64_t)STREAM_SWEEPS_MAX * POSE_MATRIX,
     .allowed = "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
     .doc = "in place of pose, if the body has several sweeps: that of each, in their order",
 };

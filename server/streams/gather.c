@@ -91,6 +91,7 @@ static bool gather(struct streams *streams, struct stream *stream, const struct 
                    const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                    struct problem *problem) {
   struct seen seen[STREAMS_JOINED_MAX];
+  seen[0].count = 0;
   char name[STREAM_NAME_SIZE];
   int32_t count = 0;
   if (!check_time(stream, own->time, problem)) return false;
