@@ -29,9 +29,9 @@ static bool value_text(const json_t *value, struct text *out) {
 
 // What one request alone has.
 static bool is_of_a_request(const char *name) {
-  static const char *const names[] = {"preset", "model",   "points_region", "output_region",
-                                      "stream", "streams", "sweeps",        "pose",
-                                      "mount",  "time",    "time_column",   "remove_close"};
+  static const char *const names[] = {"preset",  "model",  "points_region", "output_region", "stream",
+                                      "streams", "sweeps", "pose",          "poses",         "mount",
+                                      "time",    "times",  "time_column",   "remove_close"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

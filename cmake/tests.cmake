@@ -123,7 +123,8 @@ voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
-set_tests_properties(deploy.balancer PROPERTIES PROCESSORS 4) # its servers must answer checks within a second
+# Their servers must answer checks within a second.
+set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
 # A polite client among slow ones is promised an answer, on a machine that other tests do not fill.
 foreach(flavour "" asan. tsan.)
   if(TEST ${flavour}fault.neighbours)

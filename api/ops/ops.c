@@ -85,13 +85,11 @@ bool job_request_refuse(const struct job_request *request, const char *name, con
                                                              : "");
 }
 
-void job_request_unset_num_features(struct job_request *request) {
-  request->given[find(request, "num_features")] = false;
-}
+void job_request_unset(struct job_request *request, const char *name) { request->given[find(request, name)] = false; }
 
 void job_request_unset_outputs(struct job_request *request) {
   request->outputs = 0;
-  request->given[find(request, "outputs")] = false;
+  job_request_unset(request, "outputs");
 }
 
 // ---- finishing ------------------------------------------------------------------------------------------------------
@@ -160,8 +158,18 @@ int32_t job_request_columns(const struct job_request *request) {
   return request->num_features + (request->stream.name[0] && request->stream.time_column);
 }
 
+static bool add_up(const struct job_request *request, const int32_t *counts, int32_t count, int64_t rows,
+                   struct problem *problem) {
+  const char *items = vx_item_name(vx_operation_of(request->job.op)->items), *name = job_request_counts(request);
+  int64_t sum = 0;
+  for (int32_t i = 0; i < count; i++) sum += counts[i];
+  if (sum == rows || !name) return true;
+  return problem_set(problem, PROBLEM_BAD_BODY, name, "%s add up to %lld %s but the body has %lld", name,
+                     (long long)sum, items, (long long)rows);
+}
+
 static bool split_rows(struct job_request *request, int64_t rows, struct problem *problem) {
-  const char *items = vx_item_name(vx_operation_of(request->job.op)->items), *counts = job_request_counts(request);
+  const char *items = vx_item_name(vx_operation_of(request->job.op)->items);
   if (rows > VX_MAX_POINTS)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the body has %lld %s; allowed: up to %lld", (long long)rows,
                        items, (long long)VX_MAX_POINTS);
@@ -171,11 +179,7 @@ static bool split_rows(struct job_request *request, int64_t rows, struct problem
     request->point_counts[0] = (int32_t)rows;
     return true;
   }
-  int64_t sum = 0;
-  for (int32_t i = 0; i < request->num_clouds; i++) sum += request->point_counts[i];
-  if (sum == rows || !counts) return true;
-  return problem_set(problem, PROBLEM_BAD_BODY, counts, "%s add up to %lld %s but the body has %lld", counts,
-                     (long long)sum, items, (long long)rows);
+  return add_up(request, request->point_counts, request->num_clouds, rows, problem);
 }
 
 // Inputs that came as tensors have the shapes of their rows.
@@ -201,7 +205,9 @@ bool job_request_split(struct job_request *request, int64_t rows, struct problem
   if (vx_operation_of(request->job.op)->items == VX_POINT_ITEMS) request->job.inputs[VX_POINTS].dims[0] = rows;
   for (int i = 0; i < VX_MAX_INPUTS; i++)
     if (!check_input(request, i, problem)) return false;
-  return request->stream.name[0] || !operation->split || operation->split(request, problem);
+  const struct sent_sweeps *sent = &request->sent;
+  if (request->stream.name[0]) return sent->count == 0 || add_up(request, sent->points, sent->count, rows, problem);
+  return !operation->split || operation->split(request, problem);
 }
 
 bool job_request_join(struct job_request *request, int64_t rows, struct problem *problem) {

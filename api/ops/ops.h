@@ -38,7 +38,8 @@ struct job_request {
   int32_t num_class_names;               // as given; 0 = not given
   int32_t timeout_ms;                    // 0 = none
   int64_t max_sampling_work;             // the server's limit, copied to vx_sampling.max_work
-  struct stream_terms stream;            // that the body is a sweep of
+  struct stream_terms stream;            // that the body's sweeps are of
+  struct sent_sweeps sent;               // in the body
   struct region_ref points_region;       // the body is there
   struct region_ref output_region;       // the answer goes there
   char preset[64];                       // "" = none
@@ -97,8 +98,8 @@ const char *job_request_counts(const struct job_request *request);
 // problem.
 VX_WARN_UNUSED bool job_request_finish(struct job_request *request, struct problem *problem);
 
-// Forgets that num_features was given: it follows from `fields` then.
-void job_request_unset_num_features(struct job_request *request);
+// Forgets that the parameter was given: num_features follows from `fields` then.
+void job_request_unset(struct job_request *request, const char *name);
 // Forgets `outputs`: the tensors follow from the other parameters again.
 void job_request_unset_outputs(struct job_request *request);
 

@@ -47,6 +47,6 @@ bool job_request_overlay(struct job_request *request, const struct query *query,
   // the tensors follow from the other parameters.
   bool other = names_tensors(request, query) || tensors != operation->tensors(request);
   if (other && !query_find(query, "outputs")) job_request_unset_outputs(request);
-  if (query_find(query, "fields") && !query_find(query, "num_features")) job_request_unset_num_features(request);
+  if (query_find(query, "fields") && !query_find(query, "num_features")) job_request_unset(request, "num_features");
   return job_request_finish(request, problem);
 }

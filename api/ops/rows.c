@@ -70,7 +70,7 @@ const struct param param_point_counts = {
     .second = FIELD(num_clouds),
     .most = VX_MAX_CLOUDS,
     .allowed = "1 to 1024 whole numbers that add up to the rows of the body",
-    .doc = "splits the body into a batch of clouds",
+    .doc = "splits the body into a batch of clouds or, with stream, into sweeps, the newest first",
 };
 
 const struct param param_points_region = {

@@ -34,15 +34,26 @@ const struct param param_sweeps = {
     .offset = FIELD(stream.sweeps),
     .least = 1,
     .most = STREAM_SWEEPS_MAX,
-    .doc = "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it 1",
+    .doc = "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it those "
+           "of the body",
 };
 
 const struct param param_pose = {
     .name = "pose",
     .type = &value_pose,
-    .offset = FIELD(stream.pose_numbers),
+    .offset = FIELD(stream.pose),
     .allowed = POSE_ALLOWED,
     .doc = "where the sweep was taken: from the sensor's frame, or with mount the vehicle's, to a fixed one",
+};
+
+const struct param param_poses = {
+    .name = "poses",
+    .type = &value_doubles,
+    .offset = FIELD(sent.poses),
+    .second = FIELD(sent.num_poses),
+    .most = (int64_t)STREAM_SWEEPS_MAX * POSE_MATRIX,
+    .allowed = "up to 32 poses, one for each sweep of point_counts, each of 16 numbers, or each of 7",
+    .doc = "in place of pose, if the body has several sweeps: that of each, in their order",
 };
 
 const struct param param_mount = {
@@ -59,6 +70,16 @@ const struct param param_time = {
     .offset = FIELD(stream.time),
     .allowed = "a finite number",
     .doc = "seconds; when the sweep was taken, by any clock that only rises",
+};
+
+const struct param param_times = {
+    .name = "times",
+    .type = &value_doubles,
+    .offset = FIELD(sent.times),
+    .second = FIELD(sent.num_times),
+    .most = STREAM_SWEEPS_MAX,
+    .allowed = "up to 32 finite numbers, one for each sweep of point_counts, each below the one before",
+    .doc = "in place of time, if the body has several sweeps: that of each, the newest first",
 };
 
 const struct param param_time_column = {
@@ -79,8 +100,8 @@ const struct param param_remove_close = {
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
-static bool refuse_missing(const char *name, struct problem *problem) {
-  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is missing; a sweep of a stream needs it", name);
+static bool refuse_missing(const char *name, const char *who, struct problem *problem) {
+  return problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s is missing; %s needs it", name, who);
 }
 
 // Without a stream nothing is joined, so that a request which forgot it must not look as if it had been.
@@ -112,22 +133,121 @@ static bool check_names(const struct stream_terms *terms, struct problem *proble
                      (int)streams, JOINED_SWEEPS_MAX);
 }
 
+// ---- one sweep ------------------------------------------------------------------------------------------------------
+
 static bool take_pose(const struct pose_numbers *numbers, const char *name, struct pose *pose,
                       struct problem *problem) {
-  const char *fault = numbers->count ? pose_of(numbers, pose) : NULL;
+  const char *fault = numbers->count ? pose_of(numbers->values, numbers->count, pose) : NULL;
   return !fault || problem_set(problem, PROBLEM_NOT_RIGID, name, "%s is no rigid motion: %s", name, fault);
+}
+
+static bool finish_one(const struct job_request *request, struct problem *problem) {
+  struct pose pose;
+  if (!request->stream.pose.count) return refuse_missing("pose", "a sweep of a stream", problem);
+  if (!job_request_is_given(request, "time")) return refuse_missing("time", "a sweep of a stream", problem);
+  return take_pose(&request->stream.pose, "pose", &pose, problem);
+}
+
+// ---- several sweeps -------------------------------------------------------------------------------------------------
+
+static bool are_several(const struct job_request *request) {
+  return request->num_clouds > 0 || request->sent.num_times > 0 || request->sent.num_poses > 0;
+}
+
+// Each of the three lists needs the others, and what describes one sweep has no place beside them.
+static bool check_lists(const struct job_request *request, struct problem *problem) {
+  static const char *const lists[] = {"point_counts", "times", "poses"}, *const single[] = {"time", "pose"};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    if (!job_request_is_given(request, lists[i])) return refuse_missing(lists[i], "a body of several sweeps", problem);
+  for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+    if (job_request_is_given(request, single[i]))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, single[i],
+                         "%s is given with point_counts; allowed: %ss, which is of all sweeps of the body", single[i],
+                         single[i]);
+  return true;
+}
+
+static bool check_times(const struct sent_sweeps *sent, struct problem *problem) {
+  if (sent->num_times != sent->count)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
+                       (int)sent->num_times, (int)sent->count);
+  for (int32_t i = 1; i < sent->count; i++)
+    if (!(sent->times[i] < sent->times[i - 1]))
+      return problem_set(problem, PROBLEM_BAD_PARAMETER, "times",
+                         "times does not fall from sweep %d to %d; allowed: the newest sweep first, no time twice",
+                         (int)i - 1, (int)i);
+  return true;
+}
+
+// Numbers of each pose.
+static int32_t pose_size(const struct sent_sweeps *sent) { return sent->num_poses / sent->count; }
+
+static bool check_poses(const struct sent_sweeps *sent, struct problem *problem) {
+  int32_t size = pose_size(sent);
+  if (size * sent->count != sent->num_poses || (size != POSE_MATRIX && size != POSE_QUATERNION))
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "poses",
+                       "poses has %d numbers for %d sweeps; allowed: %d for each, or %d for each", (int)sent->num_poses,
+                       (int)sent->count, POSE_MATRIX, POSE_QUATERNION);
+  for (int32_t i = 0; i < sent->count; i++) {
+    struct pose pose;
+    const char *fault = pose_of(sent->poses + (size_t)i * (size_t)size, size, &pose);
+    if (fault)
+      return problem_set(problem, PROBLEM_NOT_RIGID, "poses", "the pose of sweep %d is no rigid motion: %s", (int)i,
+                         fault);
+  }
+  return true;
+}
+
+// The counts are of sweeps, and not of clouds: the job has one, of all that is joined.
+static void take_counts(struct job_request *request) {
+  request->sent.count = request->num_clouds;
+  memcpy(request->sent.points, request->point_counts, (size_t)request->num_clouds * sizeof *request->point_counts);
+  request->num_clouds = 0;
+  job_request_unset(request, "point_counts");
+}
+
+static bool finish_several(struct job_request *request, struct problem *problem) {
+  if (!check_lists(request, problem)) return false;
+  if (request->num_clouds > STREAM_SWEEPS_MAX)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_counts", "point_counts has %d sweeps; allowed: up to %d",
+                       (int)request->num_clouds, STREAM_SWEEPS_MAX);
+  take_counts(request);
+  return check_times(&request->sent, problem) && check_poses(&request->sent, problem);
+}
+
+static bool check_sweeps(struct job_request *request, struct problem *problem) {
+  int32_t *sweeps = &request->stream.sweeps, sent = stream_sweeps(request);
+  if (!*sweeps) *sweeps = sent;
+  return sent <= *sweeps ||
+         problem_set(problem, PROBLEM_BAD_PARAMETER, "point_counts",
+                     "point_counts has %d sweeps, but sweeps is %d; allowed: no more than are joined", (int)sent,
+                     (int)*sweeps);
 }
 
 bool stream_finish(struct job_request *request, struct problem *problem) {
   struct stream_terms *terms = &request->stream;
   if (!terms->name[0]) return check_alone(request, problem);
-  if (!terms->sweeps) terms->sweeps = 1;
-  if (!terms->pose_numbers.count) return refuse_missing("pose", problem);
-  if (!job_request_is_given(request, "time")) return refuse_missing("time", problem);
-  if (request->num_clouds > 0)
-    return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_counts",
-                       "point_counts is given with stream; allowed: one sweep in one body");
+  if (!(are_several(request) ? finish_several(request, problem) : finish_one(request, problem))) return false;
   request->job.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, job_request_columns(request), NULL);
-  return check_names(terms, problem) && take_pose(&terms->pose_numbers, "pose", &terms->pose, problem) &&
+  return check_sweeps(request, problem) && check_names(terms, problem) &&
          take_pose(&terms->mount_numbers, "mount", &terms->mount, problem);
+}
+
+// ---- the body's sweeps ----------------------------------------------------------------------------------------------
+
+int32_t stream_sweeps(const struct job_request *request) { return request->sent.count ? request->sent.count : 1; }
+
+struct body_sweep stream_sweep(const struct job_request *request, int32_t number) {
+  const struct sent_sweeps *sent = &request->sent;
+  const struct pose_numbers *pose = &request->stream.pose;
+  struct body_sweep sweep = {request->stream.time, pose_identity, request->point_counts[0]};
+  // That the numbers are a pose was checked.
+  if (!sent->count) {
+    (void)!pose_of(pose->values, pose->count, &sweep.pose);
+    return sweep;
+  }
+  sweep.time = sent->times[number];
+  sweep.points = sent->points[number];
+  (void)!pose_of(sent->poses + (size_t)number * (size_t)pose_size(sent), pose_size(sent), &sweep.pose);
+  return sweep;
 }

@@ -4,15 +4,24 @@
 
 #include "api/ops/rows.h"
 
-extern const struct param param_stream, param_streams, param_sweeps, param_pose, param_mount, param_time,
-    param_time_column, param_remove_close;
+extern const struct param param_stream, param_streams, param_sweeps, param_pose, param_poses, param_mount, param_time,
+    param_times, param_time_column, param_remove_close;
 
 #define PARAMS_OF_STREAMS                                                                                              \
-  &param_stream, &param_streams, &param_sweeps, &param_pose, &param_mount, &param_time, &param_time_column,            \
-      &param_remove_close
+  &param_stream, &param_streams, &param_sweeps, &param_pose, &param_poses, &param_mount, &param_time, &param_times,    \
+      &param_time_column, &param_remove_close
 
 // Checks what the request says of its stream, and sets the shape of the joined points. To be called once num_features
 // is known. False with a problem.
 VX_WARN_UNUSED bool stream_finish(struct job_request *request, struct problem *problem);
+
+// The sweeps of the body of a split request, and one of them; 0 is the newest.
+struct body_sweep {
+  double time;
+  struct pose pose;
+  int64_t points;
+};
+int32_t stream_sweeps(const struct job_request *request);
+struct body_sweep stream_sweep(const struct job_request *request, int32_t number);
 
 #endif

@@ -23,11 +23,7 @@ static bool read_pose(const struct param *param, const char *value, const char *
 
 static void write_pose(const struct param *param, const void *record, struct text *out) {
   const struct pose_numbers *numbers = (const void *)((const char *)record + param->offset);
-  for (int32_t i = 0; i < numbers->count; i++) {
-    text_put(out, i ? "," : "[");
-    value_write_double(numbers->values[i], out);
-  }
-  text_put(out, numbers->count ? "]" : "null");
+  value_write_doubles(numbers->values, numbers->count, out);
 }
 
 const struct value_type value_pose = {"doubles", false, read_pose, write_pose, NULL};
@@ -73,8 +69,8 @@ static const char *of_quaternion(const double *values, struct pose *pose) {
   return NULL;
 }
 
-const char *pose_of(const struct pose_numbers *numbers, struct pose *pose) {
-  return (numbers->count == POSE_MATRIX ? of_matrix : of_quaternion)(numbers->values, pose);
+const char *pose_of(const double *values, int32_t count, struct pose *pose) {
+  return (count == POSE_MATRIX ? of_matrix : of_quaternion)(values, pose);
 }
 
 struct pose pose_compose(const struct pose *outer, const struct pose *inner) {

@@ -23,8 +23,9 @@ extern const struct value_type value_pose;  // struct pose_numbers
 
 extern const struct pose pose_identity;
 
-// Makes a pose of the numbers. A quaternion is normalised. Returns what keeps them from being a rigid motion, or NULL.
-PARAM_WARN_UNUSED const char *pose_of(const struct pose_numbers *numbers, struct pose *pose);
+// Makes a pose of POSE_MATRIX or POSE_QUATERNION numbers. A quaternion is normalised. Returns what keeps them from
+// being a rigid motion, or NULL.
+PARAM_WARN_UNUSED const char *pose_of(const double *values, int32_t count, struct pose *pose);
 
 // The pose of the inner frame in what the outer one is in. The result may be none of the two.
 struct pose pose_compose(const struct pose *outer, const struct pose *inner);

@@ -1,4 +1,4 @@
-// What a request says of its stream: whose sweep the body is, when and where it was taken, and which sweeps are joined.
+// What a request says of its stream: whose sweeps the body has, when and where they were taken, and which are joined.
 //
 // api/ops/stream.h reads it, docs/streams.md says what it means. A value; any thread.
 #ifndef VOXELD_PARAMS_STREAM_H
@@ -21,9 +21,18 @@ struct stream_terms {
   int32_t sweeps;       // to join of each stream
   int32_t time_column;  // bool
   float remove_close;   // metres; 0 = nothing is removed
-  double time;          // seconds
-  struct pose_numbers pose_numbers, mount_numbers;
-  struct pose pose, mount;  // made of them; that of the mount only if it was given
+  double time;          // seconds; of the body's one sweep, as is `pose`
+  struct pose_numbers pose, mount_numbers;
+  struct pose mount;  // made of them, if they were given
+};
+
+// A body of several sweeps, the newest first.
+struct sent_sweeps {
+  int32_t count;                 // 0 = the body is one sweep
+  int32_t num_times, num_poses;  // numbers, as given
+  int32_t points[STREAM_SWEEPS_MAX];
+  double times[STREAM_SWEEPS_MAX];
+  double poses[STREAM_SWEEPS_MAX * POSE_MATRIX];
 };
 
 // Whether a stream may have the name: letters, digits, '.', '_', '-', and 1 to STREAM_NAME_SIZE - 1 of them.

@@ -114,6 +114,14 @@ static bool read_double(const struct param *param, const char *value, const char
   return value_take_double(&value, end, FIELD(record, param->offset)) && value_ended(value, end);
 }
 
+static bool read_doubles(const struct param *param, const char *value, const char *end, void *record) {
+  int32_t *count = FIELD(record, param->second);
+  double *out = FIELD(record, param->offset);
+  for (*count = 0; *count < param->most && !value_ended(value, end); ++*count)
+    if (!value_take_double(&value, end, out + *count)) return false;
+  return value_ended(value, end);
+}
+
 void value_write_double(double value, struct text *out) {
   char digits[40];
   for (int precision = 15; precision <= 17; precision++) {
@@ -127,6 +135,20 @@ void value_write_double(double value, struct text *out) {
 
 static void write_double(const struct param *param, const void *record, struct text *out) {
   value_write_double(*(const double *)CONST_FIELD(record, param->offset), out);
+}
+
+void value_write_doubles(const double *values, int32_t count, struct text *out) {
+  text_put(out, "[");
+  for (int32_t i = 0; i < count; i++) {
+    if (i) text_put(out, ",");
+    value_write_double(values[i], out);
+  }
+  text_put(out, "]");
+}
+
+static void write_doubles(const struct param *param, const void *record, struct text *out) {
+  const int32_t *count = CONST_FIELD(record, param->second);
+  value_write_doubles(CONST_FIELD(record, param->offset), *count, out);
 }
 
 static bool read_rows(const struct param *param, const char *value, const char *end, void *record) {
@@ -348,5 +370,6 @@ const struct value_type value_factor = {"float", false, read_factor, write_facto
 const struct value_type value_fraction = {"float", false, read_fraction, write_factor, allow_fraction};
 const struct value_type value_length = {"float", false, read_length, write_factor, NULL};
 const struct value_type value_double = {"double", false, read_double, write_double, NULL};
+const struct value_type value_doubles = {"doubles", false, read_doubles, write_doubles, NULL};
 const struct value_type value_names = {"list", false, read_names, write_names, NULL};
 const struct value_type value_tensors = {"list", true, read_tensors, write_tensors, allow_tensors};

@@ -16,6 +16,7 @@ extern const struct value_type value_factor;    // float, not 0
 extern const struct value_type value_fraction;  // float, 0 to 1
 extern const struct value_type value_length;    // float, above 0
 extern const struct value_type value_double;    // double
+extern const struct value_type value_doubles;   // double[up to most]; second: int32, their number
 // char[VALUE_NAMES_SIZE]: from least to most names, each once, with commas between; second: int32, their number
 extern const struct value_type value_names;
 extern const struct value_type
@@ -44,6 +45,7 @@ int value_find_name(const char *names, const char *name, size_t length);
 void value_write_floats(const float *values, int64_t count, struct text *out);
 // In the fewest digits that read back as the same double, without a '+'.
 void value_write_double(double value, struct text *out);
+void value_write_doubles(const double *values, int32_t count, struct text *out);
 void value_write_counts(const int32_t *values, int32_t count, struct text *out);
 
 #endif

@@ -68,6 +68,7 @@ void join_report_write(const struct join_report *report, const struct stream_ter
     value_write_double(report->sweeps[i].time, out);
     text_put(out, ",\"age_s\":");
     text_float(out, report->sweeps[i].age);
+    text_printf(out, ",\"origin\":\"%s\"", report->sweeps[i].sent ? "sent" : "kept");
     text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld,\"not_finite\":%lld}}",
                 (long long)points->received, (long long)points->removed_close, (long long)points->joined,
                 (long long)points->not_finite);

@@ -40,6 +40,7 @@ struct join_report {
     int32_t stream;  // its number among those that the request names
     double time;
     float age;
+    bool sent;  // by this request, and not kept from earlier ones
     struct join_counts points;
   } sweeps[JOINED_SWEEPS_MAX];
   double now;       // the time of the frame that all are moved into

@@ -117,7 +117,7 @@ static void say_fewer_sweeps(const struct vx_job *job, const struct body_look *l
   text_printf(out, "%d of %lld sweeps were there", (int)joined->count, (long long)joined->wanted);
   if (joined->evicted) text_printf(out, "; %lld were evicted to make room", (long long)joined->evicted);
   if (joined->expired) text_printf(out, "; %lld were older than stream_ttl_s", (long long)joined->expired);
-  if (joined->begun) text_put(out, "; the stream begins with this one: the server has none from before");
+  if (joined->begun) text_put(out, "; the stream begins with this request: the server has none from before");
 }
 
 // ---- the table ------------------------------------------------------------------------------------------------------

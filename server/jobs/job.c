@@ -28,6 +28,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->points = NULL;
   job->turn.stream = NULL;
   job->sweep = NULL;
+  job->lost_sweeps = 0;
   job->gathered_bytes = 0;
   job->decoder = NULL;
   job->decoder_bytes = job->scratch_bytes = job->output_length = 0;
@@ -82,10 +83,12 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
 
 static size_t input_capacity(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
-// Bytes that the job holds when it takes more memory: its input, its decoder, what became its sweep, and the sweeps of
+// Bytes that the job holds when it takes more memory: its input, its decoder, what became its sweeps, and the sweeps of
 // its client that it reads.
 static size_t holding(const struct job *job) {
-  return input_capacity(job) + job->decoder_bytes + (job->sweep ? job->sweep->bytes : 0) + job->gathered_bytes;
+  size_t bytes = input_capacity(job) + job->decoder_bytes + job->gathered_bytes;
+  for (const struct sweep *sweep = job->sweep; sweep; sweep = sweep->next) bytes += sweep->bytes;
+  return bytes;
 }
 
 bool job_take_place(struct job *job, struct problem *problem) {

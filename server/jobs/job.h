@@ -96,7 +96,8 @@ struct job {
   size_t decoder_bytes;     // that are charged for it
   size_t scratch_bytes;
   struct stream_turn turn;                  // in its stream
-  struct sweep *sweep;                      // what its body became
+  struct sweep *sweep;                      // what its body became: the newest, those before it behind it
+  int32_t lost_sweeps;                      // of these: joined, but there was no room to keep them
   size_t gathered_bytes;                    // of the sweeps that it reads to join them
   struct reach points_reach, output_reach;  // regions whose bytes a GPU reads and writes itself
 

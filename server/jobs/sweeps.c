@@ -1,6 +1,9 @@
 // See sweeps.h.
 #include "server/jobs/sweeps.h"
 
+#include <string.h>
+
+#include "api/ops/stream.h"
 #include "server/jobs/loans.h"
 
 static struct streams *streams_of(const struct job *job) { return job->means->streams; }
@@ -18,7 +21,7 @@ static void on_begin(struct stream_turn *turn) {
 
 enum stream_entry sweeps_enter(struct job *job, bool may_wait) {
   if (job->turn.stream) return STREAM_TURN;
-  job->turn.time = job->asked.stream.time;
+  job->turn.time = stream_sweep(&job->asked, 0).time;
   job->turn.begin = on_begin;
   return stream_enter(streams_of(job), job->client, job->asked.stream.name, &job->turn, may_wait, &job->problem);
 }
@@ -52,17 +55,43 @@ void sweeps_write(const struct gathered *gathered, const struct stream_terms *te
     report->sweeps[i].stream = gathered->list[i].stream;
     report->sweeps[i].time = sweep->time;
     report->sweeps[i].age = rows.age;
+    report->sweeps[i].sent = gathered->list[i].sent;
     report->sweeps[i].points = join_rows(&rows, &join, &out);
   }
 }
 
-// The job's rows in the memory of its body, as a sweep. False: out of memory.
-static bool make_sweep(struct job *job) {
-  struct sweep *sweep = job->sweep = sweep_new(streams_of(job));
-  if (!sweep) return problem_set(&job->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a sweep now");
-  sweep->time = job->asked.stream.time;
-  sweep->points = job->asked.point_counts[0];
-  sweep->rows = job->points;
+// The job's rows in the memory of its body, as sweeps.
+static bool make_sweeps(struct job *job) {
+  const char *rows = job->points;
+  struct sweep **link = &job->sweep;
+  for (int32_t i = 0; i < stream_sweeps(&job->asked); i++) {
+    struct body_sweep body = stream_sweep(&job->asked, i);
+    struct sweep *sweep = *link = sweep_new(streams_of(job));
+    if (!sweep) return problem_set(&job->problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a sweep now");
+    sweep->time = body.time;
+    sweep->place = body.pose;
+    sweep->points = body.points;
+    sweep->rows = rows;
+    rows += (size_t)body.points * job_request_row_bytes(&job->asked);
+    link = &sweep->next;
+  }
+  return true;
+}
+
+// Gives each of several sweeps memory of its own, so that its end frees what it counted. The body goes back.
+static bool part_sweeps(struct job *job) {
+  if (!job->sweep->next) return true;
+  for (struct sweep *sweep = job->sweep; sweep; sweep = sweep->next) {
+    size_t bytes = (size_t)sweep->points * job_request_row_bytes(&job->asked);
+    if (bytes == 0) continue;
+    if (!loans_take_rows(job, bytes, &job->problem)) return false;
+    memcpy(job->rows->data, sweep->rows, bytes);
+    sweep->rows = job->rows->data;
+    sweep->memory = job->rows;
+    sweep->bytes = job->rows->capacity;
+    job->rows = NULL;
+  }
+  job_give_input(job);
   return true;
 }
 
@@ -95,13 +124,23 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage) {
                      job->sweep->memory->capacity);
 }
 
-// The body's memory counts as that of streams from now on; if need be, older sweeps make room.
+// The sweep's memory counts as that of streams from now on; if need be, older sweeps make room.
+static bool move_memory(const struct job *job, const struct sweep *sweep, struct shortage *shortage) {
+  if (!sweep->memory) return true;
+  while (!buffer_move(sweep->memory, SHARE_STREAM_BYTES, shortage))
+    if (!streams_evict(streams_of(job), shortage->grant == OVER_CLIENT_SHARE ? job->client : NULL)) return false;
+  return true;
+}
+
+// Sweeps sent along that there is no room for are not kept: had each been sent in its turn, they were evicted by now.
 static bool keep_memory(struct job *job) {
   struct shortage shortage;
-  if (!job->sweep->memory) return true;
-  while (!buffer_move(job->sweep->memory, SHARE_STREAM_BYTES, &shortage))
-    if (!streams_evict(streams_of(job), shortage.grant == OVER_CLIENT_SHARE ? job->client : NULL))
-      return refuse_memory(job, &shortage);
+  struct sweep *last = job->sweep;
+  if (!move_memory(job, last, &shortage)) return refuse_memory(job, &shortage);
+  while (last->next && move_memory(job, last->next, &shortage)) last = last->next;
+  for (const struct sweep *lost = last->next; lost; lost = lost->next) job->lost_sweeps++;
+  sweeps_leave(streams_of(job), last->next);
+  last->next = NULL;
   return true;
 }
 
@@ -109,16 +148,19 @@ bool sweeps_join(struct job *job) {
   static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
   const struct sweep_shape shape = shape_of(job);
   struct gathered gathered;
-  if (!make_sweep(job) ||
+  if (!make_sweeps(job) || !part_sweeps(job) ||
       !gather_sweeps(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep, &gathered, &job->problem))
     return false;
-  for (int32_t i = 0; i < gathered.count; i++) job->gathered_bytes += gathered.list[i].sweep->bytes;
+  for (int32_t i = 0; i < gathered.count; i++)
+    if (!gathered.list[i].sent) job->gathered_bytes += gathered.list[i].sweep->bytes;
   bool good = join(job, &gathered);
   job->gathered_bytes = 0;
   gathered_release(streams_of(job), &gathered);
   if (!good) return false;
-  job->sweep->memory = job->input;
-  job->sweep->bytes = job->input ? job->input->capacity : 0;
+  if (job->input) {  // the body of a lone sweep
+    job->sweep->memory = job->input;
+    job->sweep->bytes = job->input->capacity;
+  }
   job->input = job->rows;
   job->rows = NULL;
   job->points = job->input ? job->input->data : no_points;
@@ -129,8 +171,9 @@ bool sweeps_join(struct job *job) {
 
 void sweeps_end(struct job *job) {
   const struct sweep_shape shape = shape_of(job);
-  if (job->sweep && job->answered) keep_sweep(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep);
-  if (job->sweep) sweep_leave(streams_of(job), job->sweep);
+  if (job->sweep && job->answered)
+    keep_sweeps(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep, job->lost_sweeps);
+  sweeps_leave(streams_of(job), job->sweep);
   job->sweep = NULL;
   stream_leave(streams_of(job), &job->turn);
 }

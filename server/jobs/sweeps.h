@@ -1,8 +1,8 @@
 // What a job has to do with its stream (server/streams): its turn, the sweeps that it joins with its own, and that its
-// own is kept if it succeeds.
+// own are kept if it succeeds.
 //
-// The body's buffer becomes the sweep's; the joined rows become the job's input. So both backends see the same rows,
-// and a sweep is copied only to be joined. Refusals are in job->problem.
+// The body's buffer becomes the sweep's; several are copied apart. The joined rows become the job's input. So both
+// backends see the same rows, and a lone sweep is copied only to be joined. Refusals are in job->problem.
 #ifndef VOXELD_SWEEPS_H
 #define VOXELD_SWEEPS_H
 
@@ -15,7 +15,7 @@ static inline bool sweeps_are_joined(const struct job *job) { return job->asked.
 VX_WARN_UNUSED enum stream_entry sweeps_enter(struct job *job, bool may_wait);
 // Makes the joined rows the job's points. The worker calls it once the body is open and the job has its turn.
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
-// The job has a result: its stream keeps its sweep if it was answered, and its turn ends. Does nothing for a job
+// The job has a result: its stream keeps its sweeps if it was answered, and its turn ends. Does nothing for a job
 // without a turn.
 void sweeps_end(struct job *job);
 

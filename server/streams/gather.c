@@ -9,18 +9,31 @@
 
 // ---- gathering ------------------------------------------------------------------------------------------------------
 
-// What a request sees of a stream: its own sweep, if it is one of this stream, before those that the stream has.
+// What a request sees of a stream, the newest first.
 struct seen {
-  const struct stream *stream;  // NULL: there is none
-  struct sweep *own;            // NULL: of another stream
-  int32_t skipped;              // the newest that the stream has: `own` takes its place
+  int32_t count;
+  struct {
+    struct sweep *sweep;
+    bool sent;
+  } sweeps[STREAM_SWEEPS_MAX];
 };
 
-// The sweep of that age: 0 is the newest. NULL: there is none.
-static struct sweep *sweep_at(const struct seen *seen, int32_t age) {
-  if (seen->own && age == 0) return seen->own;
-  int32_t number = age - (seen->own != NULL) + seen->skipped;
-  return seen->stream && number < seen->stream->count ? seen->stream->sweeps[number] : NULL;
+// The request's own sweeps, if they are of this stream, among those that the stream (NULL: none) has. Those of the same
+// time are replaced; returns how many.
+static int32_t see(const struct stream *stream, struct sweep *own, int32_t most, struct seen *seen) {
+  int32_t next = 0, replaced = 0;
+  for (seen->count = 0; seen->count < most; seen->count++) {
+    struct sweep *kept = stream && next < stream->count ? stream->sweeps[next] : NULL;
+    if (!own && !kept) break;
+    bool sent = own && (!kept || own->time >= kept->time);
+    bool same = sent && kept && own->time == kept->time;
+    seen->sweeps[seen->count].sweep = sent ? own : kept;
+    seen->sweeps[seen->count].sent = sent;
+    if (sent) own = own->next;
+    next += !sent || same;
+    replaced += same;
+  }
+  return replaced;
 }
 
 static const char *dtype_word(enum vx_dtype dtype) { return dtype == VX_FLOAT16 ? "float16" : "float32"; }
@@ -45,22 +58,23 @@ static bool check_time(const struct stream *stream, double time, struct problem 
 }
 
 // With the lock held: where the sensor was. The mount is that of the request or, if it has none, that of the stream.
-static struct pose place_of(const struct stream *stream, const struct stream_terms *terms) {
+static void mount(const struct stream *stream, const struct stream_terms *terms, struct sweep *own) {
   bool given = terms->mount_numbers.count > 0;
-  if (!given && !stream->mounted) return terms->pose;
-  return pose_compose(&terms->pose, given ? &terms->mount : &stream->mount);
+  if (!given && !stream->mounted) return;
+  for (; own; own = own->next) own->place = pose_compose(&own->place, given ? &terms->mount : &stream->mount);
 }
 
 // With the lock held: lists the sweeps of all streams that are seen. The first has one.
 static void list(const struct seen *seen, int32_t streams, int32_t sweeps, struct gathered *gathered) {
-  gathered->newest = sweep_at(&seen[0], 0);
+  gathered->newest = seen[0].sweeps[0].sweep;
   gathered->wanted = (int64_t)streams * sweeps;
   for (int32_t age = 0; age < sweeps; age++) {
     for (int32_t number = 0; number < streams; number++) {
-      struct sweep *sweep = sweep_at(&seen[number], age);
-      if (!sweep) continue;
+      if (age >= seen[number].count) continue;
+      struct sweep *sweep = seen[number].sweeps[age].sweep;
       sweep->users++;
       gathered->list[gathered->count].sweep = sweep;
+      gathered->list[gathered->count].sent = seen[number].sweeps[age].sent;
       gathered->list[gathered->count++].stream = number;
     }
   }
@@ -76,21 +90,21 @@ static void tell_losses(struct stream *stream, struct gathered *gathered) {
 static bool gather(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
                    const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                    struct problem *problem) {
-  struct seen seen[STREAMS_JOINED_MAX] = {{NULL, NULL, 0}};
+  struct seen seen[STREAMS_JOINED_MAX];
+  seen[0].count = 0;
   char name[STREAM_NAME_SIZE];
   int32_t count = 0;
   if (!check_time(stream, own->time, problem)) return false;
-  own->place = place_of(stream, terms);
+  mount(stream, terms, own);
   gathered->begun = stream->count == 0;
   gathered->repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
   for (size_t cursor = 0; count < STREAMS_JOINED_MAX && stream_next(terms, &cursor, name); count++) {
     struct stream *other = streams_find(streams, stream->client, name);
-    bool is_own = other == stream;
-    seen[count] = (struct seen){other, is_own ? own : NULL, is_own && gathered->repeated};
+    (void)see(other, other == stream ? own : NULL, terms->sweeps, &seen[count]);
     if (other && !check_shape(other, shape, problem)) return false;
     if (other) tell_losses(other, gathered);
   }
-  if (!sweep_at(&seen[0], 0)) {
+  if (seen[0].count == 0) {
     size_t cursor = 0;
     (void)!stream_next(terms, &cursor, name);
     return problem_set(problem, PROBLEM_IMPOSSIBLE, "streams",
@@ -119,9 +133,10 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
   const struct stream *stream = streams_find(streams, client, name);
   bool there = stream && stream->count > 0;
   if (there) {
-    const struct seen seen = {stream, NULL, 0};
+    struct seen seen;
     *terms = stream->terms;
     *shape = stream->shape;
+    (void)see(stream, NULL, terms->sweeps, &seen);
     list(&seen, 1, terms->sweeps, gathered);
   }
   streams_unlock(streams);
@@ -136,36 +151,35 @@ void gathered_release(struct streams *streams, struct gathered *gathered) {
 
 // ---- keeping --------------------------------------------------------------------------------------------------------
 
-// With the lock held: puts the sweep before all others. True if one of the same time made room for it.
-static bool put_first(struct streams *streams, struct stream *stream, struct sweep *sweep) {
-  bool repeated = stream->count > 0 && stream->sweeps[0]->time == sweep->time;
-  if (repeated) {
-    struct sweep *same = stream->sweeps[0];
-    streams->use.bytes -= (int64_t)same->bytes;
-    streams->use.repeated++;
-    streams_let_go(streams, same);
-  } else {
-    if (stream->count == STREAM_SWEEPS_MAX) streams_cut(streams, stream, STREAM_SWEEPS_MAX - 1);
-    memmove(stream->sweeps + 1, stream->sweeps, (size_t)stream->count * sizeof *stream->sweeps);
-    stream->count++;
-    streams->use.sweeps++;
-    streams->use.kept++;
+// With the lock held: the stream's sweeps become these, of which `replaced` took the place of others.
+static void put(struct streams *streams, struct stream *stream, const struct seen *seen, int32_t replaced) {
+  for (int32_t i = 0; i < seen->count; i++) seen->sweeps[i].sweep->users++;
+  streams_cut(streams, stream, 0);
+  for (int32_t i = 0; i < seen->count; i++) {
+    stream->sweeps[i] = seen->sweeps[i].sweep;
+    streams->use.bytes += (int64_t)stream->sweeps[i]->bytes;
+    streams->use.kept += seen->sweeps[i].sent;
   }
-  stream->sweeps[0] = sweep;
-  streams->use.bytes += (int64_t)sweep->bytes;
-  sweep->users++;
-  return repeated;
+  stream->count = seen->count;
+  streams->use.sweeps += seen->count;
+  streams->use.repeated += (unsigned long long)replaced;
+  streams->use.kept -= (unsigned long long)replaced;
 }
 
-void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
-                const struct sweep_shape *shape, struct sweep *own) {
+void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+                 const struct sweep_shape *shape, struct sweep *own, int32_t lost) {
   struct stream *stream = turn->stream;
   struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts};
-  own->came_ns = clock_ns();
+  struct seen seen;
+  int64_t now_ns = clock_ns();
+  for (struct sweep *sweep = own; sweep; sweep = sweep->next) sweep->came_ns = now_ns;
   pthread_mutex_lock(&streams->lock);
   event.begun = stream->count == 0;
-  event.repeated = put_first(streams, stream, own);
-  streams_cut(streams, stream, terms->sweeps);
+  event.repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
+  int32_t replaced = see(stream, own, terms->sweeps, &seen);
+  put(streams, stream, &seen, replaced);
+  stream->evicted += lost;
+  streams->use.evicted += (unsigned long long)lost;
   stream->shape = *shape;
   stream->terms = *terms;
   if (terms->mount_numbers.count > 0) {

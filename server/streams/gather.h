@@ -13,17 +13,18 @@ struct gathered {
   struct {
     struct sweep *sweep;
     int32_t stream;  // its number among the names
+    bool sent;       // by this request
   } list[JOINED_SWEEPS_MAX];
   int64_t wanted;              // sweeps that were asked for
   const struct sweep *newest;  // of the first stream: all are moved into its frame
   int64_t evicted, expired;    // of the streams, since they were last gathered
   bool begun;                  // the request's stream had no sweep before
-  bool repeated;               // the request's sweep takes the place of one of the same time
+  bool repeated;               // the request's newest sweep takes the place of one of the same time
 };
 
-// Gathers what the request of this turn joins: its own sweep, whose place it sets, and those that the streams have.
-// Each has one more user then. False with a problem: the sweep is older than the newest, or a stream's shape is
-// another.
+// Gathers what the request of this turn joins: its own sweeps, the newest first, and those that the streams have. One
+// of the same time as one of its own is left out. Adds the mount to the places of its own. Each has one more user then.
+// False with a problem: the newest is older than that of the stream, or a stream's shape is another.
 VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, const struct stream_turn *turn,
                                   const struct stream_terms *terms, const struct sweep_shape *shape, struct sweep *own,
                                   struct gathered *gathered, struct problem *problem);
@@ -34,8 +35,9 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
                                 struct problem *problem);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// The request of this turn has succeeded: its stream keeps the sweep, and no more sweeps than `terms` ask for.
-void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
-                const struct sweep_shape *shape, struct sweep *own);
+// The request of this turn has succeeded: its stream keeps its own sweeps among those that it has, and no more sweeps
+// than `terms` ask for. `lost`: its sweeps that there was no room for; they count as evicted.
+void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+                 const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 
 #endif

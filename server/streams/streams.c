@@ -78,16 +78,31 @@ void streams_cut(struct streams *streams, struct stream *stream, int32_t first) 
   }
 }
 
+// Puts the sweeps that are too old behind the others. Older ones may have come later, if they were sent again.
+static int32_t sort_out(struct stream *stream, int64_t came_before_ns) {
+  struct sweep *old[STREAM_SWEEPS_MAX];
+  int32_t young = 0, count = 0;
+  for (int32_t i = 0; i < stream->count; i++) {
+    struct sweep *sweep = stream->sweeps[i];
+    if (sweep->came_ns <= came_before_ns)
+      old[count++] = sweep;
+    else
+      stream->sweeps[young++] = sweep;
+  }
+  memcpy(stream->sweeps + young, old, (size_t)count * sizeof *old);
+  return young;
+}
+
 void streams_expire(struct streams *streams, int64_t now_ns) {
   struct stream *next;
   for (struct stream *stream = streams->first; stream; stream = next) {
     next = stream->next;
-    int32_t young = 0, before = stream->count;
-    while (young < stream->count && now_ns - stream->sweeps[young]->came_ns < streams->ttl_ns) young++;
-    streams_cut(streams, stream, young);
-    stream->expired += before - young;
-    streams->use.expired += (unsigned long long)(before - young);
-    if (young < before) streams_tell(streams, stream, EVENT_EXPIRED, before - young);
+    int32_t before = stream->count;
+    streams_cut(streams, stream, sort_out(stream, now_ns - streams->ttl_ns));
+    int32_t old = before - stream->count;
+    stream->expired += old;
+    streams->use.expired += (unsigned long long)old;
+    if (old > 0) streams_tell(streams, stream, EVENT_EXPIRED, old);
     streams_prune(streams, stream);
   }
 }
@@ -177,9 +192,12 @@ struct sweep *sweep_new(struct streams *streams) {
   return sweep;
 }
 
-void sweep_leave(struct streams *streams, struct sweep *sweep) {
+void sweeps_leave(struct streams *streams, struct sweep *first) {
   pthread_mutex_lock(&streams->lock);
-  streams_let_go(streams, sweep);
+  for (struct sweep *sweep = first, *next; sweep; sweep = next) {
+    next = sweep->next;
+    streams_let_go(streams, sweep);
+  }
   streams_unlock(streams);
 }
 

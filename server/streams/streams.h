@@ -3,8 +3,8 @@
 // A stream belongs to its client; others neither use nor see it. turns.h has the order of its requests, gather.h what
 // they join and what is kept, look.h what clients are told of it.
 //
-// A sweep's memory is the buffer that its body came in. It goes back, by the function that streams_init gets, once no
-// stream has the sweep and nobody reads it. Any thread; what says "with the lock held" is for this room, all else locks
+// Each sweep has memory of its own. It goes back, by the function that streams_init gets, once no stream has the sweep
+// and nobody reads it. Any thread; what says "with the lock held" is for this room, all else locks
 // for itself.
 #ifndef VOXELD_STREAMS_H
 #define VOXELD_STREAMS_H
@@ -28,7 +28,7 @@ struct stream_turn;
 
 // A sweep as it came. It does not change once it is kept.
 struct sweep {
-  struct sweep *next;  // among those that ended, or are spare
+  struct sweep *next;  // the one before it of the same request; then among those that ended, or are spare
   int users;           // the stream that has it, its request, and those who read it
   double time;
   struct pose place;  // of its sensor in the fixed frame
@@ -94,8 +94,8 @@ struct streams_use streams_use(struct streams *streams);
 
 // A sweep that no stream has yet, with one user. NULL: out of memory.
 struct sweep *sweep_new(struct streams *streams);
-// One user less.
-void sweep_leave(struct streams *streams, struct sweep *sweep);
+// One user less, of it and of those behind it. NULL: none.
+void sweeps_leave(struct streams *streams, struct sweep *first);
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
 

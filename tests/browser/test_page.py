@@ -40,7 +40,7 @@ def setUpModule():
 
 # What the form leaves out: parameters that the page sets itself, and those of streams.
 OWN = ("outputs", "point_counts", "timeout_ms", "points_region", "output_region")
-STREAMS = ("stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close")
+STREAMS = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
 
 
 class PageCase(browser.BrowserCase):

@@ -66,6 +66,78 @@ class Streams(FaultCase):
                 self.assertEqual(problem["type"], f"urn:voxeld:problem:{kind}")
                 self.assertEqual(self.times(), [2, 1])
 
+    def along(self, times, name="s", daemon=None, sizes=None, sweeps=3, **more):
+        """Sends sweeps of these times in one body, with as many poses."""
+        sizes = sizes or [500] * len(times)
+        query = {"stream": name, "sweeps": sweeps, "point_counts": ",".join(map(str, sizes))}
+        query |= {"times": ",".join(map(str, times)), "poses": ",".join([HERE] * len(times)), **more}
+        path = f"{VOXELIZE}&" + "&".join(f"{key}={value}" for key, value in query.items())
+        return (daemon or self.daemon).post(path, rows(sum(sizes)), JSON)
+
+    def test_sent_along(self):
+        """What the stream has lost comes again with the newest; the answer says which sweeps came and which were
+        there."""
+        self.sent("s", 1)
+        self.sent("s", 4)
+        reply = self.along([5, 4, 3], sweeps=5)
+        self.assertEqual(reply.status, 200, reply)
+        stream = reply.json()["stream"]
+        found = [(sweep["time"], sweep["origin"]) for sweep in stream["sweeps"]]
+        self.assertEqual(found, [(5, "sent"), (4, "sent"), (3, "sent"), (1, "kept")])
+        self.assertEqual((stream["begun"], stream["repeated"]), (False, False))
+        self.assertEqual(self.times(), [5, 4, 3, 1])
+        kept = self.daemon.get("/v1/streams/s").json()
+        self.assertEqual([sweep["points"] for sweep in kept["sweeps"]], [500] * 4)
+        self.assertEqual(kept["memory_bytes"], 4 * 65536)  # as if each had come in its turn
+        self.assertEqual(self.along([5, 4, 3], sweeps=5).json()["stream"]["repeated"], True)
+        self.assertEqual(self.times(), [5, 4, 3, 1])
+
+    def test_refused_lists_leave_the_stream_as_it_was(self):
+        self.sent("s", 1)
+        self.sent("s", 2)
+        for status, parameter, times, more in (
+            (400, "times", [3, 3.5], {}),
+            (400, "times", [3, 3], {}),
+            (400, "times", [3, 2], {"point_counts": "500,500,0"}),
+            (400, "poses", [3, 2], {"poses": HERE}),
+            (422, "poses", [3, 2], {"poses": f"{HERE},0,0,0,2,0,0,0"}),
+            (400, "point_counts", [3, 2], {"point_counts": "500,501"}),
+            (400, "point_counts", [3, 2], {"sweeps": 1}),
+            (400, "times", range(33, 0, -1), {"sizes": [1] * 33, "sweeps": 32}),
+            (400, "time", [3, 2], {"time": 3}),
+            (400, "pose", [3, 2], {"pose": HERE}),
+            (409, "time", [1.5, 1], {}),
+            (409, "num_features", [3, 2], {"num_features": 5, "point_counts": "400,400"}),
+        ):
+            with self.subTest(parameter, sent=times, lists=more):
+                self.assert_problem(self.along(times, **more), status, parameter)
+                self.assertEqual(self.times(), [2, 1])
+
+    def test_sent_along_without_room(self):
+        """Sweeps that there is no room for are joined, not kept, and told as evicted by the next answer."""
+        with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
+            reply = self.along([5, 4, 3, 2], daemon=daemon, sweeps=4).json()
+            self.assertEqual(len(reply["stream"]["sweeps"]), 4)
+            use = daemon.status()["streams"]
+            # A lone client has half of the memory: two sweeps of 64 KiB.
+            self.assertEqual((use["sweeps"], use["memory_bytes"], use["evicted"]), (2, 2 * 65536, 2))
+            reply = daemon.post(path_of("s", 6, sweeps=4), POINTS, JSON).json()
+            self.assertEqual([sweep["time"] for sweep in reply["stream"]["sweeps"]], [6, 5, 4])
+            self.assertEqual(reply["stream"]["evicted"], 2)
+            wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 2 * 65536, "only the sweeps hold memory")
+
+    def test_longest_query(self):
+        """32 poses of 16 numbers, each with as many characters as a double has."""
+        near_0, near_1 = "-2.2250738585072014e-308", "1.0000000000000002e%2B00"
+        rows_of = [[near_1 if row == column else near_0 for column in range(4)] for row in range(3)]
+        pose = ",".join(sum(rows_of, []) + ["-0.00000000000000000e-00"] * 3 + ["1.00000000000000000e%2B00"])
+        times = [f"{-(n + 1.1) * 1e-300!r}" for n in range(32)]
+        reply = self.along(times, sizes=[10] * 32, sweeps=32, poses=",".join([pose] * 32))
+        self.assertEqual(reply.status, 200, reply)
+        self.assertEqual(len(reply.json()["stream"]["sweeps"]), 32)
+        too_long = "0" * 65536
+        self.assert_problem(self.along([3, 2], poses=too_long), 431)
+
     def test_joined_sweeps_are_bounded_as_a_body_is(self):
         with Daemon("--max-body-bytes", str(4 * MB)) as daemon:
             body = rows(200_000)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/ops/ops.h"
+#include "api/ops/stream.h"
 #include "api/presets.h"
 #include "api/query.h"
 #include "tests/fuzz/split_query.h"
@@ -105,15 +106,20 @@ static void check_center_head(const struct vx_decode_center *head) {
   check_nms(&head->nms);
 }
 
-// A pose that is taken is a rigid motion: what it moves there and back is where it was.
+// A pose that is taken is a rigid motion: what it moves there and back is where it was. Times fall from sweep to sweep.
 static void check_stream(const struct job_request *request) {
   const struct stream_terms *stream = &request->stream;
-  float same[16];
-  assert(stream->sweeps >= 1 && stream->sweeps <= STREAM_SWEEPS_MAX && isfinite(stream->time));
+  assert(stream->sweeps >= 1 && stream->sweeps <= STREAM_SWEEPS_MAX && stream_sweeps(request) <= stream->sweeps);
   assert(stream->num_joined >= 0 && stream->num_joined <= STREAMS_JOINED_MAX && request->num_clouds == 0);
   assert(stream->remove_close >= 0 && isfinite(stream->remove_close));
-  pose_motion(&stream->pose, &stream->pose, same);
-  for (int i = 0; i < 16; i++) assert(fabsf(same[i] - (i % 5 == 0)) <= 2e-4f);
+  for (int32_t number = 0; number < stream_sweeps(request); number++) {
+    struct body_sweep sweep = stream_sweep(request, number);
+    float same[16];
+    assert(isfinite(sweep.time) && sweep.points >= 0);
+    assert(number == 0 || sweep.time < stream_sweep(request, number - 1).time);
+    pose_motion(&sweep.pose, &sweep.pose, same);
+    for (int i = 0; i < 16; i++) assert(fabsf(same[i] - (i % 5 == 0)) <= 2e-4f);
+  }
 }
 
 static void check_request(const struct job_request *request) {

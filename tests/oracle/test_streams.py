@@ -23,7 +23,8 @@ OPERATIONS = (
     ("transform", {"crop": "-15,-15,-3,15,15,3", "matrix": "0,-1,0,2,1,0,0,3,0,0,1,0,0,0,0,1"}),
     ("fps", {"num_samples": "40"}),
 )
-JOINING = ("stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close")
+JOINING = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
+JOINING += ("point_counts",)  # which are of sweeps
 
 
 def numbers(values):
@@ -62,10 +63,12 @@ class Streams(OneDaemonCase):
         plain = {name: value for name, value in query.items() if name not in JOINING and name != "dtype"}
         return self.post(path, {**plain, "num_features": str(joined.shape[1])}, joined.tobytes())
 
-    def check(self, path, query, rows, mirror, where=""):
-        joined, told = mirror.send(query, rows)
+    def check(self, path, query, rows, mirror, where="", along=()):
+        """`along` has older sweeps that are sent behind the newest."""
+        bodies = (rows, *along)
+        joined, told = mirror.send(query, *bodies)
         expected = self.plain(path, query, joined)
-        reply = self.post(path, query, rows.tobytes())
+        reply = self.post(path, query, b"".join(body.tobytes() for body in bodies))
         if expected.status != 200:  # more samples than points, for one
             self.assertEqual(reply.status, expected.status, where)
             self.assertEqual(reply.json()["detail"], expected.json()["detail"], where)
@@ -122,6 +125,53 @@ class Streams(OneDaemonCase):
                 if not self.check(path, query, rows, mirror, f"seed {SEED + case}, sweep {step}"):
                     mirror.sweeps, mirror.mounts = before  # a failed request stores nothing
 
+    def test_sent_along(self):
+        """Whatever the server has lost, the newest sweep with the older ones behind it gives the bytes that each would
+        have given in its turn, and the stream is whole again."""
+        for case in range(CASES):
+            rng = np.random.default_rng(SEED + case)
+            path, base = OPERATIONS[case % len(OPERATIONS)]
+            columns, kind = int(rng.choice([3, 4, 6])), np.dtype(rng.choice(["float32", "float16"]))
+            whole, broken, count, sweeps = Mirror(), Mirror(), int(rng.integers(2, 9)), int(rng.integers(2, 7))
+            query = {**base, "num_features": str(columns), "dtype": kind.name, "sweeps": str(sweeps)}
+            query |= {"time_column": str(rng.choice(["no", "yes"]))}
+            if rng.random() < 0.4:
+                query |= {"mount": random_pose(rng, 1), "remove_close": "2.5"}
+            time, sent, form = float(rng.uniform(-1, 1.7e9)), [], rng.random() < 0.5
+            self.addCleanup(self.delete, f"w{case}", f"b{case}")
+            for step in range(count):
+                where = f"seed {SEED + case}, sweep {step}"
+                time += float(rng.uniform(0.01, 0.2))
+                pose, rows = random_pose(rng), random_sweep(rng, columns, kind)
+                if form:  # all poses of a list have one form
+                    pose = numbers([*rng.normal(size=3) * 5, *quaternion(rng)])
+                elif pose.count(",") == 6:
+                    rotation, translation = pose_of(pose.split(","))
+                    pose = numbers(np.vstack([np.column_stack([rotation, translation]), [0, 0, 0, 1]]))
+                sent = [(time, pose, rows), *sent]
+                single = {"pose": pose, "time": repr(time)}
+                in_turn = self.check(path, {**query, **single, "stream": f"w{case}"}, rows, whole, where)
+                along = sent[: int(rng.integers(1, sweeps + 1))]
+                if rng.random() < 0.4:  # the server is another
+                    self.delete(f"b{case}")
+                    broken, along = Mirror(), sent[:sweeps]
+                lists = {
+                    "point_counts": ",".join(str(len(rows)) for _, _, rows in along),
+                    "times": ",".join(repr(time) for time, _, _ in along),
+                    "poses": ",".join(pose for _, pose, _ in along),
+                }
+                rows, *older = (rows for _, _, rows in along)
+                metadata = self.check(path, {**query, **lists, "stream": f"b{case}"}, rows, broken, where, older)
+                if not metadata or not in_turn:  # more samples than points: nothing was kept of either
+                    self.assertEqual(metadata, in_turn, where)
+                    self.delete(f"b{case}", f"w{case}")
+                    whole, broken, sent = Mirror(), Mirror(), []
+                    continue
+                for member in ("points", "batch"):
+                    self.assertEqual(metadata[member], in_turn[member], where)
+                origins = [sweep["origin"] for sweep in metadata["stream"]["sweeps"]]
+                self.assertEqual(origins, (["sent"] * len(along) + ["kept"] * sweeps)[: len(origins)], where)
+
     def test_several_sensors(self):
         """Four sensors in turn, each joined with the others as they were last sent, in the frame of the first."""
         rng, mirror = np.random.default_rng(SEED), Mirror()
@@ -152,6 +202,32 @@ class Streams(OneDaemonCase):
             body, headers = infer.body_of(
                 [infer.as_bytes("points", rows)], [rows], parameters={**parameters, "binary_data_output": True}
             )
+            reply = self.daemon.post("/v2/models/voxelize/infer", body, headers)
+            self.assertEqual(reply.status, 200, reply)
+            tensors, _ = infer.parse(reply)
+            for name, tensor in check.parse_by_hand(expected.body)[0].items():
+                self.assertEqual(tensors[name].tobytes(), tensor.tobytes(), f"{step} {name}")
+
+    def test_inference_sent_along(self):
+        """KServe's protocol: the lists are parameters too, and the answer has the bytes that /v1 gives in turn."""
+        rng, mirror = np.random.default_rng(SEED), Mirror()
+        self.addCleanup(self.delete, "k", "v")
+        sent = []
+        for step in range(4):
+            pose, rows = [*rng.normal(size=3), *quaternion(rng)], random_sweep(rng, 4, np.float32)
+            sent = [(step + 0.125, pose, rows), *sent][:3]
+            query = {**GRID, "stream": "v", "sweeps": "3", "pose": numbers(pose), "time": repr(step + 0.125)}
+            self.check("voxelize", {**query, "time_column": "yes"}, rows, mirror)
+            expected = self.post("voxelize", {**query, "time_column": "yes"}, rows.tobytes())
+            self.delete("k")  # each time: only what is sent along is there
+            lists = {
+                "point_counts": [len(rows) for _, _, rows in sent],
+                "times": [time for time, _, _ in sent],
+                "poses": [float(number) for _, pose, _ in sent for number in pose],
+            }
+            parameters = {**GRID, **lists, "stream": "k", "sweeps": 3, "time_column": True, "binary_data_output": True}
+            body = np.concatenate([rows for _, _, rows in sent])
+            body, headers = infer.body_of([infer.as_bytes("points", body)], [body], parameters=parameters)
             reply = self.daemon.post("/v2/models/voxelize/infer", body, headers)
             self.assertEqual(reply.status, 200, reply)
             tensors, _ = infer.parse(reply)

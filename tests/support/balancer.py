@@ -66,14 +66,14 @@ class Balancer:
         finally:
             connection.close()
 
-    def up(self):
-        """The numbers of the servers that it sends requests to."""
-        row = r'^haproxy_server_status\{proxy="voxelds",server="voxeld(\d+)",state="UP"\} 1$'
+    def up(self, way="voxelds"):
+        """The numbers of the servers that a backend sends requests to."""
+        row = rf'^haproxy_server_status\{{proxy="{way}",server="voxeld(\d+)",state="UP"\}} 1$'
         return {int(number) for number in re.findall(row, self._metrics(), re.MULTILINE)}
 
-    def counted(self, name):
-        """A metric of each server, by its number."""
-        row = rf'^haproxy_server_{name}\{{proxy="voxelds",server="voxeld(\d+)"\}} (\S+)$'
+    def counted(self, name, way="voxelds"):
+        """A metric of each server of a backend, by its number."""
+        row = rf'^haproxy_server_{name}\{{proxy="{way}",server="voxeld(\d+)"\}} (\S+)$'
         return {int(number): float(value) for number, value in re.findall(row, self._metrics(), re.MULTILINE)}
 
     def stop(self):

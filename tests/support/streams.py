@@ -45,17 +45,22 @@ class Mirror:
     def __init__(self):
         self.sweeps, self.mounts = {}, {}  # by name; sweeps with the newest first: (time, pose, rows)
 
-    def send(self, query, rows):
-        """The joined rows, and how many points of each sweep they are: (stream, time, received, joined)."""
-        name, wanted, time = query["stream"], int(query.get("sweeps", "1")), float(query["time"])
+    def send(self, query, *bodies):
+        """The joined rows, and how many points of each sweep they are: (stream, time, received, joined). Several bodies
+        are sweeps of `times` and `poses`, the newest first."""
+        name, wanted = query["stream"], int(query.get("sweeps", len(bodies)))
         names = query.get("streams", name).split(",")
-        pose = pose_of(query["pose"].split(","))
+        times = [float(time) for time in query.get("times", query.get("time")).split(",")]
+        poses = np.reshape(query.get("poses", query.get("pose")).split(","), (len(bodies), -1))
         if "mount" in query:
             self.mounts[name] = pose_of(query["mount"].split(","))
-        if name in self.mounts:
-            pose = composed(pose, self.mounts[name])
-        kept = [sweep for sweep in self.sweeps.get(name, []) if sweep[0] != time]
-        self.sweeps[name] = ([(time, pose, rows)] + kept)[:wanted]
+        by_time = {sweep[0]: sweep for sweep in self.sweeps.get(name, [])}
+        for time, numbers, rows in zip(times, poses, bodies):
+            pose = pose_of(numbers)
+            if name in self.mounts:
+                pose = composed(pose, self.mounts[name])
+            by_time[time] = (time, pose, rows)
+        self.sweeps[name] = [by_time[time] for time in sorted(by_time, reverse=True)][:wanted]
         seen = [self.sweeps.get(each, [])[:wanted] for each in names]
         order = [(each, sweeps[age]) for age in range(wanted) for each, sweeps in zip(names, seen) if age < len(sweeps)]
         return self.join(order, query)

@@ -2,7 +2,8 @@
 import { element } from "./dom.js";
 
 // The page asks for the outputs that it shows; a frame is one cloud, and no sweep of a stream.
-const STREAMS = ["stream", "streams", "sweeps", "pose", "mount", "time", "time_column", "remove_close"];
+const POSES = ["pose", "poses", "mount", "time", "times", "time_column"];
+const STREAMS = ["stream", "streams", "sweeps", ...POSES, "remove_close"];
 const OWN = ["outputs", "point_counts", "timeout_ms", "points_region", "output_region", ...STREAMS];
 const FIRST = ["preset", "point_cloud_range", "voxel_size", "max_points_per_voxel", "max_voxels", "fps"];
 

@@ -4,10 +4,11 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/ops/ops.h"
+#include "api/ops/stream.h"
 #include "api/params/pose.h"
 
 static const struct param row = {.name = "pose", .type = &value_pose, .offset = 0, .allowed = ""};
@@ -40,7 +41,7 @@ static const char *fault_of(const char *text) {
   struct pose_numbers numbers;
   struct pose pose;
   assert_true(reads(text, &numbers));
-  return pose_of(&numbers, &pose);
+  return pose_of(numbers.values, numbers.count, &pose);
 }
 
 static void rigid_motions(void **state) {
@@ -123,8 +124,6 @@ static void terms(void **state) {
   refused("sweeps", PROBLEM_BAD_PARAMETER);
   assert_false(FINISHES("stream", "a/b", POSE, "time", "1"));
   refused("stream", PROBLEM_BAD_PARAMETER);
-  assert_false(FINISHES("stream", "roof", POSE, "time", "1", "point_counts", "1,2"));
-  refused("point_counts", PROBLEM_BAD_PARAMETER);
   assert_false(FINISHES("stream", "roof", "time", "1", "pose", "0,0,0,2,0,0,0"));
   refused("pose", PROBLEM_NOT_RIGID);
   assert_false(FINISHES("stream", "roof", "time", "1", POSE, "mount", "0,0,0,2,0,0,0"));
@@ -136,6 +135,83 @@ static void terms(void **state) {
   assert_false(FINISHES("stream", "a", "streams", "a,b,c", POSE, "time", "1", "sweeps", "22"));
   refused("sweeps", PROBLEM_BAD_PARAMETER);
   assert_true(FINISHES("stream", "a", "streams", "a,b,c", POSE, "time", "1", "sweeps", "21"));
+}
+
+// ---- several sweeps in a body ---------------------------------------------------------------------------------------
+
+#define COUNTS "stream", "roof", "point_counts", "10,20"
+#define TIMES "times", "2,1.5"
+#define POSES "poses", "0,0,0,1,0,0,0,7,0,0,0,1,0,0"
+
+static void several_sweeps(void **state) {
+  (void)state;
+  assert_true(FINISHES(COUNTS, TIMES, POSES, "sweeps", "3"));
+  assert_int_equal(stream_sweeps(&request), 2);
+  assert_false(job_request_split(&request, 31, &problem));
+  refused("point_counts", PROBLEM_BAD_BODY);
+  assert_true(FINISHES(COUNTS, TIMES, POSES, "sweeps", "3"));
+  assert_true(job_request_split(&request, 30, &problem));
+  assert_int_equal(request.num_clouds, 1);
+  struct body_sweep older = stream_sweep(&request, 1);
+  assert_true(older.time == 1.5 && older.points == 20 && older.pose.translation[0] == 7);
+  assert_true(older.pose.rotation[0] == 1 && older.pose.rotation[4] == -1);
+  assert_true(FINISHES(COUNTS, TIMES, POSES));
+  assert_int_equal(request.stream.sweeps, 2);  // all that the body has
+  assert_true(FINISHES(COUNTS, TIMES, "poses", "1,0,0,5,0,1,0,6,0,0,1,7,0,0,0,1,1,0,0,8,0,1,0,6,0,0,1,7,0,0,0,1"));
+  assert_true(stream_sweep(&request, 1).pose.translation[0] == 8);
+}
+
+static void refused_lists(void **state) {
+  (void)state;
+  static const struct {
+    const char *items[12];
+    const char *parameter;
+    enum problem_kind kind;
+  } cases[] = {
+      {{COUNTS, TIMES}, "poses", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, POSES}, "times", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, POSE, "time", "1"}, "times", PROBLEM_BAD_PARAMETER},
+      {{"stream", "roof", TIMES, POSES}, "point_counts", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES, POSES, "time", "1"}, "time", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES, POSES, POSE}, "pose", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES, POSES, "sweeps", "1"}, "point_counts", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "2,2"}, "times", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "1,2"}, "times", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "3,2,1"}, "times", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, POSES, "times", "3,nan"}, "times", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0"}, "poses", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0,0,0,0,1,0,0,0,0"}, "poses", PROBLEM_BAD_PARAMETER},
+      {{COUNTS, TIMES, "poses", "0,0,0,1,0,0,0,0,0,0,2,0,0,0"}, "poses", PROBLEM_NOT_RIGID},
+      {{TIMES}, "times", PROBLEM_BAD_PARAMETER},
+      {{POSES}, "poses", PROBLEM_BAD_PARAMETER},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_false(finishes(cases[i].items));
+    refused(cases[i].parameter, cases[i].kind);
+  }
+  assert_non_null(strstr(problem.detail, "without stream"));
+}
+
+// 32 sweeps are the most; each with 16 numbers of the longest fits.
+static void most_sweeps(void **state) {
+  (void)state;
+  static char counts[100], times[2000], poses[20000];
+  static const char pose[] = "1,0,0,-2.2250738585072014e-308,0,1,0,-2.2250738585072014e-308,0,0,1,1e300,0,0,0,1";
+  counts[0] = times[0] = poses[0] = '\0';
+  for (int number = 0; number < STREAM_SWEEPS_MAX + 1; number++) {
+    const char *comma = number ? "," : "";
+    snprintf(counts + strlen(counts), sizeof counts - strlen(counts), "%s1", comma);
+    snprintf(times + strlen(times), sizeof times - strlen(times), "%s%d", comma, -number);
+    snprintf(poses + strlen(poses), sizeof poses - strlen(poses), "%s%s", comma, pose);
+    if (number == STREAM_SWEEPS_MAX - 1)
+      assert_true(FINISHES("stream", "roof", "point_counts", counts, "times", times, "poses", poses));
+  }
+  assert_false(FINISHES("stream", "roof", "point_counts", counts, "times", "1", POSES));
+  refused("point_counts", PROBLEM_BAD_PARAMETER);
+  assert_false(FINISHES("stream", "roof", "point_counts", counts, "times", times, POSES));
+  refused("times", PROBLEM_BAD_PARAMETER);
+  assert_false(FINISHES(COUNTS, TIMES, "poses", poses));
+  refused("poses", PROBLEM_BAD_PARAMETER);
 }
 
 // With a name of the longest, each is found whole, in its order.
@@ -173,9 +249,10 @@ static void too_many_columns(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(text_of_pose),     cmocka_unit_test(rigid_motions), cmocka_unit_test(composed),
-      cmocka_unit_test(motion),           cmocka_unit_test(terms),         cmocka_unit_test(names),
-      cmocka_unit_test(too_many_columns),
+      cmocka_unit_test(text_of_pose),     cmocka_unit_test(rigid_motions),  cmocka_unit_test(composed),
+      cmocka_unit_test(motion),           cmocka_unit_test(terms),          cmocka_unit_test(names),
+      cmocka_unit_test(too_many_columns), cmocka_unit_test(several_sweeps), cmocka_unit_test(refused_lists),
+      cmocka_unit_test(most_sweeps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,8 +202,8 @@ static void fewer_sweeps_say_why(void **state) {
   warnings_write(&job, &look, &text);
   assert_string_equal(memory,
                       "[{\"kind\":\"fewer_sweeps\",\"detail\":\"1 of 10 sweeps were there; 2 were evicted to make "
-                      "room; 4 were older than stream_ttl_s; the stream begins with this one: the server has none from "
-                      "before\"}]");
+                      "room; 4 were older than stream_ttl_s; the stream begins with this request: the server has none "
+                      "from before\"}]");
 }
 
 static void all_are_written_as_one_json_array(void **state) {

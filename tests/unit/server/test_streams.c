@@ -54,7 +54,7 @@ static int close_all(void **state) {
 }
 
 static struct stream_terms terms_of(const char *name, double time, int32_t sweeps) {
-  struct stream_terms terms = {.time = time, .sweeps = sweeps, .pose = pose_identity};
+  struct stream_terms terms = {.time = time, .sweeps = sweeps};
   strcpy(terms.name, name);
   return terms;
 }
@@ -63,6 +63,7 @@ static struct sweep *sweep_of(double time) {
   struct sweep *sweep = sweep_new(&streams);
   assert_non_null(sweep);
   sweep->time = time;
+  sweep->place = pose_identity;
   sweep->memory = malloc(sizeof *sweep->memory);
   sweep->bytes = CAPACITY;
   sweep->points = 1;
@@ -70,18 +71,45 @@ static struct sweep *sweep_of(double time) {
   return sweep;
 }
 
-// The whole way of a request. False if it is refused.
-static bool send_to(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
-                    bool succeeds) {
-  struct stream_turn turn = {.time = terms->time};
-  struct sweep *own = sweep_of(terms->time);
+// The whole way of a request with these sweeps. False if it is refused.
+static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
+                        struct sweep *own, int32_t lost, bool succeeds) {
+  struct stream_turn turn = {.time = own->time};
   assert_int_equal(stream_enter(&streams, client, terms->name, &turn, true, &problem), STREAM_TURN);
   bool good = gather_sweeps(&streams, &turn, terms, its_shape, own, &gathered, &problem);
-  if (good && succeeds) keep_sweep(&streams, &turn, terms, its_shape, own);
+  if (good && succeeds) keep_sweeps(&streams, &turn, terms, its_shape, own, lost);
   if (good) gathered_release(&streams, &gathered);
-  sweep_leave(&streams, own);
+  sweeps_leave(&streams, own);
   stream_leave(&streams, &turn);
   return good;
+}
+
+static bool send_to(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
+                    bool succeeds) {
+  return send_sweeps(client, terms, its_shape, sweep_of(terms->time), 0, succeeds);
+}
+
+// Sends those of several times, the newest first, in one request.
+static bool send_along(const double *times, int32_t count, int32_t sweeps, int32_t lost) {
+  struct stream_terms terms = terms_of("a", times[0], sweeps);
+  struct sweep *own = NULL;
+  for (int32_t i = count - 1; i >= 0; i--) {
+    struct sweep *sweep = sweep_of(times[i]);
+    sweep->next = own;
+    own = sweep;
+  }
+  return send_sweeps(ours, &terms, &shape, own, lost, true);
+}
+#define SEND_ALONG(sweeps, ...)                                                                                        \
+  send_along((const double[]){__VA_ARGS__}, sizeof(double[]){__VA_ARGS__} / sizeof(double), sweeps, 0)
+
+// What the last request joined: the times of sweeps, and `k` behind those that were kept.
+static void assert_gathered(const char *expected) {
+  char memory[200];
+  struct text out = text_over(memory, sizeof memory);
+  for (int32_t i = 0; i < gathered.count; i++)
+    text_printf(&out, "%s%g%s", i ? " " : "", gathered.list[i].sweep->time, gathered.list[i].sent ? "" : "k");
+  assert_string_equal(memory, expected);
 }
 
 static bool send(const char *name, double time, int32_t sweeps) {
@@ -134,6 +162,55 @@ static void refused_sweeps(void **state) {
   assert_int_equal(memories, 1);
   assert_true(send("a", 2.5, 3));
   assert_int_equal(gathered.count, 2);
+}
+
+// Sweeps sent along stand among those that the stream has, and replace those of the same time.
+static void sent_along(void **state) {
+  (void)state;
+  assert_true(SEND_ALONG(4, 4, 2));
+  assert_gathered("4 2");
+  assert_true(gathered.begun && !gathered.repeated);
+  assert_true(SEND_ALONG(4, 5, 4, 3));
+  assert_gathered("5 4 3 2k");
+  assert_false(gathered.begun || gathered.repeated);
+  assert_int_equal(streams_use(&streams).repeated, 1);
+  assert_int_equal(streams_use(&streams).kept, 4);
+  assert_true(SEND_ALONG(4, 5, 1));  // the stream has enough newer ones
+  assert_gathered("5 4k 3k 2k");
+  assert_true(gathered.repeated);
+  assert_int_equal(streams_use(&streams).sweeps, 4);
+  assert_int_equal(streams_use(&streams).bytes, 4 * CAPACITY);
+  assert_int_equal(memories, 4);
+  assert_false(SEND_ALONG(4, 4.5, 4));
+  assert_int_equal(problem.kind, PROBLEM_STREAM_TIME);
+  assert_true(SEND_ALONG(2, 7, 6));
+  assert_int_equal(memories, 2);
+}
+
+// Each ends by the time at which it came, also if older ones came later; each is evicted by itself.
+static void end_of_those_sent_along(void **state) {
+  (void)state;
+  assert_true(send("a", 4, 4));
+  clock_move_ms(6000);
+  assert_true(SEND_ALONG(4, 5, 3));
+  clock_move_ms(5000);
+  assert_true(send("a", 6, 4));
+  assert_gathered("6 5k 3k");
+  assert_int_equal(gathered.expired, 1);
+  assert_true(streams_evict(&streams, ours));
+  assert_int_equal(memories, 2);
+  assert_true(send("a", 7, 4));
+  assert_gathered("7 6k 5k");
+  assert_int_equal(gathered.evicted, 1);
+}
+
+static void no_room_for_those_sent_along(void **state) {
+  (void)state;
+  assert_true(send_along((const double[]){5, 4}, 2, 4, 3));  // of five, three were joined alone
+  assert_int_equal(streams_use(&streams).evicted, 3);
+  assert_true(send("a", 6, 4));
+  assert_gathered("6 5k 4k");
+  assert_int_equal(gathered.evicted, 3);
 }
 
 static void failed_first(void **state) {
@@ -313,7 +390,7 @@ static void in_the_frame_of_the_first(void **state) {
   assert_true(gathered.newest == gathered.list[0].sweep);
   assert_true(own->place.translation[0] == 7);
   gathered_release(&streams, &gathered);
-  sweep_leave(&streams, own);
+  sweeps_leave(&streams, own);
   stream_leave(&streams, &turn);
 }
 
@@ -380,6 +457,9 @@ int main(void) {
       TEST(subscribers),
       TEST(repeated_sweep),
       TEST(refused_sweeps),
+      TEST(sent_along),
+      TEST(end_of_those_sent_along),
+      TEST(no_room_for_those_sent_along),
       TEST(failed_first),
       TEST(ages),
       TEST(eviction),

@@ -60,7 +60,8 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "sweeps",
         ALL,
-        "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it 1",
+        "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it those of the"
+        " body",
         "a whole number from 1 to 32",
     ),
     Parameter(

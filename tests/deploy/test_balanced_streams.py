@@ -1,0 +1,242 @@
+"""Streams behind docker/haproxy.cfg: each stays on one of three daemons; if that dies its streams begin elsewhere, with
+what comes, and the answers say so."""
+
+import grp
+import json
+import os
+import pwd
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.parse
+
+import numpy as np
+
+from balancer import CONFIGURATION, program
+from client import wait_until
+from sensors import Sensor, Sensors
+from test_balancer import BalancerCase
+
+WAY = "voxelds_of_streams"
+SWEEPS = 5
+HERE = "0,0,0,1,0,0,0"
+POINTS = np.ones((10, 4), np.float32)
+
+
+class StreamsCase(BalancerCase):
+    COUNT = 3
+
+    def setUp(self):
+        super().setUp()
+        self.until_ready(self.COUNT)
+
+    def until_ready(self, count):
+        """Until that many servers have streams, each with its whole part: it grows while a server is new."""
+        whole = lambda: len([part for part in self.balancer.counted("weight", WAY).values() if part == 100]) >= count
+        wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their whole part")
+
+    def sensors(self, number, points=400, **more):
+        """Each stream name twice, of two clients."""
+        made = [
+            Sensor(self.front.address, f"lidar_{n // 2}", f"127.0.1.{1 + n % 2}", points, SWEEPS, **more)
+            for n in range(number)
+        ]
+        for sensor in made:
+            self.addCleanup(sensor.close)
+        return made
+
+    def servers_of(self, name, source):
+        """The numbers of the daemons that have the client's stream."""
+        asked = [
+            number
+            for number, daemon in enumerate(self.daemons)
+            if daemon.process.poll() is None and daemon.get(f"/v1/streams/{name}", source=source).status == 200
+        ]
+        return set(asked)
+
+    def newest_of(self, sensor):
+        """The daemon that has the sensor's last sweep."""
+        path, time = f"/v1/streams/{sensor.name}", (sensor.number - 1) / 10
+        for number, daemon in enumerate(self.daemons):
+            reply = daemon.get(path, source=sensor.source)
+            if reply.status == 200 and reply.json()["sweeps"][0]["time"] == time:
+                return number
+        return None
+
+    def send_all(self, sensors):
+        """Each sends a sweep; those whose stream began with it."""
+        told = {sensor: sensor.send() for sensor in sensors}
+        self.assertEqual([failure for sensor in sensors for failure in sensor.failures], [])
+        return {sensor for sensor, stream in told.items() if stream["begun"]}
+
+
+class Routes(StreamsCase):
+    def test_a_stream_stays_on_its_server(self):
+        sensors = self.sensors(24)
+        self.assertEqual(self.send_all(sensors), set(sensors))
+        for _ in range(SWEEPS):
+            self.assertEqual(self.send_all(sensors), set())
+        places = [self.servers_of(sensor.name, sensor.source) for sensor in sensors]
+        self.assertEqual({len(place) for place in places}, {1})
+        self.assertEqual(set.union(*places), {0, 1, 2}, "a server has no stream")
+        pairs = list(zip(places[::2], places[1::2]))
+        self.assertTrue(any(one != other for one, other in pairs), "equal names of two clients are always together")
+
+    def send(self, query, headers=None, path="/v1/transform?"):
+        reply = self.front.post(path + query, POINTS.tobytes(), headers, source="127.0.1.9")
+        self.assertEqual(reply.status, 200, reply)
+        return reply
+
+    def at(self, name):
+        (number,) = self.servers_of(name, "127.0.1.9")
+        return number
+
+    def test_sensors_of_a_request_are_together(self):
+        """By the first of `streams`, however its commas are written, or by the client's word."""
+        for car in range(6):
+            names = [f"{side}_{car}" for side in ("front", "rear", "left")]
+            for time, name in enumerate(names):
+                more = {"streams": ",".join(names), "stream": name, "time": time, "pose": HERE}
+                self.send(urllib.parse.urlencode(more) if car % 2 else "&".join(f"{k}={v}" for k, v in more.items()))
+            self.assertEqual({self.at(name) for name in names}, {self.at(names[0])})
+        for car in range(6):
+            names, word = [f"a_{car}", f"b_{car}"], {"Voxeld-Stream": f"car_{car}"}
+            for name in names:
+                self.send(f"stream={name}&time=1&pose={HERE}", word)
+            self.assertEqual(self.at(names[0]), self.at(names[1]))
+            reply = self.front.get(f"/v1/streams/{names[1]}", word, source="127.0.1.9")
+            self.assertEqual(reply.status, 200, reply)
+
+    def test_pages_of_a_stream_are_asked_where_it_is(self):
+        for number in range(9):
+            name = f"s_{number}"
+            self.send(f"stream={name}&time=1&pose={HERE}")
+            for path in (f"/v1/streams/{name}", f"/v1/streams/{name}/last", f"/v1/streams/{name}?x=1"):
+                self.assertEqual(self.front.get(path, source="127.0.1.9").status, 200, path)
+            self.assertEqual(self.front.request("DELETE", f"/v1/streams/{name}", source="127.0.1.9").status, 200)
+            self.assertEqual(self.servers_of(name, "127.0.1.9"), set())
+
+    def test_inference_by_its_header(self):
+        """The body names the stream, which the balancer does not read."""
+        for number in range(6):
+            for time in range(3):
+                parameters = {"stream": f"k_{number}", "sweeps": 3, "time": time, "pose": [0, 0, 0, 1, 0, 0, 0]}
+                points = {"name": "points", "shape": [1, 4], "datatype": "FP32", "data": [1, 1, 1, time]}
+                body = json.dumps({"inputs": [points], "parameters": parameters})
+                word = {"Voxeld-Stream": f"k_{number}"}
+                reply = self.front.post("/v2/models/transform/infer", body.encode(), word, source="127.0.1.9")
+                self.assertEqual(reply.status, 200, reply)
+            kept = self.front.get(f"/v1/streams/k_{number}", source="127.0.1.9").json()
+            self.assertEqual([sweep["time"] for sweep in kept["sweeps"]], [2, 1, 0])
+
+    def test_token_is_the_client(self):
+        """Wherever the user is."""
+        word = {"Authorization": "Bearer some-token"}
+        for number in range(9):
+            path = f"/v1/streams/t_{number}"
+            for source in ("127.0.1.20", "127.0.1.21"):
+                before = self.balancer.counted("sessions_total", WAY)
+                self.front.get(path, word, source=source)
+                now = self.balancer.counted("sessions_total", WAY)
+                (server,) = [number for number in now if now[number] > before[number]]
+                if source == "127.0.1.20":
+                    first = server
+            self.assertEqual(server, first)
+
+    def test_longest_lists_fit(self):
+        """32 poses of 16 numbers of 20 characters."""
+        pose = ",".join(["1.000000000000000000" if n % 5 == 0 else "0.000000000000000000" for n in range(16)])
+        lists = [",".join(each) for each in (["1"] * 32, [str(-n) for n in range(32)], [pose] * 32)]
+        query = "stream=long&point_counts={}&times={}&poses={}".format(*lists)
+        body = np.ones((32, 4), np.float32).tobytes()
+        reply = self.front.post(f"/v1/transform?{query}", body, source="127.0.1.9")
+        self.assertEqual(reply.status, 200, reply)
+
+
+class Configuration(unittest.TestCase):
+    def test_servers_by_name(self):
+        """What the comments say of DNS is valid in the place of the servers' lines."""
+        text = CONFIGURATION.read_text(encoding="utf-8")
+        (template,) = re.findall(r"^#   (server-template .*)", text, re.MULTILINE)
+        (section,) = re.findall(r"^#   (resolvers dns)\n#     (parse-resolv-conf)", text, re.MULTILINE)
+        servers = re.compile(r"(    server voxeld\d .*\n)+")
+        self.assertEqual(len(servers.findall(text)), 2)
+        edited = servers.sub(f"    {template}\n", text) + "\n%s\n    %s\n" % section
+        with tempfile.NamedTemporaryFile("w", suffix=".cfg") as file:
+            file.write(edited)
+            file.flush()
+            names = {"HAPROXY_USER": pwd.getpwuid(os.geteuid())[0], "HAPROXY_GROUP": grp.getgrgid(os.getegid())[0]}
+            command = (program("haproxy"), "-c", "-f", file.name)
+            done = subprocess.run(command, env={**os.environ, **names}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Losses(StreamsCase):
+    def test_a_server_dies_and_comes_back(self):
+        sensors = self.sensors(24)
+        for _ in range(SWEEPS):
+            self.send_all(sensors)
+        home = {sensor: self.newest_of(sensor) for sensor in sensors}
+        lost = {sensor for sensor in sensors if home[sensor] == 0}
+        self.assertTrue(lost and lost != set(sensors))
+        self.kill(0)
+        self.assertEqual(self.send_all(sensors), lost, "others than its streams began anew")
+        wait_until(lambda: self.balancer.up(WAY) == {2, 3}, "the dead server out")
+        # A request that was tried again need not have gone where its stream goes from now on.
+        self.assertLessEqual(self.send_all(sensors), lost)
+        for _ in range(SWEEPS):
+            self.assertEqual(self.send_all(sensors), set())
+        self.assertTrue(all(sensor.is_whole(sensor.send()) for sensor in sensors))
+        self.restart(0)
+        self.until_ready(self.COUNT)
+        self.assertEqual(self.send_all(sensors), lost, "others than its streams moved back")
+        self.assertEqual({sensor: self.newest_of(sensor) for sensor in sensors}, home)
+        self.assertEqual(self.send_all(sensors), set())
+
+    def test_nothing_is_lost_under_load(self):
+        """While sweeps come at a rate, one server dies and comes back. Clients that send older sweeps along have no
+        gap, and no answer has a wrong byte."""
+        plain, along = self.sensors(8), self.sensors(8, along=True)
+        for sensor in along:
+            sensor.name += "_along"
+        load = Sensors(plain + along, 10)
+        self.addCleanup(load.stop)
+        reached = lambda more: [sensor.number + more for sensor in load.sensors]
+
+        def until_sent(numbers):
+            wait_until(
+                lambda: all(s.failures or s.number >= n for s, n in zip(load.sensors, numbers)), "sweeps of each sensor"
+            )
+
+        until_sent(reached(SWEEPS))
+        self.kill(0)
+        until_sent(reached(2 * SWEEPS))
+        self.restart(0)
+        self.until_ready(self.COUNT)
+        until_sent(reached(2 * SWEEPS))
+        load.stop()
+        self.assertEqual([failure for sensor in load.sensors for failure in sensor.failures], [])
+        # The server had some streams; each of them began twice more, there and back.
+        self.assertGreater(sum(len(sensor.begun) for sensor in load.sensors), len(load.sensors))
+        self.assertGreater(sum(len(sensor.fewer) for sensor in plain), 0)
+        self.assertEqual([sensor.fewer for sensor in along], [[]] * len(along))
+
+    def test_a_large_sweep_is_the_clients_to_repeat(self):
+        """It is not kept by the balancer. The repeated one counts once."""
+        (sensor,) = self.sensors(1, points=60_000)
+        sensor.send()
+        self.kill(self.newest_of(sensor))
+        stream = sensor.send()
+        self.assertEqual(sensor.failures, [])
+        self.assertTrue(stream["begun"])
+        self.assertEqual(len(stream["sweeps"]), 1)
+        self.assertEqual(len(sensor.send()["sweeps"]), 2)
+
+
+if __name__ == "__main__":
+    if not program("haproxy"):
+        print("skipped: haproxy is not installed")
+        sys.exit(77)
+    unittest.main()
