@@ -1,12 +1,15 @@
 // See stream.h.
 #include "api/ops/stream.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const flag_words[] = {"no", "yes", NULL};
 _Static_assert((int)STREAM_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "streams is read as a list of names");
 
 #define STREAM_ALLOWED "1 to 63 letters, digits, '.', '_' or '-'"
+#define TIME_MOST 1e12  // seconds; ages stay finite as float32, and times in ms, us or ns since 1970 are noticed
+#define TIME_ALLOWED "seconds from -1e12 to 1e12"
 #define POSE_ALLOWED "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 
 const struct param param_stream = {
@@ -57,7 +60,7 @@ const struct param param_time = {
     .name = "time",
     .type = &value_double,
     .offset = FIELD(stream.time),
-    .allowed = "a finite number",
+    .allowed = TIME_ALLOWED,
     .doc = "seconds; when the sweep was taken, by any clock that only rises",
 };
 
@@ -124,6 +127,8 @@ bool stream_finish(struct job_request *request, struct problem *problem) {
   if (!terms->sweeps) terms->sweeps = 1;
   if (!terms->pose_numbers.count) return refuse_missing("pose", problem);
   if (!job_request_is_given(request, "time")) return refuse_missing("time", problem);
+  if (fabs(terms->time) > TIME_MOST)
+    return problem_set(problem, PROBLEM_BAD_PARAMETER, "time", "time is %g; allowed: " TIME_ALLOWED, terms->time);
   if (request->num_clouds > 0)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "point_counts",
                        "point_counts is given with stream; allowed: one sweep in one body");

@@ -79,6 +79,7 @@ static bool gather(struct streams *streams, struct stream *stream, const struct 
   struct seen seen[STREAMS_JOINED_MAX] = {{NULL, NULL, 0}};
   char name[STREAM_NAME_SIZE];
   int32_t count = 0;
+  stream->dropped = false;
   if (!check_time(stream, own->time, problem)) return false;
   own->place = place_of(stream, terms);
   gathered->begun = stream->count == 0;
@@ -121,6 +122,7 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
   if (there) {
     const struct seen seen = {stream, NULL, 0};
     *terms = stream->terms;
+    terms->num_joined = 0;  // other streams' sweeps are not among these
     *shape = stream->shape;
     list(&seen, 1, terms->sweeps, gathered);
   }
@@ -155,11 +157,9 @@ static void put_first(struct streams *streams, struct stream *stream, struct swe
   sweep->users++;
 }
 
-void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+// With the lock held.
+static void put(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
                 const struct sweep_shape *shape, struct sweep *own) {
-  struct stream *stream = turn->stream;
-  own->came_ns = clock_ns();
-  pthread_mutex_lock(&streams->lock);
   put_first(streams, stream, own);
   streams_cut(streams, stream, terms->sweeps);
   stream->shape = *shape;
@@ -168,5 +168,13 @@ void keep_sweep(struct streams *streams, const struct stream_turn *turn, const s
     stream->mounted = true;
     stream->mount = terms->mount;
   }
+}
+
+void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+                const struct sweep_shape *shape, struct sweep *own) {
+  struct stream *stream = turn->stream;
+  own->came_ns = clock_ns();
+  pthread_mutex_lock(&streams->lock);
+  if (!stream->dropped) put(streams, stream, terms, shape, own);
   streams_unlock(streams);
 }

@@ -34,7 +34,8 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
                                 struct problem *problem);
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
-// The request of this turn has succeeded: its stream keeps the sweep, and no more sweeps than `terms` ask for.
+// The request of this turn has succeeded: its stream keeps the sweep, and no more sweeps than `terms` ask for. A stream
+// that its client dropped since it was gathered keeps nothing.
 void keep_sweep(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                 const struct sweep_shape *shape, struct sweep *own);
 

@@ -57,6 +57,9 @@ class Streams(FaultCase):
             (409, "stream-shape", "dtype", {"more": "&dtype=float16"}),
             (422, "not-rigid", "pose", {"pose": "0,0,0,2,0,0,0"}),
             (400, "bad-parameter", "pose", {"pose": "0,0,0"}),
+            (400, "bad-parameter", "time", {"time": "nan"}),
+            (400, "bad-parameter", "time", {"time": "1e308"}),
+            (400, "bad-parameter", "time", {"time": "1532402927647000"}),  # microseconds
             (422, "impossible", "streams", {"more": "&streams=front,s"}),
             (422, "impossible", "num_samples", {"base": "/v1/fps?num_samples=100000"}),
         ):
