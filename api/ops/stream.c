@@ -1,12 +1,15 @@
 // See stream.h.
 #include "api/ops/stream.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const flag_words[] = {"no", "yes", NULL};
 _Static_assert((int)STREAM_NAMES_SIZE == (int)VALUE_NAMES_SIZE, "streams is read as a list of names");
 
 #define STREAM_ALLOWED "1 to 63 letters, digits, '.', '_' or '-'"
+#define TIME_MOST 1e12  // seconds; ages stay finite as float32, and times in ms, us or ns since 1970 are noticed
+#define TIME_ALLOWED "seconds from -1e12 to 1e12"
 #define POSE_ALLOWED "16 numbers, row by row, or x,y,z,qw,qx,qy,qz"
 
 const struct param param_stream = {
@@ -68,7 +71,7 @@ const struct param param_time = {
     .name = "time",
     .type = &value_double,
     .offset = FIELD(stream.time),
-    .allowed = "a finite number",
+    .allowed = TIME_ALLOWED,
     .doc = "seconds; when the sweep was taken, by any clock that only rises",
 };
 
@@ -78,7 +81,7 @@ const struct param param_times = {
     .offset = FIELD(sent.times),
     .second = FIELD(sent.num_times),
     .most = STREAM_SWEEPS_MAX,
-    .allowed = "up to 32 finite numbers, one for each sweep of point_counts, each below the one before",
+    .allowed = "up to 32 times from -1e12 to 1e12, one for each sweep of point_counts, each below the one before",
     .doc = "in place of time, if the body has several sweeps: that of each, the newest first",
 };
 
@@ -133,6 +136,11 @@ static bool check_names(const struct stream_terms *terms, struct problem *proble
                      (int)streams, JOINED_SWEEPS_MAX);
 }
 
+static bool check_range(double time, const char *name, struct problem *problem) {
+  return fabs(time) <= TIME_MOST ||
+         problem_set(problem, PROBLEM_BAD_PARAMETER, name, "%s has %g; allowed: " TIME_ALLOWED, name, time);
+}
+
 // ---- one sweep ------------------------------------------------------------------------------------------------------
 
 static bool take_pose(const struct pose_numbers *numbers, const char *name, struct pose *pose,
@@ -145,7 +153,7 @@ static bool finish_one(const struct job_request *request, struct problem *proble
   struct pose pose;
   if (!request->stream.pose.count) return refuse_missing("pose", "a sweep of a stream", problem);
   if (!job_request_is_given(request, "time")) return refuse_missing("time", "a sweep of a stream", problem);
-  return take_pose(&request->stream.pose, "pose", &pose, problem);
+  return check_range(request->stream.time, "time", problem) && take_pose(&request->stream.pose, "pose", &pose, problem);
 }
 
 // ---- several sweeps -------------------------------------------------------------------------------------------------
@@ -171,6 +179,9 @@ static bool check_times(const struct sent_sweeps *sent, struct problem *problem)
   if (sent->num_times != sent->count)
     return problem_set(problem, PROBLEM_BAD_PARAMETER, "times", "times has %d numbers; allowed: %d, one for each sweep",
                        (int)sent->num_times, (int)sent->count);
+  // Those between the first and the last are in range if these two are.
+  if (!check_range(sent->times[0], "times", problem) || !check_range(sent->times[sent->count - 1], "times", problem))
+    return false;
   for (int32_t i = 1; i < sent->count; i++)
     if (!(sent->times[i] < sent->times[i - 1]))
       return problem_set(problem, PROBLEM_BAD_PARAMETER, "times",

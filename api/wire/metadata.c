@@ -118,9 +118,9 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   if (operation->write) operation->write(job, out);
   write_batch(job, out);
   write_counts(job, out);
-  if (answer->joined) {
+  if (answer->look.joined) {
     text_put(out, ",\"stream\":");
-    join_report_write(answer->joined, &answer->request->stream, out);
+    join_report_write(answer->look.joined, &answer->request->stream, out);
   }
   text_put(out, ",\"warnings\":");
   warnings_write(job, &answer->look, out);

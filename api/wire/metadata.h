@@ -38,9 +38,8 @@ struct answer {
   int64_t began_ns;       // when the request began, since 1970; known to files only
   const char *trace_id;   // NULL if the client sent none
   struct body_look look;  // of the job's points
-  const struct join_report *joined;  // of a stream's request; NULL: of no stream
-  size_t region_bytes;               // that were written to the request's output_region
-  struct infer *infer;               // of a request by KServe's protocol
+  size_t region_bytes;    // that were written to the request's output_region
+  struct infer *infer;    // of a request by KServe's protocol
 };
 
 const char *answer_timing_name(int timing);                       // receive, queue, the stages, total

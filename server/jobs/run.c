@@ -72,12 +72,11 @@ static void prepare(struct job *job, int64_t now_ns) {
       .queue_ns = now_ns - job->queued_ns,
       .trace_id = job->trace_id,
       .infer = job->infer.model ? &job->infer : NULL,
-      .joined = sweeps_are_joined(job) ? &job->joined : NULL,
   };
   job->work.pinned = job->points_reach.region != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
     job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
-  job->answer.look.joined = job->answer.joined;
+  if (sweeps_are_joined(job)) job->answer.look.joined = &job->joined;
   job->begun = true;
   job->output_refused = job->in_region = false;
 }

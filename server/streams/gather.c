@@ -94,6 +94,7 @@ static bool gather(struct streams *streams, struct stream *stream, const struct 
   seen[0].count = 0;
   char name[STREAM_NAME_SIZE];
   int32_t count = 0;
+  stream->dropped = false;
   if (!check_time(stream, own->time, problem)) return false;
   mount(stream, terms, own);
   gathered->begun = stream->count == 0;
@@ -135,6 +136,7 @@ bool gather_last(struct streams *streams, const struct client *client, const cha
   if (there) {
     struct seen seen;
     *terms = stream->terms;
+    terms->num_joined = 0;  // other streams' sweeps are not among these
     *shape = stream->shape;
     (void)see(stream, NULL, terms->sweeps, &seen);
     list(&seen, 1, terms->sweeps, gathered);
@@ -166,15 +168,11 @@ static void put(struct streams *streams, struct stream *stream, const struct see
   streams->use.kept -= (unsigned long long)replaced;
 }
 
-void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+// With the lock held: what the request of these terms leaves to its stream.
+static void keep(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) {
-  struct stream *stream = turn->stream;
-  struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts};
+  struct event event = {.kind = EVENT_SWEEP, .time = own->time, .points = own->counts, .begun = stream->count == 0};
   struct seen seen;
-  int64_t now_ns = clock_ns();
-  for (struct sweep *sweep = own; sweep; sweep = sweep->next) sweep->came_ns = now_ns;
-  pthread_mutex_lock(&streams->lock);
-  event.begun = stream->count == 0;
   event.repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
   int32_t replaced = see(stream, own, terms->sweeps, &seen);
   put(streams, stream, &seen, replaced);
@@ -189,5 +187,13 @@ void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const 
   event.sweeps = stream->count;
   memcpy(event.stream, stream->name, sizeof event.stream);
   events_tell(&streams->events, stream->client, &event);
+}
+
+void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+                 const struct sweep_shape *shape, struct sweep *own, int32_t lost) {
+  int64_t now_ns = clock_ns();
+  for (struct sweep *sweep = own; sweep; sweep = sweep->next) sweep->came_ns = now_ns;
+  pthread_mutex_lock(&streams->lock);
+  if (!turn->stream->dropped) keep(streams, turn->stream, terms, shape, own, lost);
   streams_unlock(streams);
 }

@@ -36,7 +36,8 @@ VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *cl
 void gathered_release(struct streams *streams, struct gathered *gathered);
 
 // The request of this turn has succeeded: its stream keeps its own sweeps among those that it has, and no more sweeps
-// than `terms` ask for. `lost`: its sweeps that there was no room for; they count as evicted.
+// than `terms` ask for. `lost`: its sweeps that there was no room for; they count as evicted. A
+// stream that its client dropped since it was gathered keeps nothing.
 void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 

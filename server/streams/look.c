@@ -73,6 +73,8 @@ bool streams_drop(struct streams *streams, const struct client *client, const ch
   struct stream *stream = streams_find(streams, client, name);
   bool there = stream && stream->count > 0;
   if (there) {
+    stream->dropped = true;
+    stream->mounted = false;
     streams_cut(streams, stream, 0);
     streams_tell(streams, stream, EVENT_DELETED, 0);
     streams_prune(streams, stream);

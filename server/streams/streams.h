@@ -60,6 +60,7 @@ struct stream {
   struct pose mount;          // of the sensor on its vehicle
   struct stream_terms terms;  // of the last request that succeeded
   int64_t evicted, expired;   // sweeps, since they were last gathered
+  bool dropped;               // by its client, since it was last gathered
 };
 
 struct streams_use {

@@ -57,6 +57,9 @@ class Streams(FaultCase):
             (409, "stream-shape", "dtype", {"more": "&dtype=float16"}),
             (422, "not-rigid", "pose", {"pose": "0,0,0,2,0,0,0"}),
             (400, "bad-parameter", "pose", {"pose": "0,0,0"}),
+            (400, "bad-parameter", "time", {"time": "nan"}),
+            (400, "bad-parameter", "time", {"time": "1e308"}),
+            (400, "bad-parameter", "time", {"time": "1532402927647000"}),  # microseconds
             (422, "impossible", "streams", {"more": "&streams=front,s"}),
             (422, "impossible", "num_samples", {"base": "/v1/fps?num_samples=100000"}),
         ):
@@ -98,6 +101,8 @@ class Streams(FaultCase):
         for status, parameter, times, more in (
             (400, "times", [3, 3.5], {}),
             (400, "times", [3, 3], {}),
+            (400, "times", [3, -2e12], {}),
+            (400, "times", [1e308, 3], {}),
             (400, "times", [3, 2], {"point_counts": "500,500,0"}),
             (400, "poses", [3, 2], {"poses": HERE}),
             (422, "poses", [3, 2], {"poses": f"{HERE},0,0,0,2,0,0,0"}),

@@ -15,6 +15,7 @@ import time
 
 import soak_cases as cases
 import soak_shared
+import soak_streams
 from client import PATIENCE, Closed, Raw, head
 from codings import CODERS, answers, decode
 
@@ -79,9 +80,10 @@ class Connection(Raw):
         return reply
 
 
-class Client(soak_shared.Deeds):
+class Client(soak_shared.Deeds, soak_streams.Deeds):
     def __init__(self, shared, name, source, seed):
-        super().__init__()
+        soak_shared.Deeds.__init__(self)
+        soak_streams.Deeds.__init__(self)
         self.shared, self.name, self.source = shared, name, source
         self.random = random.Random(seed)
         self.kept = None
@@ -307,7 +309,9 @@ class Client(soak_shared.Deeds):
         weighted = {
             self.ask_good: 40, self.ask_bad: 15, self.ask_page: 12, self.leave: 12, self.pipeline: 6,
             self.upload_slowly: 5, self.read_slowly: 4, self.close_half: 3, self.expect_continue: 3, self.stall: 0.3,
-            self.share: 12, self.share_by_kserve: 3, self.share_rudely: 5,
+            self.share: 12, self.share_by_kserve: 3, self.share_rudely: 5, self.stream: 12, self.join_sensors: 4,
+            self.lie_in_stream: 3, self.come_from_the_future: 1, self.vanish_from_stream: 3, self.drop_in_use: 2,
+            self.look_at_stream: 2, self.begin_many_streams: 0.3,
         }  # fmt: skip
         return self.random.choices(list(weighted), list(weighted.values()))[0]
 
@@ -324,7 +328,7 @@ class Client(soak_shared.Deeds):
             if stopping or self.shared.stopping.is_set():
                 self.done("not taken any more")
                 time.sleep(0.05)
-            elif deed != self.leave:  # refused before it could leave
+            elif deed not in (self.leave, self.vanish_from_stream):  # refused before it could leave
                 self.fault("no answer", deed, repr(end))
         except Exception as wrong:  # Wrong, or an answer that cannot even be read
             self.fault("wrong", deed, repr(wrong))
@@ -338,6 +342,7 @@ class Client(soak_shared.Deeds):
         while not self.shared.over.is_set():
             if not self.shared.work.is_set():
                 self.leave_memory()
+                self.leave_streams()
                 self.drop()
                 with self.shared.resting.get_lock():
                     self.shared.resting.value += 1
@@ -348,6 +353,7 @@ class Client(soak_shared.Deeds):
                 continue
             self.once()
         self.leave_memory()
+        self.leave_streams()
         self.drop()
 
     def take_tally(self):

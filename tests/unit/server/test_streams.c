@@ -394,6 +394,54 @@ static void in_the_frame_of_the_first(void **state) {
   stream_leave(&streams, &turn);
 }
 
+static void last_is_of_the_stream_alone(void **state) {
+  (void)state;
+  struct stream_terms rear = terms_of("rear", 1.5, 2), told;
+  struct sweep_shape its_shape;
+  char name[STREAM_NAME_SIZE];
+  size_t cursor = 0;
+  strcpy(rear.joined, "front,rear");
+  rear.num_joined = 2;
+  assert_true(send("front", 1, 2) && send_to(ours, &rear, &shape, true));
+  assert_true(gather_last(&streams, ours, "rear", &gathered, &told, &its_shape, &problem));
+  assert_int_equal(gathered.count, 1);
+  assert_true(stream_next(&told, &cursor, name));
+  assert_string_equal(name, "rear");
+  gathered_release(&streams, &gathered);
+}
+
+// A stream that is dropped while its request is computed begins anew with what is gathered then.
+static void dropped_meanwhile(void **state) {
+  (void)state;
+  struct stream_terms terms = terms_of("a", 2, 2);
+  struct stream_turn turn = {.time = 2};
+  terms.mount_numbers.count = POSE_QUATERNION;
+  terms.mount = pose_identity;
+  terms.mount.translation[0] = 7;
+  assert_true(send("a", 1, 2));
+  for (int number = 0; number < 2; number++) {
+    struct sweep *own = sweep_of(2);
+    assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_TURN);
+    assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &problem));
+    assert_true(streams_drop(&streams, ours, "a", &problem) == (number == 0));
+    assert_int_equal(streams_use(&streams).sweeps, 0);
+    keep_sweeps(&streams, &turn, &terms, &shape, own, 0);
+    assert_int_equal(streams_use(&streams).sweeps, number);  // the second had nothing to drop
+    gathered_release(&streams, &gathered);
+    sweeps_leave(&streams, own);
+    stream_leave(&streams, &turn);
+    terms.mount_numbers.count = 0;
+  }
+  struct sweep *own = sweep_of(3);
+  assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_TURN);
+  own->time = 3;
+  assert_true(gather_sweeps(&streams, &turn, &terms, &shape, own, &gathered, &problem));
+  assert_true(own->place.translation[0] == 0);  // nor has it the mount
+  gathered_release(&streams, &gathered);
+  sweeps_leave(&streams, own);
+  stream_leave(&streams, &turn);
+}
+
 // ---- turns ----------------------------------------------------------------------------------------------------------
 
 static struct stream_turn *begun[STREAM_WAITING + 2];
@@ -467,6 +515,8 @@ int main(void) {
       TEST(own_streams),
       TEST(share_of_streams),
       TEST(in_the_frame_of_the_first),
+      TEST(last_is_of_the_stream_alone),
+      TEST(dropped_meanwhile),
       TEST(earliest_goes_next),
       TEST(waiting_is_bounded),
       TEST(no_streams),
