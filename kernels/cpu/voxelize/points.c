@@ -64,27 +64,28 @@ static void pack(struct chunk *chunk, struct vx_key_format format, const struct 
   chunk->num_inside = inside;
 }
 
-static void look_up(const struct chunk *chunk, struct cpu_cell_index *shared_index, int32_t *ids) {
-  struct cpu_cell_index index = *shared_index;  // a copy, which the compiler can keep in registers
-  for (int32_t i = 0; i < chunk->count; i++) {
-    ids[i] = -1;
-  }
+static void look_up(const struct chunk *chunk, struct cpu_run *run, int32_t begin) {
+  struct cpu_cell_index index = run->cells;  // a copy, which the compiler can keep in registers
+  int32_t *inside = run->inside + run->num_inside, *voxel_of = run->voxel_of + run->num_inside;
   for (int32_t i = 0; i < chunk->num_inside; i++) {
-    ids[chunk->at[i]] = cpu_cell_index_add(&index, chunk->key[i], chunk->home[i]);
+    inside[i] = begin + chunk->at[i];
+    voxel_of[i] = cpu_cell_index_add(&index, chunk->key[i], chunk->home[i]);
   }
-  shared_index->count = index.count;
+  run->num_inside += chunk->num_inside;
+  run->cells.count = index.count;
 }
 
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   struct vx_counts *counts = &run->job->counts;
   struct chunk chunk;
+  run->num_inside = 0;
   cpu_cell_index_start(&run->cells, cloud->end - cloud->begin, run->map.key.bits);
   for (int32_t begin = cloud->begin; begin < cloud->end; begin += chunk.count) {
     int32_t left = cloud->end - begin;
     load(&chunk, run->points + (int64_t)begin * run->columns, run->columns, left < CHUNK ? left : CHUNK);
     locate(&chunk, &run->map);
     pack(&chunk, run->map.key, &run->cells);
-    look_up(&chunk, &run->cells, run->point_ids + begin);
+    look_up(&chunk, run, begin);
     counts->not_finite += chunk.not_finite;
     counts->out_of_range += chunk.count - chunk.num_inside - chunk.not_finite;
   }
