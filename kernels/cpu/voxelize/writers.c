@@ -107,45 +107,40 @@ static void write_num_points(const struct cpu_run *run, void *out) {
   }
 }
 
-// A short memset costs more for its call than for its stores. So zeros come in whole blocks, which may run into the
-// memory behind: `room` bytes from `place` on are still to be written.
-static void clear(unsigned char *place, size_t bytes, size_t room) {
-  enum { BLOCK = 64, MANY = 1024 };
-  size_t cleared = 0;
-  if (bytes < MANY) {
-    for (; cleared < bytes && cleared + BLOCK <= room; cleared += BLOCK) {
-      memset(place + cleared, 0, BLOCK);
-    }
-  }
-  if (cleared < bytes) {
-    memset(place + cleared, 0, bytes - cleared);
-  }
-}
+// Rows are cleared a block at a time, which stays in the nearest cache: a memset for each row's padding would cost more
+// for its call than for its stores.
+enum { BLOCK_BYTES = 4096 };
 
 // The points of a row, whose indices jump about the cloud, are fetched while earlier rows are written.
 enum { AHEAD = 16 };
 
-static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *place) {
-  size_t point_bytes = (size_t)columns * sizeof *place, row_bytes = (size_t)run->cap * point_bytes;
-  size_t room = (size_t)run->num_rows * row_bytes;
-  for (int32_t i = 0; i < run->num_rows; i++, room -= row_bytes) {
-    const struct cpu_row *row = &run->rows[i];
-    if (i + AHEAD < run->num_rows) {
-      __builtin_prefetch(point_at(run, run->list[row[AHEAD].first]));
-    }
-    for (int32_t k = 0; k < row->kept; k++, place += columns) {
-      memcpy(place, point_at(run, run->list[row->first + k]), point_bytes);
-    }
-    size_t written = (size_t)row->kept * point_bytes;
-    int32_t padding = run->cap - row->kept;
-    if (run->params->fill == VX_FILL_ZERO) {
-      clear((unsigned char *)place, row_bytes - written, room - written);
-      place += (int64_t)padding * columns;
-    } else if (padding > 0) {
-      float mean[VX_MAX_FEATURES];
-      mean_of(run, row, columns, mean);
-      for (int32_t k = 0; k < padding; k++, place += columns) {
-        memcpy(place, mean, point_bytes);
+static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row, float *place) {
+  float mean[VX_MAX_FEATURES];
+  mean_of(run, row, run->columns, mean);
+  for (int32_t k = row->kept; k < run->cap; k++, place += run->columns) {
+    memcpy(place, mean, (size_t)run->columns * sizeof *place);
+  }
+}
+
+static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
+  size_t point_bytes = (size_t)columns * sizeof *out, row_bytes = (size_t)run->cap * point_bytes;
+  int32_t block = row_bytes < BLOCK_BYTES ? (int32_t)(BLOCK_BYTES / row_bytes) : 1;
+  bool zeros = run->params->fill == VX_FILL_ZERO;
+  for (int32_t begin = 0, end; begin < run->num_rows; begin = end) {
+    end = run->num_rows - begin < block ? run->num_rows : begin + block;
+    float *first = out + (int64_t)begin * run->cap * columns;
+    memset(first, 0, zeros ? (size_t)(end - begin) * row_bytes : 0);
+    for (int32_t i = begin; i < end; i++, first += (int64_t)run->cap * columns) {
+      const struct cpu_row *row = &run->rows[i];
+      float *place = first;
+      if (i + AHEAD < run->num_rows) {
+        __builtin_prefetch(point_at(run, run->list[row[AHEAD].first]));
+      }
+      for (int32_t k = 0; k < row->kept; k++, place += columns) {
+        memcpy(place, point_at(run, run->list[row->first + k]), point_bytes);
+      }
+      if (!zeros && row->kept < run->cap) {
+        fill_with_mean(run, row, place);
       }
     }
   }
