@@ -7,8 +7,8 @@
 // --- plain C -------------------------------------------------------------------------------------------------------
 
 // Always computes a whole chunk: the vectoriser needs a constant trip count.
-static inline __attribute__((always_inline)) void locate(const struct vx_cell_map *map, const float *points,
-                                                         int32_t columns, int32_t count, struct cpu_located *located) {
+static void locate_plain(const struct vx_cell_map *map, const float *points, int32_t columns, int32_t count,
+                         struct cpu_located *located) {
   float xyz[3][CPU_CHUNK] = {{0}};
   int32_t cell[3][CPU_CHUNK], is_inside[CPU_CHUNK], not_finite = 0;
   for (int32_t i = 0; i < count; i++) {
@@ -36,26 +36,13 @@ static inline __attribute__((always_inline)) void locate(const struct vx_cell_ma
   located->not_finite = not_finite;
 }
 
-static void locate_plain(const struct vx_cell_map *map, const float *points, int32_t columns, int32_t count,
-                         struct cpu_located *located) {
-  locate(map, points, columns, count, located);
-}
-
 static bool runs_anywhere(void) { return true; }
 
-// --- x86 -----------------------------------------------------------------------------------------------------------
+// --- AVX-512 -------------------------------------------------------------------------------------------------------
 
 #ifdef __x86_64__
 
 #include <immintrin.h>
-
-// The same C, in vectors of eight floats rather than four.
-__attribute__((target("avx2"))) static void locate_avx2(const struct vx_cell_map *map, const float *points,
-                                                        int32_t columns, int32_t count, struct cpu_located *located) {
-  locate(map, points, columns, count, located);
-}
-
-static bool runs_avx2(void) { return __builtin_cpu_supports("avx2"); }
 
 // Sixteen points at a time, which are packed as vectors too.
 #define AVX512 __attribute__((target("avx512f")))
@@ -85,23 +72,25 @@ AVX512 static void locate_avx512(const struct vx_cell_map *map, const float *poi
   const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(columns));
   const __m512 largest = _mm512_set1_ps(FLT_MAX);
   int32_t num_inside = 0, num_finite = 0;
-  for (int32_t begin = 0; begin < count; begin += 16, points += 16 * columns) {
+  for (int32_t begin = 0; begin < count; begin += 16) {
     __mmask16 there = (__mmask16)(count - begin < 16 ? (1 << (count - begin)) - 1 : 0xFFFF), finite = there;
-    __m512 p[3];
-    __m512i cell[3];
     __mmask16 inside = there;
+    __m512i cell[3];
     for (int axis = 0; axis < 3; axis++) {
-      p[axis] = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, offset, points + axis, 4);
-      finite = _mm512_mask_cmp_ps_mask(finite, _mm512_abs_ps(p[axis]), largest, _CMP_LE_OQ);
-      cell[axis] = cells_on_axis(map, axis, p[axis], &inside);
+      const float *first = points + (int64_t)begin * columns + axis;
+      __m512 p = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), there, offset, first, 4);
+      finite = _mm512_mask_cmp_ps_mask(finite, _mm512_abs_ps(p), largest, _CMP_LE_OQ);
+      cell[axis] = cells_on_axis(map, axis, p, &inside);
     }
     __m512i low = keys_of(map->key, LOW(cell[0]), LOW(cell[1]), LOW(cell[2]));
     __m512i high = keys_of(map->key, HIGH(cell[0]), HIGH(cell[1]), HIGH(cell[2]));
+    // `located` has at most `begin` points so far, so whole vectors fit the chunk.
     int32_t num_low = __builtin_popcount(inside & 0xFFU);
     _mm512_storeu_si512(located->at + num_inside,
                         _mm512_maskz_compress_epi32(inside, _mm512_add_epi32(lane, _mm512_set1_epi32(begin))));
     _mm512_storeu_si512(located->key + num_inside, _mm512_maskz_compress_epi64((__mmask8)inside, low));
-    _mm512_storeu_si512(located->key + num_inside + num_low, _mm512_maskz_compress_epi64((__mmask8)(inside >> 8), high));
+    _mm512_storeu_si512(located->key + num_inside + num_low,
+                        _mm512_maskz_compress_epi64((__mmask8)(inside >> 8), high));
     num_inside += __builtin_popcount(inside);
     num_finite += __builtin_popcount(finite);
   }
@@ -116,7 +105,6 @@ static bool runs_avx512(void) { return __builtin_cpu_supports("avx512f"); }
 const struct cpu_locate_way cpu_locate_ways[] = {
 #ifdef __x86_64__
     {"avx512", runs_avx512, locate_avx512},
-    {"avx2", runs_avx2, locate_avx2},
 #endif
     {"plain", runs_anywhere, locate_plain},
 };

@@ -6,14 +6,14 @@
 
 #include "kernels/grid.h"
 
-enum { CPU_CHUNK = 256, CPU_CHUNK_ROOM = CPU_CHUNK + 16 };
+enum { CPU_CHUNK = 256 };  // a multiple of every vector's length
 
-// The points of a chunk that are in range, packed, in input order. A way may write beyond them.
+// The points of a chunk that are in range, packed, in input order. What is behind them means nothing.
 struct cpu_located {
   int32_t num_inside;
-  int32_t not_finite;           // points, none of them inside
-  int32_t at[CPU_CHUNK_ROOM];   // which point of the chunk
-  uint64_t key[CPU_CHUNK_ROOM];  // its cell
+  int32_t not_finite;       // points, none of them inside
+  int32_t at[CPU_CHUNK];    // which point of the chunk
+  uint64_t key[CPU_CHUNK];  // its cell
 };
 
 // Locates `count` points, 1 .. CPU_CHUNK, of `columns` values each, 3 .. VX_MAX_FEATURES.
