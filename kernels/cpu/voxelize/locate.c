@@ -46,10 +46,9 @@ static bool runs_anywhere(void) { return true; }
 
 // Sixteen points at a time, which are packed as vectors too.
 #define AVX512 __attribute__((target("avx512f")))
-#define AVX512_INLINE AVX512 static inline __attribute__((always_inline))
 
 // As vx_cell_on_axis: of the points `*inside`, those that are inside on this axis too.
-AVX512_INLINE __m512i cells_on_axis(const struct vx_cell_map *map, int axis, __m512 p, __mmask16 *inside) {
+static inline AVX512 __m512i cells_on_axis(const struct vx_cell_map *map, int axis, __m512 p, __mmask16 *inside) {
   __m512 t = _mm512_div_ps(_mm512_sub_ps(p, _mm512_set1_ps(map->min[axis])), _mm512_set1_ps(map->size[axis]));
   *inside = _mm512_mask_cmp_ps_mask(*inside, t, _mm512_setzero_ps(), _CMP_GE_OQ);
   *inside = _mm512_mask_cmp_ps_mask(*inside, t, _mm512_set1_ps(map->limit[axis]), _CMP_LT_OQ);
@@ -57,7 +56,7 @@ AVX512_INLINE __m512i cells_on_axis(const struct vx_cell_map *map, int axis, __m
 }
 
 // As vx_key, of eight cells.
-AVX512_INLINE __m512i keys_of(struct vx_key_format format, __m256i x, __m256i y, __m256i z) {
+static inline AVX512 __m512i keys_of(struct vx_key_format format, __m256i x, __m256i y, __m256i z) {
   __m512i high = _mm512_sll_epi64(_mm512_cvtepu32_epi64(x), _mm_cvtsi32_si128(format.yz_bits));
   __m512i middle = _mm512_sll_epi64(_mm512_cvtepu32_epi64(y), _mm_cvtsi32_si128(format.z_bits));
   return _mm512_or_si512(_mm512_or_si512(high, middle), _mm512_cvtepu32_epi64(z));
@@ -66,7 +65,7 @@ AVX512_INLINE __m512i keys_of(struct vx_key_format format, __m256i x, __m256i y,
 #define LOW(cells) _mm512_castsi512_si256(cells)
 #define HIGH(cells) _mm512_extracti64x4_epi64(cells, 1)
 
-AVX512 static void locate_avx512(const struct vx_cell_map *map, const float *points, int32_t columns, int32_t count,
+static AVX512 void locate_avx512(const struct vx_cell_map *map, const float *points, int32_t columns, int32_t count,
                                  struct cpu_located *located) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   const __m512i offset = _mm512_mullo_epi32(lane, _mm512_set1_epi32(columns));

@@ -111,9 +111,6 @@ static void write_num_points(const struct cpu_run *run, void *out) {
 // for its call than for its stores.
 enum { BLOCK_BYTES = 4096 };
 
-// The points of a row, whose indices jump about the cloud, are fetched while earlier rows are written.
-enum { AHEAD = 16 };
-
 static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row, float *place) {
   float mean[VX_MAX_FEATURES];
   mean_of(run, row, run->columns, mean);
@@ -133,9 +130,6 @@ static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t colum
     for (int32_t i = begin; i < end; i++, first += (int64_t)run->cap * columns) {
       const struct cpu_row *row = &run->rows[i];
       float *place = first;
-      if (i + AHEAD < run->num_rows) {
-        __builtin_prefetch(point_at(run, run->list[row[AHEAD].first]));
-      }
       for (int32_t k = 0; k < row->kept; k++, place += columns) {
         memcpy(place, point_at(run, run->list[row->first + k]), point_bytes);
       }
