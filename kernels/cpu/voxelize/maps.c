@@ -69,15 +69,13 @@ static void add_point(struct cpu_pillar *pillar, float height, float intensity) 
   pillar->points++;
 }
 
-static void add_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
+static void add_points(struct cpu_run *run) {
   struct cpu_pillar *pillars = run->pillars + run->num_pillars;
   bool bright = (run->job->tensors & VX_INTENSITY_MAPS) != 0;
   int32_t intensity = bright ? run->params->intensity : 0;  // any column, if none is asked for
-  for (int32_t i = cloud->begin; i < cloud->end; i++) {
-    if (run->point_ids[i] >= 0) {
-      const float *point = run->points + (int64_t)i * run->columns;
-      add_point(&pillars[run->pillar_of[run->point_ids[i]]], point[2], point[intensity]);
-    }
+  for (int32_t i = 0; i < run->num_inside; i++) {
+    const float *point = run->points + (int64_t)run->inside[i] * run->columns;
+    add_point(&pillars[run->pillar_of[run->voxel_of[i]]], point[2], point[intensity]);
   }
 }
 
@@ -87,7 +85,7 @@ void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud) {
   }
   if ((run->job->tensors & VX_PILLAR_MAPS) != 0) {
     list_pillars(run, cloud->number);
-    add_points(run, cloud);
+    add_points(run);
     run->num_pillars += run->pillar_index.count;
   }
 }

@@ -7,7 +7,7 @@
 // Takes the scratch of the maps that the job wants.
 void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena);
 
-// Appends the cells and the pillars of the cloud's points, which are in run.cells and run.point_ids.
+// Appends the cells and the pillars of the cloud's points, which are in run.cells, run.inside and run.voxel_of.
 void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Each writes one map of all clouds.

@@ -7,7 +7,7 @@ static int32_t voxels_let_in(const struct cpu_run *run) {
   return run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
 }
 
-// Appends the rows of the cloud's first voxels. Each gets room in the list for the points that it keeps.
+// Appends the rows of the cloud's first voxels. Each gets room in the list for its points.
 static void make_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
   struct vx_counts *counts = &run->job->counts;
   for (int32_t number = 0; number < num_rows; number++) {
@@ -15,7 +15,7 @@ static void make_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_
     int32_t kept = entry->hits < run->cap ? entry->hits : run->cap;
     run->rows[run->num_rows++] = (struct cpu_row){
         .key = entry->key, .number = number, .first = run->num_listed, .kept = kept, .cloud = cloud->number};
-    run->num_listed += kept;
+    run->num_listed += entry->hits;
     counts->kept += kept;
     counts->over_voxel_cap += entry->hits - kept;
   }
@@ -29,19 +29,18 @@ static void drop_voxels(struct cpu_run *run, int32_t first_dropped) {
   counts->voxels_dropped += run->cells.count - first_dropped;
 }
 
-// Writes each point into its row's part of the list until that is full.
+// Writes the indices of all points, voxel by voxel, each where its voxel's next one goes. Rows have room for what the
+// caps drop, so that nothing depends on a point: of a row, the first `kept` are read. The points of voxels without a
+// row go behind those of all rows, where the next cloud's go.
 static void fill_list(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
-  struct cpu_row *rows = run->rows + cloud->first_row;
+  const struct cpu_row *rows = run->rows + cloud->first_row;
   for (int32_t number = 0; number < num_rows; number++) {
-    rows[number].kept = 0;
+    run->next[number] = rows[number].first;
   }
-  for (int32_t i = cloud->begin; i < cloud->end; i++) {
-    if ((uint32_t)run->point_ids[i] < (uint32_t)num_rows) {
-      struct cpu_row *row = &rows[run->point_ids[i]];
-      if (row->kept < run->cap) {
-        run->list[row->first + row->kept++] = i;
-      }
-    }
+  run->next[num_rows] = run->num_listed;
+  for (int32_t i = 0; i < run->num_inside; i++) {
+    int32_t voxel = run->voxel_of[i];
+    run->list[run->next[voxel < num_rows ? voxel : num_rows]++] = run->inside[i];
   }
 }
 
@@ -79,7 +78,11 @@ void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
     run->row_of[run->rows[row].number] = row;
   }
   for (int32_t i = cloud->begin; i < cloud->end; i++) {
-    bool has_row = (uint32_t)run->point_ids[i] < (uint32_t)let_in;
-    run->point_ids[i] = has_row ? run->row_of[run->point_ids[i]] : -1;
+    run->point_ids[i] = -1;
+  }
+  for (int32_t i = 0; i < run->num_inside; i++) {
+    if (run->voxel_of[i] < let_in) {
+      run->point_ids[run->inside[i]] = run->row_of[run->voxel_of[i]];
+    }
   }
 }

@@ -10,7 +10,7 @@ void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 // Puts the cloud's rows in ascending order of their cells.
 void cpu_order_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
-// Turns the cloud's point_ids from numbers within the cloud into rows.
+// Fills the cloud's point_ids.
 void cpu_name_points(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 #endif

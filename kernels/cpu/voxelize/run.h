@@ -74,9 +74,9 @@ struct cpu_run {
   float *widened;      // [num_points, columns]: float16 input as float32
   float *means;        // [row_capacity, columns]: of each row, if voxels are sampled
   struct cpu_fps fps;  // the same
-  int32_t *point_ids;  // [num_points]: number of the point's voxel in its cloud, later its row; -1 if dropped
-  int32_t *list;       // [num_points]: indices of kept points, voxel by voxel
+  int32_t *list;       // [num_points]: indices of points, voxel by voxel
   int32_t num_listed;
+  int32_t *point_ids;    // [num_points]: row of each point, -1 if dropped; if ids_wanted
   struct cpu_row *rows;  // [row_capacity]
   int32_t num_rows;
 
@@ -95,7 +95,11 @@ struct cpu_run {
   float *encoded;          // [encoded_values]
 
   // Of the cloud in hand.
-  struct cpu_cell_index cells;    // its voxels
+  struct cpu_cell_index cells;  // its voxels
+  int32_t *inside;              // [largest_cloud]: indices of its points in range
+  int32_t *voxel_of;            // [largest_cloud]: the number of the voxel of each of them
+  int32_t num_inside;
+  int32_t *next;                  // [largest_rows + 1]: where in the list the next point of a voxel goes
   int32_t *row_of;                // [largest_rows]: row of a voxel's number
   struct cpu_keyed *sorting;      // [2 * largest_rows]
   struct cpu_row *rows_in_order;  // [largest_rows]

@@ -60,12 +60,15 @@ static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   uint64_t rows = (uint64_t)run->largest_rows;
 
   take_index(&run->cells, arena, run->largest_cloud, run->map.key.bits);
-  run->point_ids = cpu_arena_take(arena, points, sizeof *run->point_ids);
+  run->inside = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->inside);
+  run->voxel_of = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->voxel_of);
   run->rows = cpu_arena_take(arena, (uint64_t)run->row_capacity, sizeof *run->rows);
   if (run->lists_wanted) {
     run->list = cpu_arena_take(arena, points, sizeof *run->list);
+    run->next = cpu_arena_take(arena, rows + 1, sizeof *run->next);
   }
   if (run->ids_wanted) {
+    run->point_ids = cpu_arena_take(arena, points, sizeof *run->point_ids);
     run->row_of = cpu_arena_take(arena, rows, sizeof *run->row_of);
   }
   if (run->job->inputs[VX_POINTS].dtype == VX_FLOAT16) {
