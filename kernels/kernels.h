@@ -21,6 +21,7 @@
 #include "kernels/fps.h"
 #include "kernels/maps.h"
 #include "kernels/scatter.h"
+#include "kernels/spread.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
 #include "kernels/transform.h"
@@ -76,7 +77,8 @@ enum vx_stage {
 // A CPU lane keeps at most this much scratch between jobs. Scans of several hundred thousand points need no more.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
-// What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread.
+// What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread; `stopped` also on
+// those of other hands.
 struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
   // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
@@ -89,6 +91,9 @@ struct vx_caller {
   // Called now and then while samples are chosen or boxes compared, which can take long. If it returns true, the run
   // ends early with VX_STOPPED. May be NULL.
   bool (*stopped)(void *cls);
+  // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
+  enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+                           struct vx_error *error);
 };
 
 struct vx_job {
@@ -120,7 +125,6 @@ struct vx_job {
 };
 
 struct vx_device;
-struct vx_lane;
 
 // What a lane is opened for. Any lane runs any job. Jobs that sample or compare many boxes can take long, so they go to
 // lanes of their own, which give way to the quick ones. Detections take longer than quick jobs too.

@@ -54,7 +54,7 @@ static bool is_stopped(void *cls) {
   return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);
 }
 
-static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped};
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, NULL};
 
 static void prepare(struct job *job, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
