@@ -210,6 +210,27 @@ static void what_helpers_give_up_is_done_again(void **state) {
   check_crews(true);
 }
 
+// Each cloud of a batch has the map that it has by itself.
+static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
+  (void)state;
+  make_points();
+  for (int kind = 6; kind <= 7; kind++) {
+    const struct vx_job asked = job_of_kind(kind);
+    struct crew crew = crew_of(2, false, 5);
+    assert_int_equal(run_with(&crew, &asked), VX_OK);
+    size_t bytes = crew.outcome.layout.shape[VX_BEV_FEATURES].bytes / CLOUDS;
+    const unsigned char *map = tensor(&crew.outcome, VX_BEV_FEATURES);
+    for (int32_t cloud = 0, begin = 0; cloud < CLOUDS; begin += sizes[cloud++]) {
+      struct outcome alone = run_scan(&asked, points[begin], sizes[cloud]);
+      assert_int_equal(alone.layout.shape[VX_BEV_FEATURES].bytes, bytes);
+      assert_memory_equal(map + (size_t)cloud * bytes, tensor(&alone, VX_BEV_FEATURES), bytes);
+      free(alone.block);
+    }
+    free(crew.outcome.block);
+    dismiss(&crew);
+  }
+}
+
 // The own hand's status is the job's, and no piece is begun after it.
 static void a_job_is_stopped_between_its_pieces(void **state) {
   (void)state;
@@ -254,6 +275,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
       cmocka_unit_test(what_helpers_give_up_is_done_again),
+      cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
       cmocka_unit_test(a_job_is_stopped_between_its_pieces),
       cmocka_unit_test(helpers_take_little_scratch),
   };
