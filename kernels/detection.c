@@ -6,6 +6,7 @@
 
 #include "kernels/decoder.h"
 #include "kernels/ops.h"
+#include "kernels/spread.h"
 
 struct vx_detection vx_detection_of(struct vx_job *job) {
   return (struct vx_detection){.job = job, .detector = job->params.detect.detector};

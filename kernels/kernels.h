@@ -21,7 +21,6 @@
 #include "kernels/fps.h"
 #include "kernels/maps.h"
 #include "kernels/scatter.h"
-#include "kernels/spread.h"
 #include "kernels/status.h"
 #include "kernels/tensor.h"
 #include "kernels/transform.h"
@@ -77,6 +76,26 @@ enum vx_stage {
 // A CPU lane keeps at most this much scratch between jobs. Scans of several hundred thousand points need no more.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
+struct vx_device;
+struct vx_lane;
+
+// A thread at work on a job, with a lane of its own. The first is that of the job's run; others may help.
+struct vx_hand {
+  struct vx_lane *lane;
+  // As vx_caller.stopped; for a hand that helps, true also once it has other work. May be NULL.
+  bool (*stopped)(void *cls);
+  void *cls;
+};
+
+// Parts of a job's work, which hands do in any order and at the same time. What a piece writes is its own, scratch
+// aside.
+struct vx_pieces {
+  int32_t count;
+  // Does one piece. If a hand that helps comes to anything but VX_OK, another does the piece from its beginning.
+  enum vx_status (*run)(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error);
+  void *cls;
+};
+
 // What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread; `stopped` also on
 // those of other hands.
 struct vx_caller {
@@ -123,8 +142,6 @@ struct vx_job {
   struct vx_counts counts;
   int64_t stage_ns[VX_STAGE_COUNT];
 };
-
-struct vx_device;
 
 // What a lane is opened for. Any lane runs any job. Jobs that sample or compare many boxes can take long, so they go to
 // lanes of their own, which give way to the quick ones. Detections take longer than quick jobs too.

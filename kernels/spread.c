@@ -1,8 +1,6 @@
 // See spread.h.
 #include "kernels/spread.h"
 
-#include "kernels/kernels.h"
-
 static enum vx_status do_in_turn(const struct vx_hand *own, const struct vx_pieces *pieces, struct vx_error *error) {
   enum vx_status status = VX_OK;
   for (int32_t piece = 0; piece < pieces->count && status == VX_OK; piece++) {

@@ -1,9 +1,9 @@
 // Hands: workers without a job help with those of others, piece by piece.
 //
-// A job that runs on the CPU may come to pieces that can be done apart (kernels/spread.h). Its worker then shows them to
-// all and calls workers that sleep, of any queue. Each takes a piece, does it on its own CPU lane, takes the next, and
-// goes back to its queue once there is none. So who helps is decided piece by piece, and a job never waits for help: its
-// own worker does all that no helper has taken. The pieces stay on the stack of that worker, which leaves them last.
+// A job that runs on the CPU may come to pieces that can be done apart (kernels/spread.h). Its worker then shows them
+// to all and calls workers that sleep, of any queue. Each takes a piece, does it on its own CPU lane, takes the next,
+// and goes back to its queue once there is none. A job never waits for help: its own worker does all that no helper has
+// taken. The pieces stay on the stack of that worker, which leaves them last.
 //
 // Help is for what nobody else wants done. A worker helps only while no job waits in its queue, and gives up a piece
 // that asks `stopped` once one comes; the piece is then done again. Jobs and helpers together are no more than
@@ -26,8 +26,8 @@ struct spread;
 
 struct hands_use {
   int64_t at_work;  // helpers, now
-  // Since the start: pieces that were done for jobs with several, those of them that helpers did, and those that helpers
-  // have given up.
+  // Since the start: pieces that were done of jobs with several, those of them that helpers did, and those that helpers
+  // gave up.
   uint64_t pieces, helped, given_up;
 };
 

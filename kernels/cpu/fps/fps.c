@@ -8,6 +8,7 @@
 #include "kernels/cpu/base/lane.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
+#include "kernels/spread.h"
 
 // --- the clouds of a job -------------------------------------------------------------------------------------------
 

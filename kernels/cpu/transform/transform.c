@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/base/lane.h"
 #include "kernels/place.h"
+#include "kernels/spread.h"
 
 enum { SLICE = 1 << 15 };  // points of one cloud that are one piece
 

@@ -6,7 +6,7 @@
 //
 // The clouds are pieces of the job (spread.h), and so are stretches of rows of a large tensor. Each piece has a copy of
 // the run that shows it only its part: the arrays of the whole job from its place on, and those of the cloud in hand in
-// the scratch of the lane that does it (cpu_run_part). So the stages know nothing of other pieces.
+// the scratch of the lane that does it (parts.h). So the stages know nothing of other pieces.
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -34,7 +34,7 @@ struct cpu_cloud {
 };
 
 // What the stages found in a cloud. Its rows, cells and pillars are listed apart from those of other clouds, until
-// cpu_run_gather moves them together.
+// cpu_parts_gather moves them together.
 struct cpu_grouped {
   int32_t begin;  // its first point; its cells and its pillars are listed from there on
   int32_t place;  // its rows are listed from there on
@@ -130,9 +130,6 @@ struct cpu_run {
   struct cpu_heights *stretch_heights[CPU_STRETCHES];  // each [largest_rows]: of 1, 2, 4, ... sorted blocks
 };
 
-// Lays out the run: what it needs of memory for the whole job, and for a cloud in hand.
-void cpu_run_lay_out(struct cpu_run *run, struct cpu_arena *arena);
-
 // The bytes of a row of features, as bev_features has them.
 static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
   int32_t values = run->encoded_values == 0 ? run->columns : run->encoded_values;
@@ -148,14 +145,5 @@ static inline bool cpu_run_hides_features(const struct cpu_run *run) {
   vx_tensor_set both = VX_TENSOR_BIT(VX_BEV_FEATURES) | VX_TENSOR_BIT(cpu_run_feature_tensor(run));
   return (run->job->tensors & both) == VX_TENSOR_BIT(VX_BEV_FEATURES);
 }
-
-// The run as the hand is to see it that does a piece of it. Fails only for a hand that helps.
-VX_WARN_UNUSED enum vx_status cpu_run_part(const struct cpu_run *run, const struct vx_hand *hand, struct cpu_run *part,
-                                           struct vx_error *error);
-
-// Gives each cloud its places in the lists of the whole job.
-void cpu_run_place(struct cpu_run *run);
-// Moves together what the clouds have listed there, and adds up their counts.
-void cpu_run_gather(struct cpu_run *run);
 
 #endif

@@ -7,11 +7,13 @@
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/block_filter.h"
 #include "kernels/cpu/voxelize/maps.h"
+#include "kernels/cpu/voxelize/parts.h"
 #include "kernels/cpu/voxelize/points.h"
 #include "kernels/cpu/voxelize/rows.h"
 #include "kernels/cpu/voxelize/writers.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
+#include "kernels/spread.h"
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -46,10 +48,10 @@ static void read_params(struct cpu_run *run) {
 
 static enum vx_status take_scratch(struct cpu_run *run, struct vx_error *error) {
   struct cpu_arena measured = {0};
-  cpu_run_lay_out(run, &measured);
+  cpu_parts_lay_out(run, &measured);
   enum vx_status status = cpu_arena_reserve(&run->lane->scratch, &measured, run->job, error);
   if (status == VX_OK) {
-    cpu_run_lay_out(run, &run->lane->scratch);
+    cpu_parts_lay_out(run, &run->lane->scratch);
   }
   return status;
 }
@@ -88,7 +90,7 @@ static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t
   struct cpu_grouped *grouped = &run->grouped[number];
   struct vx_job job = *run->job;
   struct cpu_run part;
-  enum vx_status status = cpu_run_part(run, hand, &part, error);
+  enum vx_status status = cpu_parts_take(run, hand, &part, error);
   if (status != VX_OK) {
     return status;
   }
@@ -108,10 +110,10 @@ static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t
 
 static enum vx_status group_clouds(struct cpu_run *run, struct vx_error *error) {
   const struct vx_pieces clouds = {run->job->num_clouds, group_piece, run};
-  cpu_run_place(run);
+  cpu_parts_place(run);
   enum vx_status status = vx_spread(run->job, run->lane, &clouds, error);
   if (status == VX_OK) {
-    cpu_run_gather(run);
+    cpu_parts_gather(run);
   }
   return status;
 }

@@ -6,7 +6,9 @@
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
+#include "kernels/cpu/voxelize/parts.h"
 #include "kernels/half.h"
+#include "kernels/spread.h"
 
 // Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
 enum { SUM_GROUP = 64 };
@@ -303,7 +305,7 @@ static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t
   int32_t count = left < writing->step ? left : writing->step;
   struct vx_job job = *run->job;
   struct cpu_run part;
-  enum vx_status status = cpu_run_part(run, hand, &part, error);
+  enum vx_status status = cpu_parts_take(run, hand, &part, error);
   if (status != VX_OK) {
     return status;
   }

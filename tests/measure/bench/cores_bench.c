@@ -4,8 +4,8 @@
 //
 // Each number of workers has a room of jobs of its own, all of which sleep but the one in turn. Each round runs the job
 // once in every room, so that a machine that is busy for a while slows all of them. Beside the median time are the
-// median of the rounds' ratios to one worker, and how many of the job's pieces were done by helpers. All answers have to
-// be the same bytes, or it ends with 1. This thread waits; the workers work.
+// median of the rounds' ratios to one worker, and how many of the job's pieces were done by helpers. All answers have
+// to be the same bytes, or it ends with 1. This thread waits; the workers work.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

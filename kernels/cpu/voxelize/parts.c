@@ -1,5 +1,5 @@
-// The scratch of a voxelize job, and the parts of it that its pieces see; see run.h.
-#include "kernels/cpu/voxelize/run.h"
+// See parts.h.
+#include "kernels/cpu/voxelize/parts.h"
 
 #include <string.h>
 
@@ -62,7 +62,7 @@ static void lay_out_part(struct cpu_run *run, struct cpu_arena *arena) {
   lay_out_pillar(run, arena);
 }
 
-void cpu_run_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
+void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   uint64_t points = (uint64_t)run->num_points, rows = (uint64_t)run->row_capacity;
   lay_out_part(run, arena);
   run->grouped = cpu_arena_take(arena, (uint64_t)run->job->num_clouds, sizeof *run->grouped);
@@ -93,8 +93,8 @@ static void seed(struct cpu_run *run, const struct vx_lane *lane) {
   }
 }
 
-enum vx_status cpu_run_part(const struct cpu_run *run, const struct vx_hand *hand, struct cpu_run *part,
-                            struct vx_error *error) {
+enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, struct cpu_run *part,
+                              struct vx_error *error) {
   struct cpu_arena measured = {0};
   enum vx_status status = VX_OK;
   *part = *run;
@@ -109,7 +109,7 @@ enum vx_status cpu_run_part(const struct cpu_run *run, const struct vx_hand *han
   return status;
 }
 
-void cpu_run_place(struct cpu_run *run) {
+void cpu_parts_place(struct cpu_run *run) {
   int32_t begin = 0, place = 0;
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud];
@@ -148,7 +148,7 @@ static void add_counts(struct vx_counts *to, const struct vx_counts *from) {
   memcpy(to, sums, sizeof sums);
 }
 
-void cpu_run_gather(struct cpu_run *run) {
+void cpu_parts_gather(struct cpu_run *run) {
   struct vx_job *job = run->job;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     struct cpu_grouped *grouped = &run->grouped[cloud];
