@@ -184,7 +184,7 @@ static void check_crews(bool unwilling) {
     struct crew alone = crew_of(0, false, 0);
     if (run_with(&alone, &asked) != VX_OK) fail_msg("kind %d: %s", kind, alone.outcome.error.text);
     for (int i = 0; i < 4; i++) {
-      struct crew crew = crew_of(helpers[i], unwilling, (uint64_t)(100 * kind + i));
+      struct crew crew = crew_of(helpers[i], unwilling, 100 * (uint64_t)kind + (uint64_t)i);
       for (int round = 0; round < 3; round++) {
         (void)run_with(&crew, &asked);
         assert_same(&crew.outcome, &alone.outcome);
