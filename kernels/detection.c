@@ -6,6 +6,7 @@
 
 #include "kernels/decoder.h"
 #include "kernels/ops.h"
+#include "kernels/spread.h"
 
 struct vx_detection vx_detection_of(struct vx_job *job) {
   return (struct vx_detection){.job = job, .detector = job->params.detect.detector};
@@ -47,8 +48,13 @@ static bool is_stopped(void *cls) {
   return job->caller != NULL && job->caller->stopped != NULL && job->caller->stopped(job->cls);
 }
 
-static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped};
-static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped};
+static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+                             struct vx_error *error) {
+  return vx_spread(((const struct vx_detection *)cls)->job, own->lane, pieces, error);
+}
+
+static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, spread};
+static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, spread};
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct vx_error *error) {
   const struct vx_job *job = detection->job;

@@ -76,7 +76,28 @@ enum vx_stage {
 // A CPU lane keeps at most this much scratch between jobs. Scans of several hundred thousand points need no more.
 #define VX_SCRATCH_KEPT ((size_t)64 << 20)
 
-// What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread.
+struct vx_device;
+struct vx_lane;
+
+// A thread at work on a job, with a lane of its own. The first is that of the job's run; others may help.
+struct vx_hand {
+  struct vx_lane *lane;
+  // As vx_caller.stopped; for a hand that helps, true also once it has other work. May be NULL.
+  bool (*stopped)(void *cls);
+  void *cls;
+};
+
+// Parts of a job's work, which hands do in any order and at the same time. What a piece writes is its own, scratch
+// aside.
+struct vx_pieces {
+  int32_t count;
+  // Does one piece. If a hand that helps comes to anything but VX_OK, another does the piece from its beginning.
+  enum vx_status (*run)(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error);
+  void *cls;
+};
+
+// What a job asks of its caller. Each function is called with the job's `cls`, on the lane's thread; `stopped` also on
+// those of other hands.
 struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
   // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
@@ -89,6 +110,9 @@ struct vx_caller {
   // Called now and then while samples are chosen or boxes compared, which can take long. If it returns true, the run
   // ends early with VX_STOPPED. May be NULL.
   bool (*stopped)(void *cls);
+  // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
+  enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+                           struct vx_error *error);
 };
 
 struct vx_job {
@@ -118,9 +142,6 @@ struct vx_job {
   struct vx_counts counts;
   int64_t stage_ns[VX_STAGE_COUNT];
 };
-
-struct vx_device;
-struct vx_lane;
 
 // What a lane is opened for. Any lane runs any job. Jobs that sample or compare many boxes can take long, so they go to
 // lanes of their own, which give way to the quick ones. Detections take longer than quick jobs too.

@@ -27,6 +27,7 @@
 #include "server/streams/gather.h"
 
 struct loans;
+struct hands;
 struct job;
 
 // What all jobs share.
@@ -35,6 +36,7 @@ struct job_means {
   struct devices *devices;
   struct buffers *buffers;
   struct coders *coders;
+  struct hands *hands;
   struct regions *regions;
   struct streams *streams;
   struct clients *clients;

@@ -48,6 +48,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .devices = &jobs->devices,
                                    .buffers = &jobs->buffers,
                                    .coders = &jobs->coders,
+                                   .hands = &jobs->hands,
                                    .regions = &jobs->regions,
                                    .streams = &jobs->streams,
                                    .clients = clients,
@@ -68,7 +69,8 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
   queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
   queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
-  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, error, error_size);
+  hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
+  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, &jobs->hands, error, error_size);
 }
 
 // A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
@@ -120,6 +122,7 @@ void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 
 void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
+  hands_destroy(&jobs->hands);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
   streams_destroy(&jobs->streams);
   regions_destroy(&jobs->regions);

@@ -5,6 +5,7 @@
 #define VOXELD_JOBS_H
 
 #include "server/config/options.h"
+#include "server/jobs/hands.h"
 #include "server/jobs/job.h"
 #include "server/jobs/loans.h"
 #include "server/jobs/queue.h"
@@ -20,6 +21,7 @@ struct jobs {
   struct streams streams;
   struct loans loans;
   struct queue queues[VX_LANE_USES];
+  struct hands hands;
   struct workers workers;
   void (*gpu_lost)(void *cls);
   void *gpu_lost_cls;

@@ -167,17 +167,32 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
-  while (!atomic_load(&waiter->job) && !queue->closed) pthread_cond_wait(&waiter->wake, &queue->lock);
+  while (!atomic_load(&waiter->job) && !waiter->called && !queue->closed)
+    pthread_cond_wait(&waiter->wake, &queue->lock);
 }
 
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
+  waiter->called = false;
   give(waiter, take_first(queue, clock_ns()));
   if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
   if (!atomic_load(&waiter->job) && !queue->closed) wait_asleep(queue, waiter);
   struct job *job = atomic_load(&waiter->job);
   pthread_mutex_unlock(&queue->lock);
   return job;
+}
+
+int64_t queue_call(struct queue *queue, int64_t most) {
+  int64_t called = 0;
+  pthread_mutex_lock(&queue->lock);
+  for (int device = 0; device < QUEUE_DEVICES; device++)
+    for (struct queue_waiter *waiter; called < most && (waiter = queue->idle[device]); called++) {
+      queue->idle[device] = waiter->next;
+      waiter->called = true;
+      pthread_cond_signal(&waiter->wake);
+    }
+  pthread_mutex_unlock(&queue->lock);
+  return called;
 }
 
 // Moves a client's stale jobs (all if now_ns is INT64_MAX) to the end of a list. Returns the list's new end.
@@ -231,9 +246,4 @@ void queue_close(struct queue *queue) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-int64_t queue_depth(struct queue *queue) {
-  pthread_mutex_lock(&queue->lock);
-  int64_t depth = queue->depth;
-  pthread_mutex_unlock(&queue->lock);
-  return depth;
-}
+int64_t queue_depth(const struct queue *queue) { return atomic_load(&queue->depth); }

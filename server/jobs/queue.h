@@ -29,6 +29,7 @@ struct queue_waiter {
   pthread_cond_t wake;
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
+  bool called;         // by queue_call
   int device;          // the worker's, below QUEUE_DEVICES
   atomic_llong *load;  // jobs handed to that device and not done, from all queues
 };
@@ -44,7 +45,7 @@ struct queue {
   int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all
   struct recency served;                     // which clients submitted jobs lately
   int64_t most;                              // jobs of one client that may run at the same time while others are served
-  int64_t depth;                             // jobs that wait
+  atomic_llong depth;                        // jobs that wait
   bool closed;
 };
 
@@ -57,8 +58,10 @@ VX_WARN_UNUSED bool queue_push(struct queue *queue, struct job *job);
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load);
 void queue_waiter_destroy(struct queue_waiter *waiter);
 
-// Waits for a job; NULL once the queue is closed and empty.
+// Waits for a job; NULL if the waiter is `called` meanwhile, or once the queue is closed and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
+// Wakes up to `most` waiters that sleep, to do something else. Returns how many.
+int64_t queue_call(struct queue *queue, int64_t most);
 // The worker has done a job of that client.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client);
 // The worker puts its job back for other workers. False if the queue is closed: the job stays the worker's.
@@ -76,6 +79,6 @@ struct job *queue_take_all(struct queue *queue);
 // Takes no more jobs; queue_pop still hands out those that wait.
 void queue_close(struct queue *queue);
 // How many jobs wait.
-int64_t queue_depth(struct queue *queue);
+int64_t queue_depth(const struct queue *queue);
 
 #endif

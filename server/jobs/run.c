@@ -7,6 +7,7 @@
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
+#include "server/jobs/hands.h"
 #include "server/jobs/loans.h"
 #include "server/jobs/points.h"
 #include "server/jobs/shared.h"
@@ -48,13 +49,19 @@ static bool allow_scratch(void *cls, size_t bytes) {
   return loans_take_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
-// Called now and then while samples are chosen, boxes compared or an answer encoded.
+// Called now and then while samples are chosen, boxes compared or an answer encoded; by helpers too.
 static bool is_stopped(void *cls) {
   const struct job *job = cls;
   return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);
 }
 
-static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped};
+static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+                             struct vx_error *error) {
+  const struct job *job = cls;
+  return hands_spread(job->means->hands, own, pieces, error);
+}
+
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, spread};
 
 static void prepare(struct job *job, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);

@@ -56,12 +56,23 @@ static enum job_step await_turn(struct job *job) {
   return entry == STREAM_WAITS ? JOB_WAITS : entry == STREAM_TURN ? JOB_ELSEWHERE : JOB_RAN;
 }
 
+static void help(struct worker *worker) {
+  struct workers *workers = worker->workers;
+  pthread_mutex_lock(&worker->busy);
+  hands_help(workers->hands, worker->lanes.on_cpu, &workers->queues[worker->use]);
+  pthread_mutex_unlock(&worker->busy);
+}
+
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct workers *workers = worker->workers;
   struct queue *queue = &workers->queues[worker->use];
   struct job *job;
-  while (stand_by(worker, workers) && (job = queue_pop(queue, &worker->waiter))) {
+  while (stand_by(worker, workers) && ((job = queue_pop(queue, &worker->waiter)) || worker->waiter.called)) {
+    if (!job) {
+      help(worker);
+      continue;
+    }
     // If the worker's GPU was lost or paused while it waited, others do the job.
     if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
@@ -74,7 +85,8 @@ static void *worker_main(void *argument) {
     if (step == JOB_WAITS) continue;  // the job is its stream's
     if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) continue;
     if (step == JOB_ELSEWHERE) refuse_late(job);
-    job->done(job);  // last: the job is no longer ours
+    job->done(job);  // from here on the job is no longer ours
+    help(worker);
   }
   return NULL;
 }
@@ -163,7 +175,7 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
 }
 
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                   struct queue queues[VX_LANE_USES], char *error, size_t error_size) {
+                   struct queue queues[VX_LANE_USES], struct hands *hands, char *error, size_t error_size) {
   struct crew crews[VX_LANE_USES];
   int64_t wanted = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
@@ -174,6 +186,7 @@ bool workers_start(struct workers *workers, const struct options *options, struc
   pthread_cond_init(&workers->needed, NULL);
   workers->devices = devices;
   workers->queues = queues;
+  workers->hands = hands;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
     snprintf(error, error_size, "workers: out of memory");

@@ -220,6 +220,14 @@ static void write_workers(const struct view *view, const char *name, struct text
                    (unsigned long long)workers_at_work(&view->jobs->workers, (enum vx_lane_use)use));
 }
 
+static double helping(const struct view *view) { return (double)hands_use(&view->jobs->hands).at_work; }
+static void write_pieces(const struct view *view, const char *name, struct text *out) {
+  struct hands_use use = hands_use(&view->jobs->hands);
+  write_labelled(out, name, "by", "job", use.pieces - use.helped);
+  write_labelled(out, name, "by", "helper", use.helped);
+}
+static double given_up(const struct view *view) { return (double)hands_use(&view->jobs->hands).given_up; }
+
 static void write_buffers(const struct view *view, const char *name, struct text *out) {
   struct buffers_use use = buffers_use(&view->jobs->buffers);
   write_labelled(out, name, "state", "in_use", use.in_use);
@@ -338,6 +346,12 @@ static const struct family {
     {"voxeld_clients", "gauge", "Clients that have a connection or a request.", NULL, clients_present},
     {"voxeld_workers", "gauge", "Workers that take jobs, by kind of lanes.", write_workers, NULL},
     {"voxeld_jobs_running", "gauge", "Jobs that run now, by kind of lanes.", write_running, NULL},
+    {"voxeld_workers_helping", "gauge", "Workers without a job that help with those of others.", NULL, helping},
+    {"voxeld_pieces_total", "counter",
+     "Pieces of jobs that the CPU can do apart, by who did them: the job's worker, or one that helped.", write_pieces,
+     NULL},
+    {"voxeld_pieces_given_up_total", "counter", "Pieces that a helper left to others, mostly since it got a job.", NULL,
+     given_up},
     {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or get the answer of one.", NULL, active},
     {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},

@@ -145,6 +145,13 @@ static void write_lanes(const struct view *view, struct text *out) {
   }
 }
 
+static void write_help(const struct view *view, struct text *out) {
+  struct hands_use use = hands_use(&view->jobs->hands);
+  text_printf(out, ",\"help\":{\"workers\":%lld,\"pieces\":%llu,\"helped\":%llu,\"given_up\":%llu}",
+              (long long)use.at_work, (unsigned long long)use.pieces, (unsigned long long)use.helped,
+              (unsigned long long)use.given_up);
+}
+
 static void write_regions(const struct view *view, struct text *out) {
   struct regions_use use = regions_use(&view->jobs->regions);
   text_printf(out, ",\"shared_memory\":{\"allowed\":%s,\"regions\":%lld,\"pinned_bytes\":%lld",
@@ -185,6 +192,7 @@ static bool write_status(const struct view *view, const struct page_asked *asked
   text_json_string(out, view->http->address, strlen(view->http->address));
   write_backend(view, out);
   write_lanes(view, out);
+  write_help(view, out);
   write_requests(view, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);

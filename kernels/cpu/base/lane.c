@@ -11,6 +11,20 @@ int64_t cpu_now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+// A helper takes only scratch that its lane may keep.
+static bool allow_nothing(void *cls, size_t bytes) {
+  (void)cls, (void)bytes;
+  return false;
+}
+
+enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured,
+                                    struct vx_error *error) {
+  static const struct vx_caller caller = {.scratch = allow_nothing};
+  static const struct vx_job nobody = {.caller = &caller};
+  bool stopped = hand->stopped != NULL && hand->stopped(hand->cls);
+  return stopped ? VX_STOPPED : cpu_arena_reserve(&hand->lane->scratch, measured, &nobody, error);
+}
+
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
   if (points->dtype != VX_FLOAT16) {

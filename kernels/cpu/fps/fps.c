@@ -8,20 +8,27 @@
 #include "kernels/cpu/base/lane.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
+#include "kernels/spread.h"
 
 // --- the clouds of a job -------------------------------------------------------------------------------------------
 
-void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t most) {
+static void lay_out_desk(struct cpu_fps_desk *desk, struct cpu_arena *arena, const struct vx_job *job, int32_t most) {
   uint64_t most_samples = 0;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
     // A cloud with fewer rows than samples is refused later.
     int32_t samples = job->sample_counts[cloud] < most ? job->sample_counts[cloud] : most;
     most_samples = (uint64_t)samples > most_samples ? (uint64_t)samples : most_samples;
   }
-  fps->starts = cpu_arena_take(arena, (uint64_t)job->num_clouds, sizeof *fps->starts);
-  fps->indices = cpu_arena_take(arena, most_samples, sizeof *fps->indices);
-  fps->distances = cpu_arena_take(arena, most_samples, sizeof *fps->distances);
-  cpu_sampler_lay_out(&fps->sampler, arena, most);
+  desk->indices = cpu_arena_take(arena, most_samples, sizeof *desk->indices);
+  desk->distances = cpu_arena_take(arena, most_samples, sizeof *desk->distances);
+  cpu_sampler_lay_out(&desk->sampler, arena, most);
+}
+
+void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job *job, int32_t most) {
+  fps->job = job;
+  fps->most = most;
+  fps->clouds = cpu_arena_take(arena, (uint64_t)job->num_clouds, sizeof *fps->clouds);
+  lay_out_desk(&fps->desk, arena, job, most);
 }
 
 // Counts the candidates. *start becomes the first candidate from *start on or, if there is none, the first of all.
@@ -40,20 +47,21 @@ static int32_t find_candidates(const float *rows, int32_t columns, int32_t count
   return candidates;
 }
 
-enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const float *rows, const int32_t *counts,
-                               struct vx_error *error) {
+enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int32_t *counts, struct vx_error *error) {
   int64_t began = cpu_now_ns();
-  fps->job = job;
+  struct vx_job *job = fps->job;
   fps->columns = (int32_t)job->inputs[VX_POINTS].dims[1];
   fps->rows = rows;
   fps->counts = counts;
-  int64_t candidates = 0;
+  int64_t candidates = 0, row = 0, sample = 0;
   enum vx_status status = VX_OK;
-  for (int32_t cloud = 0; status == VX_OK && cloud < job->num_clouds; cloud++) {
-    fps->starts[cloud] = vx_sampling_of(job)->start;
-    int32_t found = find_candidates(rows, fps->columns, counts[cloud], &fps->starts[cloud]);
-    status = vx_check_candidates(job, cloud, found, error);
-    rows += (int64_t)counts[cloud] * fps->columns;
+  for (int32_t number = 0; status == VX_OK && number < job->num_clouds; number++) {
+    struct cpu_fps_cloud *cloud = &fps->clouds[number];
+    *cloud = (struct cpu_fps_cloud){row, sample, vx_sampling_of(job)->start};
+    int32_t found = find_candidates(rows + row * fps->columns, fps->columns, counts[number], &cloud->start);
+    status = vx_check_candidates(job, number, found, error);
+    row += counts[number];
+    sample += job->sample_counts[number];
     candidates += found;
   }
   if (status == VX_OK && !vx_operation_of(job->op)->makes_voxels) {
@@ -70,58 +78,92 @@ static void *place_of(const struct vx_layout *layout, void *output, enum vx_tens
   return wanted ? (unsigned char *)output + layout->offset[tensor] : NULL;
 }
 
-// Writes the samples of one cloud, behind those of the clouds before it.
-static void write_samples(const struct cpu_fps *fps, const float *rows, int32_t samples, int64_t before,
-                          const struct vx_layout *layout, void *output) {
-  int64_t columns = fps->columns;
-  int32_t *indices = place_of(layout, output, VX_SAMPLED_INDICES);
-  float *points = place_of(layout, output, VX_SAMPLED_POINTS);
-  float *distances = place_of(layout, output, VX_SAMPLED_DISTANCES);
-  for (int32_t i = 0; i < samples; i++) {
+// Where samples go.
+struct sampling {
+  struct cpu_fps *fps;
+  struct vx_lane *lane;  // of the job's run
+  const struct vx_layout *layout;
+  void *output;
+};
+
+static void write_samples(const struct sampling *sampling, const struct cpu_fps_desk *desk, int32_t number) {
+  const struct cpu_fps *fps = sampling->fps;
+  const struct cpu_fps_cloud *cloud = &fps->clouds[number];
+  int64_t columns = fps->columns, before = cloud->first_sample;
+  const float *rows = fps->rows + cloud->first_row * columns;
+  int32_t *indices = place_of(sampling->layout, sampling->output, VX_SAMPLED_INDICES);
+  float *points = place_of(sampling->layout, sampling->output, VX_SAMPLED_POINTS);
+  float *distances = place_of(sampling->layout, sampling->output, VX_SAMPLED_DISTANCES);
+  for (int32_t i = 0; i < fps->job->sample_counts[number]; i++) {
     if (indices != NULL) {
-      indices[before + i] = fps->indices[i];
+      indices[before + i] = desk->indices[i];
     }
     if (points != NULL) {
-      memcpy(points + (before + i) * columns, rows + fps->indices[i] * columns, (size_t)columns * sizeof *points);
+      memcpy(points + (before + i) * columns, rows + desk->indices[i] * columns, (size_t)columns * sizeof *points);
     }
     if (distances != NULL) {
-      distances[before + i] = sqrtf(fps->distances[i]);
+      distances[before + i] = sqrtf(desk->distances[i]);
     }
   }
 }
 
-enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void *output, struct vx_error *error) {
-  struct vx_job *job = fps->job;
-  int64_t began = cpu_now_ns(), before = 0;
-  const float *rows = fps->rows;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    int32_t samples = job->sample_counts[cloud];
-    struct cpu_sample_task task = {
-        .points = rows,
-        .columns = fps->columns,
-        .num_points = fps->counts[cloud],
-        .num_samples = samples,
-        .start = fps->starts[cloud],
-        .stopped = job->caller->stopped,
-        .stopped_cls = job->cls,
-        .indices = fps->indices,
-        .distances = fps->distances,
-    };
-    if (samples > 0 && !cpu_sample(&fps->sampler, &task)) {
-      snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
-      return VX_STOPPED;
-    }
-    write_samples(fps, rows, samples, before, layout, output);
-    rows += (int64_t)fps->counts[cloud] * fps->columns;
-    before += samples;
+// The run's own lane has its desk already. A helper's lane gets one for as long as it helps.
+static enum vx_status take_desk(const struct sampling *sampling, const struct vx_hand *hand, struct cpu_fps_desk *desk,
+                                struct vx_error *error) {
+  const struct cpu_fps *fps = sampling->fps;
+  struct cpu_arena measured = {0};
+  *desk = fps->desk;
+  if (hand->lane == sampling->lane) {
+    return VX_OK;
   }
+  lay_out_desk(desk, &measured, fps->job, fps->most);
+  enum vx_status status = cpu_reserve_for_help(hand, &measured, error);
+  if (status == VX_OK) {
+    lay_out_desk(desk, &hand->lane->scratch, fps->job, fps->most);
+  }
+  return status;
+}
+
+static enum vx_status sample_cloud(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
+  const struct sampling *sampling = cls;
+  const struct cpu_fps *fps = sampling->fps;
+  struct cpu_fps_desk desk;
+  enum vx_status status = take_desk(sampling, hand, &desk, error);
+  struct cpu_sample_task task = {
+      .points = fps->rows + fps->clouds[number].first_row * fps->columns,
+      .columns = fps->columns,
+      .num_points = fps->counts[number],
+      .num_samples = fps->job->sample_counts[number],
+      .start = fps->clouds[number].start,
+      .stopped = hand->stopped,
+      .stopped_cls = hand->cls,
+      .indices = desk.indices,
+      .distances = desk.distances,
+  };
+  if (status == VX_OK && task.num_samples > 0 && !cpu_sample(&desk.sampler, &task)) {
+    snprintf(error->text, sizeof error->text, "ended before all samples were chosen");
+    status = VX_STOPPED;
+  }
+  if (status == VX_OK) {
+    write_samples(sampling, &desk, number);
+  }
+  return status;
+}
+
+enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct vx_layout *layout, void *output,
+                       struct vx_error *error) {
+  struct vx_job *job = fps->job;
+  int64_t began = cpu_now_ns();
+  struct sampling sampling = {fps, lane, layout, output};
+  const struct vx_pieces clouds = {job->num_clouds, sample_cloud, &sampling};
+  enum vx_status status = vx_spread(job, lane, &clouds, error);
   job->stage_ns[VX_STAGE_SAMPLE] += cpu_now_ns() - began;
-  return VX_OK;
+  return status;
 }
 
 // --- a job that samples points ----------------------------------------------------------------------------------
 
-static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t largest) {
+static float *lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job *job, int32_t largest) {
   const struct vx_input *points = &job->inputs[VX_POINTS];
   cpu_fps_lay_out(fps, arena, job, largest);
   uint64_t floats = (uint64_t)points->dims[0] * (uint64_t)points->dims[1];
@@ -136,11 +178,11 @@ static int32_t largest_cloud(const struct vx_job *job) {
   return largest;
 }
 
-static enum vx_status write_output(struct cpu_fps *fps, struct vx_error *error) {
+static enum vx_status write_output(struct cpu_fps *fps, struct vx_lane *lane, struct vx_error *error) {
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = vx_take_output(fps->job, &layout, &output, error);
-  return status == VX_OK ? cpu_fps(fps, &layout, output, error) : status;
+  return status == VX_OK ? cpu_fps(fps, lane, &layout, output, error) : status;
 }
 
 enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
@@ -159,6 +201,6 @@ enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struc
   float *widened = lay_out(&fps, &lane->scratch, job, largest);
   const float *points = cpu_float_points(job, job->counts.received * job->inputs[VX_POINTS].dims[1], widened);
   job->stage_ns[VX_STAGE_SAMPLE] = cpu_now_ns() - began;
-  status = cpu_fps_prepare(&fps, job, points, job->point_counts, error);
-  return status == VX_OK && job->tensors != 0 ? write_output(&fps, error) : status;
+  status = cpu_fps_prepare(&fps, points, job->point_counts, error);
+  return status == VX_OK && job->tensors != 0 ? write_output(&fps, lane, error) : status;
 }

@@ -1,33 +1,46 @@
 // Farthest point sampling of the clouds of a job, from their points or their voxels' means, and the job that only
-// samples. Runs on the thread that has the lane. A struct cpu_fps lives on the stack of one call; its arrays are the
-// lane's scratch.
+// samples. Runs on the thread that has the lane; clouds also on those that help it. A struct cpu_fps lives on the stack
+// of one call; its arrays are the lane's scratch.
 #ifndef VOXELD_CPU_FPS_H
 #define VOXELD_CPU_FPS_H
 
 #include "kernels/cpu/fps/sample.h"
 #include "kernels/kernels.h"
 
-struct cpu_fps {
-  struct vx_job *job;
-  int32_t columns;        // C
-  const float *rows;      // [sum of counts, columns]: the points or means to choose from, cloud by cloud
-  const int32_t *counts;  // [num_clouds]
-  int32_t *starts;        // [num_clouds]: the first sample of each cloud that has any
-  int32_t *indices;       // [most samples of one cloud]
-  float *distances;       // the same
+// The part of a cloud in what is read and written.
+struct cpu_fps_cloud {
+  int64_t first_row, first_sample;
+  int32_t start;  // the first sample, if there is any
+};
+
+// What choosing the samples of one cloud takes.
+struct cpu_fps_desk {
+  int32_t *indices;  // [most samples of one cloud]
+  float *distances;  // the same
   struct cpu_sampler sampler;
 };
 
+struct cpu_fps {
+  struct vx_job *job;
+  int32_t columns;               // C
+  const float *rows;             // [sum of counts, columns]: the points or means to choose from, cloud by cloud
+  const int32_t *counts;         // [num_clouds]
+  int32_t most;                  // rows of one cloud
+  struct cpu_fps_cloud *clouds;  // [num_clouds]
+  struct cpu_fps_desk desk;      // of the run's own lane
+};
+
 // Takes the arrays, for clouds of up to `most` rows.
-void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, const struct vx_job *job, int32_t most);
+void cpu_fps_lay_out(struct cpu_fps *fps, struct cpu_arena *arena, struct vx_job *job, int32_t most);
 
 // Finds the first sample of each cloud. VX_REFUSED if too few rows of a cloud are finite. Call vx_begin_samples first.
-VX_WARN_UNUSED enum vx_status cpu_fps_prepare(struct cpu_fps *fps, struct vx_job *job, const float *rows,
-                                              const int32_t *counts, struct vx_error *error);
+VX_WARN_UNUSED enum vx_status cpu_fps_prepare(struct cpu_fps *fps, const float *rows, const int32_t *counts,
+                                              struct vx_error *error);
 
-// Chooses the samples and writes their tensors. VX_STOPPED if the caller stopped the job.
-VX_WARN_UNUSED enum vx_status cpu_fps(struct cpu_fps *fps, const struct vx_layout *layout, void *output,
-                                      struct vx_error *error);
+// Chooses the samples and writes their tensors, on the lane of the job's run and those of helpers. VX_STOPPED if the
+// caller stopped the job.
+VX_WARN_UNUSED enum vx_status cpu_fps(struct cpu_fps *fps, struct vx_lane *lane, const struct vx_layout *layout,
+                                      void *output, struct vx_error *error);
 
 // Runs a job that samples points.
 VX_WARN_UNUSED enum vx_status cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);

@@ -1,91 +1,136 @@
 // A transform on the CPU. A first pass finds the points that are kept. Once the size of the output is known, a second
-// pass moves these points again and writes them. Moving twice saves the memory for the moved points.
+// pass moves these points again and writes them. Moving twice saves the memory for the moved points. Both passes go
+// slice by slice, and the slices are pieces of the job (spread.h).
 #include "kernels/cpu/transform/transform.h"
 
 #include <string.h>
 
 #include "kernels/cpu/base/lane.h"
 #include "kernels/place.h"
+#include "kernels/spread.h"
+
+enum { SLICE = 1 << 15 };  // points of one cloud that are one piece
+
+struct slice {
+  int32_t cloud, begin, end;  // its points; those that are kept are listed from `begin` on
+  int32_t listed, before;     // how many of its own, and of the slices before it
+  int64_t fates[VX_FATE_COUNT];
+};
 
 struct transform {
   struct vx_job *job;
+  struct vx_lane *lane;
   const struct vx_transform *params;
   const float *points;  // [N, columns]
   int64_t columns;      // C
   float *widened;       // [N, columns]: float16 input as float32
-  int32_t *kept;        // [N]: indices of the points that are kept, in input order
+  int32_t *kept;        // [N]: indices of the points that are kept, in input order, slice by slice
+  struct slice *slices;
+  int32_t num_slices;
+  const struct vx_layout *layout;
+  unsigned char *output;
 };
 
 static void lay_out(struct transform *transform, struct cpu_arena *arena) {
   const struct vx_input *points = &transform->job->inputs[VX_POINTS];
   uint64_t count = (uint64_t)points->dims[0];
+  transform->slices = cpu_arena_take(arena, count / SLICE + (uint64_t)transform->job->num_clouds, sizeof(struct slice));
   transform->kept = cpu_arena_take(arena, count, sizeof *transform->kept);
   if (points->dtype == VX_FLOAT16) {
     transform->widened = cpu_arena_take(arena, count * (uint64_t)transform->columns, sizeof *transform->widened);
   }
 }
 
-// Appends the kept ones of the points begin .. end - 1 to the `listed` points before them. Returns the new count.
-static int32_t list_kept(const struct transform *transform, const float *matrix, int32_t begin, int32_t end,
-                         int32_t listed, int64_t fates[VX_FATE_COUNT]) {
-  for (int32_t i = begin; i < end; i++) {
-    const float *point = transform->points + i * transform->columns;
-    float moved[3];
-    vx_move(matrix, point[0], point[1], point[2], moved);
-    enum vx_fate fate = vx_fate_of_moved(transform->params, transform->params->cuts, moved);
-    transform->kept[listed] = i;
-    listed += fate == VX_FATE_KEPT;  // a point that is not kept is overwritten by the next
-    fates[fate]++;
-  }
-  return listed;
-}
-
-static void find_kept(struct transform *transform) {
-  struct vx_job *job = transform->job;
-  int64_t fates[VX_FATE_COUNT] = {0};
-  int32_t begin = 0, listed = 0;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    int32_t end = begin + job->point_counts[cloud], before = listed;
-    listed = list_kept(transform, vx_matrix_of(&job->inputs[VX_MATRIX], cloud), begin, end, listed, fates);
-    job->row_counts[cloud] = listed - before;
-    begin = end;
-  }
-  job->counts.kept = fates[VX_FATE_KEPT];
-  job->counts.not_finite = fates[VX_FATE_NOT_FINITE];
-  job->counts.out_of_crop = fates[VX_FATE_OUT_OF_CROP];
-  job->counts.cut_out = fates[VX_FATE_CUT_OUT];
-}
-
-static void write_points(const struct transform *transform, float *row) {
-  const struct vx_job *job = transform->job;
-  const int32_t *kept = transform->kept;
-  for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
-    const float *matrix = vx_matrix_of(&job->inputs[VX_MATRIX], cloud);
-    for (int32_t i = 0; i < job->row_counts[cloud]; i++, row += transform->columns) {
-      const float *point = transform->points + *kept++ * transform->columns;
-      vx_move(matrix, point[0], point[1], point[2], row);
-      memcpy(row + 3, point + 3, (size_t)(transform->columns - 3) * sizeof *row);
+static void cut(struct transform *transform) {
+  int32_t begin = 0;
+  for (int32_t cloud = 0; cloud < transform->job->num_clouds; cloud++) {
+    for (int32_t left = transform->job->point_counts[cloud]; left > 0;) {
+      int32_t count = left < SLICE ? left : SLICE;
+      transform->slices[transform->num_slices++] = (struct slice){.cloud = cloud, .begin = begin, .end = begin + count};
+      begin += count;
+      left -= count;
     }
   }
 }
 
-static void write_tensors(const struct transform *transform, const struct vx_layout *layout, unsigned char *output) {
-  if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0) {
-    write_points(transform, (float *)(void *)(output + layout->offset[VX_MOVED_POINTS]));
+// Lists the points of a slice that are kept.
+static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  const struct transform *transform = cls;
+  struct slice *slice = &transform->slices[piece];
+  const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
+  int64_t fates[VX_FATE_COUNT] = {0};
+  int32_t listed = 0;
+  (void)hand, (void)error;
+  for (int32_t i = slice->begin; i < slice->end; i++) {
+    const float *point = transform->points + i * transform->columns;
+    float moved[3];
+    vx_move(matrix, point[0], point[1], point[2], moved);
+    enum vx_fate fate = vx_fate_of_moved(transform->params, transform->params->cuts, moved);
+    transform->kept[slice->begin + listed] = i;
+    listed += fate == VX_FATE_KEPT;  // a point that is not kept is overwritten by the next
+    fates[fate]++;
   }
-  if ((layout->tensors & VX_TENSOR_BIT(VX_POINT_INDICES)) != 0) {
-    memcpy(output + layout->offset[VX_POINT_INDICES], transform->kept, layout->shape[VX_POINT_INDICES].bytes);
+  slice->listed = listed;
+  memcpy(slice->fates, fates, sizeof fates);
+  return VX_OK;
+}
+
+static enum vx_status find_kept(struct transform *transform, struct vx_error *error) {
+  struct vx_job *job = transform->job;
+  const struct vx_pieces pieces = {transform->num_slices, list_kept, transform};
+  enum vx_status status = vx_spread(job, transform->lane, &pieces, error);
+  int32_t before = 0;
+  for (int32_t i = 0; i < transform->num_slices && status == VX_OK; i++) {
+    struct slice *slice = &transform->slices[i];
+    slice->before = before;
+    before += slice->listed;
+    job->row_counts[slice->cloud] += slice->listed;
+    job->counts.kept += slice->fates[VX_FATE_KEPT];
+    job->counts.not_finite += slice->fates[VX_FATE_NOT_FINITE];
+    job->counts.out_of_crop += slice->fates[VX_FATE_OUT_OF_CROP];
+    job->counts.cut_out += slice->fates[VX_FATE_CUT_OUT];
+  }
+  return status;
+}
+
+static void write_points(const struct transform *transform, const struct slice *slice, float *row) {
+  const float *matrix = vx_matrix_of(&transform->job->inputs[VX_MATRIX], slice->cloud);
+  const int32_t *kept = transform->kept + slice->begin;
+  row += slice->before * transform->columns;
+  for (int32_t i = 0; i < slice->listed; i++, row += transform->columns) {
+    const float *point = transform->points + kept[i] * transform->columns;
+    vx_move(matrix, point[0], point[1], point[2], row);
+    memcpy(row + 3, point + 3, (size_t)(transform->columns - 3) * sizeof *row);
   }
 }
 
-static enum vx_status write_output(const struct transform *transform, struct vx_error *error) {
+// Writes a slice's part of the tensors.
+static enum vx_status write_slice(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  const struct transform *transform = cls;
+  const struct vx_layout *layout = transform->layout;
+  const struct slice *slice = &transform->slices[piece];
+  (void)hand, (void)error;
+  if ((layout->tensors & VX_TENSOR_BIT(VX_MOVED_POINTS)) != 0) {
+    write_points(transform, slice, (float *)(void *)(transform->output + layout->offset[VX_MOVED_POINTS]));
+  }
+  if ((layout->tensors & VX_TENSOR_BIT(VX_POINT_INDICES)) != 0) {
+    int32_t *indices = (int32_t *)(void *)(transform->output + layout->offset[VX_POINT_INDICES]);
+    memcpy(indices + slice->before, transform->kept + slice->begin, (size_t)slice->listed * sizeof *indices);
+  }
+  return VX_OK;
+}
+
+static enum vx_status write_output(struct transform *transform, struct vx_error *error) {
   struct vx_job *job = transform->job;
   struct vx_layout layout;
   void *output = NULL;
   enum vx_status status = vx_take_output(job, &layout, &output, error);
   if (status == VX_OK && layout.bytes > 0) {
+    const struct vx_pieces pieces = {transform->num_slices, write_slice, transform};
     int64_t began = cpu_now_ns();
-    write_tensors(transform, &layout, output);
+    transform->layout = &layout;
+    transform->output = output;
+    status = vx_spread(job, transform->lane, &pieces, error);
     job->stage_ns[VX_STAGE_TRANSFORM] += cpu_now_ns() - began;
   }
   return status;
@@ -93,7 +138,7 @@ static enum vx_status write_output(const struct transform *transform, struct vx_
 
 enum vx_status cpu_transform(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   struct transform transform = {
-      .job = job, .params = &job->params.transform, .columns = job->inputs[VX_POINTS].dims[1]};
+      .job = job, .lane = lane, .params = &job->params.transform, .columns = job->inputs[VX_POINTS].dims[1]};
   struct cpu_arena measured = {0};
   int64_t began = cpu_now_ns();
   lay_out(&transform, &measured);
@@ -102,8 +147,9 @@ enum vx_status cpu_transform(struct vx_lane *lane, struct vx_job *job, struct vx
     return status;
   }
   lay_out(&transform, &lane->scratch);
+  cut(&transform);
   transform.points = cpu_float_points(job, job->counts.received * transform.columns, transform.widened);
-  find_kept(&transform);
+  status = find_kept(&transform, error);
   job->stage_ns[VX_STAGE_TRANSFORM] = cpu_now_ns() - began;
-  return job->tensors == 0 ? VX_OK : write_output(&transform, error);
+  return status != VX_OK || job->tensors == 0 ? status : write_output(&transform, error);
 }

@@ -4,8 +4,9 @@
 
 #include "kernels/cpu/voxelize/run.h"
 
-// Takes the scratch of the maps that the job wants.
+// Take the scratch of the maps that the job wants: for all clouds, and for the cloud in hand.
 void cpu_maps_lay_out(struct cpu_run *run, struct cpu_arena *arena);
+void cpu_maps_lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena);
 
 // Appends the cells and the pillars of the cloud's points, which are in run.cells, run.inside and run.voxel_of.
 void cpu_gather_maps(struct cpu_run *run, const struct cpu_cloud *cloud);

@@ -3,6 +3,10 @@
 // Each cloud goes through up to six stages: index (points.h), gather (maps.h), list, order and name (rows.h), filter
 // (block_filter.h). Then the rows of all clouds are known, and the tensors are written from them (writers.h). A struct
 // cpu_run lives on the stack of one call; its arrays are the lane's scratch.
+//
+// The clouds are pieces of the job (spread.h), and so are stretches of rows of a large tensor. Each piece has a copy of
+// the run that shows it only its part: the arrays of the whole job from its place on, and those of the cloud in hand in
+// the scratch of the lane that does it (parts.h). So the stages know nothing of other pieces.
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
@@ -27,6 +31,16 @@ struct cpu_cloud {
   int32_t number;      // in the batch
   int32_t begin, end;  // its points
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
+};
+
+// What the stages found in a cloud. Its rows, cells and pillars are listed apart from those of other clouds, until
+// cpu_parts_gather moves them together.
+struct cpu_grouped {
+  int32_t begin;  // its first point; its cells and its pillars are listed from there on
+  int32_t place;  // its rows are listed from there on
+  struct vx_counts counts;
+  int32_t num_rows, num_filled, num_pillars;
+  int32_t first_row;  // of the output
 };
 
 // A cell that points are in, whatever becomes of them.
@@ -56,6 +70,7 @@ struct cpu_heights {
 struct cpu_run {
   // What the job asks for.
   struct vx_job *job;
+  struct vx_lane *lane;  // of the job's run
   const struct vx_voxelize *params;
   const struct vx_sampling *sampling;  // NULL if nothing is sampled
   struct vx_grid grid;
@@ -71,10 +86,11 @@ struct cpu_run {
   int32_t row_capacity;   // most rows that all clouds can have
 
   // Of the whole job.
-  float *widened;      // [num_points, columns]: float16 input as float32
-  float *means;        // [row_capacity, columns]: of each row, if voxels are sampled
-  struct cpu_fps fps;  // the same
-  int32_t *list;       // [num_points]: indices of points, voxel by voxel
+  struct cpu_grouped *grouped;  // [num_clouds]
+  float *widened;               // [num_points, columns]: float16 input as float32
+  float *means;                 // [row_capacity, columns]: of each row, if voxels are sampled
+  struct cpu_fps fps;           // the same
+  int32_t *list;                // [num_points]: indices of points, voxel by voxel
   int32_t num_listed;
   int32_t *point_ids;    // [num_points]: row of each point, -1 if dropped; if ids_wanted
   struct cpu_row *rows;  // [row_capacity]
@@ -85,9 +101,8 @@ struct cpu_run {
   int32_t num_filled;
   struct cpu_pillar *pillars;  // [num_points]
   int32_t num_pillars;
-  unsigned char *features;    // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered and
-                              // no tensor has them
-  struct cpu_placed *placed;  // [largest_rows]: those of a cloud
+  unsigned char *features;  // [row_capacity, columns or encoded values] of feature_dtype, if they are scattered and
+                            // no tensor has them
 
   // Of the pillar in hand, if it is encoded.
   int32_t encoded_values;  // 0 if no pillar is encoded
@@ -95,6 +110,7 @@ struct cpu_run {
   float *encoded;          // [encoded_values]
 
   // Of the cloud in hand.
+  struct cpu_placed *placed;    // [largest_rows]: its rows, if they are scattered
   struct cpu_cell_index cells;  // its voxels
   int32_t *inside;              // [largest_cloud]: indices of its points in range
   int32_t *voxel_of;            // [largest_cloud]: the number of the voxel of each of them
@@ -117,5 +133,21 @@ struct cpu_run {
   struct cpu_heights *heights;                         // [largest_rows]: of each block
   struct cpu_heights *stretch_heights[CPU_STRETCHES];  // each [largest_rows]: of 1, 2, 4, ... sorted blocks
 };
+
+// The bytes of a row of features, as bev_features has them.
+static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
+  int32_t values = run->encoded_values == 0 ? run->columns : run->encoded_values;
+  return (size_t)values * vx_dtype_size(run->params->feature_dtype);
+}
+
+// The tensor that has these rows. They are in scratch if it is not wanted, but bev_features is.
+static inline enum vx_tensor cpu_run_feature_tensor(const struct cpu_run *run) {
+  return run->encoded_values == 0 ? VX_VOXEL_FEATURES : VX_ENCODED_FEATURES;
+}
+
+static inline bool cpu_run_hides_features(const struct cpu_run *run) {
+  vx_tensor_set both = VX_TENSOR_BIT(VX_BEV_FEATURES) | VX_TENSOR_BIT(cpu_run_feature_tensor(run));
+  return (run->job->tensors & both) == VX_TENSOR_BIT(VX_BEV_FEATURES);
+}
 
 #endif

@@ -7,11 +7,13 @@
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/block_filter.h"
 #include "kernels/cpu/voxelize/maps.h"
+#include "kernels/cpu/voxelize/parts.h"
 #include "kernels/cpu/voxelize/points.h"
 #include "kernels/cpu/voxelize/rows.h"
 #include "kernels/cpu/voxelize/writers.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
+#include "kernels/spread.h"
 
 static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
@@ -24,76 +26,6 @@ static void measure_clouds(struct cpu_run *run) {
     run->row_capacity += rows;  // no more than there are points
     run->largest_cloud = larger(run->largest_cloud, points);
     run->largest_rows = larger(run->largest_rows, rows);
-  }
-}
-
-static void take_index(struct cpu_cell_index *index, struct cpu_arena *arena, int64_t most, int key_bits) {
-  index->table = cpu_arena_take(arena, cpu_cell_index_slots(most, key_bits), sizeof *index->table);
-  index->entries = cpu_arena_take(arena, (uint64_t)most, sizeof *index->entries);
-}
-
-static void lay_out_features(struct cpu_run *run, struct cpu_arena *arena) {
-  uint64_t width = (uint64_t)run->encoded_values;
-  if (width != 0) {
-    uint64_t rows = (uint64_t)smaller(run->cap, run->largest_cloud) + 1;
-    uint64_t room = (uint64_t)cpu_encode_room(&run->params->encoder);
-    for (int i = 0; i < 2; i++) {
-      run->pillar_rows[i] = cpu_arena_take(arena, rows * room, sizeof(float));
-    }
-    run->encoded = cpu_arena_take(arena, width, sizeof *run->encoded);
-  }
-  if ((run->job->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
-    enum vx_tensor rows = width == 0 ? VX_VOXEL_FEATURES : VX_ENCODED_FEATURES;
-    size_t row_bytes = (width == 0 ? (size_t)run->columns : width) * vx_dtype_size(run->params->feature_dtype);
-    if ((run->job->tensors & VX_TENSOR_BIT(rows)) == 0) {
-      run->features = cpu_arena_take(arena, (uint64_t)run->row_capacity, row_bytes);
-    }
-    run->placed = cpu_arena_take(arena, (uint64_t)run->largest_rows, sizeof *run->placed);
-  }
-}
-
-// Takes all scratch of a job. Runs twice: over an empty arena to measure, then over the lane's.
-static void lay_out(struct cpu_run *run, struct cpu_arena *arena) {
-  bool filtered = run->params->block_filter.enabled;
-  bool ordered = run->params->order == VX_ORDER_KEY;
-  uint64_t points = (uint64_t)run->num_points;
-  uint64_t rows = (uint64_t)run->largest_rows;
-
-  take_index(&run->cells, arena, run->largest_cloud, run->map.key.bits);
-  run->inside = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->inside);
-  run->voxel_of = cpu_arena_take(arena, (uint64_t)run->largest_cloud, sizeof *run->voxel_of);
-  run->rows = cpu_arena_take(arena, (uint64_t)run->row_capacity, sizeof *run->rows);
-  if (run->lists_wanted) {
-    run->list = cpu_arena_take(arena, points, sizeof *run->list);
-    run->next = cpu_arena_take(arena, rows + 1, sizeof *run->next);
-  }
-  if (run->ids_wanted) {
-    run->point_ids = cpu_arena_take(arena, points, sizeof *run->point_ids);
-    run->row_of = cpu_arena_take(arena, rows, sizeof *run->row_of);
-  }
-  if (run->job->inputs[VX_POINTS].dtype == VX_FLOAT16) {
-    run->widened = cpu_arena_take(arena, points * (uint64_t)run->columns, sizeof *run->widened);
-  }
-  if (run->sampling != NULL) {
-    run->means = cpu_arena_take(arena, (uint64_t)run->row_capacity * (uint64_t)run->columns, sizeof *run->means);
-    cpu_fps_lay_out(&run->fps, arena, run->job, run->largest_rows);
-  }
-  lay_out_features(run, arena);
-  cpu_maps_lay_out(run, arena);
-  if (ordered || filtered) {
-    run->sorting = cpu_arena_take(arena, 2 * rows, sizeof *run->sorting);
-  }
-  if (ordered) {
-    run->rows_in_order = cpu_arena_take(arena, rows, sizeof *run->rows_in_order);
-  }
-  if (filtered) {
-    take_index(&run->blocks, arena, run->largest_rows, run->block_key.bits);
-    run->block_of = cpu_arena_take(arena, rows, sizeof *run->block_of);
-    run->block_stays = cpu_arena_take(arena, rows, sizeof *run->block_stays);
-    run->heights = cpu_arena_take(arena, rows, sizeof *run->heights);
-    for (int k = 0; k < CPU_STRETCHES; k++) {
-      run->stretch_heights[k] = cpu_arena_take(arena, rows, sizeof *run->stretch_heights[k]);
-    }
   }
 }
 
@@ -114,25 +46,22 @@ static void read_params(struct cpu_run *run) {
   }
 }
 
-static enum vx_status take_scratch(struct cpu_run *run, struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status take_scratch(struct cpu_run *run, struct vx_error *error) {
   struct cpu_arena measured = {0};
-  lay_out(run, &measured);
-  enum vx_status status = cpu_arena_reserve(&lane->scratch, &measured, run->job, error);
+  cpu_parts_lay_out(run, &measured);
+  enum vx_status status = cpu_arena_reserve(&run->lane->scratch, &measured, run->job, error);
   if (status == VX_OK) {
-    lay_out(run, &lane->scratch);
-    memcpy(run->cells.seed, lane->seed, sizeof lane->seed);
-    memcpy(run->blocks.seed, lane->seed, sizeof lane->seed);
-    memcpy(run->pillar_index.seed, lane->seed, sizeof lane->seed);
+    cpu_parts_lay_out(run, &run->lane->scratch);
   }
   return status;
 }
 
-static enum vx_status prepare(struct cpu_run *run, struct vx_lane *lane, struct vx_error *error) {
+static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
   enum vx_status status = vx_grid_of(run->params, run->job->num_clouds, &run->grid, error);
   if (status == VX_OK) {
     measure_clouds(run);
     read_params(run);
-    status = take_scratch(run, lane, error);
+    status = take_scratch(run, error);
   }
   if (status == VX_OK) {
     run->points = cpu_float_points(run->job, (int64_t)run->num_points * run->columns, run->widened);
@@ -156,16 +85,37 @@ static void group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud) {
   }
 }
 
-static void group_clouds(struct cpu_run *run) {
-  int32_t begin = 0;
-  for (int32_t number = 0; number < run->job->num_clouds; number++) {
-    int32_t end = begin + run->job->point_counts[number];
-    struct cpu_cloud cloud = {.number = number, .begin = begin, .end = end, .first_row = run->num_rows};
-    group_cloud(run, &cloud);
-    run->job->row_counts[number] = run->num_rows - cloud.first_row;
-    begin = end;
+static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
+  const struct cpu_run *run = cls;
+  struct cpu_grouped *grouped = &run->grouped[number];
+  struct vx_job job = *run->job;
+  struct cpu_run part;
+  enum vx_status status = cpu_parts_take(run, hand, &part, error);
+  if (status != VX_OK) {
+    return status;
   }
-  run->job->counts.voxels_kept = run->num_rows;
+  int32_t begin = grouped->begin, end = begin + job.point_counts[number];
+  const struct cpu_cloud cloud = {number, begin, end, grouped->place};
+  job.counts = (struct vx_counts){0};
+  part.job = &job;
+  part.num_rows = grouped->place;
+  part.num_listed = part.num_filled = part.num_pillars = begin;
+  group_cloud(&part, &cloud);
+  grouped->counts = job.counts;
+  grouped->num_rows = part.num_rows - grouped->place;
+  grouped->num_filled = part.num_filled - begin;
+  grouped->num_pillars = part.num_pillars - begin;
+  return VX_OK;
+}
+
+static enum vx_status group_clouds(struct cpu_run *run, struct vx_error *error) {
+  const struct vx_pieces clouds = {run->job->num_clouds, group_piece, run};
+  cpu_parts_place(run);
+  enum vx_status status = vx_spread(run->job, run->lane, &clouds, error);
+  if (status == VX_OK) {
+    cpu_parts_gather(run);
+  }
+  return status;
 }
 
 static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) {
@@ -175,28 +125,30 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
   enum vx_status status = VX_OK;
   if (run->sampling != NULL) {
     int64_t began = cpu_now_ns();
-    cpu_write_means(run, run->means);
+    status = cpu_write_means(run, run->means, error);
     job->stage_ns[VX_STAGE_FEATURES] = cpu_now_ns() - began;
-    status = cpu_fps_prepare(&run->fps, job, run->means, job->row_counts, error);
+  }
+  if (status == VX_OK && run->sampling != NULL) {
+    status = cpu_fps_prepare(&run->fps, run->means, job->row_counts, error);
   }
   if (status == VX_OK) {
     status = vx_take_output(job, &layout, &output, error);
   }
   if (status == VX_OK) {
-    cpu_write_tensors(run, &layout, output);
+    status = cpu_write_tensors(run, &layout, output, error);
   }
   if (status == VX_OK && run->sampling != NULL) {
-    status = cpu_fps(&run->fps, &layout, output, error);
+    status = cpu_fps(&run->fps, run->lane, &layout, output, error);
   }
   return status;
 }
 
 enum vx_status cpu_voxelize(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   int64_t began = cpu_now_ns();
-  struct cpu_run run = {.job = job, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};
-  enum vx_status status = prepare(&run, lane, error);
+  struct cpu_run run = {.job = job, .lane = lane, .params = &job->params.voxelize, .sampling = vx_sampling_of(job)};
+  enum vx_status status = prepare(&run, error);
   if (status == VX_OK) {
-    group_clouds(&run);
+    status = group_clouds(&run, error);
     job->stage_ns[VX_STAGE_VOXELIZE] = cpu_now_ns() - began;
   }
   if (status == VX_OK && run.sampling != NULL) {

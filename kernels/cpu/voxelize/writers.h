@@ -4,10 +4,13 @@
 
 #include "kernels/cpu/voxelize/run.h"
 
+// Both fail only if help does; see spread.h.
+//
 // Writes the mean of each row: [num_rows, columns] float32.
-void cpu_write_means(const struct cpu_run *run, float *means);
+VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct vx_error *error);
 
 // Writes the tensors of `layout` into `output`, except those of sampling, and adds up the times of their stages.
-void cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output);
+VX_WARN_UNUSED enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output,
+                                                struct vx_error *error);
 
 #endif

@@ -60,8 +60,8 @@ PARAMETERS: List[Parameter] = [
     Parameter(
         "sweeps",
         ALL,
-        "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it those of the"
-        " body",
+        "sweeps to join of each stream, the newest and those before it; the stream keeps as many; without it those of"
+        " the body",
         "a whole number from 1 to 32",
     ),
     Parameter(
@@ -71,7 +71,9 @@ PARAMETERS: List[Parameter] = [
         POSE,
     ),
     Parameter("mount", ALL, "from the sensor's frame to the vehicle's; the stream keeps it for later sweeps", POSE),
-    Parameter("time", ALL, "seconds; when the sweep was taken, by any clock that only rises", "a finite number"),
+    Parameter(
+        "time", ALL, "seconds; when the sweep was taken, by any clock that only rises", "seconds from -1e12 to 1e12"
+    ),
     Parameter(
         "time_column",
         ALL,

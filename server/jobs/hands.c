@@ -1,0 +1,152 @@
+// Workers that help others; see hands.h.
+#include "server/jobs/hands.h"
+
+enum { MOST_HELPERS = 64 };  // of one job
+
+// The pieces of one job, while they are done.
+struct spread {
+  struct spread *next;
+  const struct vx_hand *own;
+  const struct vx_pieces *pieces;
+  int32_t taken;    // of those never begun before
+  int32_t helpers;  // at work
+  int32_t given_up;
+  int32_t again[MOST_HELPERS];  // pieces that were given up; with a place for what each helper has in hand
+  pthread_cond_t changed;       // a helper has left
+};
+
+void hands_init(struct hands *hands, const struct devices *devices, struct queue queues[VX_LANE_USES],
+                const atomic_llong running[VX_LANE_USES], int64_t most) {
+  *hands = (struct hands){.devices = devices, .queues = queues, .running = running, .most = most};
+  pthread_mutex_init(&hands->lock, NULL);
+}
+
+void hands_destroy(struct hands *hands) { pthread_mutex_destroy(&hands->lock); }
+
+struct hands_use hands_use(struct hands *hands) {
+  pthread_mutex_lock(&hands->lock);
+  struct hands_use use = hands->use;
+  pthread_mutex_unlock(&hands->lock);
+  return use;
+}
+
+// ---- with the lock held ---------------------------------------------------------------------------------------------
+
+// How many more may work.
+static int64_t room(const struct hands *hands) {
+  int64_t at_work = hands->use.at_work;
+  for (int use = 0; use < VX_LANE_USES; use++) at_work += atomic_load(&hands->running[use]);
+  return hands->most - at_work;
+}
+
+static bool take(struct spread *spread, int32_t *piece) {
+  if (spread->given_up > 0)
+    *piece = spread->again[--spread->given_up];
+  else if (spread->taken < spread->pieces->count)
+    *piece = spread->taken++;
+  else
+    return false;
+  return true;
+}
+
+// A piece that a helper may do, of the oldest job that has one; NULL if there is none.
+static struct spread *take_to_help(struct hands *hands, int32_t *piece) {
+  struct spread *spread = hands->first;
+  while (spread && (spread->helpers + spread->given_up == MOST_HELPERS || !take(spread, piece))) spread = spread->next;
+  return spread;
+}
+
+// False once all pieces are done. Waits if the last ones are in the hands of helpers, who may give them up.
+static bool take_as_owner(struct hands *hands, struct spread *spread, int32_t *piece) {
+  bool taken;
+  while (!(taken = take(spread, piece)) && spread->helpers > 0) pthread_cond_wait(&spread->changed, &hands->lock);
+  return taken;
+}
+
+static void show(struct hands *hands, struct spread *spread) {
+  struct spread **last = &hands->first;
+  while (*last) last = &(*last)->next;
+  *last = spread;
+}
+
+// From now on nobody joins. Waits for those who help.
+static void hide(struct hands *hands, struct spread *spread) {
+  struct spread **link = &hands->first;
+  while (*link && *link != spread) link = &(*link)->next;
+  if (*link) *link = spread->next;
+  while (spread->helpers > 0) pthread_cond_wait(&spread->changed, &hands->lock);
+}
+
+// ---- the job's worker -----------------------------------------------------------------------------------------------
+
+// Wakes workers for the pieces beside the first. Those of quick jobs come last, as these are to wait least.
+static void call(struct hands *hands, int64_t pieces, int64_t room) {
+  int64_t wanted = pieces - 1 < room ? pieces - 1 : room;
+  for (int use = VX_LANE_USES - 1; use >= 0 && wanted > 0; use--) wanted -= queue_call(&hands->queues[use], wanted);
+}
+
+enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, const struct vx_pieces *pieces,
+                            struct vx_error *error) {
+  struct spread spread = {.own = own, .pieces = pieces, .changed = PTHREAD_COND_INITIALIZER};
+  bool shown = atomic_load(&hands->devices->working) == 0;
+  enum vx_status status = VX_OK;
+  int32_t piece;
+  pthread_mutex_lock(&hands->lock);
+  int64_t more = room(hands);
+  if (shown) show(hands, &spread);
+  pthread_mutex_unlock(&hands->lock);
+  if (shown) call(hands, pieces->count, more);
+  pthread_mutex_lock(&hands->lock);
+  while (status == VX_OK && take_as_owner(hands, &spread, &piece)) {
+    pthread_mutex_unlock(&hands->lock);
+    status = pieces->run(pieces->cls, own, piece, error);
+    pthread_mutex_lock(&hands->lock);
+    hands->use.pieces += status == VX_OK;
+  }
+  hide(hands, &spread);
+  pthread_mutex_unlock(&hands->lock);
+  pthread_cond_destroy(&spread.changed);
+  return status;
+}
+
+// ---- helpers --------------------------------------------------------------------------------------------------------
+
+struct helper {
+  const struct vx_hand *own;  // of the job
+  struct queue *queue;        // of the helper
+};
+
+static bool has_other_work(void *cls) {
+  const struct helper *helper = cls;
+  return queue_depth(helper->queue) > 0 || (helper->own->stopped && helper->own->stopped(helper->own->cls));
+}
+
+// The error is heard by nobody: the job's own hand comes to it too, if it is not the helper's alone.
+static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane *lane, struct queue *queue) {
+  struct helper helper = {spread->own, queue};
+  struct vx_error error;
+  const struct vx_hand hand = {lane, has_other_work, &helper};
+  return spread->pieces->run(spread->pieces->cls, &hand, piece, &error) == VX_OK;
+}
+
+// Who gives up a piece leaves, even if others are left: what was in its way may be so again.
+void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
+  struct spread *spread;
+  bool done = true;
+  int32_t piece;
+  pthread_mutex_lock(&hands->lock);
+  while (done && queue_depth(queue) == 0 && room(hands) > 0 && (spread = take_to_help(hands, &piece))) {
+    spread->helpers++;
+    hands->use.at_work++;
+    pthread_mutex_unlock(&hands->lock);
+    done = help_with(spread, piece, lane, queue);
+    pthread_mutex_lock(&hands->lock);
+    hands->use.at_work--;
+    hands->use.pieces += done;
+    hands->use.helped += done;
+    hands->use.given_up += !done;
+    if (!done) spread->again[spread->given_up++] = piece;
+    if (--spread->helpers == 0 || !done) pthread_cond_signal(&spread->changed);
+  }
+  pthread_mutex_unlock(&hands->lock);
+}

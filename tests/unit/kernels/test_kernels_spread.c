@@ -1,0 +1,283 @@
+// Pieces of a job, done by several hands in odd orders: the bytes, counts and errors of the same job on one thread.
+//
+// The hands are lanes of their own, but all on this thread, so that each order can be had again.
+#include "tests/unit/kernels/kernels_reference.h"
+
+enum { CLOUDS = 9, COLUMNS = 4, MOST_HELPERS = 17, MOST_PIECES = 4096 };
+
+static const int32_t sizes[CLOUDS] = {900, 0, 4000, 37, 2500, 1, 3000, 70000, 700};
+static const int32_t samples[CLOUDS] = {100, 0, 700, 17, 1, 0, 300, 50, 200};
+enum { POINTS = 900 + 4000 + 37 + 2500 + 1 + 3000 + 70000 + 700 };
+
+static float points[POINTS][COLUMNS];
+static uint16_t halves[POINTS][COLUMNS];
+static float weights[2 * COLUMNS + 12][8], biases[8];
+
+static void make_points(void) {
+  struct random random = {31};
+  for (int i = 0; i < POINTS; i++) {
+    for (int c = 0; c < COLUMNS; c++) {
+      points[i][c] = i % 97 == 96 ? NAN : random_in(&random, -1, 101);
+      halves[i][c] = (uint16_t)(next_random(&random) % 0x5800);  // below 128
+    }
+  }
+  for (size_t i = 0; i < sizeof weights / sizeof(float); i++) ((float *)weights)[i] = random_in(&random, -1, 1);
+}
+
+// ---- the hands ------------------------------------------------------------------------------------------------------
+
+struct crew {
+  struct outcome outcome;
+  struct random random;
+  int helpers;
+  struct vx_lane *lanes[MOST_HELPERS];
+  bool unwilling;  // helpers give up now and then
+  int patience;    // how often the helper in hand says that it has time
+  int spreads, helped, given_up;
+  int64_t stop_after;  // pieces of the own hand; -1: never
+};
+
+static bool has_other_work(void *cls) {
+  struct crew *crew = cls;
+  return crew->unwilling && crew->patience-- <= 0;
+}
+
+static enum vx_status give(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error) {
+  return give_output(&((struct crew *)cls)->outcome, layout, block, error);
+}
+
+static bool is_stopped(void *cls) {
+  const struct crew *crew = cls;
+  return crew->stop_after == 0;
+}
+
+static enum vx_status do_own(struct crew *crew, const struct vx_hand *own, const struct vx_pieces *pieces,
+                             int32_t piece, struct vx_error *error) {
+  enum vx_status status = pieces->run(pieces->cls, own, piece, error);
+  crew->stop_after -= crew->stop_after > 0;
+  return status;
+}
+
+// In a random order; each piece by whoever the dice say. What helpers give up is done last, by the own hand.
+static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
+                             struct vx_error *error) {
+  struct crew *crew = cls;
+  struct vx_error unheard;
+  int32_t order[MOST_PIECES], again[MOST_PIECES], left = 0;
+  enum vx_status status = VX_OK;
+  assert_in_range(pieces->count, 2, MOST_PIECES);
+  crew->spreads++;
+  for (int32_t i = 0; i < pieces->count; i++) {
+    int32_t j = (int32_t)(next_random(&crew->random) % (uint32_t)(i + 1));
+    order[i] = order[j];
+    order[j] = i;
+  }
+  for (int32_t i = 0; i < pieces->count && status == VX_OK; i++) {
+    uint32_t who = next_random(&crew->random) % (uint32_t)(crew->helpers + 1);
+    if (who == 0) {
+      status = do_own(crew, own, pieces, order[i], error);
+      continue;
+    }
+    const struct vx_hand helper = {crew->lanes[who - 1], has_other_work, crew};
+    crew->patience = (int)(next_random(&crew->random) % 4);
+    bool done = pieces->run(pieces->cls, &helper, order[i], &unheard) == VX_OK;
+    crew->helped += done;
+    crew->given_up += !done;
+    if (!done) again[left++] = order[i];
+  }
+  for (int32_t i = 0; i < left && status == VX_OK; i++) status = do_own(crew, own, pieces, again[i], error);
+  return status;
+}
+
+static struct crew crew_of(int helpers, bool unwilling, uint64_t seed) {
+  struct crew crew = {.random = {seed}, .helpers = helpers, .unwilling = unwilling, .stop_after = -1};
+  for (int i = 0; i < helpers; i++) {
+    struct vx_error error;
+    assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &crew.lanes[i], &error), VX_OK);
+  }
+  return crew;
+}
+
+static void dismiss(struct crew *crew) {
+  for (int i = 0; i < crew->helpers; i++) backend->lane_close(crew->lanes[i]);
+}
+
+static enum vx_status run_with(struct crew *crew, const struct vx_job *asked) {
+  static const struct vx_caller alone = {.output = give, .stopped = is_stopped};
+  static const struct vx_caller helped = {.output = give, .stopped = is_stopped, .spread = spread};
+  const void *rows = asked->inputs[VX_POINTS].dtype == VX_FLOAT16 ? (const void *)halves : points;
+  struct vx_job job = job_over(asked, rows, CLOUDS, sizes);
+  memset(&crew->outcome, 0, sizeof crew->outcome);
+  job.sample_counts = samples;
+  job.caller = crew->helpers > 0 ? &helped : &alone;
+  job.cls = crew;
+  job.row_counts = crew->outcome.row_counts;
+  crew->outcome.status = backend->run(lane, &job, &crew->outcome.error);
+  crew->outcome.counts = job.counts;
+  return crew->outcome.status;
+}
+
+// ---- jobs -----------------------------------------------------------------------------------------------------------
+
+enum { KINDS = 10 };
+
+static struct vx_job job_of_kind(int kind) {
+  struct vx_job job = plain_params(100);
+  struct vx_voxelize *params = &job.params.voxelize;
+  params->max_voxels = 2600;  // most clouds have more
+  switch (kind) {
+    case 1: params->order = VX_ORDER_KEY; break;
+    case 2: params->block_filter = (struct vx_block_filter){true, 2, 4, 10, 90}; break;
+    case 3: job.inputs[VX_POINTS].dtype = VX_FLOAT16; break;
+    case 4: params->sampling = (struct vx_sampling){.enabled = true, .max_work = INT64_MAX}; break;
+    case 5:
+      params->max_points_per_voxel = 0;
+      params->voxel_size[0] = params->voxel_size[1] = params->voxel_size[2] = 20;
+      job.tensors = UNCAPPED_TENSORS;
+      break;
+    case 6:
+      params->voxel_size[2] = 50;
+      params->intensity = 3;
+      job.tensors = VX_CELL_MAPS | VX_PILLAR_MAPS | VX_TENSOR_BIT(VX_BEV_FEATURES);
+      break;
+    case 7:
+      params->voxel_size[2] = 100;
+      params->order = VX_ORDER_KEY;
+      params->encoder.num_layers = 1;
+      params->encoder.layers[0] = (struct vx_encoder_layer){weights[0], biases, COLUMNS + 6, 8};
+      job.tensors = VX_TENSOR_BIT(VX_BEV_FEATURES) | VX_TENSOR_BIT(VX_ENCODED_FEATURES);
+      break;
+    case 8:
+      job.op = VX_FPS;
+      job.params.fps = (struct vx_fps){.sampling = {.enabled = true, .start = 0, .max_work = INT64_MAX}};
+      job.tensors =
+          VX_TENSOR_BIT(VX_SAMPLED_INDICES) | VX_TENSOR_BIT(VX_SAMPLED_POINTS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES);
+      break;
+    case 9:
+      job.op = VX_TRANSFORM;
+      job.params.transform = (struct vx_transform){.cropped = true, .crop = {{0, 0, 0}, {90, 90, 90}}};
+      job.tensors = VX_TRANSFORM_TENSORS;
+      break;
+    default: break;
+  }
+  return job;
+}
+
+static void assert_same(const struct outcome *got, const struct outcome *expected) {
+  if (got->status != VX_OK) fail_msg("%s", got->error.text);
+  assert_memory_equal(&got->counts, &expected->counts, sizeof got->counts);
+  assert_memory_equal(got->row_counts, expected->row_counts, sizeof got->row_counts);
+  assert_int_equal(got->layout.bytes, expected->layout.bytes);
+  for (int t = 0; t < VX_TENSOR_COUNT; t++) {
+    if (got->layout.tensors & VX_TENSOR_BIT(t)) {
+      const unsigned char *bytes = got->block + got->layout.offset[t];
+      assert_memory_equal(bytes, expected->block + expected->layout.offset[t], expected->layout.shape[t].bytes);
+    }
+  }
+}
+
+static void check_crews(bool unwilling) {
+  static const int helpers[] = {1, 2, 3, MOST_HELPERS};
+  make_points();
+  for (int kind = 0; kind < KINDS; kind++) {
+    const struct vx_job asked = job_of_kind(kind);
+    struct crew alone = crew_of(0, false, 0);
+    if (run_with(&alone, &asked) != VX_OK) fail_msg("kind %d: %s", kind, alone.outcome.error.text);
+    for (int i = 0; i < 4; i++) {
+      struct crew crew = crew_of(helpers[i], unwilling, 100 * (uint64_t)kind + (uint64_t)i);
+      for (int round = 0; round < 3; round++) {
+        (void)run_with(&crew, &asked);
+        assert_same(&crew.outcome, &alone.outcome);
+        free(crew.outcome.block);
+      }
+      assert_true(crew.spreads >= 3 && crew.helped > 0);
+      assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // slices are short, and never given up
+      dismiss(&crew);
+    }
+    free(alone.outcome.block);
+  }
+}
+
+// ---- tests ----------------------------------------------------------------------------------------------------------
+
+static void hands_in_any_number_and_order_give_the_same_bytes(void **state) {
+  (void)state;
+  check_crews(false);
+}
+
+static void what_helpers_give_up_is_done_again(void **state) {
+  (void)state;
+  check_crews(true);
+}
+
+// Each cloud of a batch has the map that it has by itself.
+static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
+  (void)state;
+  make_points();
+  for (int kind = 6; kind <= 7; kind++) {
+    const struct vx_job asked = job_of_kind(kind);
+    struct crew crew = crew_of(2, false, 5);
+    assert_int_equal(run_with(&crew, &asked), VX_OK);
+    size_t bytes = crew.outcome.layout.shape[VX_BEV_FEATURES].bytes / CLOUDS;
+    const unsigned char *map = tensor(&crew.outcome, VX_BEV_FEATURES);
+    for (int32_t cloud = 0, begin = 0; cloud < CLOUDS; begin += sizes[cloud++]) {
+      struct outcome alone = run_scan(&asked, points[begin], sizes[cloud]);
+      assert_int_equal(alone.layout.shape[VX_BEV_FEATURES].bytes, bytes);
+      assert_memory_equal(map + (size_t)cloud * bytes, tensor(&alone, VX_BEV_FEATURES), bytes);
+      free(alone.block);
+    }
+    free(crew.outcome.block);
+    dismiss(&crew);
+  }
+}
+
+// The own hand's status is the job's, and no piece is begun after it.
+static void a_job_is_stopped_between_its_pieces(void **state) {
+  (void)state;
+  const struct vx_job asked = job_of_kind(8);
+  make_points();
+  for (int after = 0; after < 3; after++) {
+    struct crew crew = crew_of(2, false, 7);
+    crew.stop_after = after;
+    assert_int_equal(run_with(&crew, &asked), VX_STOPPED);
+    assert_string_equal(crew.outcome.error.text, "ended before all samples were chosen");
+    free(crew.outcome.block);
+    dismiss(&crew);
+  }
+}
+
+// A helper that would need more than its lane may keep leaves the piece to the job's own lane.
+static void helpers_take_little_scratch(void **state) {
+  (void)state;
+  enum { LARGE = 2600000 };
+  const int32_t counts[2] = {LARGE, 10};
+  float *flat = calloc((size_t)LARGE + 10, COLUMNS * sizeof *flat);
+  struct crew crew = crew_of(1, false, 3);
+  struct vx_job asked = plain_params(2000);
+  struct vx_job job = job_over(&asked, flat, 2, counts);
+  struct vx_error error;
+  job.caller = &(const struct vx_caller){.output = give, .spread = spread};
+  job.cls = &crew;
+  job.row_counts = crew.outcome.row_counts;
+  job.params.voxelize.max_voxels = LARGE;
+  for (int i = 0; i < 8; i++) {
+    assert_int_equal(backend->run(lane, &job, &error), VX_OK);
+    assert_int_equal(job.counts.voxels_kept, 2);
+    free(crew.outcome.block);
+  }
+  assert_int_equal(crew.helped, 0);
+  assert_true(crew.given_up > 0);
+  dismiss(&crew);
+  free(flat);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
+      cmocka_unit_test(what_helpers_give_up_is_done_again),
+      cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
+      cmocka_unit_test(a_job_is_stopped_between_its_pieces),
+      cmocka_unit_test(helpers_take_little_scratch),
+  };
+  return cmocka_run_group_tests(tests, open_backend, close_backend);
+}

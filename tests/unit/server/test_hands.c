@@ -1,0 +1,335 @@
+// Workers that help: with pieces of the test, so that each step is awaited, and with whole jobs, whose bytes do not
+// depend on who has helped.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/backends.h"
+#include "server/base/clock.h"
+#include "server/jobs/jobs.h"
+
+enum { CLOUDS = 6, COLUMNS = 4, JOBS = 8 };
+static const char sizes[] = "700,0,1500,1,900,400";
+enum { POINTS = 700 + 1500 + 1 + 900 + 400 };
+
+static struct options options;
+static struct jobs jobs;
+static struct clients clients;
+static struct client *client;
+static struct counters counters;
+static atomic_bool gone;
+static struct vx_lane *lane;    // of this thread, as the worker of a job
+static struct vx_lane *second;  // of the same thread, as one that helps
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+static void open_room(int64_t workers) {
+  char text[256];
+  struct vx_error error;
+  const int64_t limits[SHARES] = {
+      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 64 << 20, [SHARE_LONG_BYTES] = 64 << 20};
+  options = (struct options){.backend = BACKEND_CPU,
+                             .devices = "all",
+                             .workers = workers,
+                             .sampling_workers = workers,
+                             .queue_depth = 64,
+                             .max_response_bytes = 8 << 20,
+                             .memory_budget_bytes = 64 << 20};
+  memset(&jobs, 0, sizeof jobs);
+  atomic_store(&gone, false);
+  assert_true(clients_init(&clients, 4, limits));
+  client = clients_join(&clients, "", "192.0.2.1");
+  if (!jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, text, sizeof text)) fail_msg("%s", text);
+  assert_int_equal(vx_cpu_backend.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &lane, &error), VX_OK);
+  assert_int_equal(vx_cpu_backend.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &second, &error), VX_OK);
+}
+
+static void close_room(void) {
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  assert_int_equal(hands_use(&jobs.hands).at_work, 0);
+  assert_null(jobs.hands.first);
+  vx_cpu_backend.lane_close(lane);
+  vx_cpu_backend.lane_close(second);
+  clients_leave(&clients, client);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+}
+
+// ---- pieces of the test ---------------------------------------------------------------------------------------------
+
+enum { MOST_PIECES = 200 };
+
+static struct {
+  atomic_int done[MOST_PIECES];
+  atomic_int begun;       // by helpers
+  atomic_bool stop;       // what the job's own hand is told
+  bool await_help;        // the own hand does nothing until a helper has begun
+  atomic_bool hold;       // the first helper ends only if it is stopped
+  void (*then)(void);     // what the own hand does once it has awaited that
+  enum vx_status status;  // of the own hand
+} test;
+
+static bool is_stopped(void *cls) {
+  (void)cls;
+  return atomic_load(&test.stop);
+}
+
+static enum vx_status do_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  (void)cls, (void)error;
+  if (hand->lane == lane) {
+    while (test.await_help && atomic_load(&test.begun) == 0) sched_yield();
+    test.await_help = false;
+    if (test.then) test.then();
+    test.then = NULL;
+    if (test.status == VX_OK) atomic_fetch_add(&test.done[piece], 1);
+    return test.status;
+  }
+  atomic_fetch_add(&test.begun, 1);
+  for (bool hold = atomic_exchange(&test.hold, false); hold && !hand->stopped(hand->cls);) sched_yield();
+  if (hand->stopped(hand->cls)) return VX_STOPPED;
+  atomic_fetch_add(&test.done[piece], 1);
+  return VX_OK;
+}
+
+static enum vx_status spread(int32_t count) {
+  const struct vx_hand own = {lane, is_stopped, NULL};
+  const struct vx_pieces pieces = {count, do_piece, NULL};
+  struct vx_error error;
+  return hands_spread(&jobs.hands, &own, &pieces, &error);
+}
+
+static void assert_each_done(int32_t count, int times) {
+  for (int32_t i = 0; i < count; i++) assert_int_equal(atomic_load(&test.done[i]), times);
+}
+
+static int64_t sleepers(void) {
+  int64_t asleep = 0;
+  for (int use = 0; use < VX_LANE_USES; use++) {
+    struct queue *queue = &jobs.queues[use];
+    pthread_mutex_lock(&queue->lock);
+    for (const struct queue_waiter *waiter = queue->idle[MAX_DEVICES]; waiter; waiter = waiter->next) asleep++;
+    pthread_mutex_unlock(&queue->lock);
+  }
+  return asleep;
+}
+
+// Only workers that sleep can be called.
+static void await_sleepers(void) {
+  while (sleepers() < jobs.workers.count) sched_yield();
+}
+
+static void each_piece_is_done_once(void **state) {
+  (void)state;
+  open_room(3);
+  int rounds = 0;
+  for (; rounds < 50 || hands_use(&jobs.hands).helped == 0; rounds++) assert_int_equal(spread(MOST_PIECES), VX_OK);
+  assert_each_done(MOST_PIECES, rounds);
+  assert_int_equal(hands_use(&jobs.hands).pieces, (uint64_t)rounds * MOST_PIECES);
+  close_room();
+}
+
+// ---- jobs -----------------------------------------------------------------------------------------------------------
+
+static struct job all[JOBS];
+static struct job *const job = &all[0];
+static atomic_int finished;
+
+static void on_done(struct job *done) {
+  (void)done;
+  atomic_fetch_add(&finished, 1);
+}
+
+static void await(int count) {
+  while (atomic_load(&finished) < count) sched_yield();
+  atomic_store(&finished, 0);
+}
+
+static void set(struct job *made, const char *name, const char *value) {
+  struct problem problem;
+  assert_true(job_request_set(&made->asked, name, strlen(name), value, strlen(value), &problem));
+}
+
+static void make(struct job *made, enum vx_op op) {
+  struct problem problem;
+  job_init(made, &jobs.means);
+  made->client = client;
+  made->id = "test";
+  made->gone = &gone;
+  made->done = on_done;
+  made->started_ns = made->queued_ns = clock_ns();
+  made->deadline_ns = INT64_MAX;
+  job_request_init(&made->asked, op);
+  set(made, "point_counts", sizes);
+  if (op == VX_VOXELIZE) {
+    set(made, "point_cloud_range", "0,0,0,10,10,10");
+    set(made, "voxel_size", "0.1,0.1,0.1");
+    set(made, "order", "key");
+  } else {
+    set(made, "num_samples", "300,0,700,1,2,400");
+  }
+  assert_true(job_request_finish(&made->asked, &problem));
+  assert_true(job_request_split(&made->asked, POINTS, &problem));
+  assert_true(job_take_place(made, &problem));
+  assert_true(job_take_input(made, POINTS * COLUMNS * sizeof(float), &problem));
+  float *values = (float *)(void *)job_body(made);
+  for (int i = 0; i < POINTS * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
+}
+
+static enum vx_op op_of(int number) { return number % 2 ? VX_FPS : VX_VOXELIZE; }
+
+static void run_all(void) {
+  for (int i = 0; i < JOBS; i++) make(&all[i], op_of(i));
+  for (int i = 0; i < JOBS; i++) assert_true(jobs_submit(&jobs, &all[i]));
+  await(JOBS);
+}
+
+static void the_number_of_workers_does_not_show(void **state) {
+  (void)state;
+  static unsigned char expected[2][1 << 20];
+  size_t bytes[2] = {0};
+  static const int workers[] = {1, 2, 3, 17};
+  for (int w = 0; w < 4; w++) {
+    open_room(workers[w]);
+    for (int round = 0; round < 10 || (w > 0 && hands_use(&jobs.hands).helped == 0); round++) {
+      run_all();
+      for (int i = 0; i < JOBS; i++) {
+        assert_true(all[i].answered);
+        const char *tensors = all[i].output->data + all[i].header_reserve;
+        if (bytes[i % 2] == 0) {
+          bytes[i % 2] = all[i].layout.bytes;
+          assert_in_range(bytes[i % 2], 1, sizeof expected[0]);
+          memcpy(expected[i % 2], tensors, bytes[i % 2]);
+        }
+        assert_int_equal(all[i].layout.bytes, bytes[i % 2]);
+        assert_memory_equal(tensors, expected[i % 2], bytes[i % 2]);
+        job_give_output(&all[i]);
+      }
+    }
+    close_room();
+  }
+}
+
+// ---- who must not help, or no longer --------------------------------------------------------------------------------
+
+static void submit_long_job(void) {
+  make(job, VX_FPS);
+  assert_true(jobs_submit(&jobs, job));
+}
+
+// The one worker that samples is in a piece that has no end. A job comes to its queue: the piece is given up, and done
+// by its owner.
+static void a_helper_goes_back_to_its_queue(void **state) {
+  (void)state;
+  open_room(1);
+  await_sleepers();
+  test.await_help = true;
+  atomic_store(&test.hold, true);
+  test.then = submit_long_job;
+  assert_int_equal(spread(2), VX_OK);
+  assert_each_done(2, 1);
+  await(1);
+  assert_true(job->answered);
+  job_give_output(job);
+  assert_true(hands_use(&jobs.hands).given_up > 0);
+  close_room();
+}
+
+static void stop_job(void) { atomic_store(&test.stop, true); }
+
+// The own hand ends the job; helpers are told so, and nothing is begun any more.
+static void helpers_stop_with_the_job(void **state) {
+  (void)state;
+  open_room(1);
+  await_sleepers();
+  test.await_help = true;
+  atomic_store(&test.hold, true);
+  test.then = stop_job;
+  test.status = VX_STOPPED;
+  assert_int_equal(spread(MOST_PIECES), VX_STOPPED);
+  assert_each_done(MOST_PIECES, 0);
+  assert_int_equal(hands_use(&jobs.hands).pieces, 0);
+  assert_int_equal(hands_use(&jobs.hands).given_up, 1);
+  close_room();
+}
+
+static void help_too(void) { hands_help(&jobs.hands, second, &jobs.queues[VX_LANE_QUICK]); }
+
+// Pieces that helpers have done, if one comes by while they are shown.
+static uint64_t helped_in_passing(void) {
+  uint64_t before = hands_use(&jobs.hands).helped;
+  test.then = help_too;
+  assert_int_equal(spread(MOST_PIECES), VX_OK);
+  return hands_use(&jobs.hands).helped - before;
+}
+
+static void workers_are_bounded(void **state) {
+  (void)state;
+  open_room(2);
+  await_sleepers();
+  atomic_fetch_add(&jobs.workers.running[VX_LANE_QUICK], 2);
+  assert_int_equal(helped_in_passing(), 0);
+  atomic_fetch_sub(&jobs.workers.running[VX_LANE_QUICK], 1);
+  assert_true(helped_in_passing() > 0);
+  atomic_fetch_sub(&jobs.workers.running[VX_LANE_QUICK], 1);
+  close_room();
+}
+
+static void nobody_helps_while_a_gpu_works(void **state) {
+  (void)state;
+  open_room(2);
+  await_sleepers();
+  atomic_store(&jobs.devices.working, 1);
+  assert_int_equal(helped_in_passing(), 0);
+  atomic_store(&jobs.devices.working, 0);
+  assert_true(helped_in_passing() > 0);
+  close_room();
+}
+
+static void a_batch_is_stopped_in_a_hurry(void **state) {
+  (void)state;
+  open_room(3);
+  atomic_store(&jobs.means.hurry, true);
+  make(job, VX_FPS);
+  assert_true(jobs_submit(&jobs, job));
+  await(1);
+  assert_false(job->answered);
+  assert_int_equal(job->problem.kind, PROBLEM_DRAINING);
+  close_room();
+}
+
+// All workers end, those that are called too.
+static void a_closed_room_gets_no_help(void **state) {
+  (void)state;
+  open_room(2);
+  jobs_close(&jobs);
+  assert_int_equal(spread(MOST_PIECES), VX_OK);
+  assert_each_done(MOST_PIECES, 1);
+  close_room();
+}
+
+static int forget(void **state) {
+  (void)state;
+  memset(&test, 0, sizeof test);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(each_piece_is_done_once, forget),
+      cmocka_unit_test_setup(the_number_of_workers_does_not_show, forget),
+      cmocka_unit_test_setup(a_helper_goes_back_to_its_queue, forget),
+      cmocka_unit_test_setup(helpers_stop_with_the_job, forget),
+      cmocka_unit_test_setup(workers_are_bounded, forget),
+      cmocka_unit_test_setup(nobody_helps_while_a_gpu_works, forget),
+      cmocka_unit_test_setup(a_batch_is_stopped_in_a_hurry, forget),
+      cmocka_unit_test_setup(a_closed_room_gets_no_help, forget),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
