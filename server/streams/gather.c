@@ -192,7 +192,9 @@ static void keep(struct streams *streams, struct stream *stream, const struct st
 void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) {
   int64_t now_ns = clock_ns();
-  for (struct sweep *sweep = own; sweep; sweep = sweep->next) sweep->came_ns = now_ns;
+  struct sweep *sweep = own;
+  do sweep->came_ns = now_ns;
+  while ((sweep = sweep->next));
   pthread_mutex_lock(&streams->lock);
   if (!turn->stream->dropped) keep(streams, turn->stream, terms, shape, own, lost);
   streams_unlock(streams);
