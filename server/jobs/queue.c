@@ -237,12 +237,15 @@ struct job *queue_take_all(struct queue *queue) {
   return take(queue, INT64_MAX);
 }
 
+// Those that sleep end, so they leave the stacks: nobody gives them a job or calls them from now on.
 void queue_close(struct queue *queue) {
   pthread_mutex_lock(&queue->lock);
   queue->closed = true;
   for (int device = 0; device < QUEUE_DEVICES; device++)
-    for (struct queue_waiter *waiter = queue->idle[device]; waiter; waiter = waiter->next)
+    for (struct queue_waiter *waiter; (waiter = queue->idle[device]);) {
+      queue->idle[device] = waiter->next;
       pthread_cond_signal(&waiter->wake);
+    }
   pthread_mutex_unlock(&queue->lock);
 }
 

@@ -304,11 +304,13 @@ static void a_batch_is_stopped_in_a_hurry(void **state) {
   close_room();
 }
 
-// All workers end, those that are called too.
+// All workers end, and nobody calls one that has.
 static void a_closed_room_gets_no_help(void **state) {
   (void)state;
   open_room(2);
+  await_sleepers();
   jobs_close(&jobs);
+  assert_int_equal(sleepers(), 0);
   assert_int_equal(spread(MOST_PIECES), VX_OK);
   assert_each_done(MOST_PIECES, 1);
   close_room();
