@@ -1,6 +1,7 @@
 // See lane.h.
 #include "kernels/cpu/base/lane.h"
 
+#include <stdio.h>
 #include <time.h>
 
 #include "kernels/half.h"
@@ -11,7 +12,7 @@ int64_t cpu_now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// A helper takes only scratch that its lane may keep.
+// Nothing beyond what the lane may keep: not even room for a larger piece.
 static bool allow_nothing(void *cls, size_t bytes) {
   (void)cls, (void)bytes;
   return false;
@@ -21,8 +22,15 @@ enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu
                                     struct vx_error *error) {
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
-  bool stopped = hand->stopped != NULL && hand->stopped(hand->cls);
-  return stopped ? VX_STOPPED : cpu_arena_reserve(&hand->lane->scratch, measured, &nobody, error);
+  if (hand->stopped != NULL && hand->stopped(hand->cls)) {
+    return VX_STOPPED;
+  }
+  // Asked for too much, the arena would lose what it has, and the lane's next job would fault it in again.
+  if (measured->used > VX_SCRATCH_KEPT) {
+    snprintf(error->text, sizeof error->text, "%zu bytes of scratch are more than a helper takes", measured->used);
+    return VX_OUT_OF_MEMORY;
+  }
+  return cpu_arena_reserve(&hand->lane->scratch, measured, &nobody, error);
 }
 
 const float *cpu_float_points(const struct vx_job *job, int64_t count, float *widened) {

@@ -13,7 +13,7 @@ struct vx_lane {
 int64_t cpu_now_ns(void);
 
 // Makes room in the lane of a hand that helps, for all that `measured` took. VX_STOPPED if it is stopped already,
-// VX_OUT_OF_MEMORY beyond VX_SCRATCH_KEPT.
+// VX_OUT_OF_MEMORY beyond VX_SCRATCH_KEPT; both leave the lane's scratch as it is.
 VX_WARN_UNUSED enum vx_status cpu_reserve_for_help(const struct vx_hand *hand, const struct cpu_arena *measured,
                                                    struct vx_error *error);
 

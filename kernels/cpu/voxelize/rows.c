@@ -31,7 +31,7 @@ static void drop_voxels(struct cpu_run *run, int32_t first_dropped) {
 
 // Writes the indices of all points, voxel by voxel, each where its voxel's next one goes. Rows have room for what the
 // caps drop, so that nothing depends on a point: of a row, the first `kept` are read. The points of voxels without a
-// row go behind those of all rows, where the next cloud's go.
+// row go behind those of the cloud's rows, where there is room for all points of the cloud.
 static void fill_list(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
   for (int32_t number = 0; number < num_rows; number++) {

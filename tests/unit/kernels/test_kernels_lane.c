@@ -277,6 +277,31 @@ static void scratch_that_may_be_kept_is_kept(void **state) {
   assert_int_equal(arena.bytes, 0);
 }
 
+static bool is_busy(void *cls) { return *(const bool *)cls; }
+
+// A piece that is too large for a helper, or comes too late, costs the helper's own next job nothing.
+static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
+  (void)state;
+  const struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 4}, most = {.used = VX_SCRATCH_KEPT},
+                         much = {.used = VX_SCRATCH_KEPT + 1};
+  bool busy = false;
+  struct vx_lane helper = {{0}, {0}, {0}};
+  const struct vx_hand hand = {&helper, is_busy, &busy};
+  struct vx_error error;
+  assert_int_equal(cpu_reserve_for_help(&hand, &little, &error), VX_OK);
+  const struct cpu_arena before = helper.scratch;
+  assert_int_equal(cpu_reserve_for_help(&hand, &much, &error), VX_OUT_OF_MEMORY);
+  assert_ptr_equal(helper.scratch.memory, before.memory);
+  assert_int_equal(helper.scratch.bytes, before.bytes);
+  busy = true;
+  assert_int_equal(cpu_reserve_for_help(&hand, &most, &error), VX_STOPPED);
+  assert_int_equal(helper.scratch.bytes, before.bytes);
+  busy = false;
+  assert_int_equal(cpu_reserve_for_help(&hand, &most, &error), VX_OK);
+  assert_int_equal(helper.scratch.bytes, VX_SCRATCH_KEPT);
+  cpu_arena_trim(&helper.scratch, 0);
+}
+
 // Memory runs out in the middle of a lane's life: the job fails, the next smaller one does not.
 static void out_of_memory(void **state) {
   (void)state;
@@ -375,6 +400,7 @@ int main(void) {
       cmocka_unit_test(arena_sizes_are_checked),
       cmocka_unit_test(much_scratch_is_asked_for),
       cmocka_unit_test(scratch_that_may_be_kept_is_kept),
+      cmocka_unit_test(a_helper_that_does_nothing_keeps_its_scratch),
       cmocka_unit_test(out_of_memory),
       cmocka_unit_test(stage_times),
       cmocka_unit_test(description),
