@@ -6,9 +6,9 @@
 // taken. The pieces stay on the stack of that worker, which leaves them last.
 //
 // Help is for what nobody else wants done. A worker helps only while no job waits in its queue, and gives up a piece
-// that asks `stopped` once one comes; the piece is then done again. Jobs and helpers together are no more than
-// `workers`, so that option bounds the threads that compute. While a GPU works, its workers wait for the GPU's jobs, so
-// nobody helps.
+// that asks `stopped` once one comes; the piece is then done again. No helper takes a piece while jobs and helpers
+// together are `workers` or more; jobs that come meanwhile wait for none of them. While a GPU works, its workers wait
+// for the GPU's jobs, so nobody helps.
 //
 // Any worker. The lock is held to take a piece and to give it back, never while one is done.
 #ifndef VOXELD_HANDS_H
@@ -38,7 +38,7 @@ struct hands {
   const struct devices *devices;
   struct queue *queues;         // [VX_LANE_USES]: where workers can be called
   const atomic_llong *running;  // [VX_LANE_USES]: jobs
-  int64_t most;                 // that work at jobs at the same time, helpers included
+  int64_t most;                 // jobs and helpers at work, up to which a worker takes a piece to help
 };
 
 void hands_init(struct hands *hands, const struct devices *devices, struct queue queues[VX_LANE_USES],
