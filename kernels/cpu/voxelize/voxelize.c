@@ -1,4 +1,5 @@
-// The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane.
+// The way of a voxelize job on the CPU: cpu_voxelize, at the end of this file. Runs on the thread that has the lane;
+// clouds and rows also on those that help it.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <string.h>
