@@ -1,7 +1,10 @@
 """docker/kubernetes: the manifests agree with each other, with the service's tables and with its arithmetic."""
 
+import grp
 import json
+import os
 import pathlib
+import pwd
 import re
 import shutil
 import subprocess
@@ -10,6 +13,7 @@ import unittest
 
 import yaml
 
+from balancer import program
 from daemon import ROOT, Daemon
 from tables import AFTER_DRAIN, describe, voxeld
 
@@ -69,7 +73,7 @@ class Kubernetes(unittest.TestCase):
         )
 
     def test_every_file_is_used(self):
-        for folder in (".", "base", "gpu", "kserve"):
+        for folder in (".", "base", "gpu", "kserve", "streams"):
             kustomization = document(f"{folder}/kustomization.yaml")
             used = kustomization["resources"] + [patch["path"] for patch in kustomization.get("patches", [])]
             for name in used:
@@ -83,7 +87,7 @@ class Kubernetes(unittest.TestCase):
         # A tag that stays the same would not be pulled again, nor be a rollout.
         version = voxeld("--version").split()[1]
         page = (ROOT / "docs" / "balancing.md").read_text(encoding="utf-8")
-        for variant, folder in (("cpu", "."), ("gpu", "gpu")):
+        for variant, folder in (("cpu", "."), ("gpu", "gpu"), ("cpu", "streams")):
             (image,) = document(f"{folder}/kustomization.yaml")["images"]
             self.assertEqual(image["newTag"], f"{version}-{variant}")
         self.assertIn(f"REGISTRY/voxeld:{version}-cpu", page)
@@ -162,7 +166,7 @@ class Kubernetes(unittest.TestCase):
             options, limits = self.options(container), container["resources"]["limits"]
             processors = int(limits["cpu"])
             workers = (options["workers"] or processors) + (options["sampling_workers"] or (processors + 1) // 2)
-            requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 25 << 10)
+            requests = (options["max_connections"] + 64 << 18) + (options["queue_depth"] * 37 << 10)
             most = options["memory_budget_bytes"] + requests + (workers << 26)
             with self.subTest(variant):
                 self.assertGreaterEqual(size(limits["memory"]), most)
@@ -193,6 +197,62 @@ class Kubernetes(unittest.TestCase):
         gpu = self.deployments["gpu"]["spec"]
         self.assertEqual(gpu["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"], 1)
         self.assertEqual(gpu["strategy"]["rollingUpdate"], {"maxUnavailable": 1, "maxSurge": 0})
+
+    def behind_haproxy(self):
+        """The documents of the overlay for streams by kind and name; those of the base with its patches."""
+        kustomization = document("streams/kustomization.yaml")
+        made = {(one["kind"], one["metadata"]["name"]): one for one in self.base.values()}
+        for name in kustomization["resources"][1:]:
+            one = document(f"streams/{name}")
+            made[one["kind"], one["metadata"]["name"]] = one
+        for patch in kustomization["patches"]:
+            one = document(f"streams/{patch['path']}")
+            key = one["kind"], one["metadata"]["name"]
+            made[key] = merged(made[key], one)
+        return made
+
+    def test_streams_go_through_the_balancer(self):
+        made = self.behind_haproxy()
+        pods, balancers = made["Deployment", "voxeld"], made["Deployment", "voxeld-balancer"]
+        labels = balancers["spec"]["template"]["metadata"]["labels"]
+        self.assertEqual(balancers["spec"]["selector"]["matchLabels"], labels)
+        self.assertNotEqual(labels, pods["spec"]["template"]["metadata"]["labels"])
+        self.assertEqual(made["Service", "voxeld"]["spec"]["selector"], labels)
+        self.assertEqual(made["PodDisruptionBudget", "voxeld-balancer"]["spec"]["selector"]["matchLabels"], labels)
+        headless = made["Service", "voxeld-pods"]["spec"]
+        self.assertEqual(headless["selector"], pods["spec"]["template"]["metadata"]["labels"])
+        self.assertEqual((headless["clusterIP"], headless["publishNotReadyAddresses"]), ("None", True))
+        ways = {
+            rule["ports"][0]["port"]: rule.get("from") for rule in made["NetworkPolicy", "voxeld"]["spec"]["ingress"]
+        }
+        self.assertEqual(ways, {"http": [{"podSelector": {"matchLabels": labels}}], "pages": None})
+        options = self.options(pods["spec"]["template"]["spec"]["containers"][0])
+        self.assertEqual(options["trusted_proxies"], "10.244.0.0/16")
+
+    def test_configuration_of_the_balancer(self):
+        """As the pods have it: each variable is one of haproxy.cfg, the ports are those of the daemon, it is valid."""
+        text = (ROOT / "docker" / "haproxy.cfg").read_text(encoding="utf-8")
+        made = self.behind_haproxy()
+        spec = made["Deployment", "voxeld-balancer"]["spec"]["template"]["spec"]
+        (container,) = spec["containers"]
+        given = {item["name"]: item["value"] for item in container["env"] if item["name"].startswith("VOXELD_")}
+        for name in given:
+            self.assertIn(f"{name}", text)
+        host, _, port = given["VOXELD_SERVERS"].rpartition(":")
+        self.assertEqual(host.split(".")[0], made["Service", "voxeld-pods"]["metadata"]["name"])
+        ports = {item["name"]: item["containerPort"] for item in self.deployments["cpu"]["spec"]["template"]["spec"]
+                 ["containers"][0]["ports"]}  # fmt: skip
+        self.assertEqual(int(port), ports["http"])
+        self.assertIn(f"presetenv VOXELD_PAGES_PORT {ports['pages']}\n", text)
+        self.assertIn(f"presetenv VOXELD_FRONT :{container['ports'][0]['containerPort']}\n", text)
+        self.assertEqual(given["VOXELD_STATS"], f":{container['ports'][1]['containerPort']}")
+        if not program("haproxy"):
+            self.skipTest("there is no haproxy here")
+        given["VOXELD_SERVERS"] = given["VOXELD_SERVERS"].replace("$(NAMESPACE)", "default")
+        given.update(HAPROXY_USER=pwd.getpwuid(os.geteuid())[0], HAPROXY_GROUP=grp.getgrgid(os.getegid())[0])
+        command = (program("haproxy"), "-c", "-f", ROOT / "docker" / "haproxy.cfg")
+        done = subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def query(self):
         """The adapter's query, as it asks it for one kind of lanes."""
