@@ -175,6 +175,40 @@ def long_samplings(daemon):
     waits.reset()
 
 
+@contextlib.contextmanager
+def helped_sampling():
+    """A daemon whose quick worker helps with one of two clouds, each of which takes a second or more."""
+    body = many_rows(2_000_000)
+    path = f"{LONG_SAMPLES}&point_counts=1000000,1000000"
+    limits = ("--workers", "2", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
+    with Daemon(*ON_CPU, *limits) as daemon, Raw(daemon).send(post(body, path)) as asked:
+        wait_until(lambda: counters(daemon, "voxeld_workers_helping")[""] == 1, "a worker that helps")
+        yield daemon
+        asked.reset()
+
+
+@deed(("voxeld_workers_helping",))
+def help_with_a_sampling(_):
+    with helped_sampling() as daemon:
+        yield daemon
+
+
+@deed(("voxeld_pieces_given_up_total",))
+def leave_a_sampling_for_a_job(_):
+    with helped_sampling() as daemon:
+        assert daemon.post(VOXELIZE, rows(100)).status == 200
+        yield daemon
+
+
+@deed(("voxeld_pieces_total", "helper"))
+def help_with_voxels(_):
+    with Daemon(*ON_CPU, "--workers", "2") as daemon:
+        path = f"{VOXELIZE}&point_counts={','.join(['100'] * 100)}"
+        helped = lambda: counters(daemon, "voxeld_pieces_total")['by="helper"']
+        wait_until(lambda: daemon.post(path, rows(10_000)).status == 200 and helped(), "help")
+        yield daemon
+
+
 @deed(("voxeld_gate_waiting",))
 def wait_at_the_gate(_):
     # Requests wait only while another client is served. Each tick of the gate lets one in, so 300 wait for 15 s.
