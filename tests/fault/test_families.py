@@ -176,27 +176,26 @@ def long_samplings(daemon):
 
 
 @contextlib.contextmanager
-def helped_sampling():
-    """A daemon whose quick worker helps with one of two clouds, each of which takes a second or more."""
-    body = many_rows(2_000_000)
-    path = f"{LONG_SAMPLES}&point_counts=1000000,1000000"
+def samplings(clouds, points):
+    """A daemon with a worker that may help with these."""
+    path = LONG_SAMPLES.replace("900000", str(points * 9 // 10)) + f"&point_counts={','.join([str(points)] * clouds)}"
     limits = ("--workers", "2", "--sampling-workers", "1", "--max-sampling-work", str(10**13))
-    with Daemon(*ON_CPU, *limits) as daemon, Raw(daemon).send(post(body, path)) as asked:
-        wait_until(lambda: counters(daemon, "voxeld_workers_helping")[""] == 1, "a worker that helps")
+    with Daemon(*ON_CPU, *limits) as daemon, Raw(daemon).send(post(many_rows(clouds * points), path)) as asked:
         yield daemon
         asked.reset()
 
 
 @deed(("voxeld_workers_helping",))
-def help_with_a_sampling(_):
-    with helped_sampling() as daemon:
+def help_with_samplings(_):
+    with samplings(8, 300_000) as daemon:
+        wait_until(lambda: counters(daemon, "voxeld_workers_helping")[""], "a worker that helps")
         yield daemon
 
 
 @deed(("voxeld_pieces_given_up_total",))
-def leave_a_sampling_for_a_job(_):
-    with helped_sampling() as daemon:
-        assert daemon.post(VOXELIZE, rows(100)).status == 200
+def leave_a_sampling(_):
+    with samplings(2, 1_000_000) as daemon:  # which takes more scratch than a helper may have
+        wait_until(lambda: counters(daemon, "voxeld_pieces_given_up_total")[""], "a piece that is given up")
         yield daemon
 
 
