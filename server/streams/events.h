@@ -84,7 +84,7 @@ struct events {
 void events_init(struct events *events, struct clients *clients);
 void events_destroy(struct events *events);  // no subscriber is left
 
-// Begins with `open`. One whose request began before events_end was called ends at once. False with a problem: too many,
+// Begins with `open`. One whose request began before the last events_end ends at once. False with a problem: too many,
 // or the server stops.
 VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
                                      struct subscriber *subscriber, struct problem *problem);
