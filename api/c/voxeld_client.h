@@ -319,9 +319,14 @@ bool voxeld_sweep_query(const char *query, double time, const double pose[7], ch
   for (int i = 0; i < 8; i++) {
     char number[40];
     const char *before = i == 0 ? "&time=" : i == 1 ? "&pose=" : ",";
-    snprintf(number, sizeof number, "%s%.17g", before, i == 0 ? time : pose[i - 1]);
-    for (const char *c = number; *c; c++)  // a plus would be a space
-      if (*c != '+') text[used++] = *c;
+    while (*before) text[used++] = *before++;
+    snprintf(number, sizeof number, "%.17g", i == 0 ? time : pose[i - 1]);
+    for (const char *c = number; *c; c++) {
+      if (strchr("0123456789-einfa", *c))
+        text[used++] = *c;
+      else if (*c != '+' && text[used - 1] != '.')  // a plus would be a space
+        text[used++] = '.';                         // some locales write it otherwise
+    }
   }
   text[used] = 0;
   return true;

@@ -35,7 +35,8 @@ struct sent_sweeps {
   double poses[STREAM_SWEEPS_MAX * POSE_MATRIX];
 };
 
-// Whether a stream may have the name: letters, digits, '.', '_', '-', and 1 to STREAM_NAME_SIZE - 1 of them.
+// Whether a stream may have the name: letters, digits, '.', '_', '-', and 1 to STREAM_NAME_SIZE - 1 of them; but not
+// '.' or '..'.
 PARAM_WARN_UNUSED bool stream_name_is_sound(const char *name, size_t length);
 
 extern const struct value_type value_stream;  // char[STREAM_NAME_SIZE]: a sound name

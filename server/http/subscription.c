@@ -85,6 +85,7 @@ struct MHD_Response *subscription_response(struct request *request, const struct
   own->length = own->sent = 0;
   own->subscriber.half_closed = &request->peer->half_closed;
   own->subscriber.gone = &request->peer->gone;
+  own->subscriber.came_ns = request->started_ns;
   own->subscriber.sleep = sleep_now;
   own->subscriber.wake = wake_up;
   if (!page->follow(request->service->view, asked, &own->subscriber, &request->problem)) {

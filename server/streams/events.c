@@ -10,7 +10,7 @@ static const int64_t pause_ns = 15 * NS_PER_S;  // without an event, until a bea
 static const int64_t doubt_ns = 1 * NS_PER_S;   // the same, if the client has finished sending and may have left
 
 void events_init(struct events *events, struct clients *clients) {
-  *events = (struct events){.clients = clients};
+  *events = (struct events){.clients = clients, .ended_ns = INT64_MIN};
   pthread_mutex_init(&events->lock, NULL);
 }
 
@@ -96,7 +96,7 @@ bool events_subscribe(struct events *events, struct client *client, const struct
     subscriber->first = subscriber->count = 0;
     subscriber->lost = 0;
     subscriber->told_ns = clock_ns();
-    subscriber->ending = NULL;
+    subscriber->ending = subscriber->came_ns <= events->ended_ns ? events->ending : NULL;
     subscriber->asleep = subscriber->over = false;
     subscriber->next = events->first;
     events->first = subscriber;
@@ -134,6 +134,8 @@ void events_tick(struct events *events, int64_t now_ns) {
 void events_end(struct events *events, const char *reason, bool closes) {
   pthread_mutex_lock(&events->lock);
   events->closed = events->closed || closes;
+  events->ending = reason;
+  events->ended_ns = clock_ns();
   for (struct subscriber *each = events->first; each; each = each->next) {
     if (!each->ending) each->ending = reason;
     wake(each);

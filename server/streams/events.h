@@ -53,6 +53,7 @@ struct event {
 struct subscriber {
   char stream[STREAM_NAME_SIZE];                 // given; "": all of the client's
   const atomic_bool *half_closed, *gone;         // given: its connection's
+  int64_t came_ns;                               // given: when its request began, before its credentials were checked
   void (*sleep)(struct subscriber *subscriber);  // given
   void (*wake)(struct subscriber *subscriber);   // given; it is to take again
   struct subscriber *next;
@@ -75,13 +76,16 @@ struct events {
   struct clients *clients;
   struct subscriber *first;
   bool closed;
+  const char *ending;  // of those who came until `ended_ns`
+  int64_t ended_ns;
   struct events_use use;
 };
 
 void events_init(struct events *events, struct clients *clients);
 void events_destroy(struct events *events);  // no subscriber is left
 
-// Begins with `open`. False with a problem: too many, or the server stops.
+// Begins with `open`. One whose request began before the last events_end ends at once. False with a problem: too many,
+// or the server stops.
 VX_WARN_UNUSED bool events_subscribe(struct events *events, struct client *client, const struct event *open,
                                      struct subscriber *subscriber, struct problem *problem);
 void events_unsubscribe(struct events *events, struct subscriber *subscriber);

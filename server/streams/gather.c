@@ -80,16 +80,17 @@ static void list(const struct seen *seen, int32_t streams, int32_t sweeps, struc
   }
 }
 
-static void tell_losses(struct stream *stream, struct gathered *gathered) {
-  gathered->evicted += stream->evicted;
-  gathered->expired += stream->expired;
+static void take_losses(struct stream *stream, struct stream_turn *turn) {
+  turn->evicted += stream->evicted;
+  turn->expired += stream->expired;
   stream->evicted = stream->expired = 0;
 }
 
 // With the lock held.
-static bool gather(struct streams *streams, struct stream *stream, const struct stream_terms *terms,
+static bool gather(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                    const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                    struct problem *problem) {
+  struct stream *stream = turn->stream;
   struct seen seen[STREAMS_JOINED_MAX];
   seen[0].count = 0;
   char name[STREAM_NAME_SIZE];
@@ -103,7 +104,7 @@ static bool gather(struct streams *streams, struct stream *stream, const struct 
     struct stream *other = streams_find(streams, stream->client, name);
     (void)see(other, other == stream ? own : NULL, terms->sweeps, &seen[count]);
     if (other && !check_shape(other, shape, problem)) return false;
-    if (other) tell_losses(other, gathered);
+    if (other) take_losses(other, turn);
   }
   if (seen[0].count == 0) {
     size_t cursor = 0;
@@ -112,16 +113,18 @@ static bool gather(struct streams *streams, struct stream *stream, const struct 
                        "there is no sweep of '%s', whose frame all are to be moved into; send one first", name);
   }
   list(seen, count, terms->sweeps, gathered);
+  gathered->evicted = turn->evicted;
+  gathered->expired = turn->expired;
   return true;
 }
 
-bool gather_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                    const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
                    struct problem *problem) {
   *gathered = (struct gathered){.count = 0};
   pthread_mutex_lock(&streams->lock);
   streams_expire(streams, clock_ns());
-  bool good = gather(streams, turn->stream, terms, shape, own, gathered, problem);
+  bool good = gather(streams, turn, terms, shape, own, gathered, problem);
   streams_unlock(streams);
   return good;
 }
@@ -189,13 +192,14 @@ static void keep(struct streams *streams, struct stream *stream, const struct st
   events_tell(&streams->events, stream->client, &event);
 }
 
-void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost) {
   int64_t now_ns = clock_ns();
   struct sweep *sweep = own;
   do sweep->came_ns = now_ns;
   while ((sweep = sweep->next));
   pthread_mutex_lock(&streams->lock);
+  turn->evicted = turn->expired = 0;
   if (!turn->stream->dropped) keep(streams, turn->stream, terms, shape, own, lost);
   streams_unlock(streams);
 }

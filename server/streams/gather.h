@@ -17,7 +17,7 @@ struct gathered {
   } list[JOINED_SWEEPS_MAX];
   int64_t wanted;              // sweeps that were asked for
   const struct sweep *newest;  // of the first stream: all are moved into its frame
-  int64_t evicted, expired;    // of the streams, since they were last gathered
+  int64_t evicted, expired;    // of the streams, since an answer last told of it
   bool begun;                  // the request's stream had no sweep before
   bool repeated;               // the request's newest sweep takes the place of one of the same time
 };
@@ -25,9 +25,9 @@ struct gathered {
 // Gathers what the request of this turn joins: its own sweeps, the newest first, and those that the streams have. One
 // of the same time as one of its own is left out. Adds the mount to the places of its own. Each has one more user then.
 // False with a problem: the newest is older than that of the stream, or a stream's shape is another.
-VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, const struct stream_turn *turn,
-                                  const struct stream_terms *terms, const struct sweep_shape *shape, struct sweep *own,
-                                  struct gathered *gathered, struct problem *problem);
+VX_WARN_UNUSED bool gather_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
+                                  const struct sweep_shape *shape, struct sweep *own, struct gathered *gathered,
+                                  struct problem *problem);
 // Gathers the sweeps that the client's stream has, and tells their shape and the terms of its last request. False with
 // a problem if there is no such stream.
 VX_WARN_UNUSED bool gather_last(struct streams *streams, const struct client *client, const char *name,
@@ -38,7 +38,7 @@ void gathered_release(struct streams *streams, struct gathered *gathered);
 // The request of this turn has succeeded: its stream keeps its own sweeps among those that it has, and no more sweeps
 // than `terms` ask for. `lost`: its sweeps that there was no room for; they count as evicted. A
 // stream that its client dropped since it was gathered keeps nothing.
-void keep_sweeps(struct streams *streams, const struct stream_turn *turn, const struct stream_terms *terms,
+void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,
                  const struct sweep_shape *shape, struct sweep *own, int32_t lost);
 
 #endif

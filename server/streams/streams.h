@@ -59,7 +59,7 @@ struct stream {
   bool mounted;               // `mount` was given
   struct pose mount;          // of the sensor on its vehicle
   struct stream_terms terms;  // of the last request that succeeded
-  int64_t evicted, expired;   // sweeps, since they were last gathered
+  int64_t evicted, expired;   // sweeps, since an answer last told of it
   bool dropped;               // by its client, since it was last gathered
 };
 

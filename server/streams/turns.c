@@ -31,6 +31,7 @@ static enum stream_entry enter(struct streams *streams, struct client *client, c
 enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
                                struct stream_turn *turn, bool may_wait, struct problem *problem) {
   if (!streams_allow(streams, problem)) return STREAM_REFUSED;
+  turn->evicted = turn->expired = 0;
   pthread_mutex_lock(&streams->lock);
   enum stream_entry entry = enter(streams, client, name, turn, may_wait, problem);
   pthread_mutex_unlock(&streams->lock);
@@ -43,6 +44,8 @@ void stream_leave(struct streams *streams, struct stream_turn *turn) {
   pthread_mutex_lock(&streams->lock);
   struct stream_turn *next = stream->waiting;
   turn->stream = NULL;
+  stream->evicted += turn->evicted;
+  stream->expired += turn->expired;
   stream->turn = next;
   if (next) {
     stream->waiting = next->next;

@@ -14,6 +14,7 @@ struct stream_turn {
   struct stream *stream;  // NULL: it has not entered
   struct stream_turn *next;
   double time;                              // of the request's sweep
+  int64_t evicted, expired;                 // sweeps that its answer is to tell of
   void (*begin)(struct stream_turn *turn);  // called once a turn that had to wait begins, on any thread
 };
 
@@ -23,7 +24,8 @@ enum stream_entry { STREAM_TURN, STREAM_WAITS, STREAM_REFUSED };
 // be called; if the turn may not wait, it has not entered. STREAM_REFUSED: there is a problem.
 VX_WARN_UNUSED enum stream_entry stream_enter(struct streams *streams, struct client *client, const char *name,
                                               struct stream_turn *turn, bool may_wait, struct problem *problem);
-// Ends the turn, and begins the next. Does nothing if the turn has not entered.
+// Ends the turn, and begins the next. What its answer was to tell of and did not is left to a later one. Does nothing
+// if the turn has not entered.
 void stream_leave(struct streams *streams, struct stream_turn *turn);
 
 #endif

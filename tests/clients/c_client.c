@@ -4,6 +4,7 @@
 // One thread.
 #define VOXELD_CLIENT_IMPLEMENTATION
 #include <jansson.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -118,7 +119,9 @@ static char *sweep_query(const char *query, char *numbers) {
   size_t room = strlen(query) + VOXELD_SWEEP_ROOM;
   char *text = malloc(room);
   if (!text || voxeld_sweep_query(query, values[0], values + 1, text, room - 1)) abort();
+  setlocale(LC_NUMERIC, "");  // as programs with windows do
   if (!voxeld_sweep_query(query, values[0], values + 1, text, room)) abort();
+  setlocale(LC_NUMERIC, "C");
   return text;
 }
 

@@ -227,9 +227,15 @@ class Ends(unittest.TestCase):
                     self.assertEqual(nameless.reply.status, 401)
                 with Subscriber(daemon, "/v1/events", headers=bearer(old)) as subscriber:
                     self.assertEqual(subscriber.next(), ("open", {"streams": 0}))
+                    late = daemon.connection()
+                    self.addCleanup(late.close)
+                    late.request("GET", "/v1/events", b"1", {**bearer(old), "Content-Length": "2"})
+                    wait_until(lambda: daemon.status()["requests"]["open"] == 3, "the head of the late one")
                     file.write_text(steady_line, encoding="ascii")
                     daemon.process.send_signal(signal.SIGHUP)
                     self.assertEqual(subscriber.rest(), [("end", {"reason": "reload"})])
+                    late.send(b"2")
+                    self.assertIn(b'event: end\ndata: {"reason":"reload"}', late.getresponse().read())
                 for token, status in ((old, 401), (steady, 200)):
                     with Subscriber(daemon, "/v1/events", headers=bearer(token)) as subscriber:
                         self.assertEqual(subscriber.reply.status, status)

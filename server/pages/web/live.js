@@ -5,6 +5,9 @@ const PAUSE = 2000; // milliseconds before the page asks again for events that h
 const SILENCE = 40000; // milliseconds; the service says something every 15 s
 const AGAIN = [0, 429, 503]; // statuses of refusals that pass
 
+// The name may come from the address of the page, and be none.
+const pathOf = (name, what) => `/v1/streams/${encodeURIComponent(name)}/${what}`;
+
 export const listStreams = async () => (await getJson("/v1/streams")).streams.map(({ name }) => name).sort();
 
 // What of a spread of numbers is not among the lowest and highest 0.5 %, as [low, high].
@@ -60,7 +63,7 @@ export class Live {
   }
 
   async run(round) {
-    const path = `/v1/streams/${this.name}/events`;
+    const path = pathOf(this.name, "events");
     while (this.is(round)) {
       let why = "the service has ended the events";
       try {
@@ -111,7 +114,7 @@ export class Live {
       this.skipped += this.waiting - 1;
       this.waiting = 0;
       try {
-        const answer = await getTensors(`/v1/streams/${this.name}/last`);
+        const answer = await getTensors(pathOf(this.name, "last"));
         if (!this.is(round)) continue;
         this.shown++;
         this.show(sceneOf(answer));

@@ -124,6 +124,11 @@ static void terms(void **state) {
   refused("sweeps", PROBLEM_BAD_PARAMETER);
   assert_false(FINISHES("stream", "a/b", POSE, "time", "1"));
   refused("stream", PROBLEM_BAD_PARAMETER);
+  assert_false(FINISHES("stream", ".", POSE, "time", "1") || FINISHES("stream", "..", POSE, "time", "1"));
+  refused("stream", PROBLEM_BAD_PARAMETER);
+  assert_true(FINISHES("stream", ".a", POSE, "time", "1") && FINISHES("stream", "...", POSE, "time", "1"));
+  assert_false(FINISHES("stream", "a", "streams", "a,..", POSE, "time", "1"));
+  refused("streams", PROBLEM_BAD_PARAMETER);
   assert_false(FINISHES("stream", "roof", "time", "1", "pose", "0,0,0,2,0,0,0"));
   refused("pose", PROBLEM_NOT_RIGID);
   assert_false(FINISHES("stream", "roof", "time", "1", POSE, "mount", "0,0,0,2,0,0,0"));

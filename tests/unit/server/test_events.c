@@ -49,14 +49,19 @@ static int close_all(void **state) {
   return left == 0 ? 0 : -1;
 }
 
-static bool subscribe(struct ear *ear, struct client *client, const char *stream) {
+static bool subscribe_since(int64_t came_ns, struct ear *ear, struct client *client, const char *stream) {
   const struct event open = {.kind = EVENT_OPEN};
   strcpy(ear->subscriber.stream, stream);
   ear->subscriber.half_closed = &ear->half_closed;
   ear->subscriber.gone = &ear->gone;
+  ear->subscriber.came_ns = came_ns;
   ear->subscriber.sleep = on_sleep;
   ear->subscriber.wake = on_wake;
   return events_subscribe(&events, client, &open, &ear->subscriber, &problem);
+}
+
+static bool subscribe(struct ear *ear, struct client *client, const char *stream) {
+  return subscribe_since(clock_ns(), ear, client, stream);
 }
 
 static void tell(struct client *client, const char *stream, double time) {
@@ -195,6 +200,7 @@ static void the_last_word(void **state) {
   tell(ours, "a", 1);
   events_end(&events, "reload", false);
   tell(ours, "a", 2);
+  clock_move_ms(1);
   assert_true(subscribe(&ears[1], ours, "a"));  // one that comes later does not end
   takes_sweep(&ears[0], "a", 1);
   takes(&ears[0], EVENT_END);
@@ -208,6 +214,22 @@ static void the_last_word(void **state) {
   assert_string_equal(event.reason, "stop");
   assert_false(subscribe(&ears[2], ours, "a"));
   assert_int_equal(problem.kind, PROBLEM_DRAINING);
+}
+
+// Its credentials may have been withdrawn since they were checked.
+static void late_with_old_credentials(void **state) {
+  (void)state;
+  int64_t came_ns = clock_ns();
+  clock_move_ms(1);
+  events_end(&events, "reload", false);
+  clock_move_ms(1);
+  assert_true(subscribe_since(came_ns, &ears[0], ours, "a") && subscribe(&ears[1], ours, "a"));
+  takes(&ears[0], EVENT_OPEN);
+  takes(&ears[0], EVENT_END);
+  assert_string_equal(event.reason, "reload");
+  assert_int_equal(take(&ears[0]), EVENT_OVER);
+  takes(&ears[1], EVENT_OPEN);
+  falls_asleep(&ears[1]);
 }
 
 static void share_of_subscribers(void **state) {
@@ -315,6 +337,7 @@ int main(void) {
       TEST(beats_sooner_in_doubt),
       TEST(the_gone_end),
       TEST(the_last_word),
+      TEST(late_with_old_credentials),
       TEST(share_of_subscribers),
       TEST(texts),
       TEST(the_longest_fits),

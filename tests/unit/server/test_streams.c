@@ -213,6 +213,23 @@ static void no_room_for_those_sent_along(void **state) {
   assert_int_equal(gathered.evicted, 3);
 }
 
+// A request that fails has no answer to tell of what was lost; the next one does.
+static void losses_are_told_once(void **state) {
+  (void)state;
+  const struct sweep_shape wider = {5, VX_FLOAT32};
+  struct stream_terms later = terms_of("a", 4, 3);
+  for (int time = 1; time <= 3; time++) assert_true(send("a", time, 3));
+  assert_true(streams_evict(&streams, ours));
+  assert_false(send_to(ours, &later, &wider, true));
+  assert_true(send_to(ours, &later, &shape, false));  // gathers, and then fails
+  assert_int_equal(gathered.evicted, 1);
+  assert_true(streams_evict(&streams, ours));
+  assert_true(send("a", 4, 3));
+  assert_int_equal(gathered.evicted, 2);
+  assert_true(send("a", 5, 3));
+  assert_int_equal(gathered.evicted, 0);
+}
+
 static void failed_first(void **state) {
   (void)state;
   struct stream_terms terms = terms_of("a", 3, 3);
@@ -508,6 +525,7 @@ int main(void) {
       TEST(sent_along),
       TEST(end_of_those_sent_along),
       TEST(no_room_for_those_sent_along),
+      TEST(losses_are_told_once),
       TEST(failed_first),
       TEST(ages),
       TEST(eviction),

@@ -49,7 +49,7 @@ PARAMETERS: List[Parameter] = [
         STREAM,
         ALL,
         "the body is a sweep of this stream of the client; the server keeps it and joins it with earlier ones",
-        "1 to 63 letters, digits, '.', '_' or '-'",
+        "1 to 63 letters, digits, '.', '_' or '-', but not '.' or '..'",
     ),
     Parameter(
         "streams",
