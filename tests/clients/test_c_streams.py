@@ -60,7 +60,9 @@ class Calls(StreamCase):
             made = os.path.join(folder, "de_DE.UTF-8")
             if subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", made], capture_output=True).returncode:
                 self.skipTest("localedef cannot make a locale")
-            own = {"LOCPATH": folder, "LC_ALL": "de_DE.UTF-8"}
+            # What glibc makes of LOCPATH is never freed.
+            leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
+            own = {"LOCPATH": folder, "LC_ALL": "de_DE.UTF-8", "ASAN_OPTIONS": leaks}
             reply = self.call(self.url, "-P", "1.5,0.25,0,0,1,0,0,0", query=STREAM, **own)
         self.assertEqual((reply["status"], reply["error"]), ("OK", ""))
         self.assertEqual(reply["sweeps"][0][1], 1.5)
