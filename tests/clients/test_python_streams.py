@@ -16,11 +16,9 @@ from check import same_tensors
 from daemon import Daemon
 from rude_server import GRID, RudeServer, answer, problem, url_of
 from streams import Mirror, pose_of
-from tables import describe
 from test_python_detect import scan
 
 HERE = (0, 0, 0, 1, 0, 0, 0)
-NATIVE = any(row["name"] == "times" for row in describe()["parameters"])  # the service takes older sweeps in one body
 
 
 def sweep(seed, points=300, columns=4):
@@ -40,33 +38,22 @@ def text(numbers):
     return ",".join(map(repr, np.ravel(numbers).tolist()))
 
 
-class Split:
-    """Stands before a service that takes one sweep a request: what comes in one body goes on in its turn, so that the
-    stream is as if each had been sent so. `sent` has the times of each request. One whose query has `where` in it is
-    answered by the next of `refusals` instead, if there is one."""
+class Between:
+    """Stands before a service. `sent` has the times of each request that goes on to it. One whose query has `where` in
+    it is answered by the next of `refusals` instead, if there is one."""
 
     def __init__(self, daemon):
         self.daemon, self.sent, self.refusals, self.where = daemon, [], [], ""
 
     def __call__(self, talk):
-        body, (path, _, query) = talk.read_body(), talk.target.partition("?")
+        body, query = talk.read_body(), talk.target.partition("?")[2]
         if self.refusals and self.where in query:
             return talk.socket.sendall(self.refusals.pop(0))
         given = dict(urllib.parse.parse_qsl(query))
         times = given.get("times", given.get("time", "")).split(",")
         self.sent.append([float(time) for time in times if time])
         headers = {"Accept": talk.header("Accept") or "*/*"}
-        if "times" not in given or NATIVE:
-            reply = self.daemon.request(talk.head.split()[0], talk.target, body, headers)
-        else:
-            counts = [int(count) for count in given.pop("point_counts").split(",")]
-            poses = np.array(given.pop("poses").split(",")).reshape(len(counts), -1)
-            self.daemon.request("DELETE", f"/v1/streams/{given['stream']}")
-            del given["times"]
-            row, ends = 4 * int(given["num_features"]), np.cumsum(counts)
-            for time, pose, count, end in reversed(list(zip(times, poses, counts, ends))):
-                one = urllib.parse.urlencode({**given, "time": time, "pose": ",".join(pose)}, safe=",")
-                reply = self.daemon.post(f"{path}?{one}", body[(end - count) * row : end * row], headers)
+        reply = self.daemon.request(talk.head.split()[0], talk.target, body, headers)
         return talk.socket.sendall(answer(reply.status, {"Content-Type": reply.headers["Content-Type"]}, reply.body))
 
 
@@ -168,7 +155,7 @@ class Streams(StreamCase):
         self.assertEqual((now.stream.sweeps[1].time, now.stream.sweeps[1].age), (10.0, 0.5))
         self.assertEqual(now.stream.times(), (10.5, 10.0))
         origins = [each.origin for each in now.stream.sweeps]
-        self.assertEqual(origins, ["sent", "kept"] if NATIVE else ["", ""])
+        self.assertEqual(origins, ["sent", "kept"])
         self.assertEqual((len(now), now.lost), (0, ()))
         self.assertIsNone(self.client.voxelize(sweep(1), **GRID).stream)
 
@@ -262,9 +249,9 @@ class Losses(StreamCase):
         self.daemon.kill()
         type(self).daemon = Daemon("--listen", address)
 
-    def behind(self, split, **options):
-        """A client of the service behind `split`, and its stream."""
-        server = self.enterContext(RudeServer(split))
+    def behind(self, between, **options):
+        """A client of the service behind `between`, and its stream."""
+        server = self.enterContext(RudeServer(between))
         client = self.enterContext(voxeld.Client(url_of(server), backoff=0, **options))
         return client.stream("k", 4, keep=True, time_column="yes", **GRID)
 
@@ -292,11 +279,11 @@ class Losses(StreamCase):
     def test_stale_sweeps_are_told(self):
         """A balancer that moves a stream away and back: the server has sweeps, but not the last ones."""
         with Daemon() as other:
-            split = Split(self.daemon)
-            server = self.enterContext(RudeServer(lambda talk: split(talk)))
+            between = Between(self.daemon)
+            server = self.enterContext(RudeServer(lambda talk: between(talk)))
             stream = self.enterContext(voxeld.Client(url_of(server))).stream("moved", 2, **GRID)
             lost = []
-            for time, split.daemon in (
+            for time, between.daemon in (
                 (1, self.daemon),
                 (2, self.daemon),
                 (3, other),
@@ -309,69 +296,69 @@ class Losses(StreamCase):
         self.assertIn("another server", lost[3][1][0])
 
     def test_kept_sweeps_fill_the_gap(self):
-        stream = self.behind(split := Split(self.daemon))
+        stream = self.behind(between := Between(self.daemon))
         for time in range(1, 6):
             stream.send(buffer := sweep(time), quaternion(time), time)
             buffer[:] = 0  # the caller fills it anew
         self.restart()
-        split.daemon = self.daemon
+        between.daemon = self.daemon
         with self.assertWarns(voxeld.StreamWarning):
             result = stream.send(sweep(6), quaternion(6), 6)
         self.assertEqual((result.lost, result.stream.times()), ((5.0, 4.0, 3.0), (6.0, 5.0, 4.0, 3.0)))
         self.same(result, self.by_hand(range(1, 7)))
         result = stream.send(sweep(7), quaternion(7), 7)
         self.same(result, self.by_hand(range(1, 8)))
-        self.assertEqual(split.sent, [[1], [2], [3], [4], [5], [6], [6, 5, 4, 3], [7]])
+        self.assertEqual(between.sent, [[1], [2], [3], [4], [5], [6], [6, 5, 4, 3], [7]])
 
     def test_a_sweep_that_failed_goes_along_with_the_next(self):
-        stream = self.behind(split := Split(self.daemon), retries=0)
+        stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), quaternion(1), 1)
         for time, refusal in (
             (2, problem(503)),
             (3, problem(409, type="urn:voxeld:problem:stream-time", parameter="time")),
         ):
-            split.refusals.append(refusal)
+            between.refusals.append(refusal)
             with self.assertRaises(voxeld.Problem):
                 stream.send(sweep(time), quaternion(time), time)
         self.same(stream.send(sweep(4), quaternion(4), 4), self.by_hand(range(1, 5)))
-        split.refusals.append(problem(422, type="urn:voxeld:problem:impossible"))
+        between.refusals.append(problem(422, type="urn:voxeld:problem:impossible"))
         with self.assertRaises(voxeld.Problem):
             stream.send(sweep(5), quaternion(5), 5)
         result = stream.send(sweep(6), quaternion(6), 6)
         self.assertEqual((result.stream.times(), result.lost), ((6.0, 4.0, 3.0, 2.0), ()))
-        self.assertEqual(split.sent, [[1], [4, 3, 2, 1], [6]])
+        self.assertEqual(between.sent, [[1], [4, 3, 2, 1], [6]])
 
     def test_a_failed_sweep_that_is_sent_again_goes_once(self):
         """Nor do poses of two forms go together, since a list of them would not say which is which."""
-        stream = self.behind(split := Split(self.daemon), retries=0)
+        stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), matrix(1), 1)
         stream.send(sweep(2), quaternion(2), 2)
-        split.refusals.append(problem(503))
+        between.refusals.append(problem(503))
         with self.assertRaises(voxeld.Problem):
             stream.send(sweep(3), quaternion(3), 3)
-        with self.warned():  # Split has the first one no more
+        with self.warned():  # the service has the first one no more
             stream.send(sweep(3), quaternion(3), 3)
-        self.assertEqual(split.sent, [[1], [2], [3, 2]])
+        self.assertEqual(between.sent, [[1], [2], [3, 2]])
 
     def test_a_gap_that_could_not_be_filled_is_filled_later(self):
-        stream = self.behind(split := Split(self.daemon), retries=0)
+        stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), quaternion(1), 1)
         self.daemon.request("DELETE", "/v1/streams/k")
-        split.where, split.refusals = "times=", [problem(503)]
+        between.where, between.refusals = "times=", [problem(503)]
         with self.assertWarns(voxeld.StreamWarning):
             result = stream.send(sweep(2), quaternion(2), 2)
         self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
         self.same(stream.send(sweep(3), quaternion(3), 3), self.by_hand(range(1, 4)))
-        self.assertEqual(split.sent, [[1], [2], [3, 2, 1]])
+        self.assertEqual(between.sent, [[1], [2], [3, 2, 1]])
 
     def test_what_is_deleted_is_not_missed(self):
-        stream = self.behind(split := Split(self.daemon))
+        stream = self.behind(between := Between(self.daemon))
         for time in (1, 2):
             stream.send(sweep(time), quaternion(time), time)
         self.assertTrue(stream.delete())
         result = stream.send(sweep(3), quaternion(3), 3)
         self.assertEqual((result.lost, result.stream.times()), ((), (3.0,)))
-        self.assertEqual(split.sent, [[1], [2], [], [3]])
+        self.assertEqual(between.sent, [[1], [2], [], [3]])
 
     def test_a_balancer_is_told_which_streams_belong_together(self):
         with RudeServer(answer(200, {"Content-Type": "application/json"}, b"{}")) as server:
@@ -386,11 +373,11 @@ class Losses(StreamCase):
 
     def test_a_service_that_takes_no_older_sweeps(self):
         """The sweep is answered all the same."""
-        stream = self.behind(split := Split(self.daemon))
+        stream = self.behind(between := Between(self.daemon))
         stream.send(sweep(1), quaternion(1), 1)
         self.daemon.request("DELETE", "/v1/streams/k")
-        split.where = "times="
-        split.refusals = [problem(400, type="urn:voxeld:problem:bad-parameter", parameter="times")]
+        between.where = "times="
+        between.refusals = [problem(400, type="urn:voxeld:problem:bad-parameter", parameter="times")]
         with self.warned() as caught:
             result = stream.send(sweep(2), quaternion(2), 2)
         self.assertEqual((result.lost, result.stream.times()), ((1.0,), (2.0,)))
@@ -400,14 +387,14 @@ class Losses(StreamCase):
 
     def test_what_has_no_room_is_not_sent_again(self):
         with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
-            stream = self.behind(split := Split(daemon))
+            stream = self.behind(between := Between(daemon))
             lost = []
             for time in range(1, 7):
                 with self.warned() as caught:
                     lost.append(stream.send(sweep(time), HERE, time).lost)
             self.assertEqual(lost[3:], [(1.0,), (2.0,), (3.0,)])
             self.assertIn("no room", str(caught[0].message))
-            self.assertEqual(split.sent, [[time] for time in range(1, 7)])
+            self.assertEqual(between.sent, [[time] for time in range(1, 7)])
 
     def test_rubbish(self):
         for told in ('{"stream":3}', '{"stream":{"name":"s"}}', "{}"):
