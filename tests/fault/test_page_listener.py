@@ -9,6 +9,7 @@ import unittest
 
 from client import VOXELIZE, Daemon, FaultCase, Raw, head, post, rows, wait_until
 from daemon import BACKEND, voxeld_binary
+from sources import HTTPConnection
 
 PAGES = ("/healthz", "/readyz", "/metrics", "/v1/status", "/v1/presets", "/v1/presets/kitti_second", "/openapi.yaml")
 PAGE_CONNECTIONS = 64
@@ -21,7 +22,7 @@ class PagesDaemon(Daemon):
         super().__init__("--pages-listen", "127.0.0.1:0", *SLOW, *args)
 
     def page_connection(self, source=None):
-        return http.client.HTTPConnection(*self.pages, timeout=60, source_address=source and (source, 0))
+        return HTTPConnection(*self.pages, timeout=60, source_address=source and (source, 0))
 
     def page(self, path, source=None):
         with contextlib.closing(self.page_connection(source)) as connection:

@@ -1,10 +1,10 @@
 """What lets a client in: tokens, certificates, and a daemon that speaks TLS. Standard library and openssl only."""
 
-import http.client
 import ssl
 import subprocess
 
 from daemon import PATIENCE, Daemon, voxeld_binary
+from sources import HTTPSConnection
 
 
 def new_token(name):
@@ -63,7 +63,7 @@ class TlsDaemon(Daemon):
 
     def connection(self, timeout=PATIENCE, source=None):
         local = source and (source, 0)
-        return http.client.HTTPSConnection(*self.address, timeout=timeout, context=self.context, source_address=local)
+        return HTTPSConnection(*self.address, timeout=timeout, context=self.context, source_address=local)
 
     def bare_socket(self):
         """TCP without TLS."""

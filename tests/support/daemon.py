@@ -6,7 +6,6 @@
 The program is $VOXELD_BIN, or build/bin/voxeld. Standard library only.
 """
 
-import http.client
 import json
 import os
 import pathlib
@@ -21,6 +20,7 @@ import time
 import unittest
 
 import older_python  # noqa: F401
+from sources import HTTPConnection, bind_source
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
@@ -142,7 +142,7 @@ class Daemon:
     # The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client.
 
     def connection(self, timeout=PATIENCE, source=None):
-        return http.client.HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
+        return HTTPConnection(*self.address, timeout=timeout, source_address=source and (source, 0))
 
     def socket(self, timeout=PATIENCE, receive_buffer=None, source=None):
         """A bare connection; a small receive buffer must be asked for before connecting."""
@@ -150,7 +150,7 @@ class Daemon:
         if receive_buffer:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         if source:
-            plain.bind((source, 0))
+            bind_source(plain, source)
         plain.settimeout(timeout)
         try:
             plain.connect(self.address)

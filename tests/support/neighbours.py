@@ -6,6 +6,7 @@ import threading
 import time
 
 from client import MB, VOXELIZE, head, many_rows
+from sources import bind_source
 
 
 class Neighbour:
@@ -20,7 +21,7 @@ class Neighbour:
         self.socket = socket.socket()
         if self.kind.slow_reader:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.socket.bind((self.source, 0))
+        bind_source(self.socket, self.source)
         self.socket.settimeout(10)
         try:
             self.socket.connect(self.daemon.address)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 import check
+from sources import HTTPConnection
 from streams import Mirror, pose_of
 
 PATIENCE = 60  # seconds that one exchange may take
@@ -21,7 +22,7 @@ class Sensor:
     def __init__(self, address, name, source, points, sweeps=5, along=False, headers=None):
         self.name, self.source, self.sweeps, self.along = name, source, sweeps, along
         self._headers = headers or {}
-        self._connection = http.client.HTTPConnection(*address, timeout=PATIENCE, source_address=(source, 0))
+        self._connection = HTTPConnection(*address, timeout=PATIENCE, source_address=(source, 0))
         rng = np.random.default_rng(sum(map(ord, name + source)))
         self._rows = rng.uniform(-20, 20, (points, 4)).astype(np.float32)
         self._sent = []  # the newest first: (time, numbers of its pose, rows)

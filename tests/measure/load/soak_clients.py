@@ -18,6 +18,7 @@ import soak_shared
 import soak_streams
 from client import PATIENCE, Closed, Raw, head
 from codings import CODERS, answers, decode
+from sources import bind_source
 
 RETRIES = 8  # of a refused request, as Retry-After says
 STEPS = 8  # buckets of latency for each doubling
@@ -64,7 +65,7 @@ class Connection(Raw):
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(PATIENCE)
-        self.socket.bind((source, 0))
+        bind_source(self.socket, source)
         self.socket.connect(shared.address)
 
     def _more(self):

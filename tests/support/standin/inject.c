@@ -1,6 +1,7 @@
 // See inject.h.
 #include "tests/support/standin/inject.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 static atomic_llong calls, chosen_call;
 static atomic_int chosen_status, chosen_repeat;
 static atomic_bool chosen_real;
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
 void inject_set(enum vx_status status, int64_t call, enum inject_repeat repeat) {
   atomic_store(&chosen_status, (int)status);
@@ -42,25 +44,26 @@ static void read_request(const char *text) {
   }
 }
 
-// Whoever can rename the file reads it.
-static void look_for_file(void) {
-  const char *path = getenv("VOXELD_INJECT");
-  char taken[512], text[64] = "";
-  if (path == NULL || access(path, F_OK) != 0) {
-    return;
-  }
-  snprintf(taken, sizeof taken, "%s.taken", path);
-  if (rename(path, taken) != 0) {
-    return;
-  }
-  FILE *file = fopen(taken, "re");
+static void take_file(const char *path) {
+  char text[64] = "";
+  FILE *file = fopen(path, "re");
   if (file != NULL) {
     if (fgets(text, sizeof text, file) != NULL) {
       read_request(text);
     }
     fclose(file);
+    (void)unlink(path);
   }
-  (void)unlink(taken);
+}
+
+// A thread that comes while another reads the file waits: its call is to fail already, if the file says so.
+static void look_for_file(void) {
+  const char *path = getenv("VOXELD_INJECT");
+  if (path != NULL) {
+    pthread_mutex_lock(&looking);
+    take_file(path);
+    pthread_mutex_unlock(&looking);
+  }
 }
 
 static bool is_hit(long long call) {
