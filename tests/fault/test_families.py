@@ -71,6 +71,7 @@ def keep_a_sweep(daemon):
     query = "&stream=roof&sweeps=2&time=1&pose=0,0,0,1,0,0,0"
     assert daemon.post(VOXELIZE + query, rows(100)).status == 200
     yield daemon
+    assert daemon.request("DELETE", "/v1/streams/roof").status == 200
 
 
 @deed(("voxeld_stream_subscribers",), ("voxeld_stream_events_total", "told"))
