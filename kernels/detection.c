@@ -53,8 +53,10 @@ static enum vx_status spread(void *cls, const struct vx_hand *own, const struct 
   return vx_spread(((const struct vx_detection *)cls)->job, own->lane, pieces, error);
 }
 
-static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, spread};
-static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, spread};
+static int32_t count_hands(void *cls) { return vx_hands(((const struct vx_detection *)cls)->job); }
+
+static const struct vx_caller voxelize_caller = {give_features, allow_scratch, is_stopped, spread, count_hands};
+static const struct vx_caller decode_caller = {give_boxes, allow_scratch, is_stopped, spread, count_hands};
 
 enum vx_status vx_detection_check_time(const struct vx_detection *detection, const char *next, struct vx_error *error) {
   const struct vx_job *job = detection->job;

@@ -113,6 +113,8 @@ struct vx_caller {
   // As vx_spread, for two pieces and more. May be NULL: the run's own hand does them in turn.
   enum vx_status (*spread)(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
                            struct vx_error *error);
+  // As vx_hands; may be NULL: one.
+  int32_t (*hands)(void *cls);
 };
 
 struct vx_job {

@@ -9,6 +9,11 @@ static enum vx_status do_in_turn(const struct vx_hand *own, const struct vx_piec
   return status;
 }
 
+int32_t vx_hands(const struct vx_job *job) {
+  const struct vx_caller *caller = job->caller;
+  return caller == NULL || caller->spread == NULL || caller->hands == NULL ? 1 : caller->hands(job->cls);
+}
+
 enum vx_status vx_spread(const struct vx_job *job, struct vx_lane *lane, const struct vx_pieces *pieces,
                          struct vx_error *error) {
   const struct vx_caller *caller = job->caller;

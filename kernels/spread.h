@@ -16,6 +16,10 @@ extern "C" {
 VX_WARN_UNUSED enum vx_status vx_spread(const struct vx_job *job, struct vx_lane *lane, const struct vx_pieces *pieces,
                                         struct vx_error *error);
 
+// How many hands could be at work on a job's pieces now, the run's own among them: what is worth cutting. By the time
+// that the pieces are there it may be another number.
+int32_t vx_hands(const struct vx_job *job);
+
 #ifdef __cplusplus
 }
 #endif

@@ -85,6 +85,14 @@ static void call(struct hands *hands, int64_t pieces, int64_t room) {
   for (int use = VX_LANE_USES - 1; use >= 0 && wanted > 0; use--) wanted -= queue_call(&hands->queues[use], wanted);
 }
 
+int32_t hands_count(struct hands *hands) {
+  bool shown = atomic_load(&hands->devices->working) == 0;
+  pthread_mutex_lock(&hands->lock);
+  int64_t more = shown ? room(hands) : 0;
+  pthread_mutex_unlock(&hands->lock);
+  return more > 0 ? (int32_t)more + 1 : 1;
+}
+
 enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, const struct vx_pieces *pieces,
                             struct vx_error *error) {
   struct spread spread = {.own = own, .pieces = pieces, .changed = PTHREAD_COND_INITIALIZER};

@@ -52,6 +52,9 @@ VX_WARN_UNUSED enum vx_status hands_spread(struct hands *hands, const struct vx_
 // Helps on the lane while there are pieces and no job waits in the queue.
 void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue);
 
+// How many hands could be at work on a job's pieces now, as vx_caller.hands says.
+int32_t hands_count(struct hands *hands);
+
 struct hands_use hands_use(struct hands *hands);
 
 #endif

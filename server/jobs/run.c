@@ -61,7 +61,12 @@ static enum vx_status spread(void *cls, const struct vx_hand *own, const struct 
   return hands_spread(job->means->hands, own, pieces, error);
 }
 
-static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, spread};
+static int32_t count_hands(void *cls) {
+  const struct job *job = cls;
+  return hands_count(job->means->hands);
+}
+
+static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, spread, count_hands};
 
 static void prepare(struct job *job, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);

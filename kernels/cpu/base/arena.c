@@ -51,7 +51,7 @@ static void *grown(const struct cpu_arena *arena, size_t bytes) {
 
 enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured, const struct vx_job *job,
                                  struct vx_error *error) {
-  if (measured->used > arena->bytes || arena->memory == NULL) {
+  if (measured->used > arena->bytes) {
     // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
     // that no job touches cost nothing.
     size_t bytes = whole_pages(measured->used, measured->used / 4);

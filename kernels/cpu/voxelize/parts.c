@@ -6,6 +6,7 @@
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
+#include "kernels/cpu/voxelize/segments.h"
 
 // --- scratch -------------------------------------------------------------------------------------------------------
 
@@ -62,14 +63,16 @@ static void lay_out_pillar(struct cpu_run *run, struct cpu_arena *arena) {
 }
 
 // Takes what a lane needs to do a piece.
-static void lay_out_part(struct cpu_run *run, struct cpu_arena *arena) {
-  lay_out_cloud(run, arena);
+static void lay_out_part(struct cpu_run *run, bool cloud, struct cpu_arena *arena) {
+  if (cloud) {
+    lay_out_cloud(run, arena);
+  }
   lay_out_pillar(run, arena);
 }
 
 void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   uint64_t points = (uint64_t)run->num_points, rows = (uint64_t)run->row_capacity;
-  lay_out_part(run, arena);
+  lay_out_part(run, true, arena);
   run->grouped = cpu_arena_take(arena, (uint64_t)run->job->num_clouds, sizeof *run->grouped);
   if (run->ids_wanted) {
     run->point_ids = cpu_arena_take(arena, points, sizeof *run->point_ids);
@@ -89,6 +92,9 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
     run->features = cpu_arena_take(arena, rows, cpu_run_feature_bytes(run));
   }
   cpu_maps_lay_out(run, arena);
+  if (run->cut.count > 0) {
+    cpu_segments_lay_out(run, arena);
+  }
 }
 
 // --- parts ---------------------------------------------------------------------------------------------------------
@@ -100,17 +106,17 @@ static void seed(struct cpu_run *run, const struct vx_lane *lane) {
   }
 }
 
-enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, struct cpu_run *part,
+enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud, struct cpu_run *part,
                               struct vx_error *error) {
   struct cpu_arena measured = {0};
   enum vx_status status = VX_OK;
   *part = *run;
   if (hand->lane != run->lane) {
-    lay_out_part(part, &measured);
+    lay_out_part(part, cloud, &measured);
     status = cpu_reserve_for_help(hand, &measured, error);
   }
   if (status == VX_OK && hand->lane != run->lane) {
-    lay_out_part(part, &hand->lane->scratch);
+    lay_out_part(part, cloud, &hand->lane->scratch);
   }
   seed(part, hand->lane);
   return status;

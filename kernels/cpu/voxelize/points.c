@@ -15,30 +15,38 @@ static void find_homes(const struct cpu_located *located, const struct cpu_cell_
   }
 }
 
-static void look_up(struct cpu_run *run, const struct cpu_located *located, const uint32_t *home, int32_t begin) {
-  struct cpu_cell_index index = run->cells;
-  int32_t *inside = run->inside + run->num_inside, *voxel_of = run->voxel_of + run->num_inside;
+static void look_up(const struct cpu_located *located, const uint32_t *home, int32_t begin, struct cpu_lookup *lookup) {
+  struct cpu_cell_index index = lookup->index;
+  int32_t *inside = lookup->inside + lookup->num_inside, *voxel_of = lookup->voxel_of + lookup->num_inside;
   for (int32_t i = 0; i < located->num_inside; i++) {
     inside[i] = begin + located->at[i];
     voxel_of[i] = cpu_cell_index_add(&index, located->key[i], home[i]);
   }
-  run->num_inside += located->num_inside;
-  run->cells.count = index.count;
+  lookup->num_inside += located->num_inside;
+  lookup->not_finite += located->not_finite;
+  lookup->index.count = index.count;
+}
+
+void cpu_look_up_points(const struct cpu_run *run, int32_t begin, int32_t end, struct cpu_lookup *lookup) {
+  cpu_locate *locate = cpu_locate_here();
+  struct cpu_located located;
+  uint32_t home[CPU_CHUNK];
+  lookup->num_inside = lookup->not_finite = 0;
+  for (; begin < end; begin += CPU_CHUNK) {
+    int32_t left = end - begin, count = left < CPU_CHUNK ? left : CPU_CHUNK;
+    locate(&run->map, run->points + (int64_t)begin * run->columns, run->columns, count, &located);
+    find_homes(&located, &lookup->index, home);
+    look_up(&located, home, begin, lookup);
+  }
 }
 
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   struct vx_counts *counts = &run->job->counts;
-  cpu_locate *locate = cpu_locate_here();
-  struct cpu_located located;
-  uint32_t home[CPU_CHUNK];
-  run->num_inside = 0;
-  cpu_cell_index_start(&run->cells, cloud->end - cloud->begin, run->map.key.bits);
-  for (int32_t begin = cloud->begin; begin < cloud->end; begin += CPU_CHUNK) {
-    int32_t left = cloud->end - begin, count = left < CPU_CHUNK ? left : CPU_CHUNK;
-    locate(&run->map, run->points + (int64_t)begin * run->columns, run->columns, count, &located);
-    find_homes(&located, &run->cells, home);
-    look_up(run, &located, home, begin);
-    counts->not_finite += located.not_finite;
-    counts->out_of_range += count - located.num_inside - located.not_finite;
-  }
+  struct cpu_lookup lookup = {.index = run->cells, .inside = run->inside, .voxel_of = run->voxel_of};
+  cpu_cell_index_start(&lookup.index, cloud->end - cloud->begin, run->map.key.bits);
+  cpu_look_up_points(run, cloud->begin, cloud->end, &lookup);
+  run->cells = lookup.index;
+  run->num_inside = lookup.num_inside;
+  counts->not_finite += lookup.not_finite;
+  counts->out_of_range += cloud->end - cloud->begin - lookup.num_inside - lookup.not_finite;
 }

@@ -59,6 +59,30 @@ struct cpu_pillar {
   int32_t points;
 };
 
+// A stretch of the points of a lone cloud, which are looked up apart (segments.h).
+struct cpu_segment {
+  int32_t begin, end;    // its points
+  int32_t num_inside;    // of them in range
+  int32_t not_finite;    // of them
+  int32_t num_seen;      // its voxels
+  int32_t first_inside;  // points in range before it
+  int32_t first_number;  // the number that the first of its new voxels gets
+};
+
+// A lone cloud in segments. What a segment has is listed from the place of its first point on.
+struct cpu_cut {
+  int32_t count;                 // of segments; 0 if the cloud is not cut
+  struct cpu_segment *segments;  // [count]
+  struct cpu_cell_entry *seen;   // [num_points]: the voxels of each segment, by their appearance in it
+  int32_t *same_as;              // [num_points]: the place in `seen` where each of them appears first
+  int32_t *number;               // [num_points]: its number in the cloud
+  int32_t *dealt;                // [num_points]: the places in `seen` of each segment, share of all keys by share
+  int32_t *dealt_end;            // [segment, share]: where those of the share end in `dealt`
+  int32_t *num_new;              // [segment, share]: how many of them appear first in the segment
+  int32_t *inside;               // [num_points]: indices of the points in range of each segment
+  int32_t *seen_of;              // [num_points]: which of its segment's voxels each of them is in
+};
+
 enum { CPU_STRETCHES = 6 };  // lengths 1, 2, 4, ... VX_MAX_BLOCK_SIZE
 _Static_assert(1 << (CPU_STRETCHES - 1) == VX_MAX_BLOCK_SIZE, "the longest stretch is as long as a window");
 
@@ -119,6 +143,8 @@ struct cpu_run {
   int32_t *row_of;                // [largest_rows]: row of a voxel's number
   struct cpu_keyed *sorting;      // [2 * largest_rows]
   struct cpu_row *rows_in_order;  // [largest_rows]
+
+  struct cpu_cut cut;
 
   // Of the cloud in hand, for maps.
   struct cpu_cell_index pillar_index;  // its pillars

@@ -8,10 +8,11 @@
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/block_filter.h"
 #include "kernels/cpu/voxelize/maps.h"
+#include "kernels/cpu/voxelize/output.h"
 #include "kernels/cpu/voxelize/parts.h"
 #include "kernels/cpu/voxelize/points.h"
 #include "kernels/cpu/voxelize/rows.h"
-#include "kernels/cpu/voxelize/writers.h"
+#include "kernels/cpu/voxelize/segments.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
 #include "kernels/spread.h"
@@ -47,9 +48,16 @@ static void read_params(struct cpu_run *run) {
   }
 }
 
+// A cloud is not cut if that took more scratch than a lane may keep.
 static enum vx_status take_scratch(struct cpu_run *run, struct vx_error *error) {
   struct cpu_arena measured = {0};
+  run->cut.count = cpu_segments_wanted(run);
   cpu_parts_lay_out(run, &measured);
+  if (run->cut.count > 0 && measured.used > VX_SCRATCH_KEPT) {
+    run->cut.count = 0;
+    measured = (struct cpu_arena){0};
+    cpu_parts_lay_out(run, &measured);
+  }
   enum vx_status status = cpu_arena_reserve(&run->lane->scratch, &measured, run->job, error);
   if (status == VX_OK) {
     cpu_parts_lay_out(run, &run->lane->scratch);
@@ -71,8 +79,15 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
 }
 
 // Finds the rows of one cloud and appends them to those of the clouds before it.
-static void group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud) {
-  cpu_index_points(run, cloud);
+static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+  if (run->cut.count == 0) {
+    cpu_index_points(run, cloud);
+  } else {
+    enum vx_status status = cpu_index_segments(run, cloud, error);
+    if (status != VX_OK) {
+      return status;
+    }
+  }
   cpu_gather_maps(run, cloud);
   cpu_list_points(run, cloud);
   if (run->params->block_filter.enabled) {
@@ -84,6 +99,7 @@ static void group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud) {
   if (run->ids_wanted) {
     cpu_name_points(run, cloud);
   }
+  return VX_OK;
 }
 
 static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
@@ -91,7 +107,7 @@ static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t
   struct cpu_grouped *grouped = &run->grouped[number];
   struct vx_job job = *run->job;
   struct cpu_run part;
-  enum vx_status status = cpu_parts_take(run, hand, &part, error);
+  enum vx_status status = cpu_parts_take(run, hand, true, &part, error);
   if (status != VX_OK) {
     return status;
   }
@@ -101,12 +117,12 @@ static enum vx_status group_piece(void *cls, const struct vx_hand *hand, int32_t
   part.job = &job;
   part.num_rows = grouped->place;
   part.num_listed = part.num_filled = part.num_pillars = begin;
-  group_cloud(&part, &cloud);
+  status = group_cloud(&part, &cloud, error);
   grouped->counts = job.counts;
   grouped->num_rows = part.num_rows - grouped->place;
   grouped->num_filled = part.num_filled - begin;
   grouped->num_pillars = part.num_pillars - begin;
-  return VX_OK;
+  return status;
 }
 
 static enum vx_status group_clouds(struct cpu_run *run, struct vx_error *error) {
@@ -125,9 +141,7 @@ static enum vx_status write_output(struct cpu_run *run, struct vx_error *error) 
   void *output = NULL;
   enum vx_status status = VX_OK;
   if (run->sampling != NULL) {
-    int64_t began = cpu_now_ns();
     status = cpu_write_means(run, run->means, error);
-    job->stage_ns[VX_STAGE_FEATURES] = cpu_now_ns() - began;
   }
   if (status == VX_OK && run->sampling != NULL) {
     status = cpu_fps_prepare(&run->fps, run->means, job->row_counts, error);

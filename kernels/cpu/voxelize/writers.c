@@ -3,12 +3,9 @@
 
 #include <string.h>
 
-#include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
-#include "kernels/cpu/voxelize/parts.h"
 #include "kernels/half.h"
-#include "kernels/spread.h"
 
 // Without a cap, sums are taken in groups of this size, as a voxel can hold every point of the scan.
 enum { SUM_GROUP = 64 };
@@ -270,125 +267,26 @@ static void write_bev_features(const struct cpu_run *run, void *out) {
   }
 }
 
-// --- pieces --------------------------------------------------------------------------------------------------------
+// --- all of them ---------------------------------------------------------------------------------------------------
 
-// What a piece of a tensor has, if it is not the whole tensor. A writer writes it as if it were all.
-enum cut { WHOLE, ROWS, CLOUDS };
-enum { PIECE_BYTES = 256 << 10 };
+const struct cpu_writer cpu_writer_of_means = {write_means, CPU_ROWS, VX_STAGE_FEATURES};
 
-struct writer {
-  void (*write)(const struct cpu_run *run, void *out);
-  enum cut cut;
+const struct cpu_writer cpu_writers[VX_TENSOR_COUNT] = {
+    [VX_VOXEL_COORDS] = {write_coords, CPU_ROWS, VX_STAGE_FEATURES},
+    [VX_VOXEL_NUM_POINTS] = {write_num_points, CPU_ROWS, VX_STAGE_FEATURES},
+    [VX_VOXELS] = {write_voxels, CPU_ROWS, VX_STAGE_FEATURES},
+    [VX_VOXEL_FEATURES] = {write_features, CPU_ROWS, VX_STAGE_FEATURES},
+    [VX_PILLAR_FEATURES] = {write_pillars, CPU_ROWS, VX_STAGE_FEATURES},
+    [VX_POINT_VOXEL_IDS] = {write_point_ids, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_VOXEL_POINT_MASK] = {write_mask, CPU_ROWS, VX_STAGE_FEATURES},
+    [VX_BEV_FEATURES] = {write_bev_features, CPU_CLOUDS, VX_STAGE_SCATTER},
+    [VX_OCCUPANCY] = {cpu_write_occupancy, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_OCCUPANCY_COUNTS] = {cpu_write_occupancy_counts, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_OCCUPANCY_PACKED] = {cpu_write_occupancy_packed, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_BEV_MAX_HEIGHT] = {cpu_write_max_height, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_BEV_MIN_HEIGHT] = {cpu_write_min_height, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_BEV_MAX_INTENSITY] = {cpu_write_max_intensity, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_BEV_TOP_INTENSITY] = {cpu_write_top_intensity, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_BEV_DENSITY] = {cpu_write_density, CPU_TENSORS, VX_STAGE_FEATURES},
+    [VX_ENCODED_FEATURES] = {write_encoded, CPU_ROWS, VX_STAGE_ENCODER},
 };
-
-static const struct writer writer_table[VX_TENSOR_COUNT] = {
-    [VX_VOXEL_COORDS] = {write_coords, ROWS},
-    [VX_VOXEL_NUM_POINTS] = {write_num_points, ROWS},
-    [VX_VOXELS] = {write_voxels, ROWS},
-    [VX_VOXEL_FEATURES] = {write_features, ROWS},
-    [VX_PILLAR_FEATURES] = {write_pillars, ROWS},
-    [VX_POINT_VOXEL_IDS] = {write_point_ids, WHOLE},
-    [VX_VOXEL_POINT_MASK] = {write_mask, ROWS},
-    [VX_BEV_FEATURES] = {write_bev_features, CLOUDS},
-    [VX_OCCUPANCY] = {cpu_write_occupancy, WHOLE},
-    [VX_OCCUPANCY_COUNTS] = {cpu_write_occupancy_counts, WHOLE},
-    [VX_OCCUPANCY_PACKED] = {cpu_write_occupancy_packed, WHOLE},
-    [VX_BEV_MAX_HEIGHT] = {cpu_write_max_height, WHOLE},
-    [VX_BEV_MIN_HEIGHT] = {cpu_write_min_height, WHOLE},
-    [VX_BEV_MAX_INTENSITY] = {cpu_write_max_intensity, WHOLE},
-    [VX_BEV_TOP_INTENSITY] = {cpu_write_top_intensity, WHOLE},
-    [VX_BEV_DENSITY] = {cpu_write_density, WHOLE},
-    [VX_ENCODED_FEATURES] = {write_encoded, ROWS},
-};
-
-struct writing {
-  const struct cpu_run *run;
-  const struct writer *writer;
-  unsigned char *out;
-  int32_t items, step;  // rows or clouds; those of a piece
-  size_t item_bytes;
-};
-
-static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
-  const struct writing *writing = cls;
-  const struct cpu_run *run = writing->run;
-  int32_t first = piece * writing->step, left = writing->items - first;
-  int32_t count = left < writing->step ? left : writing->step;
-  struct vx_job job = *run->job;
-  struct cpu_run part;
-  enum vx_status status = cpu_parts_take(run, hand, &part, error);
-  if (status != VX_OK) {
-    return status;
-  }
-  if (writing->writer->cut == ROWS) {
-    part.rows += first;
-    part.num_rows = count;
-  } else if (writing->writer->cut == CLOUDS) {
-    int32_t first_row = run->grouped[first].first_row;
-    part.job = &job;
-    job.num_clouds = count;
-    job.row_counts += first;
-    part.rows += first_row;
-    part.features += (size_t)first_row * cpu_run_feature_bytes(run);
-  }
-  writing->writer->write(&part, writing->out + (size_t)first * writing->item_bytes);
-  return VX_OK;
-}
-
-// Writes a tensor of so many bytes.
-static enum vx_status write_pieces(const struct cpu_run *run, const struct writer *writer, void *out, size_t bytes,
-                                   struct vx_error *error) {
-  int32_t items = writer->cut == ROWS ? run->num_rows : writer->cut == CLOUDS ? run->job->num_clouds : 1;
-  struct writing writing = {run, writer, out, items, items, 0};
-  if (bytes == 0) {
-    return VX_OK;
-  }
-  writing.item_bytes = bytes / (size_t)items;
-  writing.step = writing.item_bytes < PIECE_BYTES ? (int32_t)(PIECE_BYTES / writing.item_bytes) : 1;
-  const struct vx_pieces pieces = {(int32_t)(((int64_t)items + writing.step - 1) / writing.step), write_piece,
-                                   &writing};
-  return vx_spread(run->job, run->lane, &pieces, error);
-}
-
-enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct vx_error *error) {
-  static const struct writer writer = {write_means, ROWS};
-  return write_pieces(run, &writer, means, (size_t)run->num_rows * (size_t)run->columns * sizeof *means, error);
-}
-
-static enum vx_stage stage_of(enum vx_tensor tensor) {
-  return tensor == VX_ENCODED_FEATURES ? VX_STAGE_ENCODER
-         : tensor == VX_BEV_FEATURES   ? VX_STAGE_SCATTER
-                                       : VX_STAGE_FEATURES;
-}
-
-static enum vx_status write_timed(const struct cpu_run *run, enum vx_tensor tensor, void *out, size_t bytes,
-                                  struct vx_error *error) {
-  int64_t began = cpu_now_ns();
-  enum vx_status status = write_pieces(run, &writer_table[tensor], out, bytes, error);
-  run->job->stage_ns[stage_of(tensor)] += cpu_now_ns() - began;
-  return status;
-}
-
-// The rows of bev_features come before it in the table of tensors. If they are no tensor of the output, they are made
-// in scratch.
-enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output,
-                                 struct vx_error *error) {
-  enum vx_tensor rows = cpu_run_feature_tensor(run);
-  enum vx_status status = VX_OK;
-  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT && status == VX_OK; tensor++) {
-    bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0;
-    if (!wanted || writer_table[tensor].write == NULL) {
-      continue;
-    }
-    if (tensor == VX_BEV_FEATURES && !cpu_run_hides_features(run)) {
-      run->features = (unsigned char *)output + layout->offset[rows];
-    } else if (tensor == VX_BEV_FEATURES) {
-      status = write_timed(run, rows, run->features, (size_t)run->num_rows * cpu_run_feature_bytes(run), error);
-    }
-    if (status == VX_OK) {
-      unsigned char *place = (unsigned char *)output + layout->offset[tensor];
-      status = write_timed(run, tensor, place, layout->shape[tensor].bytes, error);
-    }
-  }
-  return status;
-}

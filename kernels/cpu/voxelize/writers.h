@@ -1,16 +1,22 @@
-// From rows to tensors.
+// From rows to tensors: how each tensor is written.
 #ifndef VOXELD_CPU_WRITERS_H
 #define VOXELD_CPU_WRITERS_H
 
 #include "kernels/cpu/voxelize/run.h"
 
-// Both fail only if help does; see spread.h.
-//
-// Writes the mean of each row: [num_rows, columns] float32.
-VX_WARN_UNUSED enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct vx_error *error);
+// What a piece of the work has a number of.
+enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// Writes the tensors of `layout` into `output`, except those of sampling, and adds up the times of their stages.
-VX_WARN_UNUSED enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output,
-                                                struct vx_error *error);
+// A writer writes what the run has from the first byte to the last, as if that were all of the tensor.
+struct cpu_writer {
+  void (*write)(const struct cpu_run *run, void *out);
+  enum cpu_unit unit;
+  enum vx_stage stage;
+};
+
+// NULL instead of `write`: another operation's tensor, or one of sampling.
+extern const struct cpu_writer cpu_writers[VX_TENSOR_COUNT];
+// The mean of each row: [num_rows, columns] float32.
+extern const struct cpu_writer cpu_writer_of_means;
 
 #endif

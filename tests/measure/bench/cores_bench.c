@@ -27,13 +27,26 @@ static const struct kind {
   const char *name;
   enum vx_op op;
   int32_t clouds, points;
-  struct parameter parameters[4];
+  struct parameter parameters[5];
 } kinds[] = {
     {"voxelize, 1 scan",
      VX_VOXELIZE,
      1,
      0,
      {{"point_cloud_range", "-54,-54,-5,54,54,3"}, {"voxel_size", "0.2,0.2,0.2"}, {"max_points_per_voxel", "10"}}},
+    {"kitti_second, 1 scan",
+     VX_VOXELIZE,
+     1,
+     0,
+     {{"point_cloud_range", "0,-40,-3,70.4,40,1"},
+      {"voxel_size", "0.05,0.05,0.1"},
+      {"max_points_per_voxel", "5"},
+      {"feature", "points"}}},
+    {"kitti_pointpillar, 1 scan",
+     VX_VOXELIZE,
+     1,
+     0,
+     {{"point_cloud_range", "0,-39.68,-3,69.12,39.68,1"}, {"voxel_size", "0.16,0.16,4"}, {"feature", "pillar"}}},
     {"voxelize, 8 scans",
      VX_VOXELIZE,
      8,

@@ -51,6 +51,11 @@ static bool is_stopped(void *cls) {
   return crew->stop_after == 0;
 }
 
+static int32_t count_hands(void *cls) {
+  const struct crew *crew = cls;
+  return crew->helpers + 1;
+}
+
 static enum vx_status do_own(struct crew *crew, const struct vx_hand *own, const struct vx_pieces *pieces,
                              int32_t piece, struct vx_error *error) {
   enum vx_status status = pieces->run(pieces->cls, own, piece, error);
@@ -102,11 +107,12 @@ static void dismiss(struct crew *crew) {
   for (int i = 0; i < crew->helpers; i++) backend->lane_close(crew->lanes[i]);
 }
 
-static enum vx_status run_with(struct crew *crew, const struct vx_job *asked) {
+static enum vx_status run_clouds(struct crew *crew, const struct vx_job *asked, int32_t clouds, const int32_t *counts) {
   static const struct vx_caller alone = {.output = give, .stopped = is_stopped};
-  static const struct vx_caller helped = {.output = give, .stopped = is_stopped, .spread = spread};
+  static const struct vx_caller helped = {
+      .output = give, .stopped = is_stopped, .spread = spread, .hands = count_hands};
   const void *rows = asked->inputs[VX_POINTS].dtype == VX_FLOAT16 ? (const void *)halves : points;
-  struct vx_job job = job_over(asked, rows, CLOUDS, sizes);
+  struct vx_job job = job_over(asked, rows, clouds, counts);
   memset(&crew->outcome, 0, sizeof crew->outcome);
   job.sample_counts = samples;
   job.caller = crew->helpers > 0 ? &helped : &alone;
@@ -115,6 +121,10 @@ static enum vx_status run_with(struct crew *crew, const struct vx_job *asked) {
   crew->outcome.status = backend->run(lane, &job, &crew->outcome.error);
   crew->outcome.counts = job.counts;
   return crew->outcome.status;
+}
+
+static enum vx_status run_with(struct crew *crew, const struct vx_job *asked) {
+  return run_clouds(crew, asked, CLOUDS, sizes);
 }
 
 // ---- jobs -----------------------------------------------------------------------------------------------------------
@@ -210,6 +220,52 @@ static void what_helpers_give_up_is_done_again(void **state) {
   check_crews(true);
 }
 
+// Many voxels are in several segments, in some of which they appear first; others are dropped.
+static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
+  struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)(count + helpers));
+  if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
+  for (int round = 0; round < 3; round++) {
+    (void)run_clouds(&crew, asked, 1, &count);
+    assert_same(&crew.outcome, &alone.outcome);
+    free(crew.outcome.block);
+  }
+  assert_true(crew.helped > 0);
+  dismiss(&crew);
+  free(alone.outcome.block);
+}
+
+static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
+  (void)state;
+  static const int32_t counts[] = {2 * 8192, POINTS - 1, POINTS};
+  static const int helpers[] = {1, 2, MOST_HELPERS};
+  make_points();
+  for (int kind = 0; kind < 8; kind++) {
+    struct vx_job asked = job_of_kind(kind);
+    for (int i = 0; i < 3; i++)
+      for (int j = 0; j < 3; j++) check_lone(&asked, counts[i], helpers[j], i == 1);
+    if (kind == 0) {  // no voxel is dropped, nearly each point has its own
+      asked.params.voxelize.max_voxels = POINTS;
+      check_lone(&asked, POINTS, 2, false);
+    }
+  }
+}
+
+static int spreads_of(int32_t count, int helpers) {
+  const struct vx_job asked = job_of_kind(0);
+  struct crew crew = crew_of(helpers, false, 1);
+  assert_int_equal(run_clouds(&crew, &asked, 1, &count), VX_OK);
+  free(crew.outcome.block);
+  dismiss(&crew);
+  return crew.spreads;
+}
+
+// A small cloud is not worth the calls of a cut, which has four steps.
+static void only_large_clouds_are_cut(void **state) {
+  (void)state;
+  make_points();
+  assert_int_equal(spreads_of(2 * 8192, 3), spreads_of(2 * 8192 - 1, 3) + 4);
+}
+
 // Each cloud of a batch has the map that it has by itself.
 static void maps_of_a_batch_are_those_of_its_clouds(void **state) {
   (void)state;
@@ -275,6 +331,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
       cmocka_unit_test(what_helpers_give_up_is_done_again),
+      cmocka_unit_test(a_lone_cloud_is_cut_and_keeps_its_bytes),
+      cmocka_unit_test(only_large_clouds_are_cut),
       cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
       cmocka_unit_test(a_job_is_stopped_between_its_pieces),
       cmocka_unit_test(helpers_take_little_scratch),

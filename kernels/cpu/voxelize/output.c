@@ -1,0 +1,164 @@
+// See output.h. Tensors of rows are written together, so a hand has the points of a stretch of rows at hand
+// for all of them.
+#include "kernels/cpu/voxelize/output.h"
+
+#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/voxelize/parts.h"
+#include "kernels/cpu/voxelize/writers.h"
+#include "kernels/spread.h"
+
+enum {
+  PIECE_BYTES = 256 << 10,
+  PIECE_ROWS = 256,     // at least
+  PIECES_OF_A_HAND = 4  // about: hands come late, and rows differ
+};
+
+struct target {
+  const struct cpu_writer *writer;
+  unsigned char *out;
+  size_t item_bytes;
+};
+
+// Tensors of one unit and one stage.
+struct writing {
+  const struct cpu_run *run;
+  enum cpu_unit unit;
+  enum vx_stage stage;
+  int32_t items, step;  // rows, clouds or whole tensors; those of a piece
+  int32_t count;
+  struct target targets[VX_TENSOR_COUNT];
+};
+
+static struct writing begin(const struct cpu_run *run, const struct cpu_writer *writer) {
+  struct writing writing = {.run = run, .unit = writer->unit, .stage = writer->stage};
+  writing.items = writer->unit == CPU_ROWS ? run->num_rows : writer->unit == CPU_CLOUDS ? run->job->num_clouds : 0;
+  return writing;
+}
+
+static void add(struct writing *writing, const struct cpu_writer *writer, void *out, size_t bytes) {
+  writing->items += writing->unit == CPU_TENSORS;
+  writing->targets[writing->count++] = (struct target){writer, out, bytes / (size_t)writing->items};
+}
+
+// --- pieces --------------------------------------------------------------------------------------------------------
+
+// Shows a part of the run its rows or clouds, from number `first` on.
+static void show(const struct writing *writing, int32_t first, int32_t count, struct cpu_run *part,
+                 struct vx_job *job) {
+  if (writing->unit == CPU_ROWS) {
+    part->rows += first;
+    part->num_rows = count;
+  } else {
+    int32_t first_row = part->grouped[first].first_row;
+    job->num_clouds = count;
+    job->row_counts += first;
+    part->job = job;
+    part->rows += first_row;
+    part->features += (size_t)first_row * cpu_run_feature_bytes(part);
+  }
+}
+
+static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  const struct writing *writing = cls;
+  int32_t first = piece * writing->step, left = writing->items - first;
+  struct vx_job job = *writing->run->job;
+  struct cpu_run part;
+  enum vx_status status = cpu_parts_take(writing->run, hand, writing->unit == CPU_CLOUDS, &part, error);
+  if (status != VX_OK) {
+    return status;
+  }
+  if (writing->unit == CPU_TENSORS) {
+    writing->targets[piece].writer->write(&part, writing->targets[piece].out);
+    return VX_OK;
+  }
+  show(writing, first, left < writing->step ? left : writing->step, &part, &job);
+  for (int32_t i = 0; i < writing->count; i++) {
+    const struct target *target = &writing->targets[i];
+    target->writer->write(&part, target->out + (size_t)first * target->item_bytes);
+  }
+  return VX_OK;
+}
+
+static int32_t step_of(const struct writing *writing) {
+  size_t item_bytes = 0;
+  for (int32_t i = 0; i < writing->count; i++) {
+    item_bytes += writing->targets[i].item_bytes;
+  }
+  if (writing->unit != CPU_ROWS || item_bytes >= PIECE_BYTES) {
+    return 1;
+  }
+  int32_t most = (int32_t)(PIECE_BYTES / item_bytes);
+  int32_t even = writing->items / (PIECES_OF_A_HAND * vx_hands(writing->run->job));
+  return even > most ? most : even > PIECE_ROWS ? even : most < PIECE_ROWS ? most : PIECE_ROWS;
+}
+
+static enum vx_status write_all(struct writing *writing, struct vx_error *error) {
+  int64_t began = cpu_now_ns();
+  if (writing->count == 0 || writing->items == 0) {
+    return VX_OK;
+  }
+  writing->step = step_of(writing);
+  const struct vx_pieces pieces = {(int32_t)(((int64_t)writing->items + writing->step - 1) / writing->step),
+                                   write_piece, writing};
+  enum vx_status status = vx_spread(writing->run->job, writing->run->lane, &pieces, error);
+  writing->run->job->stage_ns[writing->stage] += cpu_now_ns() - began;
+  return status;
+}
+
+// --- tensors -------------------------------------------------------------------------------------------------------
+
+static enum vx_status write_one(const struct cpu_run *run, const struct cpu_writer *writer, void *out, size_t bytes,
+                                struct vx_error *error) {
+  struct writing writing = begin(run, writer);
+  if (bytes > 0) {
+    add(&writing, writer, out, bytes);
+  }
+  return write_all(&writing, error);
+}
+
+enum vx_status cpu_write_means(const struct cpu_run *run, float *means, struct vx_error *error) {
+  size_t bytes = (size_t)run->num_rows * (size_t)run->columns * sizeof *means;
+  return write_one(run, &cpu_writer_of_means, means, bytes, error);
+}
+
+// Writes the tensors of `layout` of the unit and the stage of `like`.
+static enum vx_status write_those(const struct cpu_run *run, const struct cpu_writer *like,
+                                  const struct vx_layout *layout, unsigned char *output, struct vx_error *error) {
+  struct writing writing = begin(run, like);
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    const struct cpu_writer *writer = &cpu_writers[tensor];
+    bool wanted = (layout->tensors & VX_TENSOR_BIT(tensor)) != 0 && layout->shape[tensor].bytes != 0;
+    if (wanted && writer->write != NULL && writer->unit == like->unit && writer->stage == like->stage) {
+      add(&writing, writer, output + layout->offset[tensor], layout->shape[tensor].bytes);
+    }
+  }
+  return write_all(&writing, error);
+}
+
+// bev_features is made of rows. If no tensor of the output has them, they are made in scratch.
+static enum vx_status find_features(struct cpu_run *run, const struct vx_layout *layout, unsigned char *output,
+                                    struct vx_error *error) {
+  enum vx_tensor rows = cpu_run_feature_tensor(run);
+  if (!cpu_run_hides_features(run)) {
+    run->features = output + layout->offset[rows];
+    return VX_OK;
+  }
+  size_t bytes = (size_t)run->num_rows * cpu_run_feature_bytes(run);
+  return write_one(run, &cpu_writers[rows], run->features, bytes, error);
+}
+
+enum vx_status cpu_write_tensors(struct cpu_run *run, const struct vx_layout *layout, void *output,
+                                 struct vx_error *error) {
+  // One of each unit and stage, in the order in which they are written.
+  static const enum vx_tensor likes[] = {VX_VOXEL_COORDS, VX_ENCODED_FEATURES, VX_BEV_FEATURES, VX_OCCUPANCY};
+  enum vx_status status = VX_OK;
+  for (size_t i = 0; i < sizeof likes / sizeof *likes && status == VX_OK; i++) {
+    if (likes[i] == VX_BEV_FEATURES && (layout->tensors & VX_TENSOR_BIT(VX_BEV_FEATURES)) != 0) {
+      status = find_features(run, layout, output, error);
+    }
+    if (status == VX_OK) {
+      status = write_those(run, &cpu_writers[likes[i]], layout, output, error);
+    }
+  }
+  return status;
+}

@@ -1,0 +1,257 @@
+// See segments.h. Four steps, of which each needs all of the one before; the pieces of a step are done in any order.
+//
+// 1. Look up: each segment has an index of its own. It lists the voxels that it has seen, and deals them out to shares
+//    by the hash of their keys.
+// 2. Unite: each share has an index of its own. It goes through what the segments, first to last, have dealt to it: a
+//    voxel appears first where it is new, and the later ones are the same as that.
+// 3. Number: a voxel's number is how many have appeared before it. The shares have counted those of each segment.
+// 4. Pack: the points of the segments, each with the number of its voxel, behind each other.
+#include "kernels/cpu/voxelize/segments.h"
+
+#include <string.h>
+
+#include "kernels/cpu/base/lane.h"
+#include "kernels/cpu/voxelize/locate.h"
+#include "kernels/cpu/voxelize/points.h"
+#include "kernels/spread.h"
+
+enum {
+  SEGMENT_POINTS = 8192,  // at least: a hand that is called takes as long as some thousand points to come
+  MOST_SEGMENTS = 32,
+};
+
+int32_t cpu_segments_wanted(const struct cpu_run *run) {
+  int32_t most = run->num_points / SEGMENT_POINTS;
+  if (run->job->num_clouds != 1 || most < 2) {
+    return 0;
+  }
+  int32_t hands = vx_hands(run->job), wanted = hands < MOST_SEGMENTS / 2 ? 2 * hands : MOST_SEGMENTS;
+  return hands < 2 ? 0 : wanted < most ? wanted : most;
+}
+
+void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
+  struct cpu_cut *cut = &run->cut;
+  uint64_t count = (uint64_t)cut->count, points = (uint64_t)run->num_points;
+  cut->segments = cpu_arena_take(arena, count, sizeof *cut->segments);
+  cut->seen = cpu_arena_take(arena, points, sizeof *cut->seen);
+  cut->same_as = cpu_arena_take(arena, points, sizeof *cut->same_as);
+  cut->number = cpu_arena_take(arena, points, sizeof *cut->number);
+  cut->dealt = cpu_arena_take(arena, points, sizeof *cut->dealt);
+  cut->dealt_end = cpu_arena_take(arena, count * count, sizeof *cut->dealt_end);
+  cut->num_new = cpu_arena_take(arena, count * count, sizeof *cut->num_new);
+  cut->inside = cpu_arena_take(arena, points, sizeof *cut->inside);
+  cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
+}
+
+// --- what a hand needs ---------------------------------------------------------------------------------------------
+
+struct tools {
+  struct cpu_cell_index index;
+  int32_t *places;  // [num_points]: where in `seen` each voxel of the index appears first
+};
+
+// The run's own hand has these arrays for the cloud: they get their contents when nobody needs the tools any more.
+static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand *hand, struct tools *tools,
+                                 struct vx_error *error) {
+  uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;
+  struct cpu_arena measured = {0}, *arena = &measured;
+  *tools = (struct tools){run->cells, run->voxel_of};
+  for (int pass = 0; hand->lane != run->lane && pass < 2; pass++) {
+    tools->index.table = cpu_arena_take(arena, slots, sizeof *tools->index.table);
+    tools->index.entries = cpu_arena_take(arena, most, sizeof *tools->index.entries);
+    tools->places = cpu_arena_take(arena, most, sizeof *tools->places);
+    if (pass == 0) {
+      enum vx_status status = cpu_reserve_for_help(hand, &measured, error);
+      if (status != VX_OK) {
+        return status;
+      }
+      arena = &hand->lane->scratch;
+    }
+  }
+  memcpy(tools->index.seed, hand->lane->seed, sizeof tools->index.seed);
+  return VX_OK;
+}
+
+// --- look up -------------------------------------------------------------------------------------------------------
+
+// The index uses other bits of a product with another number.
+static int32_t share_of(const struct cpu_run *run, uint64_t key) {
+  return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
+}
+
+// Lists the segment's voxels share by share, each in the order of their appearance.
+static void deal(const struct cpu_run *run, int32_t number) {
+  const struct cpu_cut *cut = &run->cut;
+  const struct cpu_segment *segment = &cut->segments[number];
+  const struct cpu_cell_entry *seen = cut->seen + segment->begin;
+  int32_t *end = cut->dealt_end + number * cut->count, next[MOST_SEGMENTS] = {0}, sum = segment->begin;
+  for (int32_t i = 0; i < segment->num_seen; i++) {
+    next[share_of(run, seen[i].key)]++;
+  }
+  for (int32_t share = 0; share < cut->count; share++) {
+    int32_t count = next[share];
+    next[share] = sum;
+    end[share] = sum += count;
+  }
+  for (int32_t i = 0; i < segment->num_seen; i++) {
+    cut->dealt[next[share_of(run, seen[i].key)]++] = segment->begin + i;
+  }
+}
+
+static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int32_t number, struct vx_error *error) {
+  const struct cpu_run *run = cls;
+  const struct cpu_cut *cut = &run->cut;
+  struct cpu_segment *segment = &cut->segments[number];
+  struct tools tools;
+  enum vx_status status = take_tools(run, hand, &tools, error);
+  if (status != VX_OK) {
+    return status;
+  }
+  struct cpu_lookup lookup = {
+      .index = tools.index, .inside = cut->inside + segment->begin, .voxel_of = cut->seen_of + segment->begin};
+  lookup.index.entries = cut->seen + segment->begin;
+  cpu_cell_index_start(&lookup.index, segment->end - segment->begin, run->map.key.bits);
+  cpu_look_up_points(run, segment->begin, segment->end, &lookup);
+  segment->num_inside = lookup.num_inside;
+  segment->not_finite = lookup.not_finite;
+  segment->num_seen = lookup.index.count;
+  deal(run, number);
+  return VX_OK;
+}
+
+// --- unite ---------------------------------------------------------------------------------------------------------
+
+static void find_homes(const struct cpu_cut *cut, const struct cpu_cell_index *index, const int32_t *places,
+                       int32_t count, uint32_t *home) {
+  for (int32_t i = 0; i < count; i++) {
+    home[i] = cpu_cell_index_home(index, cut->seen[places[i]].key);
+    __builtin_prefetch(&index->table[home[i]]);
+  }
+}
+
+// Returns how many of the voxels at these places are new.
+static int32_t unite(const struct cpu_cut *cut, const int32_t *places, int32_t count, struct tools *tools) {
+  struct cpu_cell_index index = tools->index;
+  uint32_t home[CPU_CHUNK];
+  find_homes(cut, &index, places, count, home);
+  for (int32_t i = 0; i < count; i++) {
+    const struct cpu_cell_entry *seen = &cut->seen[places[i]];
+    int32_t known = index.count, voxel = cpu_cell_index_add(&index, seen->key, home[i]);
+    index.entries[voxel].hits += seen->hits - 1;
+    if (voxel == known) {
+      tools->places[voxel] = places[i];
+    }
+    cut->same_as[places[i]] = tools->places[voxel];
+  }
+  int32_t num_new = index.count - tools->index.count;
+  tools->index.count = index.count;
+  return num_new;
+}
+
+static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct vx_error *error) {
+  const struct cpu_run *run = cls;
+  const struct cpu_cut *cut = &run->cut;
+  struct tools tools;
+  enum vx_status status = take_tools(run, hand, &tools, error);
+  if (status != VX_OK) {
+    return status;
+  }
+  cpu_cell_index_start(&tools.index, run->num_points, run->map.key.bits);
+  for (int32_t number = 0; number < cut->count; number++) {
+    const int32_t *end = cut->dealt_end + number * cut->count + share;
+    int32_t num_new = 0;
+    for (int32_t i = share == 0 ? cut->segments[number].begin : end[-1]; i < *end; i += CPU_CHUNK) {
+      num_new += unite(cut, cut->dealt + i, smaller(CPU_CHUNK, *end - i), &tools);
+    }
+    cut->num_new[number * cut->count + share] = num_new;
+  }
+  for (int32_t voxel = 0; voxel < tools.index.count; voxel++) {
+    cut->seen[tools.places[voxel]].hits = tools.index.entries[voxel].hits;  // of all segments
+  }
+  return VX_OK;
+}
+
+// --- number, pack --------------------------------------------------------------------------------------------------
+
+static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  const struct cpu_run *run = cls;
+  const struct cpu_cut *cut = &run->cut;
+  const struct cpu_segment *segment = &cut->segments[piece];
+  int32_t number = segment->first_number;
+  (void)hand, (void)error;
+  for (int32_t place = segment->begin; place < segment->begin + segment->num_seen; place++) {
+    if (cut->same_as[place] == place) {
+      run->cells.entries[number] = cut->seen[place];
+      cut->number[place] = number++;
+    }
+  }
+  return VX_OK;
+}
+
+static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  const struct cpu_run *run = cls;
+  const struct cpu_cut *cut = &run->cut;
+  const struct cpu_segment *segment = &cut->segments[piece];
+  const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
+  const int32_t *same_as = cut->same_as + segment->begin;
+  (void)hand, (void)error;
+  for (int32_t i = 0; i < segment->num_inside; i++) {
+    run->inside[segment->first_inside + i] = inside[i];
+    run->voxel_of[segment->first_inside + i] = cut->number[same_as[seen_of[i]]];
+  }
+  return VX_OK;
+}
+
+// --- all of it -----------------------------------------------------------------------------------------------------
+
+static void begin_segments(const struct cpu_run *run, const struct cpu_cloud *cloud) {
+  const struct cpu_cut *cut = &run->cut;
+  int64_t points = cloud->end - cloud->begin;
+  for (int32_t i = 0; i < cut->count; i++) {
+    cut->segments[i].begin = cloud->begin + (int32_t)(points * i / cut->count);
+    cut->segments[i].end = cloud->begin + (int32_t)(points * (i + 1) / cut->count);
+  }
+}
+
+// Each segment learns where what it has goes; the counts are added up.
+static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  const struct cpu_cut *cut = &run->cut;
+  struct vx_counts *counts = &run->job->counts;
+  int32_t inside = 0, not_finite = 0, number = 0;
+  for (int32_t i = 0; i < cut->count; i++) {
+    struct cpu_segment *segment = &cut->segments[i];
+    segment->first_inside = inside;
+    segment->first_number = number;
+    inside += segment->num_inside;
+    not_finite += segment->not_finite;
+    for (int32_t share = 0; share < cut->count; share++) {
+      number += cut->num_new[i * cut->count + share];
+    }
+  }
+  run->cells.count = number;
+  run->num_inside = inside;
+  counts->not_finite += not_finite;
+  counts->out_of_range += cloud->end - cloud->begin - inside - not_finite;
+}
+
+static enum vx_status spread(struct cpu_run *run,
+                             enum vx_status (*piece)(void *, const struct vx_hand *, int32_t, struct vx_error *),
+                             struct vx_error *error) {
+  const struct vx_pieces pieces = {run->cut.count, piece, run};
+  return vx_spread(run->job, run->lane, &pieces, error);
+}
+
+enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+  begin_segments(run, cloud);
+  enum vx_status status = spread(run, look_up_segment, error);
+  if (status == VX_OK) {
+    status = spread(run, unite_share, error);
+  }
+  if (status == VX_OK) {
+    place_segments(run, cloud);
+    status = spread(run, number_segment, error);
+  }
+  return status == VX_OK ? spread(run, pack_segment, error) : status;
+}
