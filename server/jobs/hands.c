@@ -1,15 +1,20 @@
 // Workers that help others; see hands.h.
 #include "server/jobs/hands.h"
 
+#include <sched.h>
+
+#include "server/base/clock.h"
+
 enum { MOST_HELPERS = 64 };  // of one job
+#define AWAKE_NS INT64_C(50000)
 
 // The pieces of one job, while they are done.
 struct spread {
   struct spread *next;
   const struct vx_hand *own;
   const struct vx_pieces *pieces;
-  int32_t taken;    // of those never begun before
-  int32_t helpers;  // at work
+  int32_t taken;       // of those never begun before
+  atomic_int helpers;  // at work
   int32_t given_up;
   int32_t again[MOST_HELPERS];  // pieces that were given up; with a place for what each helper has in hand
   pthread_cond_t changed;       // a helper has left
@@ -28,6 +33,38 @@ struct hands_use hands_use(struct hands *hands) {
   struct hands_use use = hands->use;
   pthread_mutex_unlock(&hands->lock);
   return use;
+}
+
+// ---- waiting awake --------------------------------------------------------------------------------------------------
+
+static bool has_passed(int64_t until_ns) {
+  enum { LOOKS = 64 };
+  for (int i = 0; i < LOOKS; i++) clock_pause();
+  sched_yield();  // threads that have work go first
+  return clock_ns() >= until_ns;
+}
+
+// Until a helper joins or leaves. The lock is held before and after, but not meanwhile.
+static void await_helper(struct hands *hands, struct spread *spread) {
+  int64_t until_ns = clock_ns() + AWAKE_NS;
+  int before = atomic_load(&spread->helpers);
+  pthread_mutex_unlock(&hands->lock);
+  while (atomic_load(&spread->helpers) == before && !has_passed(until_ns))
+    ;
+  pthread_mutex_lock(&hands->lock);
+}
+
+// Likewise. Returns whether pieces were shown meanwhile.
+static bool await_pieces(struct hands *hands, const struct queue *queue) {
+  int64_t until_ns = clock_ns() + AWAKE_NS;
+  unsigned before = atomic_load(&hands->showings);
+  hands->awake++;
+  pthread_mutex_unlock(&hands->lock);
+  while (atomic_load(&hands->showings) == before && queue_depth(queue) == 0 && !has_passed(until_ns))
+    ;
+  pthread_mutex_lock(&hands->lock);
+  hands->awake--;
+  return atomic_load(&hands->showings) != before;
 }
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------
@@ -59,7 +96,11 @@ static struct spread *take_to_help(struct hands *hands, int32_t *piece) {
 // False once all pieces are done. Waits if the last ones are in the hands of helpers, who may give them up.
 static bool take_as_owner(struct hands *hands, struct spread *spread, int32_t *piece) {
   bool taken;
-  while (!(taken = take(spread, piece)) && spread->helpers > 0) pthread_cond_wait(&spread->changed, &hands->lock);
+  for (bool slept = false; !(taken = take(spread, piece)) && spread->helpers > 0; slept = true)
+    if (slept)
+      pthread_cond_wait(&spread->changed, &hands->lock);
+    else
+      await_helper(hands, spread);
   return taken;
 }
 
@@ -67,6 +108,7 @@ static void show(struct hands *hands, struct spread *spread) {
   struct spread **last = &hands->first;
   while (*last) last = &(*last)->next;
   *last = spread;
+  atomic_fetch_add(&hands->showings, 1);
 }
 
 // From now on nobody joins. Waits for those who help.
@@ -79,9 +121,14 @@ static void hide(struct hands *hands, struct spread *spread) {
 
 // ---- the job's worker -----------------------------------------------------------------------------------------------
 
-// Wakes workers for the pieces beside the first. Those of quick jobs come last, as these are to wait least.
-static void call(struct hands *hands, int64_t pieces, int64_t room) {
-  int64_t wanted = pieces - 1 < room ? pieces - 1 : room;
+// Workers to be woken for the pieces beside the first.
+static int64_t wanted(const struct hands *hands, int64_t pieces) {
+  int64_t more = room(hands);
+  return (pieces - 1 < more ? pieces - 1 : more) - hands->awake;
+}
+
+// Those of quick jobs come last, as these are to wait least.
+static void call(struct hands *hands, int64_t wanted) {
   for (int use = VX_LANE_USES - 1; use >= 0 && wanted > 0; use--) wanted -= queue_call(&hands->queues[use], wanted);
 }
 
@@ -100,10 +147,10 @@ enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, cons
   enum vx_status status = VX_OK;
   int32_t piece;
   pthread_mutex_lock(&hands->lock);
-  int64_t more = room(hands);
+  int64_t more = wanted(hands, pieces->count);
   if (shown) show(hands, &spread);
   pthread_mutex_unlock(&hands->lock);
-  if (shown) call(hands, pieces->count, more);
+  if (shown) call(hands, more);
   pthread_mutex_lock(&hands->lock);
   while (status == VX_OK && take_as_owner(hands, &spread, &piece)) {
     pthread_mutex_unlock(&hands->lock);
@@ -138,23 +185,30 @@ static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane
 }
 
 // Who gives up a piece leaves, even if others are left: what was in its way may be so again.
-void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
-  struct spread *spread;
-  bool done = true;
+static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
   int32_t piece;
+  struct spread *spread = queue_depth(queue) == 0 && room(hands) > 0 ? take_to_help(hands, &piece) : NULL;
+  if (!spread) return false;
+  atomic_fetch_add(&spread->helpers, 1);
+  hands->use.at_work++;
+  pthread_mutex_unlock(&hands->lock);
+  bool done = help_with(spread, piece, lane, queue);
   pthread_mutex_lock(&hands->lock);
-  while (done && queue_depth(queue) == 0 && room(hands) > 0 && (spread = take_to_help(hands, &piece))) {
-    spread->helpers++;
-    hands->use.at_work++;
-    pthread_mutex_unlock(&hands->lock);
-    done = help_with(spread, piece, lane, queue);
-    pthread_mutex_lock(&hands->lock);
-    hands->use.at_work--;
-    hands->use.pieces += done;
-    hands->use.helped += done;
-    hands->use.given_up += !done;
-    if (!done) spread->again[spread->given_up++] = piece;
-    if (--spread->helpers == 0 || !done) pthread_cond_signal(&spread->changed);
-  }
+  hands->use.at_work--;
+  hands->use.pieces += done;
+  hands->use.helped += done;
+  hands->use.given_up += !done;
+  if (!done) spread->again[spread->given_up++] = piece;
+  if (atomic_fetch_sub(&spread->helpers, 1) == 1 || !done) pthread_cond_signal(&spread->changed);
+  return done;
+}
+
+void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
+  pthread_mutex_lock(&hands->lock);
+  bool helped;
+  do {
+    for (helped = false; help_once(hands, lane, queue); helped = true)
+      ;
+  } while (helped && await_pieces(hands, queue));
   pthread_mutex_unlock(&hands->lock);
 }

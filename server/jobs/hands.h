@@ -10,6 +10,10 @@
 // together are `workers` or more; jobs that come meanwhile wait for none of them. While a GPU works, its workers wait
 // for the GPU's jobs, so nobody helps.
 //
+// A job may come to pieces several times, soon after each other, and to wake a processor takes about as long as to do a
+// piece. So who has helped waits awake for a moment before it goes back to its queue, and so does a job's worker for
+// the last pieces.
+//
 // Any worker. The lock is held to take a piece and to give it back, never while one is done.
 #ifndef VOXELD_HANDS_H
 #define VOXELD_HANDS_H
@@ -35,6 +39,8 @@ struct hands {
   pthread_mutex_t lock;
   struct spread *first;  // jobs whose pieces are shown, the oldest first
   struct hands_use use;
+  int64_t awake;         // those who have helped and wait awake
+  atomic_uint showings;  // how often pieces were shown
   const struct devices *devices;
   struct queue *queues;         // [VX_LANE_USES]: where workers can be called
   const atomic_llong *running;  // [VX_LANE_USES]: jobs
