@@ -7,9 +7,17 @@ static int32_t voxels_let_in(const struct cpu_run *run) {
   return run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
 }
 
-// Appends the rows of the cloud's first voxels. Each gets room in the list for its points.
-static void make_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
+static void drop_voxels(struct cpu_run *run, int32_t first_dropped) {
   struct vx_counts *counts = &run->job->counts;
+  for (int32_t number = first_dropped; number < run->cells.count; number++) {
+    counts->over_max_voxels += run->cells.entries[number].hits;
+  }
+  counts->voxels_dropped += run->cells.count - first_dropped;
+}
+
+void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  struct vx_counts *counts = &run->job->counts;
+  int32_t num_rows = voxels_let_in(run);
   for (int32_t number = 0; number < num_rows; number++) {
     const struct cpu_cell_entry *entry = &run->cells.entries[number];
     int32_t kept = entry->hits < run->cap ? entry->hits : run->cap;
@@ -19,21 +27,15 @@ static void make_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_
     counts->kept += kept;
     counts->over_voxel_cap += entry->hits - kept;
   }
-}
-
-static void drop_voxels(struct cpu_run *run, int32_t first_dropped) {
-  struct vx_counts *counts = &run->job->counts;
-  for (int32_t number = first_dropped; number < run->cells.count; number++) {
-    counts->over_max_voxels += run->cells.entries[number].hits;
-  }
-  counts->voxels_dropped += run->cells.count - first_dropped;
+  drop_voxels(run, num_rows);
 }
 
 // Writes the indices of all points, voxel by voxel, each where its voxel's next one goes. Rows have room for what the
 // caps drop, so that nothing depends on a point: of a row, the first `kept` are read. The points of voxels without a
 // row go behind those of the cloud's rows, where there is room for all points of the cloud.
-static void fill_list(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t num_rows) {
+void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_row *rows = run->rows + cloud->first_row;
+  int32_t num_rows = voxels_let_in(run);
   for (int32_t number = 0; number < num_rows; number++) {
     run->next[number] = rows[number].first;
   }
@@ -41,15 +43,6 @@ static void fill_list(struct cpu_run *run, const struct cpu_cloud *cloud, int32_
   for (int32_t i = 0; i < run->num_inside; i++) {
     int32_t voxel = run->voxel_of[i];
     run->list[run->next[voxel < num_rows ? voxel : num_rows]++] = run->inside[i];
-  }
-}
-
-void cpu_list_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
-  int32_t num_rows = voxels_let_in(run);
-  make_rows(run, cloud, num_rows);
-  drop_voxels(run, num_rows);
-  if (run->lists_wanted) {
-    fill_list(run, cloud, num_rows);
   }
 }
 

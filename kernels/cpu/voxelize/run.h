@@ -76,6 +76,7 @@ struct cpu_cut {
   struct cpu_cell_entry *seen;   // [num_points]: the voxels of each segment, by their appearance in it
   int32_t *same_as;              // [num_points]: the place in `seen` where each of them appears first
   int32_t *number;               // [num_points]: its number in the cloud
+  int32_t *before;               // [num_points]: how many points it has in the segments before
   int32_t *dealt;                // [num_points]: the places in `seen` of each segment, share of all keys by share
   int32_t *dealt_end;            // [segment, share]: where those of the share end in `dealt`
   int32_t *num_new;              // [segment, share]: how many of them appear first in the segment

@@ -1,4 +1,4 @@
-// See segments.h. Four steps, of which each needs all of the one before; the pieces of a step are done in any order.
+// See segments.h. Steps, of which each needs all of the one before; the pieces of a step are done in any order.
 //
 // 1. Look up: each segment has an index of its own. It lists the voxels that it has seen, and deals them out to shares
 //    by the hash of their keys.
@@ -6,6 +6,7 @@
 //    voxel appears first where it is new, and the later ones are the same as that.
 // 3. Number: a voxel's number is how many have appeared before it. The shares have counted those of each segment.
 // 4. Pack: the points of the segments, each with the number of its voxel, behind each other.
+// 5. List: each segment knows how many points of a voxel the segments before it have, so where its own go.
 #include "kernels/cpu/voxelize/segments.h"
 
 #include <string.h>
@@ -38,6 +39,7 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   cut->number = cpu_arena_take(arena, points, sizeof *cut->number);
   cut->dealt = cpu_arena_take(arena, points, sizeof *cut->dealt);
   cut->dealt_end = cpu_arena_take(arena, count * count, sizeof *cut->dealt_end);
+  cut->before = cpu_arena_take(arena, points, sizeof *cut->before);
   cut->num_new = cpu_arena_take(arena, count * count, sizeof *cut->num_new);
   cut->inside = cpu_arena_take(arena, points, sizeof *cut->inside);
   cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
@@ -137,10 +139,11 @@ static int32_t unite(const struct cpu_cut *cut, const int32_t *places, int32_t c
   for (int32_t i = 0; i < count; i++) {
     const struct cpu_cell_entry *seen = &cut->seen[places[i]];
     int32_t known = index.count, voxel = cpu_cell_index_add(&index, seen->key, home[i]);
-    index.entries[voxel].hits += seen->hits - 1;
     if (voxel == known) {
       tools->places[voxel] = places[i];
     }
+    cut->before[places[i]] = index.entries[voxel].hits - 1;
+    index.entries[voxel].hits += seen->hits - 1;
     cut->same_as[places[i]] = tools->places[voxel];
   }
   int32_t num_new = index.count - tools->index.count;
@@ -204,6 +207,41 @@ static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_
   return VX_OK;
 }
 
+// --- list ----------------------------------------------------------------------------------------------------------
+
+struct listing {
+  const struct cpu_run *run;
+  const struct cpu_row *rows;  // of the cloud
+  int32_t num_rows;
+};
+
+// Where the next point of each of the segment's voxels goes; -1 if the voxel has no row. The shares need `dealt` no
+// more.
+static int32_t *find_places(const struct listing *listing, const struct cpu_segment *segment) {
+  const struct cpu_cut *cut = &listing->run->cut;
+  int32_t *next = cut->dealt + segment->begin;
+  for (int32_t i = 0; i < segment->num_seen; i++) {
+    int32_t place = segment->begin + i, number = cut->number[cut->same_as[place]];
+    next[i] = number < listing->num_rows ? listing->rows[number].first + cut->before[place] : -1;
+  }
+  return next;
+}
+
+static enum vx_status list_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
+  const struct listing *listing = cls;
+  const struct cpu_cut *cut = &listing->run->cut;
+  const struct cpu_segment *segment = &cut->segments[piece];
+  const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
+  int32_t *next = find_places(listing, segment);
+  (void)hand, (void)error;
+  for (int32_t i = 0; i < segment->num_inside; i++) {
+    if (next[seen_of[i]] >= 0) {
+      listing->run->list[next[seen_of[i]]++] = inside[i];
+    }
+  }
+  return VX_OK;
+}
+
 // --- all of it -----------------------------------------------------------------------------------------------------
 
 static void begin_segments(const struct cpu_run *run, const struct cpu_cloud *cloud) {
@@ -236,22 +274,31 @@ static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
   counts->out_of_range += cloud->end - cloud->begin - inside - not_finite;
 }
 
-static enum vx_status spread(struct cpu_run *run,
-                             enum vx_status (*piece)(void *, const struct vx_hand *, int32_t, struct vx_error *),
-                             struct vx_error *error) {
-  const struct vx_pieces pieces = {run->cut.count, piece, run};
+typedef enum vx_status step(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error);
+
+static enum vx_status spread(const struct cpu_run *run, step *step, void *cls, struct vx_error *error) {
+  const struct vx_pieces pieces = {run->cut.count, step, cls};
   return vx_spread(run->job, run->lane, &pieces, error);
+}
+
+static bool is_packed(const struct cpu_run *run) {
+  return run->ids_wanted || (run->job->tensors & VX_PILLAR_MAPS) != 0;
 }
 
 enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
   begin_segments(run, cloud);
-  enum vx_status status = spread(run, look_up_segment, error);
+  enum vx_status status = spread(run, look_up_segment, run, error);
   if (status == VX_OK) {
-    status = spread(run, unite_share, error);
+    status = spread(run, unite_share, run, error);
   }
   if (status == VX_OK) {
     place_segments(run, cloud);
-    status = spread(run, number_segment, error);
+    status = spread(run, number_segment, run, error);
   }
-  return status == VX_OK ? spread(run, pack_segment, error) : status;
+  return status == VX_OK && is_packed(run) ? spread(run, pack_segment, run, error) : status;
+}
+
+enum vx_status cpu_list_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+  struct listing listing = {run, run->rows + cloud->first_row, run->num_rows - cloud->first_row};
+  return spread(run, list_segment, &listing, error);
 }

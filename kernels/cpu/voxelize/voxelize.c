@@ -78,18 +78,35 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
   return status;
 }
 
+static enum vx_status index_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+  if (run->cut.count > 0) {
+    return cpu_index_segments(run, cloud, error);
+  }
+  cpu_index_points(run, cloud);
+  return VX_OK;
+}
+
+static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+  if (run->lists_wanted && run->cut.count > 0) {
+    return cpu_list_segments(run, cloud, error);
+  }
+  if (run->lists_wanted) {
+    cpu_list_points(run, cloud);
+  }
+  return VX_OK;
+}
+
 // Finds the rows of one cloud and appends them to those of the clouds before it.
 static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
-  if (run->cut.count == 0) {
-    cpu_index_points(run, cloud);
-  } else {
-    enum vx_status status = cpu_index_segments(run, cloud, error);
-    if (status != VX_OK) {
-      return status;
-    }
+  enum vx_status status = index_points(run, cloud, error);
+  if (status == VX_OK) {
+    cpu_gather_maps(run, cloud);
+    cpu_make_rows(run, cloud);
+    status = list_points(run, cloud, error);
   }
-  cpu_gather_maps(run, cloud);
-  cpu_list_points(run, cloud);
+  if (status != VX_OK) {
+    return status;
+  }
   if (run->params->block_filter.enabled) {
     cpu_filter_blocks(run, cloud);
   }
