@@ -16,7 +16,10 @@
 
 enum { CLOUDS = 6, COLUMNS = 4, JOBS = 8 };
 static const char sizes[] = "700,0,1500,1,900,400";
-enum { POINTS = 700 + 1500 + 1 + 900 + 400 };
+enum { POINTS = 700 + 1500 + 1 + 900 + 400, LONE_POINTS = 30000 };
+
+// Of a lone cloud, the points are shared out.
+enum kind { BATCH, SAMPLES, LONE, KINDS };
 
 static struct options options;
 static struct jobs jobs;
@@ -156,8 +159,9 @@ static void set(struct job *made, const char *name, const char *value) {
   assert_true(job_request_set(&made->asked, name, strlen(name), value, strlen(value), &problem));
 }
 
-static void make(struct job *made, enum vx_op op) {
+static void make(struct job *made, enum kind kind) {
   struct problem problem;
+  int64_t points = kind == LONE ? LONE_POINTS : POINTS;
   job_init(made, &jobs.means);
   made->client = client;
   made->id = "test";
@@ -165,35 +169,33 @@ static void make(struct job *made, enum vx_op op) {
   made->done = on_done;
   made->started_ns = made->queued_ns = clock_ns();
   made->deadline_ns = INT64_MAX;
-  job_request_init(&made->asked, op);
-  set(made, "point_counts", sizes);
-  if (op == VX_VOXELIZE) {
+  job_request_init(&made->asked, kind == SAMPLES ? VX_FPS : VX_VOXELIZE);
+  if (kind != LONE) set(made, "point_counts", sizes);
+  if (kind == SAMPLES) {
+    set(made, "num_samples", "300,0,700,1,2,400");
+  } else {
     set(made, "point_cloud_range", "0,0,0,10,10,10");
     set(made, "voxel_size", "0.1,0.1,0.1");
-    set(made, "order", "key");
-  } else {
-    set(made, "num_samples", "300,0,700,1,2,400");
+    set(made, "order", kind == LONE ? "first" : "key");
   }
   assert_true(job_request_finish(&made->asked, &problem));
-  assert_true(job_request_split(&made->asked, POINTS, &problem));
+  assert_true(job_request_split(&made->asked, points, &problem));
   assert_true(job_take_place(made, &problem));
-  assert_true(job_take_input(made, POINTS * COLUMNS * sizeof(float), &problem));
+  assert_true(job_take_input(made, (size_t)points * COLUMNS * sizeof(float), &problem));
   float *values = (float *)(void *)job_body(made);
-  for (int i = 0; i < POINTS * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
+  for (int64_t i = 0; i < points * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
 }
 
-static enum vx_op op_of(int number) { return number % 2 ? VX_FPS : VX_VOXELIZE; }
-
 static void run_all(void) {
-  for (int i = 0; i < JOBS; i++) make(&all[i], op_of(i));
+  for (int i = 0; i < JOBS; i++) make(&all[i], (enum kind)(i % KINDS));
   for (int i = 0; i < JOBS; i++) assert_true(jobs_submit(&jobs, &all[i]));
   await(JOBS);
 }
 
 static void the_number_of_workers_does_not_show(void **state) {
   (void)state;
-  static unsigned char expected[2][1 << 20];
-  size_t bytes[2] = {0};
+  static unsigned char expected[KINDS][2 << 20];
+  size_t bytes[KINDS] = {0};
   static const int workers[] = {1, 2, 3, 17};
   for (int w = 0; w < 4; w++) {
     open_room(workers[w]);
@@ -202,13 +204,14 @@ static void the_number_of_workers_does_not_show(void **state) {
       for (int i = 0; i < JOBS; i++) {
         assert_true(all[i].answered);
         const char *tensors = all[i].output->data + all[i].header_reserve;
-        if (bytes[i % 2] == 0) {
-          bytes[i % 2] = all[i].layout.bytes;
-          assert_in_range(bytes[i % 2], 1, sizeof expected[0]);
-          memcpy(expected[i % 2], tensors, bytes[i % 2]);
+        int kind = i % KINDS;
+        if (bytes[kind] == 0) {
+          bytes[kind] = all[i].layout.bytes;
+          assert_in_range(bytes[kind], 1, sizeof expected[0]);
+          memcpy(expected[kind], tensors, bytes[kind]);
         }
-        assert_int_equal(all[i].layout.bytes, bytes[i % 2]);
-        assert_memory_equal(tensors, expected[i % 2], bytes[i % 2]);
+        assert_int_equal(all[i].layout.bytes, bytes[kind]);
+        assert_memory_equal(tensors, expected[kind], bytes[kind]);
         job_give_output(&all[i]);
       }
     }
@@ -219,7 +222,7 @@ static void the_number_of_workers_does_not_show(void **state) {
 // ---- who must not help, or no longer --------------------------------------------------------------------------------
 
 static void submit_long_job(void) {
-  make(job, VX_FPS);
+  make(job, SAMPLES);
   assert_true(jobs_submit(&jobs, job));
 }
 
@@ -275,7 +278,9 @@ static void workers_are_bounded(void **state) {
   await_sleepers();
   atomic_fetch_add(&jobs.workers.running[VX_LANE_QUICK], 2);
   assert_int_equal(helped_in_passing(), 0);
+  assert_int_equal(hands_count(&jobs.hands), 1);
   atomic_fetch_sub(&jobs.workers.running[VX_LANE_QUICK], 1);
+  assert_int_equal(hands_count(&jobs.hands), 2);
   assert_true(helped_in_passing() > 0);
   atomic_fetch_sub(&jobs.workers.running[VX_LANE_QUICK], 1);
   close_room();
@@ -287,6 +292,7 @@ static void nobody_helps_while_a_gpu_works(void **state) {
   await_sleepers();
   atomic_store(&jobs.devices.working, 1);
   assert_int_equal(helped_in_passing(), 0);
+  assert_int_equal(hands_count(&jobs.hands), 1);
   atomic_store(&jobs.devices.working, 0);
   assert_true(helped_in_passing() > 0);
   close_room();
@@ -296,7 +302,7 @@ static void a_batch_is_stopped_in_a_hurry(void **state) {
   (void)state;
   open_room(3);
   atomic_store(&jobs.means.hurry, true);
-  make(job, VX_FPS);
+  make(job, SAMPLES);
   assert_true(jobs_submit(&jobs, job));
   await(1);
   assert_false(job->answered);
