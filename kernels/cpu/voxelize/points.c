@@ -15,29 +15,31 @@ static void find_homes(const struct cpu_located *located, const struct cpu_cell_
   }
 }
 
-static void look_up(const struct cpu_located *located, const uint32_t *home, int32_t begin, struct cpu_lookup *lookup) {
-  struct cpu_cell_index index = lookup->index;
-  int32_t *inside = lookup->inside + lookup->num_inside, *voxel_of = lookup->voxel_of + lookup->num_inside;
+static void look_up(const struct cpu_located *located, const uint32_t *home, int32_t begin,
+                    struct cpu_cell_index *shared_index, int32_t *inside, int32_t *voxel_of) {
+  struct cpu_cell_index index = *shared_index;
   for (int32_t i = 0; i < located->num_inside; i++) {
     inside[i] = begin + located->at[i];
     voxel_of[i] = cpu_cell_index_add(&index, located->key[i], home[i]);
   }
-  lookup->num_inside += located->num_inside;
-  lookup->not_finite += located->not_finite;
-  lookup->index.count = index.count;
+  shared_index->count = index.count;
 }
 
 void cpu_look_up_points(const struct cpu_run *run, int32_t begin, int32_t end, struct cpu_lookup *lookup) {
   cpu_locate *locate = cpu_locate_here();
   struct cpu_located located;
   uint32_t home[CPU_CHUNK];
-  lookup->num_inside = lookup->not_finite = 0;
+  int32_t num_inside = 0, not_finite = 0;
   for (; begin < end; begin += CPU_CHUNK) {
     int32_t left = end - begin, count = left < CPU_CHUNK ? left : CPU_CHUNK;
     locate(&run->map, run->points + (int64_t)begin * run->columns, run->columns, count, &located);
     find_homes(&located, &lookup->index, home);
-    look_up(&located, home, begin, lookup);
+    look_up(&located, home, begin, &lookup->index, lookup->inside + num_inside, lookup->voxel_of + num_inside);
+    num_inside += located.num_inside;
+    not_finite += located.not_finite;
   }
+  lookup->num_inside = num_inside;
+  lookup->not_finite = not_finite;
 }
 
 void cpu_index_points(struct cpu_run *run, const struct cpu_cloud *cloud) {
