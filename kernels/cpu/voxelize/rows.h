@@ -4,7 +4,8 @@
 
 #include "kernels/cpu/voxelize/run.h"
 
-// Appends a row for each voxel that max_voxels lets in, with room in the list for its points; counts what the caps drop.
+// Appends a row for each voxel that max_voxels lets in, with room in the list for its points. Counts what the caps
+// drop.
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Lists the points of the rows that cpu_make_rows has made.

@@ -223,7 +223,8 @@ static bool ask_stopped(void *cls) {
   return behind->caller->stopped != NULL && behind->caller->stopped(behind->cls);
 }
 
-static const struct vx_caller checked_caller = {.output = checked_output, .scratch = ask_scratch, .stopped = ask_stopped};
+static const struct vx_caller checked_caller = {
+    .output = checked_output, .scratch = ask_scratch, .stopped = ask_stopped};
 
 static bool runs(const struct vx_job *job) {
   const char *lacking = getenv("VOXELD_STANDIN_LACKS");
