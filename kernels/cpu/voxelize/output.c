@@ -35,9 +35,15 @@ static struct writing begin(const struct cpu_run *run, const struct cpu_writer *
   return writing;
 }
 
+// Each item of the tensor has as many bytes as the others.
 static void add(struct writing *writing, const struct cpu_writer *writer, void *out, size_t bytes) {
-  writing->items += writing->unit == CPU_TENSORS;
-  writing->targets[writing->count++] = (struct target){writer, out, bytes / (size_t)writing->items};
+  size_t item_bytes = bytes;
+  if (writing->unit == CPU_TENSORS) {
+    writing->items++;
+  } else if (writing->items > 0) {
+    item_bytes /= (size_t)writing->items;
+  }
+  writing->targets[writing->count++] = (struct target){writer, out, item_bytes};
 }
 
 // --- pieces --------------------------------------------------------------------------------------------------------

@@ -81,12 +81,17 @@ static int32_t share_of(const struct cpu_run *run, uint64_t key) {
   return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
 }
 
+// A number for each share of a segment.
+static int32_t *shares_of(const struct cpu_cut *cut, int32_t *numbers, int32_t segment) {
+  return numbers + (ptrdiff_t)segment * cut->count;
+}
+
 // Lists the segment's voxels share by share, each in the order of their appearance.
 static void deal(const struct cpu_run *run, int32_t number) {
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[number];
   const struct cpu_cell_entry *seen = cut->seen + segment->begin;
-  int32_t *end = cut->dealt_end + number * cut->count, next[MOST_SEGMENTS] = {0}, sum = segment->begin;
+  int32_t *end = shares_of(cut, cut->dealt_end, number), next[MOST_SEGMENTS] = {0}, sum = segment->begin;
   for (int32_t i = 0; i < segment->num_seen; i++) {
     next[share_of(run, seen[i].key)]++;
   }
@@ -163,12 +168,12 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   }
   cpu_cell_index_start(&tools.index, run->num_points, run->map.key.bits);
   for (int32_t number = 0; number < cut->count; number++) {
-    const int32_t *end = cut->dealt_end + number * cut->count + share;
+    const int32_t *end = shares_of(cut, cut->dealt_end, number) + share;
     int32_t num_new = 0;
     for (int32_t i = share == 0 ? cut->segments[number].begin : end[-1]; i < *end; i += CPU_CHUNK) {
       num_new += unite(cut, cut->dealt + i, smaller(CPU_CHUNK, *end - i), &tools);
     }
-    cut->num_new[number * cut->count + share] = num_new;
+    shares_of(cut, cut->num_new, number)[share] = num_new;
   }
   for (int32_t voxel = 0; voxel < tools.index.count; voxel++) {
     cut->seen[tools.places[voxel]].hits = tools.index.entries[voxel].hits;  // of all segments
@@ -265,7 +270,7 @@ static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
     inside += segment->num_inside;
     not_finite += segment->not_finite;
     for (int32_t share = 0; share < cut->count; share++) {
-      number += cut->num_new[i * cut->count + share];
+      number += shares_of(cut, cut->num_new, i)[share];
     }
   }
   run->cells.count = number;
