@@ -44,14 +44,15 @@ static bool has_passed(int64_t until_ns) {
   return clock_ns() >= until_ns;
 }
 
-// Until a helper joins or leaves. The lock is held before and after, but not meanwhile.
-static void await_helper(struct hands *hands, struct spread *spread) {
+// The lock is held before and after, but not meanwhile. Returns whether a helper has joined or left.
+static bool await_helper(struct hands *hands, struct spread *spread) {
   int64_t until_ns = clock_ns() + AWAKE_NS;
   int before = atomic_load(&spread->helpers);
   pthread_mutex_unlock(&hands->lock);
   while (atomic_load(&spread->helpers) == before && !has_passed(until_ns))
     ;
   pthread_mutex_lock(&hands->lock);
+  return atomic_load(&spread->helpers) != before;
 }
 
 // Likewise. Returns whether pieces were shown meanwhile.
@@ -96,11 +97,11 @@ static struct spread *take_to_help(struct hands *hands, int32_t *piece) {
 // False once all pieces are done. Waits if the last ones are in the hands of helpers, who may give them up.
 static bool take_as_owner(struct hands *hands, struct spread *spread, int32_t *piece) {
   bool taken;
-  for (bool slept = false; !(taken = take(spread, piece)) && spread->helpers > 0; slept = true)
-    if (slept)
-      pthread_cond_wait(&spread->changed, &hands->lock);
+  for (bool changes = true; !(taken = take(spread, piece)) && spread->helpers > 0;)
+    if (changes)
+      changes = await_helper(hands, spread);
     else
-      await_helper(hands, spread);
+      pthread_cond_wait(&spread->changed, &hands->lock);
   return taken;
 }
 
@@ -121,7 +122,7 @@ static void hide(struct hands *hands, struct spread *spread) {
 
 // ---- the job's worker -----------------------------------------------------------------------------------------------
 
-// Workers to be woken for the pieces beside the first.
+// Workers to be woken for the pieces beside the first. One that is awake may still go to another job.
 static int64_t wanted(const struct hands *hands, int64_t pieces) {
   int64_t more = room(hands);
   return (pieces - 1 < more ? pieces - 1 : more) - hands->awake;

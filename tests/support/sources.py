@@ -18,7 +18,7 @@ def bind_source(unconnected, source):
 
 
 class HTTPConnection(http.client.HTTPConnection):
-    """One that leaves the port of its source_address to connect()."""
+    """One that leaves the port of its source_address to connect(). IPv4; it needs a timeout."""
 
     def connect(self):
         if self.source_address is None:

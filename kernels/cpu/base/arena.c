@@ -53,8 +53,11 @@ enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena
                                  struct vx_error *error) {
   if (measured->used > arena->bytes) {
     // A quarter more than needed: a scan that is a little larger than the last one then costs no new mapping. Pages
-    // that no job touches cost nothing.
+    // that no job touches cost nothing. What a lane may keep is taken without asking, so no more than that.
     size_t bytes = whole_pages(measured->used, measured->used / 4);
+    if (measured->used <= VX_SCRATCH_KEPT && bytes > VX_SCRATCH_KEPT) {
+      bytes = VX_SCRATCH_KEPT;
+    }
     if (!is_allowed(job, bytes)) {
       bytes = whole_pages(measured->used, 0);
       if (!is_allowed(job, bytes)) {

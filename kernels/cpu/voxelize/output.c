@@ -1,5 +1,5 @@
-// See output.h. Tensors of rows are written together, so a hand has the points of a stretch of rows at hand
-// for all of them.
+// See output.h. Tensors of rows are written together: the points of a stretch of rows are then in the cache for all of
+// them.
 #include "kernels/cpu/voxelize/output.h"
 
 #include "kernels/cpu/base/lane.h"
@@ -100,7 +100,7 @@ static int32_t step_of(const struct writing *writing) {
 
 static enum vx_status write_all(struct writing *writing, struct vx_error *error) {
   int64_t began = cpu_now_ns();
-  if (writing->count == 0 || writing->items == 0) {
+  if (writing->count == 0) {
     return VX_OK;
   }
   writing->step = step_of(writing);

@@ -52,7 +52,8 @@ struct tools {
   int32_t *places;  // [num_points]: where in `seen` each voxel of the index appears first
 };
 
-// The run's own hand has these arrays for the cloud: they get their contents when nobody needs the tools any more.
+// The run's own hand has these arrays for the cloud: they get their contents after the shares are united, when nobody
+// needs the tools any more. A share may get all voxels of the cloud, so each hand has room for that.
 static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand *hand, struct tools *tools,
                                  struct vx_error *error) {
   uint64_t slots = cpu_cell_index_slots(run->num_points, run->map.key.bits), most = (uint64_t)run->num_points;

@@ -44,16 +44,21 @@ static void read_request(const char *text) {
   }
 }
 
+// It is renamed before it is read, so that another that comes meanwhile is not removed with it.
 static void take_file(const char *path) {
-  char text[64] = "";
-  FILE *file = fopen(path, "re");
+  char taken[512], text[64] = "";
+  snprintf(taken, sizeof taken, "%s.taken", path);
+  if (access(path, F_OK) != 0 || rename(path, taken) != 0) {
+    return;
+  }
+  FILE *file = fopen(taken, "re");
   if (file != NULL) {
     if (fgets(text, sizeof text, file) != NULL) {
       read_request(text);
     }
     fclose(file);
-    (void)unlink(path);
   }
+  (void)unlink(taken);
 }
 
 // A thread that comes while another reads the file waits: its call is to fail already, if the file says so.

@@ -327,6 +327,39 @@ static void helpers_take_little_scratch(void **state) {
   free(flat);
 }
 
+static bool never_asked(void *cls, size_t bytes) {
+  (void)cls;
+  fail_msg("asked for %zu bytes of scratch", bytes);
+  return false;
+}
+
+// A cut takes more scratch, but no more than a lane may keep without asking.
+static void a_cut_asks_for_no_scratch(void **state) {
+  (void)state;
+  enum { LARGE = 1000000 };
+  float *flat = calloc(LARGE, COLUMNS * sizeof *flat);
+  struct vx_error error;
+  int cuts = 0;
+  for (int32_t count = 400000; count <= LARGE; count += 50000) {
+    struct crew crew = crew_of(3, false, 3);
+    struct vx_job asked = plain_params(2000), job = job_over(&asked, flat, 1, &count);
+    struct vx_lane *fresh;
+    assert_int_equal(backend->lane_open(device, VX_LANE_QUICK, &fresh, &error), VX_OK);
+    job.caller =
+        &(const struct vx_caller){.output = give, .scratch = never_asked, .spread = spread, .hands = count_hands};
+    job.cls = &crew;
+    job.row_counts = crew.outcome.row_counts;
+    assert_int_equal(backend->run(fresh, &job, &error), VX_OK);
+    assert_int_equal(job.counts.kept + job.counts.over_voxel_cap, count);
+    cuts += crew.spreads > 0;  // the one voxel is written by the own hand
+    free(crew.outcome.block);
+    backend->lane_close(fresh);
+    dismiss(&crew);
+  }
+  assert_in_range(cuts, 1, (LARGE - 400000) / 50000);  // not all: the largest would have to ask
+  free(flat);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
@@ -336,6 +369,7 @@ int main(void) {
       cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
       cmocka_unit_test(a_job_is_stopped_between_its_pieces),
       cmocka_unit_test(helpers_take_little_scratch),
+      cmocka_unit_test(a_cut_asks_for_no_scratch),
   };
   return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
