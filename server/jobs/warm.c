@@ -98,6 +98,11 @@ static bool takes_detections(const struct jobs *jobs, const struct worker *worke
   return worker->use == VX_LANE_DETECT && (worker->lanes.gpu || jobs->devices.count == 0);
 }
 
+// Those that serve in place of newer files are warm.
+static bool is_cold(const struct detectors *detectors, size_t index) {
+  return !detector_fault(detectors_at(detectors, index)) && !detectors_refusal(detectors, index);
+}
+
 static void warm_detector(struct warming *warming, const struct options *options, struct warm_progress *progress,
                           const atomic_int *phase) {
   struct workers *workers = &warming->jobs->workers;
@@ -111,13 +116,13 @@ static void warm_detector(struct warming *warming, const struct options *options
 
 void warm_up(struct jobs *jobs, const struct options *options, const struct detectors *detectors,
              const atomic_int *phase, struct warm_progress *progress) {
-  long long lanes = 0, serving = 0;
+  long long lanes = 0, cold = 0;
   for (int64_t i = 0; i < jobs->workers.count; i++) lanes += takes_detections(jobs, &jobs->workers.worker[i]);
-  for (size_t i = 0; i < detectors_count(detectors); i++) serving += !detector_fault(detectors_at(detectors, i));
+  for (size_t i = 0; i < detectors_count(detectors); i++) cold += is_cold(detectors, i);
   atomic_store(&progress->done, 0);
-  atomic_store(&progress->all, lanes * serving);
+  atomic_store(&progress->all, lanes * cold);
   for (size_t i = 0; i < detectors_count(detectors); i++) {
     struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i)};
-    if (!detector_fault(warming.detector)) warm_detector(&warming, options, progress, phase);
+    if (is_cold(detectors, i)) warm_detector(&warming, options, progress, phase);
   }
 }
