@@ -191,6 +191,7 @@ static void keep(struct streams *streams, struct stream *stream, const struct st
   event.sweeps = stream->count;
   memcpy(event.stream, stream->name, sizeof event.stream);
   events_tell(&streams->events, stream->client, &event);
+  if (lost > 0) streams_tell(streams, stream, EVENT_EVICTED, lost);
 }
 
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,

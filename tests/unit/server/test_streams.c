@@ -375,6 +375,22 @@ static void subscribers(void **state) {
   events_unsubscribe(&streams.events, &all);
 }
 
+static void told_of_sweeps_without_room(void **state) {
+  (void)state;
+  static const atomic_bool no = false;
+  struct subscriber one = {.half_closed = &no, .gone = &no, .sleep = nothing, .wake = nothing};
+  assert_true(send("a", 1, 3));
+  assert_true(streams_subscribe(&streams, ours, "a", &one, &problem));
+  is_told(&one, EVENT_OPEN, 1, 0);
+  assert_true(send_along((const double[]){5, 4}, 2, 3, 2));
+  is_told(&one, EVENT_SWEEP, 3, 0);
+  is_told(&one, EVENT_EVICTED, 3, 2);
+  assert_true(SEND_ALONG(3, 6, 5));
+  is_told(&one, EVENT_SWEEP, 3, 0);
+  assert_int_equal(one.count, 0);
+  events_unsubscribe(&streams.events, &one);
+}
+
 // ---- several --------------------------------------------------------------------------------------------------------
 
 static void in_the_frame_of_the_first(void **state) {
@@ -523,6 +539,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(newest_first),
       TEST(subscribers),
+      TEST(told_of_sweeps_without_room),
       TEST(repeated_sweep),
       TEST(refused_sweeps),
       TEST(sent_along),
