@@ -91,11 +91,13 @@ void detectors_free(struct detectors *detectors) {
   free(detectors);
 }
 
-static void keep(struct detectors *detectors, size_t index, struct detector *kept) {
+void detectors_keep_one(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
+  struct detector *kept = detectors_find(before, name_at(detectors, index));
+  if (!kept || detector_fault(kept)) return;
   struct detector *broken = detectors->item[index].detector;
   struct detector_refusal *refusal = &detectors->item[index].refusal;
   snprintf(refusal->version, sizeof refusal->version, "%s", detector_version(broken));
-  snprintf(refusal->reason, sizeof refusal->reason, "%s", detector_fault(broken));
+  snprintf(refusal->reason, sizeof refusal->reason, "%s", reason);
   detectors->item[index].detector = kept;
   detector_hold(kept);
   detector_release(broken);
@@ -103,8 +105,8 @@ static void keep(struct detectors *detectors, size_t index, struct detector *kep
 
 void detectors_keep(struct detectors *detectors, const struct detectors *before) {
   for (size_t i = 0; i < detectors->count; i++) {
-    struct detector *last = detectors_find(before, name_at(detectors, i));
-    if (last && !detector_fault(last) && detector_fault(detectors->item[i].detector)) keep(detectors, i, last);
+    const char *fault = detector_fault(detectors->item[i].detector);
+    if (fault) detectors_keep_one(detectors, before, i, fault);
   }
 }
 

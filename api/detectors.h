@@ -24,6 +24,8 @@ void detectors_free(struct detectors *detectors);  // may be NULL
 // Before the set serves: each of its models that does not serve is replaced by that of its name in `before`, if that
 // one serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
+// The same for the one with that index, which cannot be used for another reason.
+void detectors_keep_one(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
 // The set may be NULL here, for one without detectors.
 size_t detectors_count(const struct detectors *detectors);

@@ -189,7 +189,7 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
   log_listening(server);
   server_log_broken(server->shelf.detectors);
   // Nothing replaces the models now: a reload begins once the service has started.
-  warm_up(&server->jobs, options, server->shelf.detectors, &server->phase, &server->warming);
+  warm_up(&server->jobs, options, server->shelf.detectors, NULL, &server->phase, &server->warming);
   atomic_store(&server->phase, PHASE_READY);
   return true;
 }

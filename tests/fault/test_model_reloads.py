@@ -122,6 +122,26 @@ class Kept(Models):
         self.assert_serves(daemon, "other")
         self.stop(daemon)
 
+    def test_a_network_that_opens_but_does_not_run_is_broken(self):
+        self.write_version(1)
+        daemon = self.start()
+        first = self.assert_serves(daemon).tensors()
+        self.write_version(2, lines=["fail"])
+        self.write("new", lines=["fail"])
+        self.reload(daemon)
+        reason = "the network does not run: onnxruntime: Non-zero status code"
+        self.assertEqual(daemon.post(DETECT + "new", SCAN).status, 503)
+        shutil.rmtree(os.path.join(self.folder, "new"))
+        self.reload(daemon)
+        self.assert_kept(daemon, first, "1", "2", reason)
+        self.write_version(3, lines=["fail"])
+        self.reload(daemon)
+        self.assert_kept(daemon, first, "1", "3", reason)
+        self.write_version(4)
+        self.reload(daemon)
+        self.assert_newest(daemon, "4")
+        self.stop(daemon)
+
     def test_a_kept_network_is_not_run_again(self):
         self.write_version(1)
         daemon = self.start()
