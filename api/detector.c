@@ -250,7 +250,7 @@ static void write_parts(const struct detector *detector, struct text *out) {
 
 void detector_write(const struct detector *detector, struct text *out) {
   bool serves = !detector->fault[0];
-  text_put(out, "{\"name\":");
+  text_put(out, "\"name\":");
   text_json_string(out, detector->name, strlen(detector->name));
   write_string("version", detector->files.version, out);
   write_string("description", detector->files.description, out);
@@ -259,5 +259,4 @@ void detector_write(const struct detector *detector, struct text *out) {
     write_parts(detector, out);
   else
     write_string("reason", detector->fault, out);
-  text_put(out, "}");
 }

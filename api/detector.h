@@ -47,7 +47,7 @@ VX_WARN_UNUSED enum vx_status detector_seat(struct detector *detector, const str
                                             const struct vx_place *place, struct vx_error *error);
 struct seats *detector_seats(struct detector *detector);
 
-// A JSON object.
+// The members of a JSON object, without its braces.
 void detector_write(const struct detector *detector, struct text *out);
 
 #endif

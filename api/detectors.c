@@ -12,17 +12,31 @@ enum { MAX_DETECTORS = 64, MAX_ENTRIES = 4096 };  // entries of the directory, f
 
 struct detectors {
   size_t count;
-  struct detector *item[MAX_DETECTORS];  // sorted by name
+  struct {
+    struct detector *detector;
+    struct detector_refusal refusal;  // without a reason: it has the files of its folder
+  } item[MAX_DETECTORS];              // sorted by name
 };
+
+static const char *name_at(const struct detectors *detectors, size_t index) {
+  return detector_name(detectors->item[index].detector);
+}
+
+static size_t index_of(const struct detectors *detectors, const char *name) {
+  size_t index = 0, count = detectors_count(detectors);
+  while (index < count && strcmp(name_at(detectors, index), name) != 0) index++;
+  return index;
+}
 
 static void put(struct detectors *detectors, struct detector *detector) {
   size_t at = detectors->count++;
-  for (; at > 0 && strcmp(detector_name(detectors->item[at - 1]), detector_name(detector)) > 0; at--)
+  for (; at > 0 && strcmp(name_at(detectors, at - 1), detector_name(detector)) > 0; at--)
     detectors->item[at] = detectors->item[at - 1];
-  detectors->item[at] = detector;
+  detectors->item[at].detector = detector;
+  detectors->item[at].refusal = (struct detector_refusal){.reason = ""};
 }
 
-// Opens the model if the entry is a folder.
+// Opens the model if the entry is a folder, or a link that cannot be followed; one that leads nowhere is none.
 static bool open_entry(struct detectors *detectors, const char *directory, const char *name,
                        const struct detector_means *means, char *error, size_t error_size) {
   char path[4096];
@@ -30,7 +44,7 @@ static bool open_entry(struct detectors *detectors, const char *directory, const
   int length = snprintf(path, sizeof path, "%s/%s", directory, name);
   if (length < 0 || (size_t)length >= sizeof path)
     return error_set(error, error_size, "model %.80s: its path is too long", name);
-  if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) return true;
+  if (stat(path, &status) != 0 ? errno == ENOENT : !S_ISDIR(status.st_mode)) return true;
   if (strlen(name) >= DETECTOR_NAME_SIZE)
     return error_set(error, error_size, "model %.80s: its name has more than %d bytes", name, DETECTOR_NAME_SIZE - 1);
   if (detectors->count == MAX_DETECTORS)
@@ -73,19 +87,47 @@ struct detectors *detectors_load(const char *directory, const struct detector_me
 }
 
 void detectors_free(struct detectors *detectors) {
-  for (size_t i = 0; detectors && i < detectors->count; i++) detector_release(detectors->item[i]);
+  for (size_t i = 0; detectors && i < detectors->count; i++) detector_release(detectors->item[i].detector);
   free(detectors);
+}
+
+void detectors_keep_one(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
+  struct detector *kept = detectors_find(before, name_at(detectors, index));
+  if (!kept || detector_fault(kept)) return;
+  struct detector *broken = detectors->item[index].detector;
+  struct detector_refusal *refusal = &detectors->item[index].refusal;
+  snprintf(refusal->version, sizeof refusal->version, "%s", detector_version(broken));
+  snprintf(refusal->reason, sizeof refusal->reason, "%s", reason);
+  detectors->item[index].detector = kept;
+  detector_hold(kept);
+  detector_release(broken);
+}
+
+void detectors_keep(struct detectors *detectors, const struct detectors *before) {
+  for (size_t i = 0; i < detectors->count; i++) {
+    const char *fault = detector_fault(detectors->item[i].detector);
+    if (fault) detectors_keep_one(detectors, before, i, fault);
+  }
 }
 
 size_t detectors_count(const struct detectors *detectors) { return detectors ? detectors->count : 0; }
 struct detector *detectors_at(const struct detectors *detectors, size_t index) {
-  return detectors->item[index];
+  return detectors->item[index].detector;
 }
 
 struct detector *detectors_find(const struct detectors *detectors, const char *name) {
-  for (size_t i = 0; i < detectors_count(detectors); i++)
-    if (strcmp(detector_name(detectors->item[i]), name) == 0) return detectors->item[i];
-  return NULL;
+  size_t index = index_of(detectors, name);
+  return index < detectors_count(detectors) ? detectors->item[index].detector : NULL;
+}
+
+const struct detector_refusal *detectors_refusal(const struct detectors *detectors, size_t index) {
+  const struct detector_refusal *refusal = &detectors->item[index].refusal;
+  return refusal->reason[0] ? refusal : NULL;
+}
+
+const struct detector_refusal *detectors_refused(const struct detectors *detectors, const char *name) {
+  size_t index = index_of(detectors, name);
+  return index < detectors_count(detectors) ? detectors_refusal(detectors, index) : NULL;
 }
 
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem) {
@@ -100,21 +142,43 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
 }
 
 void detectors_lose(const struct detectors *detectors, int device) {
-  for (size_t i = 0; i < detectors_count(detectors); i++) seats_lose(detector_seats(detectors->item[i]), device);
+  for (size_t i = 0; i < detectors_count(detectors); i++)
+    seats_lose(detector_seats(detectors->item[i].detector), device);
 }
 
 long long detectors_seats(const struct detectors *detectors, int device) {
   long long count = 0;
   for (size_t i = 0; i < detectors_count(detectors); i++)
-    count += seats_count(detector_seats(detectors->item[i]), device);
+    count += seats_count(detector_seats(detectors->item[i].detector), device);
   return count;
+}
+
+static void write_at(const struct detectors *detectors, size_t index, struct text *out) {
+  const struct detector_refusal *refusal = detectors_refusal(detectors, index);
+  text_put(out, "{");
+  detector_write(detectors->item[index].detector, out);
+  if (refusal) {
+    text_put(out, ",\"refused\":{\"version\":");
+    text_json_string(out, refusal->version, strlen(refusal->version));
+    text_put(out, ",\"reason\":");
+    text_json_string(out, refusal->reason, strlen(refusal->reason));
+    text_put(out, "}");
+  }
+  text_put(out, "}");
+}
+
+bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out) {
+  size_t index = index_of(detectors, name);
+  if (index == detectors_count(detectors)) return false;
+  write_at(detectors, index, out);
+  return true;
 }
 
 void detectors_write(const struct detectors *detectors, struct text *out) {
   text_put(out, "{\"models\":[");
   for (size_t i = 0; i < detectors->count; i++) {
     if (i) text_put(out, ",\n");
-    detector_write(detectors->item[i], out);
+    write_at(detectors, i, out);
   }
   text_put(out, "]}\n");
 }

@@ -1,12 +1,19 @@
 // The models that detect: the folders of one directory, by their names.
 //
-// A set does not change once it is loaded; any thread may read it. Each of its detectors may be held beyond it.
+// A set does not change once it serves; any thread may read it then. Each of its detectors may be held beyond it.
 #ifndef VOXELD_DETECTORS_H
 #define VOXELD_DETECTORS_H
 
 #include "api/detector.h"
+#include "api/detector_files.h"
 
 struct detectors;
+
+// Why a detector serves though its folder has newer files.
+struct detector_refusal {
+  char version[DETECTOR_VERSION_SIZE];  // of those files; "" if model.json could not be read so far
+  char reason[DETECTOR_FAULT_SIZE];     // their fault
+};
 
 // Opens each folder of `directory` ("" = none) but hidden ones. A model that cannot be opened is in the set with its
 // fault. NULL with a reason if the directory cannot be read, or has more than there may be.
@@ -14,10 +21,21 @@ VX_WARN_UNUSED struct detectors *detectors_load(const char *directory, const str
                                                 size_t error_size);
 void detectors_free(struct detectors *detectors);  // may be NULL
 
+// Before the set serves: each of its models that does not serve is replaced by that of its name in `before`, if that
+// one serves. `before` may be NULL.
+void detectors_keep(struct detectors *detectors, const struct detectors *before);
+// The same for the one with that index, which cannot be used for another reason.
+void detectors_keep_one(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
+
 // The set may be NULL here, for one without detectors.
 size_t detectors_count(const struct detectors *detectors);
 struct detector *detectors_at(const struct detectors *detectors, size_t index);        // in the order of names
 struct detector *detectors_find(const struct detectors *detectors, const char *name);  // NULL if there is none
+
+// Why detectors_keep has put the one with that index in the place of another; NULL if it has not.
+const struct detector_refusal *detectors_refusal(const struct detectors *detectors, size_t index);
+// The same of the one of that name; NULL also if there is none.
+const struct detector_refusal *detectors_refused(const struct detectors *detectors, const char *name);
 
 // The detector of that name, if it serves. NULL with a problem, which names the parameter `model`.
 struct detector *detectors_need(const struct detectors *detectors, const char *name, struct problem *problem);
@@ -27,6 +45,8 @@ void detectors_lose(const struct detectors *detectors, int device);
 // How many seats in use their networks have on the GPU of that number.
 long long detectors_seats(const struct detectors *detectors, int device);
 
+// One as a JSON object. False if there is none of that name.
+VX_WARN_UNUSED bool detectors_write_one(const struct detectors *detectors, const char *name, struct text *out);
 // All as {"models":[...]}.
 void detectors_write(const struct detectors *detectors, struct text *out);
 

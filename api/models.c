@@ -41,11 +41,14 @@ static bool find(const struct named *named, const char *name, struct job_request
   model->request = preset ? presets_request(preset) : find_further(named->presets, name);
   model->preset = model->request != NULL;
   const struct detector *detector = model->preset ? NULL : detectors_find(named->detectors, name);
+  const struct detector_refusal *refusal = detectors_refused(named->detectors, name);
   if (!detector) return model->preset;
   job_request_init(memory, VX_DETECT);
   model->request = memory;
   model->fault = detector_fault(detector);
   model->version = detector_version(detector);
+  model->refused = refusal ? refusal->reason : NULL;
+  model->refused_version = refusal ? refusal->version : NULL;
   if (!model->fault) detector_choose(detector, memory);
   return true;
 }

@@ -12,7 +12,7 @@
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many are joined: sweeps=10. The file
 // POSES has the time and the pose of each scan, a line each, as TUM writes it: time x y z qx qy qz qw. Lines that are
-// empty or begin with # do not count.
+// empty or begin with # do not count. The last sweeps are kept, and sent once more to a service that has lost them.
 //
 // SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
@@ -47,6 +47,16 @@ struct scan {
 
 enum input { INPUT_SCAN, INPUT_END, INPUT_BAD };  // the result of reading a scan
 
+enum { MOST_SWEEPS = 32 };  // that a service joins
+
+// The sweeps that are joined, the newest first; their rows lie one behind the other.
+struct history {
+  struct scan rows;
+  size_t count, most;
+  size_t bytes[MOST_SWEEPS];
+  struct voxeld_sent_sweep sweeps[MOST_SWEEPS];
+};
+
 struct counts {
   long sent, dropped;
 };
@@ -54,10 +64,12 @@ struct counts {
 struct sensor {
   struct voxeld_client *client;
   const char *query;
-  const char *stream;  // NULL: scans are by themselves
-  FILE *poses;         // of the stream
-  char *stream_query;  // the query with the stream
-  char *sweep_query;   // the same with the time and the pose of the scan in hand
+  const char *stream;              // NULL: scans are by themselves
+  FILE *poses;                     // of the stream
+  char *stream_query;              // the query with the stream
+  char *sweep_query;               // the same with the time and the pose of the scan in hand
+  struct voxeld_sent_sweep sweep;  // the scan in hand
+  struct history history;
   size_t sweep_room;
   bool from_files;
   double interval;    // seconds from one scan of a live sensor to the next; 0 = not live
@@ -73,18 +85,21 @@ static ssize_t read_some(int file, void *bytes, size_t room) {
   return stop ? -1 : read(file, bytes, room);
 }
 
+static bool reserve(struct scan *scan, size_t room) {
+  if (room <= scan->room) return true;
+  unsigned char *rows = realloc(scan->rows, room);
+  if (!rows) return false;
+  scan->rows = rows;
+  scan->room = room;
+  return true;
+}
+
 // Reads `wanted` bytes, or fewer at the end of the file. False after an error (errno is set) or once it is time to
 // stop.
 static bool fill(struct scan *scan, int file, size_t wanted) {
   scan->bytes = 0;
   while (scan->bytes < wanted) {
-    if (scan->bytes == scan->room) {
-      size_t room = scan->room ? scan->room * 2 : 1 << 20;
-      unsigned char *rows = realloc(scan->rows, room);
-      if (!rows) return false;
-      scan->rows = rows;
-      scan->room = room;
-    }
+    if (scan->bytes == scan->room && !reserve(scan, scan->room ? scan->room * 2 : 1 << 20)) return false;
     size_t most = scan->room < wanted ? scan->room : wanted;
     ssize_t got = read_some(file, scan->rows + scan->bytes, most - scan->bytes);
     if (got < 0) return false;
@@ -133,8 +148,10 @@ static enum input read_pose(struct sensor *sensor, const char *name) {
     if (end == at) return complain(name, BAD_POSE);
   }
   if (at[strspn(at, " \t\r\n")]) return complain(name, BAD_POSE);
-  const double *n = numbers, pose[7] = {n[1], n[2], n[3], n[7], n[4], n[5], n[6]};
-  bool fits = voxeld_sweep_query(sensor->stream_query, n[0], pose, sensor->sweep_query, sensor->sweep_room);
+  const double *n = numbers;
+  sensor->sweep = (struct voxeld_sent_sweep){0, n[0], {n[1], n[2], n[3], n[7], n[4], n[5], n[6]}};
+  bool fits =
+      voxeld_sweep_query(sensor->stream_query, n[0], sensor->sweep.pose, sensor->sweep_query, sensor->sweep_room);
   return fits ? INPUT_SCAN : complain(name, BAD_POSE);
 }
 
@@ -178,14 +195,74 @@ static void drop(const char *name, const char *reason, struct counts *counts) {
   printf("%s: dropped, %s\n", name, reason);
 }
 
+// --- sweeps that the service has lost ---
+
+// Puts the scan, which was answered, in front of the sweeps before it. False if there is no memory.
+static bool remember(struct sensor *sensor, const struct scan *scan, size_t points) {
+  struct history *history = &sensor->history;
+  struct scan *rows = &history->rows;
+  if (history->count == history->most) rows->bytes -= history->bytes[--history->count];
+  if (!reserve(rows, rows->bytes + scan->bytes)) return false;
+  if (rows->bytes) memmove(rows->rows + scan->bytes, rows->rows, rows->bytes);
+  if (scan->bytes) memcpy(rows->rows, scan->rows, scan->bytes);
+  rows->bytes += scan->bytes;
+  memmove(history->bytes + 1, history->bytes, history->count * sizeof *history->bytes);
+  memmove(history->sweeps + 1, history->sweeps, history->count * sizeof *history->sweeps);
+  history->bytes[0] = scan->bytes;
+  history->sweeps[0] = sensor->sweep;
+  history->sweeps[0].points = points;
+  history->count++;
+  return true;
+}
+
+// How many sweeps of this sensor were joined, and how many points the newest has: -q may name other streams too.
+static size_t own_sweeps(const struct sensor *sensor, const struct voxeld_result *result, size_t *points) {
+  struct voxeld_sweep sweep;
+  size_t own = 0;
+  for (size_t i = 0; voxeld_joined(result, i, &sweep); i++)
+    if (strcmp(sweep.stream, sensor->stream) == 0 && own++ == 0) *points = (size_t)sweep.received;
+  return own;
+}
+
+// Sends all sweeps in one body. If the service takes them, the result is that of all of them.
+static void send_again(struct sensor *sensor, const char *name, struct voxeld_result *result) {
+  const struct history *history = &sensor->history;
+  struct voxeld_result again = {0}, before;
+  fprintf(stderr, "sensor: %s: the service has lost sweeps and gets them once more\n", name);
+  bool fits = voxeld_sweeps_query(sensor->stream_query, history->sweeps, history->count, sensor->sweep_query,
+                                  sensor->sweep_room);
+  if (fits && voxeld_voxelize(sensor->client, sensor->sweep_query, history->rows.rows, history->rows.bytes, &again) ==
+                  VOXELD_OK) {
+    before = *result;
+    *result = again;
+    again = before;
+  } else if (!stop) {
+    fprintf(stderr, "sensor: %s: %s\n", name, again.error);
+  }
+  voxeld_result_free(&again);
+}
+
+// The scan was answered. False if the program should end.
+static bool keep_sweep(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
+  size_t points = 0, own = own_sweeps(sensor, result, &points);
+  if (!remember(sensor, scan, points)) {
+    complain(name, "out of memory");
+    return false;
+  }
+  // If the service had no room for the others, it would have none now.
+  bool had_room = voxeld_number(result, "stream", "evicted") <= 0 && voxeld_number(result, "stream", "expired") <= 0;
+  if (own < sensor->history.count && had_room) send_again(sensor, name, result);
+  return true;
+}
+
 // Sends one scan. False if the program should end.
 static bool post(struct sensor *sensor, const char *name, const struct scan *scan, struct voxeld_result *result) {
   double begin = now();
   const char *query = sensor->stream ? sensor->sweep_query : sensor->query;
   enum voxeld_status status = voxeld_voxelize(sensor->client, query, scan->rows, scan->bytes, result);
   if (status == VOXELD_OK) {
-    if (sensor->counts.sent++ && voxeld_begun(result))
-      fprintf(stderr, "sensor: %s: the service has lost the sweeps before\n", name);
+    sensor->counts.sent++;
+    if (sensor->stream && !keep_sweep(sensor, name, scan, result)) return false;
     print_line(name, result, now() - begin);
     return true;
   }
@@ -229,7 +306,10 @@ static bool begin_stream(struct sensor *sensor, struct voxeld_result *result) {
 // Opens the file of poses, and adds the stream to the query. False if that cannot be; errno says why.
 static bool open_stream(struct sensor *sensor, const char *poses) {
   size_t length = strlen(sensor->query) + strlen(sensor->stream) + sizeof "&stream=";
-  sensor->sweep_room = length + VOXELD_SWEEP_ROOM;
+  const char *sweeps = strstr(sensor->query, "sweeps=");
+  long joined = sweeps ? strtol(sweeps + strlen("sweeps="), NULL, 10) : 1;
+  sensor->history.most = joined > 1 && joined <= MOST_SWEEPS ? (size_t)joined : 1;
+  sensor->sweep_room = length + sensor->history.most * VOXELD_SWEEP_ROOM;
   sensor->stream_query = malloc(length);
   sensor->sweep_query = malloc(sensor->sweep_room);
   if (!sensor->stream_query || !sensor->sweep_query) return false;
@@ -242,6 +322,7 @@ static void close_stream(struct sensor *sensor) {
   if (sensor->poses) fclose(sensor->poses);
   free(sensor->stream_query);
   free(sensor->sweep_query);
+  free(sensor->history.rows.rows);
 }
 
 // Sends all scans, until one cannot be read or sent, or a signal comes. Returns the exit status.

@@ -137,6 +137,18 @@ enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 
+// A sweep that is sent, and how many points it has.
+struct voxeld_sent_sweep {
+  size_t points;
+  double time, pose[7];
+};
+
+// The same for several sweeps in one body, the newest first: for a service that has lost older ones, as voxeld_begun or
+// voxeld_joined tells. `text` needs room for the query and VOXELD_SWEEP_ROOM bytes more for each sweep; false if it has
+// less, or without a sweep. The service takes up to 32, and not more than it joins.
+bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
+                         size_t room);
+
 // GET /v1/streams/NAME/last: the points that the stream's last request joined, as the tensor `points`.
 enum voxeld_status voxeld_last(struct voxeld_client *client, const char *stream, struct voxeld_result *result);
 
@@ -312,23 +324,38 @@ bool voxeld_begun(const struct voxeld_result *result) {
   return json_is_true(json_object_get(json_object_get(result->buffer.metadata, "stream"), "begun"));
 }
 
+// Appends a number with what stands before it.
+static char *voxeld__number(char *text, const char *before, double value) {
+  char number[40];
+  while (*before) *text++ = *before++;
+  snprintf(number, sizeof number, "%.17g", value);
+  for (const char *c = number; *c; c++) {
+    if (strchr("0123456789-einfa", *c))
+      *text++ = *c;
+    else if (*c != '+' && text[-1] != '.')  // a plus would be a space
+      *text++ = '.';                        // some locales write it otherwise
+  }
+  *text = 0;
+  return text;
+}
+
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room) {
   size_t used = strlen(query);
   if (room < VOXELD_SWEEP_ROOM || used > room - VOXELD_SWEEP_ROOM) return false;
-  memcpy(text, query, used);
-  for (int i = 0; i < 8; i++) {
-    char number[40];
-    const char *before = i == 0 ? "&time=" : i == 1 ? "&pose=" : ",";
-    while (*before) text[used++] = *before++;
-    snprintf(number, sizeof number, "%.17g", i == 0 ? time : pose[i - 1]);
-    for (const char *c = number; *c; c++) {
-      if (strchr("0123456789-einfa", *c))
-        text[used++] = *c;
-      else if (*c != '+' && text[used - 1] != '.')  // a plus would be a space
-        text[used++] = '.';                         // some locales write it otherwise
-    }
-  }
-  text[used] = 0;
+  while (*query) *text++ = *query++;
+  text = voxeld__number(text, "&time=", time);
+  for (int i = 0; i < 7; i++) text = voxeld__number(text, i ? "," : "&pose=", pose[i]);
+  return true;
+}
+
+bool voxeld_sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count, char *text,
+                         size_t room) {
+  size_t used = strlen(query);
+  if (count == 0 || used > room || count > (room - used) / VOXELD_SWEEP_ROOM) return false;
+  while (*query) *text++ = *query++;
+  for (size_t i = 0; i < count; i++) text = voxeld__number(text, i ? "," : "&point_counts=", (double)sweeps[i].points);
+  for (size_t i = 0; i < count; i++) text = voxeld__number(text, i ? "," : "&times=", sweeps[i].time);
+  for (size_t i = 0; i < 7 * count; i++) text = voxeld__number(text, i ? "," : "&poses=", sweeps[i / 7].pose[i % 7]);
   return true;
 }
 

@@ -18,6 +18,8 @@ struct model {
   bool preset;                        // a preset has set the request; else it is the operation of that name, or detects
   const char *fault;                  // why it does not serve; NULL if it does
   const char *version;                // the only one
+  const char *refused;                // why newer files of its folder do not serve in its place; NULL if there are none
+  const char *refused_version;        // theirs; "" if it could not be read
 };
 
 void model_write_metadata(const struct model *model, struct text *out);

@@ -39,7 +39,9 @@ bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, 
 }
 
 struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, char *error, size_t error_size) {
-  return detectors_load(folder, &shelf->means, error, error_size);
+  struct detectors *detectors = detectors_load(folder, &shelf->means, error, error_size);
+  if (detectors) detectors_keep(detectors, shelf->detectors);  // which the caller alone replaces
+  return detectors;
 }
 
 void shelf_put_models(struct shelf *shelf, struct detectors *detectors) {

@@ -23,7 +23,8 @@ VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *presets, const c
                                int threads, char *error, size_t error_size);
 // Loads the presets again. False with a reason: then nothing has changed.
 VX_WARN_UNUSED bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size);
-// Loads the models again, for shelf_put_models. NULL with a reason.
+// Loads the models again, for shelf_put_models, which the same thread calls. A model that serves stays if the files of
+// its folder are broken now. NULL with a reason.
 VX_WARN_UNUSED struct detectors *shelf_load_models(struct shelf *shelf, const char *folder, char *error,
                                                    size_t error_size);
 // These are served from now on; the shelf owns them.

@@ -28,7 +28,8 @@ static bool reload_models(struct server *server, char *error, size_t error_size)
   struct warm_progress unread;
   struct detectors *models = shelf_load_models(&server->shelf, server->options.models_dir, error, error_size);
   if (!models) return false;
-  warm_up(&server->jobs, &server->options, models, &server->phase, &unread);
+  warm_up(&server->jobs, &server->options, models, server->shelf.detectors, &server->phase, &unread);
+  server_log_broken(models);
   shelf_put_models(&server->shelf, models);
   server_leave_lost(server);  // a GPU that was lost meanwhile has told the models before
   return true;

@@ -14,7 +14,8 @@ struct server;
 
 // Starts the thread. False with a reason.
 VX_WARN_UNUSED bool reload_start(struct server *server, char *error, size_t error_size);
-// Asks for a reload, which replaces each of the four whole, or keeps it if its files are bad; the log says which.
+// Asks for a reload, which replaces each of the four whole, or keeps it if its files are bad; the log says which. Of
+// the models it keeps single ones.
 // Requests do not wait for a reload. A request in progress keeps what it has looked up. If a reload is in progress,
 // another follows it. New models serve once their networks are warm.
 void reload_ask(void);

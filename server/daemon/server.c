@@ -157,6 +157,24 @@ static void log_listening(const struct server *server) {
   log_end(&line);
 }
 
+static void log_broken(const struct detector *detector, const struct detector_refusal *refusal) {
+  struct log_line line;
+  log_begin(&line, LOG_WARNING, refusal ? "a model is not replaced" : "a model does not serve");
+  log_string(&line, "model", detector_name(detector));
+  log_string(&line, "version", detector_version(detector));
+  if (refusal) log_string(&line, "refused_version", refusal->version);
+  log_string(&line, "reason", refusal ? refusal->reason : detector_fault(detector));
+  log_end(&line);
+}
+
+void server_log_broken(const struct detectors *models) {
+  for (size_t i = 0; i < detectors_count(models); i++) {
+    const struct detector *detector = detectors_at(models, i);
+    const struct detector_refusal *refusal = detectors_refusal(models, i);
+    if (refusal || detector_fault(detector)) log_broken(detector, refusal);
+  }
+}
+
 bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
                   size_t error_size) {
   const struct options *options = &server->options;
@@ -169,8 +187,9 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
     return false;
   warn_of_memory(server);
   log_listening(server);
+  server_log_broken(server->shelf.detectors);
   // Nothing replaces the models now: a reload begins once the service has started.
-  warm_up(&server->jobs, options, server->shelf.detectors, &server->phase, &server->warming);
+  warm_up(&server->jobs, options, server->shelf.detectors, NULL, &server->phase, &server->warming);
   atomic_store(&server->phase, PHASE_READY);
   return true;
 }

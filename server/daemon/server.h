@@ -47,6 +47,8 @@ VX_WARN_UNUSED bool server_check(struct server *server, char *error, size_t erro
 // reason; the process must end then, since some rooms may have started.
 VX_WARN_UNUSED bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
                                  size_t error_size);
+// Logs which of the models do not serve, or serve in place of newer files, and why.
+void server_log_broken(const struct detectors *models);
 // Takes the seats on lost GPUs from the models that are served. Any thread, after each loss and each reload.
 void server_leave_lost(struct server *server);
 // Stops all rooms and frees what they hold. No job may wait or run: drain comes first.

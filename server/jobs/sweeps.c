@@ -22,6 +22,7 @@ static void on_begin(struct stream_turn *turn) {
 enum stream_entry sweeps_enter(struct job *job, bool may_wait) {
   if (job->turn.stream) return STREAM_TURN;
   job->turn.time = stream_sweep(&job->asked, 0).time;
+  job->turn.listed = job->asked.sent.count > 0;
   job->turn.begin = on_begin;
   return stream_enter(streams_of(job), job->client, job->asked.stream.name, &job->turn, may_wait, &job->problem);
 }

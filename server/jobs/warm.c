@@ -1,17 +1,21 @@
 // See warm.h.
 #include "server/jobs/warm.h"
 
+#include <stdio.h>
+
 #include "kernels/decoder.h"
 #include "server/base/clock.h"
 #include "server/base/log.h"
 #include "server/base/phase.h"
 
-// One network on one worker.
+// One network on one worker after the other.
 struct warming {
   struct jobs *jobs;
   struct detector *detector;
   struct worker *worker;
   size_t scratch_bytes;
+  bool ran;               // somewhere
+  struct vx_error fault;  // of a run on the CPU, unless memory was short; "" = none
 };
 
 static bool allow_scratch(void *cls, size_t bytes) {
@@ -89,13 +93,20 @@ static void warm_on_cpu(struct warming *warming) {
   const struct device *cpu = &warming->jobs->devices.cpu;
   struct vx_error error = {""};
   int64_t began_ns = clock_ns();
-  bool good = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error) == VX_OK;
-  report(warming, cpu, began_ns, good ? NULL : error.text);
+  enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
+  report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
+  if (status == VX_OK) warming->ran = true;
+  if (status == VX_FAILED) warming->fault = error;
 }
 
 // Workers that stand by until the last GPU is lost stay cold.
 static bool takes_detections(const struct jobs *jobs, const struct worker *worker) {
   return worker->use == VX_LANE_DETECT && (worker->lanes.gpu || jobs->devices.count == 0);
+}
+
+// Those that serve in place of newer files are warm.
+static bool is_cold(const struct detectors *detectors, size_t index) {
+  return !detector_fault(detectors_at(detectors, index)) && !detectors_refusal(detectors, index);
 }
 
 static void warm_detector(struct warming *warming, const struct options *options, struct warm_progress *progress,
@@ -104,20 +115,32 @@ static void warm_detector(struct warming *warming, const struct options *options
   for (int64_t i = 0; i < workers->count && atomic_load(phase) <= PHASE_READY; i++) {
     warming->worker = &workers->worker[i];
     if (!takes_detections(warming->jobs, warming->worker)) continue;
-    if (!warm_on_gpu(warming, options)) warm_on_cpu(warming);
+    if (warm_on_gpu(warming, options))
+      warming->ran = true;
+    else
+      warm_on_cpu(warming);
     atomic_fetch_add(&progress->done, 1);
   }
 }
 
-void warm_up(struct jobs *jobs, const struct options *options, const struct detectors *detectors,
-             const atomic_int *phase, struct warm_progress *progress) {
-  long long lanes = 0, serving = 0;
+static void keep_before(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
+                        size_t index) {
+  char reason[sizeof warming->fault.text + 32];
+  snprintf(reason, sizeof reason, "the network does not run: %s", warming->fault.text);
+  if (!warming->ran && warming->fault.text[0]) detectors_keep_one(detectors, before, index, reason);
+}
+
+void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
+             const struct detectors *before, const atomic_int *phase, struct warm_progress *progress) {
+  long long lanes = 0, cold = 0;
   for (int64_t i = 0; i < jobs->workers.count; i++) lanes += takes_detections(jobs, &jobs->workers.worker[i]);
-  for (size_t i = 0; i < detectors_count(detectors); i++) serving += !detector_fault(detectors_at(detectors, i));
+  for (size_t i = 0; i < detectors_count(detectors); i++) cold += is_cold(detectors, i);
   atomic_store(&progress->done, 0);
-  atomic_store(&progress->all, lanes * serving);
+  atomic_store(&progress->all, lanes * cold);
   for (size_t i = 0; i < detectors_count(detectors); i++) {
     struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i)};
-    if (!detector_fault(warming.detector)) warm_detector(&warming, options, progress, phase);
+    if (!is_cold(detectors, i)) continue;
+    warm_detector(&warming, options, progress, phase);
+    keep_before(&warming, detectors, before, i);
   }
 }

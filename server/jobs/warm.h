@@ -14,9 +14,10 @@ struct warm_progress {
   atomic_llong done, all;
 };
 
-// Each failure is logged: a network that does not run on a GPU runs on the CPU; one that does not run there fails its
-// requests. Ends early once `phase` is beyond PHASE_READY.
-void warm_up(struct jobs *jobs, const struct options *options, const struct detectors *detectors,
-             const atomic_int *phase, struct warm_progress *progress);
+// Each failure is logged: a network that does not run on a GPU runs on the CPU. If it runs nowhere, the model of its
+// name in `before`, which serve until now, is kept in its place; without one it fails its requests. `before` may be
+// NULL. Ends early once `phase` is beyond PHASE_READY.
+void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
+             const struct detectors *before, const atomic_int *phase, struct warm_progress *progress);
 
 #endif

@@ -2,6 +2,7 @@
 // Each model has one version.
 #include "server/pages/kserve.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/models.h"
@@ -53,15 +54,15 @@ static bool write_one(const struct view *view, const struct page_asked *asked, b
   return serves && (found || model_missing(asked->name, asked->version, problem));
 }
 
-// Writes all as the elements of a list.
-static void write_each(const struct view *view, model_writer writer, struct text *out) {
+// Writes all as the elements of a list. Models that do not serve are left out if `serving`.
+static void write_each(const struct view *view, bool serving, model_writer writer, struct text *out) {
   struct job_request memory;
   struct model model;
   char name[MODEL_NAME_SIZE];
   const char *comma = "";
   const struct named *named = shelf_look(view->shelf);
   for (size_t number = 0; number < model_numbers(named); number++) {
-    if (!model_at(named, number, name, &memory, &model)) continue;
+    if (!model_at(named, number, name, &memory, &model) || (serving && model.fault)) continue;
     text_put(out, comma);
     writer(view, &model, out);
     comma = ",\n ";
@@ -93,7 +94,7 @@ bool kserve_write_models(const struct view *view, const struct page_asked *asked
                          struct problem *problem) {
   (void)asked, (void)problem;
   text_put(out, "{\"models\":[");
-  write_each(view, write_name, out);
+  write_each(view, false, write_name, out);
   text_put(out, "]}\n");
   return true;
 }
@@ -118,6 +119,14 @@ bool kserve_write_model_ready(const struct view *view, const struct page_asked *
 
 // ---- the repository -------------------------------------------------------------------------------------------------
 
+// Of a model that serves in place of newer files.
+static void write_refused(const struct model *model, struct text *out) {
+  char reason[768];
+  snprintf(reason, sizeof reason, "newer files%s%s are refused: %s", model->refused_version[0] ? " of version " : "",
+           model->refused_version, model->refused);
+  text_json_string(out, reason, strlen(reason));
+}
+
 static void write_entry(const struct view *view, const struct model *model, struct text *out) {
   struct problem problem = {.detail = ""};
   bool ready = view_is_ready(view, &problem) && model_serves(model, &problem);
@@ -125,7 +134,10 @@ static void write_entry(const struct view *view, const struct model *model, stru
   write_name(view, model, out);
   write_version(model, out);
   text_printf(out, ",\"state\":\"%s\",\"reason\":", ready ? "READY" : "UNAVAILABLE");
-  text_json_string(out, problem.detail, strlen(problem.detail));
+  if (ready && model->refused)
+    write_refused(model, out);
+  else
+    text_json_string(out, problem.detail, strlen(problem.detail));
   text_put(out, "}");
 }
 
@@ -135,7 +147,7 @@ bool kserve_write_index(const struct view *view, const struct page_asked *asked,
   struct problem why;
   if (!model_read_index(asked->body, asked->body_size, &only_ready, problem)) return false;
   text_put(out, "[");
-  if (!only_ready || view_is_ready(view, &why)) write_each(view, write_entry, out);
+  if (!only_ready || view_is_ready(view, &why)) write_each(view, only_ready, write_entry, out);
   text_put(out, "]\n");
   return true;
 }
@@ -190,7 +202,7 @@ bool kserve_write_all_stats(const struct view *view, const struct page_asked *as
                             struct problem *problem) {
   (void)asked, (void)problem;
   text_put(out, "{\"model_stats\":[");
-  write_each(view, write_model_stats, out);
+  write_each(view, false, write_model_stats, out);
   text_put(out, "]}\n");
   return true;
 }

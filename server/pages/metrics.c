@@ -187,6 +187,19 @@ static void write_network_memory(const struct view *view, const char *name, stru
   write_seats(view, name, out, (long long)view->options->network_memory_bytes);
 }
 
+static void write_models(const struct view *view, const char *name, struct text *out) {
+  const struct detectors *detectors = shelf_look(view->shelf)->detectors;
+  unsigned long long failed = 0, outdated = 0, all = detectors_count(detectors);
+  for (size_t i = 0; i < all; i++) {
+    failed += detector_fault(detectors_at(detectors, i)) != NULL;
+    outdated += detectors_refusal(detectors, i) != NULL;
+  }
+  shelf_leave(view->shelf);
+  write_labelled(out, name, "state", "ready", all - failed - outdated);
+  write_labelled(out, name, "state", "outdated", outdated);
+  write_labelled(out, name, "state", "failed", failed);
+}
+
 static void write_jobs(const struct view *view, const char *name, struct text *out) {
   const struct devices *devices = &view->jobs->devices;
   unsigned long long on_gpus = 0;
@@ -322,6 +335,8 @@ static const struct family {
      write_network_seats, NULL},
     {"voxeld_gpu_network_memory_limit_bytes", "gauge",
      "The most that ONNX Runtime may take of each GPU for these; 0 if there is no limit.", write_network_memory, NULL},
+    {"voxeld_models", "gauge", "Models that detect: ready, or outdated since newer files are broken, or failed.",
+     write_models, NULL},
     {"voxeld_jobs_total", "counter", "Answered jobs, by the backend that computed them.", write_jobs, NULL},
     {"voxeld_reruns_total", "counter", "Jobs that failed on a GPU and then ran on the CPU, by failure.", write_reruns,
      NULL},

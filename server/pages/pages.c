@@ -56,10 +56,9 @@ static bool write_detectors(const struct view *view, const struct page_asked *as
 
 static bool write_detector(const struct view *view, const struct page_asked *asked, struct text *out,
                            struct problem *problem) {
-  const struct detector *detector = detectors_find(shelf_look(view->shelf)->detectors, asked->name);
-  if (detector) detector_write(detector, out);
+  bool found = detectors_write_one(shelf_look(view->shelf)->detectors, asked->name, out);
   shelf_leave(view->shelf);
-  if (!detector)
+  if (!found)
     return problem_set(problem, PROBLEM_NOT_FOUND, NULL, "there is no model '%.80s'; see /v1/models", asked->name);
   text_put(out, "\n");
   return true;

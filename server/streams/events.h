@@ -28,7 +28,7 @@ enum {
 enum event_kind {
   EVENT_OPEN,     // the first: what there is
   EVENT_SWEEP,    // a sweep was stored
-  EVENT_EVICTED,  // sweeps made room for others
+  EVENT_EVICTED,  // sweeps made room for others, or had none
   EVENT_EXPIRED,  // sweeps were too old
   EVENT_DELETED,  // the client has deleted the stream
   EVENT_LOST,     // the subscriber was too slow for events here

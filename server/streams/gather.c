@@ -47,14 +47,15 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
 }
 
 // Whether the sweep may be the newest of its stream: it is later than that, or has the same time and takes its place.
-static bool check_time(const struct stream *stream, double time, struct problem *problem) {
+static bool check_time(const struct stream *stream, double time, bool listed, struct problem *problem) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
   if (!stream->count || time >= stream->sweeps[0]->time) return true;
   value_write_double(time, &given);
   value_write_double(stream->sweeps[0]->time, &had);
-  return problem_set(problem, PROBLEM_STREAM_TIME, "time",
-                     "time is %s, but the stream '%s' has a sweep of %s; times must rise", own, stream->name, newest);
+  return problem_set(problem, PROBLEM_STREAM_TIME, listed ? "times" : "time",
+                     "%s is %s, but the stream '%s' has a sweep of %s; times must rise",
+                     listed ? "the newest of times" : "time", own, stream->name, newest);
 }
 
 // With the lock held: where the sensor was. The mount is that of the request or, if it has none, that of the stream.
@@ -96,7 +97,7 @@ static bool gather(struct streams *streams, struct stream_turn *turn, const stru
   char name[STREAM_NAME_SIZE];
   int32_t count = 0;
   stream->dropped = false;
-  if (!check_time(stream, own->time, problem)) return false;
+  if (!check_time(stream, own->time, turn->listed, problem)) return false;
   mount(stream, terms, own);
   gathered->begun = stream->count == 0;
   gathered->repeated = stream->count > 0 && stream->sweeps[0]->time == own->time;
@@ -190,6 +191,7 @@ static void keep(struct streams *streams, struct stream *stream, const struct st
   event.sweeps = stream->count;
   memcpy(event.stream, stream->name, sizeof event.stream);
   events_tell(&streams->events, stream->client, &event);
+  if (lost > 0) streams_tell(streams, stream, EVENT_EVICTED, lost);
 }
 
 void keep_sweeps(struct streams *streams, struct stream_turn *turn, const struct stream_terms *terms,

@@ -13,7 +13,8 @@ enum { STREAM_WAITING = 64 };  // requests that may wait in one stream
 struct stream_turn {
   struct stream *stream;  // NULL: it has not entered
   struct stream_turn *next;
-  double time;                              // of the request's sweep
+  double time;                              // of the request's newest sweep
+  bool listed;                              // which is the first of `times`, and not `time`
   int64_t evicted, expired;                 // sweeps that its answer is to tell of
   void (*begin)(struct stream_turn *turn);  // called once a turn that had to wait begins, on any thread
 };

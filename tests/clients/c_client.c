@@ -125,6 +125,27 @@ static char *sweep_query(const char *query, char *numbers) {
   return text;
 }
 
+// Adds a sweep that is described as points,time,pose.
+static void add_sweep(char *numbers, struct voxeld_sent_sweep *sweeps, size_t *count) {
+  struct voxeld_sent_sweep *sweep = &sweeps[(*count)++];
+  sweep->points = strtoul(strtok(numbers, ","), NULL, 10);
+  sweep->time = strtod(strtok(NULL, ","), NULL);
+  for (int i = 0; i < 7; i++) sweep->pose[i] = strtod(strtok(NULL, ","), NULL);
+}
+
+// The same query for several sweeps.
+static char *sweeps_query(const char *query, const struct voxeld_sent_sweep *sweeps, size_t count) {
+  size_t room = strlen(query) + count * VOXELD_SWEEP_ROOM;
+  char *text = malloc(room);
+  if (!text || voxeld_sweeps_query(query, sweeps, count, text, room - 1) ||
+      voxeld_sweeps_query(query, sweeps, 0, text, room))
+    abort();
+  setlocale(LC_NUMERIC, "");
+  if (!voxeld_sweeps_query(query, sweeps, count, text, room)) abort();
+  setlocale(LC_NUMERIC, "C");
+  return text;
+}
+
 static enum voxeld_status last_of(struct voxeld_client *client, const char *stream, const void *rows, size_t bytes,
                                   struct voxeld_result *result) {
   (void)rows, (void)bytes;
@@ -144,10 +165,11 @@ int main(int argc, char **argv) {
   int calls = 1;
   bool no_rows = false;
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS] = {{0}};
-  size_t count = 0;
+  struct voxeld_sent_sweep sweeps[32];
+  size_t count = 0, sent = 0;
   enum voxeld_status (*ask)(struct voxeld_client *, const char *, const void *, size_t, struct voxeld_result *) =
       voxeld_voxelize;
-  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:fpNMDBLX")) != -1;) {
+  for (int option; (option = getopt(argc, argv, "u:q:o:n:r:b:t:d:m:a:c:k:T:e:s:P:S:fpNMDBLX")) != -1;) {
     switch (option) {
       case 'u': options.url = optarg; break;
       case 'q': query = optarg; break;
@@ -171,11 +193,13 @@ int main(int argc, char **argv) {
       case 'L': ask = last_of; break;  // the query is the name of a stream
       case 'X': ask = delete_of; break;
       case 'P': query = made = sweep_query(query, optarg); break;
+      case 'S': add_sweep(optarg, sweeps, &sent); break;
       case 's': add_tensor(optarg, tensors, &count); break;
       case 'N': no_rows = true; break;  // but their number of bytes
       default: return 2;
     }
   }
+  if (sent > 0) query = made = sweeps_query(query, sweeps, sent);
   signal(SIGPIPE, SIG_IGN);
   struct voxeld_client *client = voxeld_open(&options);
   if (!client) return 3;

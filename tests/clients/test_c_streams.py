@@ -55,6 +55,32 @@ class Calls(StreamCase):
         last = self.call(self.url, "-L", query="s")
         self.assertEqual((last["status"], self.tensors["points"].tobytes()), ("OK", points.tobytes()))
 
+    def together(self, *numbers, query=STREAM, **environment):
+        """The result of several sweeps in one body."""
+        told = [text([len(sweep(n)), TIMES[n], *quaternion(TIMES[n])]) for n in numbers]
+        body = b"".join(sweep(n).tobytes() for n in numbers)
+        return self.call(
+            self.url, *(part for each in told for part in ("-S", each)), query=query, body=body, **environment
+        )
+
+    def test_sweeps_sent_along_have_the_bytes_of_each_alone(self):
+        for number, time in enumerate(TIMES):
+            pose = text([time, *quaternion(time)])
+            alone = self.call(self.url, "-P", pose, query=STREAM, body=sweep(number).tobytes())
+        expected, last = self.tensors, self.daemon.get("/v1/streams/s/last").body
+        self.daemon.request("DELETE", "/v1/streams/s")
+        for numbers, begun in (((3, 2, 1), True), ((3,), False), ((3, 1), False)):
+            reply = self.together(*numbers)
+            self.assertEqual((reply["status"], reply["error"], reply["begun"]), ("OK", "", begun))
+            self.assertEqual(reply["sweeps"], alone["sweeps"])
+            self.assertEqual(same_tensors(expected, self.tensors), [])
+            self.assertEqual(self.daemon.get("/v1/streams/s/last").body, last)
+
+    def test_sweeps_that_the_service_does_not_take(self):
+        for numbers, parameter in (((1, 2), "times"), ((3, 2, 1, 0), "point_counts")):
+            reply = self.together(*numbers)
+            self.assertEqual((reply["status"], reply["problem"]["parameter"]), ("REFUSED", parameter))
+
     def test_a_locale_with_a_decimal_comma(self):
         with tempfile.TemporaryDirectory() as folder:
             made = os.path.join(folder, "de_DE.UTF-8")
@@ -64,8 +90,11 @@ class Calls(StreamCase):
             leaks = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
             own = {"LOCPATH": folder, "LC_ALL": "de_DE.UTF-8", "ASAN_OPTIONS": leaks}
             reply = self.call(self.url, "-P", "1.5,0.25,0,0,1,0,0,0", query=STREAM, **own)
+            several = self.together(1, 0, **own)
         self.assertEqual((reply["status"], reply["error"]), ("OK", ""))
         self.assertEqual(reply["sweeps"][0][1], 1.5)
+        self.assertEqual((several["status"], several["error"]), ("OK", ""))
+        self.assertEqual([each[1] for each in several["sweeps"]], [TIMES[1], TIMES[0], 1.5])
 
     def test_numbers_as_queries_take_them(self):
         """Every digit, and no plus, which would be a space."""
@@ -152,7 +181,8 @@ class Sensor(StreamCase):
         self.assertIn("no name of a stream", errors)
 
     def test_a_service_that_was_replaced(self):
-        """The sensor goes on with what comes, and says so."""
+        """It gets the sweeps once more that it has lost, and the sensor says so."""
+        *_, (points, _) = self.joined()
         sensor = self.start(*self.poses(*map(line, TIMES)))
         for number in range(len(TIMES)):
             if number == 2:
@@ -161,11 +191,24 @@ class Sensor(StreamCase):
                 type(self).daemon = Daemon("--listen", "{}:{}".format(*self.daemon.address))
             sensor.stdin.write(struct.pack("<I", sweep(number).nbytes) + sweep(number).tobytes())
             sensor.stdin.flush()
-            self.assertRegex(sensor.stdout.readline(), rb"; %d sweeps;" % (1, 2, 1, 2)[number])
+            self.assertRegex(sensor.stdout.readline(), rb"; %d sweeps;" % (1, 2, 3, 3)[number])
         status, _, errors = self.end(sensor)
         self.assertEqual(status, 0)
-        self.assertEqual(errors.count("the service has lost the sweeps before"), 1)
+        self.assertEqual(errors.count("the service has lost sweeps and gets them once more"), 1)
         self.assertIn("frame 3: the service has lost", errors)
+        last, _ = parse_by_hand(self.daemon.get("/v1/streams/s/last").body)
+        self.assertEqual(last["points"].tobytes(), points.tobytes())
+
+    def test_a_service_that_has_no_room_does_not_get_sweeps_once_more(self):
+        with Daemon("--stream-memory-bytes", str(5 * sweep(0).nbytes)) as small:
+            status, lines, errors = self.end(
+                self.start(*self.poses(*map(line, TIMES)), *self.scans(), url=url_of(small))
+            )
+            counted = small.get("/metrics").body.decode()
+        self.assertEqual((status, lines[-1]), (0, "4 scans sent, 0 dropped"), errors)
+        self.assertIn("evicted", errors)
+        self.assertNotIn("once more", errors)
+        self.assertIn('voxeld_requests_total{endpoint="/v1/voxelize",code="200"} 4', counted)
 
     def test_a_live_sensor_whose_dropped_scans_take_their_poses_along(self):
         refused = []

@@ -311,12 +311,16 @@ class Losses(StreamCase):
         self.assertEqual(between.sent, [[1], [2], [3], [4], [5], [6], [6, 5, 4, 3], [7]])
 
     def test_a_sweep_that_failed_goes_along_with_the_next(self):
+        late = [problem(409, type="urn:voxeld:problem:stream-time", parameter=name) for name in ("time", "times")]
+        for refusals in ((problem(503), late[1]), late):
+            with self.subTest(refusals[0]):
+                self.fail_twice(refusals)
+            self.daemon.request("DELETE", "/v1/streams/k")
+
+    def fail_twice(self, refusals):
         stream = self.behind(between := Between(self.daemon), retries=0)
         stream.send(sweep(1), quaternion(1), 1)
-        for time, refusal in (
-            (2, problem(503)),
-            (3, problem(409, type="urn:voxeld:problem:stream-time", parameter="time")),
-        ):
+        for time, refusal in zip((2, 3), refusals):
             between.refusals.append(refusal)
             with self.assertRaises(voxeld.Problem):
                 stream.send(sweep(time), quaternion(time), time)

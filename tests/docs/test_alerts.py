@@ -61,6 +61,10 @@ PROVOKED = [
     ("VoxeldGpuLost", {'voxeld_gpus{state="lost"}': 1}, 'state="lost"', TARGET),
     ("VoxeldGpuPaused", {'voxeld_gpus{state="paused"}': 1}, 'state="paused"', TARGET),
     ("VoxeldGpuFails", {'voxeld_reruns_total{failure="device_lost"}': Grows(1, 1)}, 'failure="device_lost"', TARGET),
+    *(
+        ("VoxeldModelBroken", {f"voxeld_models{{{state}}}": 1}, state, TARGET)
+        for state in ('state="outdated"', 'state="failed"')
+    ),
     ("VoxeldDefect", {refused("defect"): Grows(1, 1)}, 'reason="defect"', TARGET),
     *(
         ("VoxeldOverload", {refused(reason): Grows(REQUESTS * 0.02)})

@@ -111,6 +111,17 @@ class Events(FaultCase):
         self.daemon.request("DELETE", "/v1/streams/b", source="127.0.0.2")
         self.assertEqual(other.next(), ("deleted", {"stream": "b", "sweeps": 0}))
 
+    def test_sweeps_sent_along_without_room_are_told_as_evicted(self):
+        """A lone client has half of the memory: two sweeps of 64 KiB."""
+        along = f"{VOXELIZE}&stream=s&sweeps=4&point_counts=5,5,5,5&times=5,4,3,2&poses={','.join([HERE] * 4)}"
+        with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
+            with self.subscribe("/v1/streams/s/events", daemon=daemon) as subscriber:
+                self.assertEqual(subscriber.next(), ("open", {"stream": "s", "sweeps": 0}))
+                self.assertEqual(daemon.post(along, POINTS, JSON).status, 200)
+                name, told = subscriber.next()
+                self.assertEqual((name, told["sweeps"], told["time"], told["begun"]), ("sweep", 2, 5, True))
+                self.assertEqual(subscriber.next(), ("evicted", {"stream": "s", "sweeps": 2, "dropped": 2}))
+
     def test_a_slow_one_is_told_what_it_has_lost(self):
         slow = Bare(self.daemon, receive_buffer=4096)
         wait_until(lambda: subscribers(self.daemon) == 1, "it has subscribed")

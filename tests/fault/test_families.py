@@ -352,6 +352,14 @@ def have_gpus(_):
         yield daemon
 
 
+@deed(("voxeld_models", "ready"))
+def serve_a_model(_):
+    with tempfile.TemporaryDirectory() as folder:
+        models.write(folder, "good", models.standin())
+        with Daemon(*ON_CPU, "--models-dir", folder, "--onnxruntime", models.STANDIN) as daemon:
+            yield daemon
+
+
 @deed(("voxeld_gpu_network_seats",), ("voxeld_gpu_network_memory_limit_bytes",), lacking=NO_GPU)
 def seat_a_network(_):
     with tempfile.TemporaryDirectory() as folder:

@@ -192,6 +192,17 @@ class Failures(Seats):
         self.assert_runs_on(daemon, "cuda")
         self.stop(daemon)
 
+    def test_a_network_whose_newer_files_are_broken_keeps_its_seats(self):
+        self.write()
+        self.right()
+        daemon = self.start("--detection-streams", "2")
+        models.write(self.folder, "good", b"no network")
+        os.kill(daemon.pid(), signal.SIGHUP)
+        wait_until(lambda: "refused" in daemon.get("/v1/models/good").json(), "a refusal")
+        self.assertEqual([seat["in_use"] for seat in self.seats(daemon)], [True, True])
+        self.assert_runs_on(daemon, "cuda")
+        self.stop(daemon)
+
     def test_a_network_without_memory_keeps_its_seat_and_the_gpu(self):
         self.write()
         self.right()

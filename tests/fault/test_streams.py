@@ -111,7 +111,8 @@ class Streams(FaultCase):
             (400, "times", range(33, 0, -1), {"sizes": [1] * 33, "sweeps": 32}),
             (400, "time", [3, 2], {"time": 3}),
             (400, "pose", [3, 2], {"pose": HERE}),
-            (409, "time", [1.5, 1], {}),
+            (409, "times", [1.5, 1], {}),
+            (409, "times", [1.5], {}),
             (409, "num_features", [3, 2], {"num_features": 5, "point_counts": "400,400"}),
         ):
             with self.subTest(parameter, sent=times, lists=more):

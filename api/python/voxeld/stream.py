@@ -148,7 +148,7 @@ class Stream:
 def _may_join_later(failure: Error) -> bool:
     """The service may be back by the next sweep, a later one came first, or the first of several sensors has none."""
     told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
-    return failure.temporary or told in (("stream-time", "time"), ("impossible", "streams"))
+    return failure.temporary or told in (("stream-time", "time"), ("stream-time", "times"), ("impossible", "streams"))
 
 
 def _told(result: Result) -> Joined:

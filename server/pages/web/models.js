@@ -10,9 +10,9 @@ let models = [];
 export async function listModels() {
   ({ models } = await getJson("/v1/models"));
   const select = byId("model"), before = select.value;
-  select.replaceChildren(new Option("none", ""), ...models.map(({ name, ready, reason }) => {
+  select.replaceChildren(new Option("none", ""), ...models.map(({ name, ready, reason, refused }) => {
     const option = new Option(ready ? name : `${name} (cannot be used)`, name);
-    return Object.assign(option, { disabled: !ready, title: reason ?? "" });
+    return Object.assign(option, { disabled: !ready, title: reason ?? refused?.reason ?? "" });
   }));
   choose(before);
 }

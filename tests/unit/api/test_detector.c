@@ -553,10 +553,58 @@ static void there_are_only_so_many(void **state) {
   }
 }
 
+static void one_that_serves_is_kept_for_broken_files(void **state) {
+  (void)state;
+  struct detectors *first = load(), *set = NULL;
+  struct detector *served = detectors_at(first, 0);
+  assert_null(detectors_refused(first, "one"));
+  opens = false;
+  for (int i = 0; i < 2; i++) {  // the second time it has been kept before
+    set = load();
+    detectors_keep(set, first);
+    detectors_free(first);
+    assert_ptr_equal(detectors_find(set, "one"), served);
+    assert_null(detector_fault(served));
+    assert_string_equal(detectors_refused(set, "one")->version, "1");
+    assert_string_equal(detectors_refused(set, "one")->reason, "net.onnx: it is torn");
+    assert_ptr_equal(detectors_refusal(set, 0), detectors_refused(set, "one"));
+    assert_null(detectors_refused(set, "two"));
+    const char *text = written(set),
+               *end = "},\"refused\":{\"version\":\"1\",\"reason\":\"net.onnx: it is torn\"}}]}\n";
+    if (strlen(text) < strlen(end) || strcmp(text + strlen(text) - strlen(end), end) != 0) fail_msg("%s", text);
+    assert_int_equal(networks, 1);
+    first = set;
+  }
+  opens = true;
+  set = load();
+  assert_int_equal(networks, 2);
+  detectors_keep(set, first);
+  assert_ptr_not_equal(detectors_at(set, 0), served);
+  assert_null(detectors_refused(set, "one"));
+  detectors_free(first);
+  detectors_free(set);
+  assert_int_equal(networks, 0);
+}
+
+static void one_that_has_not_served_is_not_kept(void **state) {
+  (void)state;
+  opens = false;
+  struct detectors *first = load(), *set = load();
+  detectors_keep(set, first);
+  detectors_keep(set, NULL);
+  assert_ptr_not_equal(detectors_at(set, 0), detectors_at(first, 0));
+  assert_null(detectors_refusal(set, 0));
+  assert_null(detectors_refused(NULL, "one"));
+  detectors_free(first);
+  detectors_free(set);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(what_is_wrong_with_model_json, reset),
       cmocka_unit_test_setup(texts_fit_to_the_last_byte, reset),
+      cmocka_unit_test_setup(one_that_serves_is_kept_for_broken_files, reset),
+      cmocka_unit_test_setup(one_that_has_not_served_is_not_kept, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_weights, reset),
       cmocka_unit_test_setup(layers_follow_each_other, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_network, reset),

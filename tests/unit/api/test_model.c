@@ -53,7 +53,8 @@ static void a_preset_has_its_columns_and_its_cap(void **state) {
   ask(VX_VOXELIZE, "max_points_per_voxel", "7");
   ask(VX_VOXELIZE, "feature", "points,pillar");
   ask(VX_VOXELIZE, "feature_dtype", "float16");
-  json_t *root = written(&(struct model){"a \"model\"", &request, true, NULL, MODEL_VERSION}, model_write_metadata);
+  json_t *root =
+      written(&(struct model){"a \"model\"", &request, true, NULL, MODEL_VERSION, NULL, NULL}, model_write_metadata);
   const json_t *inputs = json_object_get(root, "inputs"), *outputs = json_object_get(root, "outputs");
   assert_string_equal(json_string_value(json_object_get(root, "name")), "a \"model\"");
   assert_int_equal(json_array_size(inputs), 2);
@@ -74,7 +75,8 @@ static void an_operation_takes_any_columns_and_any_cap(void **state) {
   (void)state;
   job_request_init(&request, VX_VOXELIZE);
   ask(VX_VOXELIZE, "outputs", "voxel_coords,pillar_features");
-  json_t *root = written(&(struct model){"voxelize", &request, false, NULL, MODEL_VERSION}, model_write_config);
+  json_t *root =
+      written(&(struct model){"voxelize", &request, false, NULL, MODEL_VERSION, NULL, NULL}, model_write_config);
   const json_t *inputs = json_object_get(root, "input"), *outputs = json_object_get(root, "output");
   assert_tensor(inputs, 0, "points", "dims", "[-1,-1]");
   assert_null(json_object_get(json_array_get(inputs, 0), "optional"));
@@ -90,7 +92,7 @@ static void an_operation_takes_any_columns_and_any_cap(void **state) {
 static void inputs_are_those_of_the_operation(void **state) {
   (void)state;
   job_request_init(&request, VX_NMS);
-  json_t *root = written(&(struct model){"nms", &request, false, NULL, MODEL_VERSION}, model_write_config);
+  json_t *root = written(&(struct model){"nms", &request, false, NULL, MODEL_VERSION, NULL, NULL}, model_write_config);
   const json_t *inputs = json_object_get(root, "input");
   static const char *const expected[][2] = {
       {"boxes", "[-1,7]"}, {"scores", "[-1]"}, {"labels", "[-1]"}, {"box_counts", "[-1]"}};
@@ -103,7 +105,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   json_decref(root);
   job_request_init(&request, VX_DECODE);
   ask(VX_DECODE, "anchor_sizes", "1,1,1,2,2,2");
-  root = written(&(struct model){"head", &request, true, NULL, MODEL_VERSION}, model_write_metadata);
+  root = written(&(struct model){"head", &request, true, NULL, MODEL_VERSION, NULL, NULL}, model_write_metadata);
   inputs = json_object_get(root, "inputs");
   assert_int_equal(json_array_size(inputs), 3);
   assert_tensor(inputs, 0, "cls_preds", "shape", "[-1,-1,-1,-1]");
@@ -112,7 +114,7 @@ static void inputs_are_those_of_the_operation(void **state) {
   json_decref(root);
   job_request_init(&request, VX_DECODE_CENTER);
   ask(VX_DECODE_CENTER, "task_classes", "1,2,2");
-  root = written(&(struct model){"centers", &request, true, NULL, MODEL_VERSION}, model_write_metadata);
+  root = written(&(struct model){"centers", &request, true, NULL, MODEL_VERSION, NULL, NULL}, model_write_metadata);
   inputs = json_object_get(root, "inputs");
   assert_tensor(inputs, 0, "heatmap", "shape", "[-1,-1,-1,-1]");
   assert_tensor(inputs, 3, "dim", "shape", "[-1,-1,-1,9]");

@@ -74,7 +74,7 @@ static struct sweep *sweep_of(double time) {
 // The whole way of a request with these sweeps. False if it is refused.
 static bool send_sweeps(struct client *client, const struct stream_terms *terms, const struct sweep_shape *its_shape,
                         struct sweep *own, int32_t lost, bool succeeds) {
-  struct stream_turn turn = {.time = own->time};
+  struct stream_turn turn = {.time = own->time, .listed = own->next != NULL};
   assert_int_equal(stream_enter(&streams, client, terms->name, &turn, true, &problem), STREAM_TURN);
   bool good = gather_sweeps(&streams, &turn, terms, its_shape, own, &gathered, &problem);
   if (good && succeeds) keep_sweeps(&streams, &turn, terms, its_shape, own, lost);
@@ -152,6 +152,7 @@ static void refused_sweeps(void **state) {
   assert_true(send("a", 2, 3));
   assert_false(send("a", 1.5, 3));
   assert_int_equal(problem.kind, PROBLEM_STREAM_TIME);
+  assert_string_equal(problem.parameter, "time");
   assert_non_null(strstr(problem.detail, "time is 1.5, but the stream 'a' has a sweep of 2"));
   assert_false(send_to(ours, &later, &wider, true));
   assert_int_equal(problem.kind, PROBLEM_STREAM_SHAPE);
@@ -183,6 +184,8 @@ static void sent_along(void **state) {
   assert_int_equal(memories, 4);
   assert_false(SEND_ALONG(4, 4.5, 4));
   assert_int_equal(problem.kind, PROBLEM_STREAM_TIME);
+  assert_string_equal(problem.parameter, "times");
+  assert_non_null(strstr(problem.detail, "the newest of times is 4.5, but the stream 'a' has a sweep of 5"));
   assert_true(SEND_ALONG(2, 7, 6));
   assert_int_equal(memories, 2);
 }
@@ -372,6 +375,22 @@ static void subscribers(void **state) {
   events_unsubscribe(&streams.events, &all);
 }
 
+static void told_of_sweeps_without_room(void **state) {
+  (void)state;
+  static const atomic_bool no = false;
+  struct subscriber one = {.half_closed = &no, .gone = &no, .sleep = nothing, .wake = nothing};
+  assert_true(send("a", 1, 3));
+  assert_true(streams_subscribe(&streams, ours, "a", &one, &problem));
+  is_told(&one, EVENT_OPEN, 1, 0);
+  assert_true(send_along((const double[]){5, 4}, 2, 3, 2));
+  is_told(&one, EVENT_SWEEP, 3, 0);
+  is_told(&one, EVENT_EVICTED, 3, 2);
+  assert_true(SEND_ALONG(3, 6, 5));
+  is_told(&one, EVENT_SWEEP, 3, 0);
+  assert_int_equal(one.count, 0);
+  events_unsubscribe(&streams.events, &one);
+}
+
 // ---- several --------------------------------------------------------------------------------------------------------
 
 static void in_the_frame_of_the_first(void **state) {
@@ -520,6 +539,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(newest_first),
       TEST(subscribers),
+      TEST(told_of_sweeps_without_room),
       TEST(repeated_sweep),
       TEST(refused_sweeps),
       TEST(sent_along),
