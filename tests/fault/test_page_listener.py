@@ -7,7 +7,7 @@ import resource
 import subprocess
 import unittest
 
-from client import VOXELIZE, Daemon, FaultCase, Raw, head, post, rows, wait_until
+from client import VOXELIZE, Daemon, FaultCase, Raw, counters, head, post, rows, wait_until
 from daemon import BACKEND, voxeld_binary
 from sources import HTTPConnection
 
@@ -49,6 +49,11 @@ class PageListener(FaultCase):
     @classmethod
     def setUpClass(cls):
         cls.daemon = PagesDaemon("--max-connections", "600")
+
+    def setUp(self):
+        super().setUp()
+        left = lambda: counters(self.daemon, "voxeld_page_connections")[""]
+        wait_until(lambda: left() == 0, "the end of the last test's connections")
 
     def slow_uploads(self, number, source):
         """Connections whose bodies never end, as many as are let in."""
