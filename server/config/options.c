@@ -92,7 +92,8 @@ const struct option options_table[] = {
      "process may use, by its affinity and the CPU quota of its cgroup"},
     {"sampling_workers", TYPE_INT, FIELD(sampling_workers), 0, 1024, NULL, "0",
      "long jobs (see sampling_streams) that run at the same time on the CPU; 0 = one for every two of those "
-     "processors"},
+     "processors; with GPUs those beyond their sampling_streams sample single clouds beside them, on processors that "
+     "are free"},
     {"detection_workers", TYPE_INT, FIELD(detection_workers), 1, 1024, NULL, "2",
      "detections that run at the same time on the CPU"},
     {"network_threads", TYPE_INT, FIELD(network_threads), 0, 1024, NULL, "0",

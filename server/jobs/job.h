@@ -24,6 +24,7 @@
 #include "server/jobs/coders.h"
 #include "server/jobs/devices.h"
 #include "server/jobs/regions.h"
+#include "server/jobs/sites.h"
 #include "server/streams/gather.h"
 
 struct loans;
@@ -63,7 +64,8 @@ struct loan {
 };
 
 struct job {
-  struct job *next;  // in the queue
+  struct job *next;      // in the queue
+  struct site_job site;  // likewise
   struct loan loan;
 
   // Filled by its maker.
@@ -131,6 +133,8 @@ static inline char *job_body(const struct job *job) { return job->input->data + 
 // The use of the lanes that the job goes to. Once its body is open it may be another: the body says how many boxes are
 // to be compared.
 enum vx_lane_use job_lane_use(const struct job *job);
+// What the time of its run follows from, as far as that is known before its body is open.
+struct site_kind job_site_kind(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
 

@@ -69,8 +69,11 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
   queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
   queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
+  struct sites *sites = jobs->devices.count > 0 ? &jobs->sites : NULL;
+  if (sites) sites_init(sites, &jobs->devices.working, jobs->workers.running, options->workers);
+  jobs->queues[VX_LANE_LONG].sites = sites;
   hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
-  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, &jobs->hands, error, error_size);
+  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, error, error_size);
 }
 
 // A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
@@ -95,10 +98,12 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
   end_pauses(jobs, now_ns);
-  for (int use = 0; use < VX_LANE_USES; use++) {
+  workers_tick(&jobs->workers, now_ns);
+  for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
+    int64_t workers = workers_at_work(&jobs->workers, use) - workers_beside(&jobs->workers, use);
     refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the deadline passed before the job began");
-    queue_tick(queue, workers_at_work(&jobs->workers, (enum vx_lane_use)use), now_ns);
+    queue_tick(queue, workers, now_ns);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "server/jobs/loans.h"
 #include "server/jobs/queue.h"
 #include "server/jobs/regions.h"
+#include "server/jobs/sites.h"
 #include "server/jobs/workers.h"
 
 struct jobs {
@@ -21,6 +22,7 @@ struct jobs {
   struct streams streams;
   struct loans loans;
   struct queue queues[VX_LANE_USES];
+  struct sites sites;  // of long jobs, if there are GPUs
   struct hands hands;
   struct workers workers;
   void (*gpu_lost)(void *cls);

@@ -37,10 +37,27 @@ static bool may_run(const struct queue *queue, const struct client *client, int6
          !recency_others(&queue->served, client, now_ns);
 }
 
-// The first client that may run a job leaves the ring; NULL if there is none.
-static struct client *take_client(struct queue *queue, int64_t now_ns) {
+// Of two waiters, either of which may be NULL, the one whose device has fewer jobs.
+static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_waiter *b) {
+  return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
+}
+
+// The waiter that is to get the client's next job, or NULL if none waits where that should run.
+static struct queue_waiter *choose(const struct queue *queue, const struct client *client, int64_t now_ns) {
+  struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[MAX_DEVICES];
+  for (int device = 0; device < MAX_DEVICES; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
+  if (!queue->sites || atomic_load(queue->sites->gpus) == 0) return less_loaded(on_gpu, on_cpu);
+  const bool is_free[SITES] = {on_gpu, on_cpu};
+  enum site site = sites_choose(queue->sites, &client->jobs[queue->use].head->site, is_free, now_ns);
+  return site == SITE_GPU ? on_gpu : site == SITE_CPU ? on_cpu : NULL;
+}
+
+// The first client that may run a job leaves the ring; NULL if there is none. `*waiter` is to get the job: the given
+// one or, if that is NULL, one that waits.
+static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) {
+  const struct queue_waiter *given = *waiter;
   struct client *before = NULL, *client = queue->first;
-  while (client && !may_run(queue, client, now_ns)) {
+  while (client && !(may_run(queue, client, now_ns) && (given || (*waiter = choose(queue, client, now_ns))))) {
     before = client;
     client = client->jobs[queue->use].next;
   }
@@ -51,7 +68,7 @@ static struct client *take_client(struct queue *queue, int64_t now_ns) {
   return client;
 }
 
-static void append(struct queue *queue, struct job *job) {
+static void append(struct queue *queue, struct job *job, int64_t now_ns) {
   struct client_jobs *jobs = &job->client->jobs[queue->use];
   job->next = NULL;
   if (jobs->head)
@@ -62,49 +79,63 @@ static void append(struct queue *queue, struct job *job) {
   }
   jobs->tail = job;
   queue->depth++;
+  if (!queue->sites) return;
+  job->site.kind = job_site_kind(job);
+  sites_wait(queue->sites, &job->site, now_ns);
+}
+
+static void leave(struct queue *queue, const struct job *job) {
+  queue->depth--;
+  if (queue->sites) sites_leave(queue->sites, &job->site);
 }
 
 // Takes the next job of the client whose turn it is, or NULL. The client's next turn comes after those of all others.
-static struct job *take_first(struct queue *queue, int64_t now_ns) {
-  struct client *client = take_client(queue, now_ns);
+// As for take_client, it is for `*waiter`.
+static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) {
+  struct client *client = take_client(queue, now_ns, waiter);
   if (!client) return NULL;
   struct client_jobs *jobs = &client->jobs[queue->use];
   struct job *job = jobs->head;
   jobs->head = job->next;
   if (jobs->head) append_client(queue, client);
   jobs->running++;
-  queue->depth--;
+  leave(queue, job);
   return job;
 }
 
-// The waiter that is to get the next job, or NULL if none waits.
-static struct queue_waiter *choose(const struct queue *queue) {
-  struct queue_waiter *best = queue->awake;
-  for (int device = 0; device < QUEUE_DEVICES; device++) {
-    struct queue_waiter *idle = queue->idle[device];
-    if (idle && (!best || atomic_load(idle->load) < atomic_load(best->load))) best = idle;
-  }
-  return best;
+static void give(struct queue *queue, struct queue_waiter *waiter, struct job *job, int64_t now_ns) {
+  enum site site = waiter->device == MAX_DEVICES ? SITE_CPU : SITE_GPU;
+  if (job) atomic_fetch_add(waiter->load, 1);
+  if (job && queue->sites) sites_begin(queue->sites, &waiter->run, site, &job->site, now_ns);
+  atomic_store(&waiter->job, job);
 }
 
-static void give(struct queue_waiter *waiter, struct job *job) {
-  if (job) atomic_fetch_add(waiter->load, 1);
-  atomic_store(&waiter->job, job);
+// The worker has the job no more.
+static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
+  atomic_fetch_sub(waiter->load, 1);
+  job->client->jobs[queue->use].running--;
+  if (queue->sites) sites_end(queue->sites, &waiter->run);
+}
+
+static bool has_waiter(const struct queue *queue) {
+  bool has = queue->awake;
+  for (int device = 0; device < QUEUE_DEVICES; device++) has |= queue->idle[device] != NULL;
+  return has;
 }
 
 // Gives the jobs that may run to the waiters.
 static void hand_over(struct queue *queue, int64_t now_ns) {
-  struct queue_waiter *waiter;
-  while ((waiter = choose(queue))) {
-    struct job *job = take_first(queue, now_ns);
-    if (!job) return;
-    give(waiter, job);
+  struct queue_waiter *waiter = NULL;
+  struct job *job;
+  while (has_waiter(queue) && (job = take_first(queue, now_ns, &waiter))) {
+    give(queue, waiter, job, now_ns);
     if (waiter == queue->awake) {
       queue->awake = NULL;
     } else {
       queue->idle[waiter->device] = waiter->next;
       pthread_cond_signal(&waiter->wake);
     }
+    waiter = NULL;
   }
 }
 
@@ -115,7 +146,7 @@ bool queue_push(struct queue *queue, struct job *job) {
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
-    append(queue, job);
+    append(queue, job, now_ns);
     recency_note(&queue->served, job->client, now_ns);
     hand_over(queue, now_ns);
   }
@@ -123,10 +154,12 @@ bool queue_push(struct queue *queue, struct job *job) {
   return taken;
 }
 
-void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client) {
-  atomic_fetch_sub(waiter->load, 1);
+// A run is learned from if it took place on the waiter's own device.
+void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   pthread_mutex_lock(&queue->lock);
-  client->jobs[queue->use].running--;
+  take_back(queue, waiter, job);
+  if (queue->sites && job->device && &job->device->load == waiter->load)
+    sites_learn(queue->sites, &waiter->run, job->answered, clock_ns());
   pthread_mutex_unlock(&queue->lock);
 }
 
@@ -134,10 +167,10 @@ bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *
   pthread_mutex_lock(&queue->lock);
   bool taken = !queue->closed;
   if (taken) {
-    atomic_fetch_sub(waiter->load, 1);
-    job->client->jobs[queue->use].running--;
-    append(queue, job);
-    hand_over(queue, clock_ns());
+    int64_t now_ns = clock_ns();
+    take_back(queue, waiter, job);
+    append(queue, job, now_ns);
+    hand_over(queue, now_ns);
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
@@ -167,14 +200,18 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
+  if (queue->sites) hand_over(queue, clock_ns());
   while (!atomic_load(&waiter->job) && !waiter->called && !queue->closed)
     pthread_cond_wait(&waiter->wake, &queue->lock);
 }
 
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   pthread_mutex_lock(&queue->lock);
+  int64_t now_ns = clock_ns();
   waiter->called = false;
-  give(waiter, take_first(queue, clock_ns()));
+  // If the queue has sites, what waits may be meant for others. Once it is closed, any worker does.
+  bool any = !queue->sites || queue->closed;
+  give(queue, waiter, any ? take_first(queue, now_ns, &waiter) : NULL, now_ns);
   if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
   if (!atomic_load(&waiter->job) && !queue->closed) wait_asleep(queue, waiter);
   struct job *job = atomic_load(&waiter->job);
@@ -205,7 +242,7 @@ static struct job **take_of(struct queue *queue, struct client_jobs *jobs, int64
       job->next = NULL;
       *end = job;
       end = &job->next;
-      queue->depth--;
+      leave(queue, job);
     } else {
       jobs->tail = job;
       link = &job->next;
@@ -247,6 +284,13 @@ void queue_close(struct queue *queue) {
       pthread_cond_signal(&waiter->wake);
     }
   pthread_mutex_unlock(&queue->lock);
+}
+
+struct sites_use queue_sites(struct queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  struct sites_use use = sites_look(queue->sites);
+  pthread_mutex_unlock(&queue->lock);
+  return use;
 }
 
 int64_t queue_depth(const struct queue *queue) { return atomic_load(&queue->depth); }

@@ -9,6 +9,9 @@
 // began to wait last: it wakes most quickly, and the processors of the others may sleep on. One worker at a time may
 // wait awake, polling for a moment before it sleeps: a GPU may do a job in 0.1 ms, and waking a processor can take
 // longer.
+//
+// While GPUs work, the queue of long jobs has workers of the CPU beside theirs. Then a job is handed only to a worker
+// where it ends first (sites.h); if none of those is free it waits, and the job of the next client is looked at.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -21,6 +24,7 @@
 #include "server/clients/clients.h"
 #include "server/clients/recency.h"
 #include "server/jobs/devices.h"
+#include "server/jobs/sites.h"
 
 struct job;
 
@@ -29,9 +33,10 @@ struct queue_waiter {
   pthread_cond_t wake;
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
-  bool called;         // by queue_call
-  int device;          // the worker's, below QUEUE_DEVICES
-  atomic_llong *load;  // jobs handed to that device and not done, from all queues
+  struct site_run run;  // of its job, if the queue has sites
+  bool called;          // by queue_call
+  int device;           // the worker's, below QUEUE_DEVICES
+  atomic_llong *load;   // jobs handed to that device and not done, from all queues
 };
 
 enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
@@ -47,6 +52,7 @@ struct queue {
   int64_t most;                              // jobs of one client that may run at the same time while others are served
   atomic_llong depth;                        // jobs that wait
   bool closed;
+  struct sites *sites;  // NULL: all workers are as good. The lock is over them
 };
 
 void queue_init(struct queue *queue, enum vx_lane_use use, int64_t awake_ns);
@@ -62,8 +68,8 @@ void queue_waiter_destroy(struct queue_waiter *waiter);
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` waiters that sleep, to do something else. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
-// The worker has done a job of that client.
-void queue_done(struct queue *queue, struct queue_waiter *waiter, struct client *client);
+// The worker has done that job.
+void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
 // The worker puts its job back for other workers. False if the queue is closed: the job stays the worker's.
 VX_WARN_UNUSED bool queue_return(struct queue *queue, struct queue_waiter *waiter, struct job *job);
 // To be called now and then, with the number of workers at work. Hands out jobs that may run by now, because their
@@ -78,6 +84,8 @@ struct job *queue_take_all(struct queue *queue);
 
 // Takes no more jobs; queue_pop still hands out those that wait.
 void queue_close(struct queue *queue);
+// Of a queue that has sites: what goes where.
+struct sites_use queue_sites(struct queue *queue);
 // How many jobs wait.
 int64_t queue_depth(const struct queue *queue);
 

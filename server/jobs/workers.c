@@ -17,11 +17,15 @@ static bool is_needed(const struct worker *worker, struct devices *devices) {
   return worker->on_cpu && atomic_load(&devices->working) == 0;
 }
 
-// Waits until this worker is needed. False: the service stops.
+static bool takes_jobs(const struct worker *worker, struct devices *devices) {
+  return worker->beside || is_needed(worker, devices);
+}
+
+// Waits until this worker takes jobs. False: the service stops.
 static bool stand_by(struct worker *worker, struct workers *workers) {
-  if (is_needed(worker, workers->devices)) return true;
+  if (takes_jobs(worker, workers->devices)) return true;
   pthread_mutex_lock(&workers->lock);
-  while (!workers->stopping && !is_needed(worker, workers->devices))
+  while (!workers->stopping && !takes_jobs(worker, workers->devices))
     pthread_cond_wait(&workers->needed, &workers->lock);
   bool stopping = workers->stopping;
   pthread_mutex_unlock(&workers->lock);
@@ -37,8 +41,47 @@ void workers_wake(struct workers *workers) {
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use) {
   int64_t at_work = 0;
   for (int64_t i = 0; i < workers->count; i++)
-    at_work += workers->worker[i].use == use && is_needed(&workers->worker[i], workers->devices);
+    at_work += workers->worker[i].use == use && takes_jobs(&workers->worker[i], workers->devices);
   return at_work;
+}
+
+int64_t workers_beside(const struct workers *workers, enum vx_lane_use use) {
+  int64_t beside = 0;
+  for (int64_t i = 0; i < workers->count; i++) {
+    const struct worker *worker = &workers->worker[i];
+    beside += worker->use == use && worker->beside && !is_needed(worker, workers->devices);
+  }
+  return beside;
+}
+
+// ---- what processors are used for -----------------------------------------------------------------------------------
+
+static int64_t processor_ns(clockid_t clock) {
+  struct timespec used;
+  return clock_gettime(clock, &used) == 0 ? used.tv_sec * NS_PER_S + used.tv_nsec : 0;
+}
+
+// With the lock held, so that no thread is joined meanwhile.
+static int64_t used_by_others_ns(const struct workers *workers) {
+  int64_t used_ns = processor_ns(CLOCK_PROCESS_CPUTIME_ID);
+  for (int64_t i = 0; i < workers->count; i++) {
+    clockid_t clock;
+    if (workers->worker[i].beside && pthread_getcpuclockid(workers->worker[i].thread, &clock) == 0)
+      used_ns -= processor_ns(clock);
+  }
+  return used_ns;
+}
+
+void workers_tick(struct workers *workers, int64_t now_ns) {
+  if (!workers->sites) return;
+  pthread_mutex_lock(&workers->lock);
+  if (!workers->stopping && now_ns > workers->since_ns) {
+    int64_t used_ns = used_by_others_ns(workers);
+    sites_note_used(workers->sites, (used_ns - workers->used_ns) * 1000 / (now_ns - workers->since_ns));
+    workers->used_ns = used_ns;
+    workers->since_ns = now_ns;
+  }
+  pthread_mutex_unlock(&workers->lock);
 }
 
 // ---- threads --------------------------------------------------------------------------------------------------------
@@ -74,13 +117,13 @@ static void *worker_main(void *argument) {
       continue;
     }
     // If the worker's GPU was lost or paused while it waited, others do the job.
-    if (!is_needed(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
+    if (!takes_jobs(worker, workers->devices) && queue_return(queue, &worker->waiter, job)) continue;
     atomic_fetch_add(&workers->running[worker->use], 1);
     pthread_mutex_lock(&worker->busy);
     enum job_step step = job_run(job, &worker->lanes, worker->use);
     pthread_mutex_unlock(&worker->busy);
     atomic_fetch_sub(&workers->running[worker->use], 1);
-    queue_done(queue, &worker->waiter, job->client);
+    queue_done(queue, &worker->waiter, job);
     if (step == JOB_WAITS) step = await_turn(job);
     if (step == JOB_WAITS) continue;  // the job is its stream's
     if (step == JOB_ELSEWHERE && queue_push(&workers->queues[job_lane_use(job)], job)) continue;
@@ -168,6 +211,7 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
     worker->use = use;
     worker->on_cpu = i < crew->on_cpu;
     worker->lanes.gpu = i < devices->count * crew->streams ? &devices->gpu[i % devices->count] : NULL;
+    worker->beside = use == VX_LANE_LONG && workers->sites && !worker->lanes.gpu;
     if (!start_worker(worker, must, error, error_size)) return false;
     workers->count++;
   }
@@ -175,7 +219,8 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
 }
 
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                   struct queue queues[VX_LANE_USES], struct hands *hands, char *error, size_t error_size) {
+                   struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands, char *error,
+                   size_t error_size) {
   struct crew crews[VX_LANE_USES];
   int64_t wanted = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
@@ -186,6 +231,7 @@ bool workers_start(struct workers *workers, const struct options *options, struc
   pthread_cond_init(&workers->needed, NULL);
   workers->devices = devices;
   workers->queues = queues;
+  workers->sites = sites;
   workers->hands = hands;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {

@@ -2,7 +2,8 @@
 // that other jobs never wait for those. A worker without a job helps with those of others (hands.h).
 //
 // Each GPU stream has a worker, with a lane on the GPU and one on the CPU for what the GPU fails to do. If the CPU
-// alone would have more workers, the others stand by: they sleep until no GPU works. The workers of a lost or paused
+// alone would have more workers, the others stand by: they sleep until no GPU works. Those of long jobs do not: they
+// work beside the GPUs, if a job ends sooner there and processors are free (sites.h). The workers of a lost or paused
 // GPU stand by too while another GPU works. Once no GPU works, as many workers take jobs as the CPU alone would have.
 // At the end of a GPU's pause its workers wait for the job that tries it.
 #ifndef VOXELD_WORKERS_H
@@ -26,6 +27,7 @@ struct worker {
   struct workers *workers;
   enum vx_lane_use use;  // whose queue it takes jobs from
   bool on_cpu;           // takes jobs if no GPU works
+  bool beside;           // takes some jobs even if one does
   struct lanes lanes;
   pthread_mutex_t busy;  // over the lanes: held while something runs there
   struct queue_waiter waiter;
@@ -41,12 +43,14 @@ struct workers {
   pthread_mutex_t lock;                // for standing by: of `needed` and `stopping`
   pthread_cond_t needed;
   bool stopping;
+  struct sites *sites;        // NULL: there is no GPU
+  int64_t used_ns, since_ns;  // processor time of all but the workers beside GPUs, and when that was
 };
 
-// Opens the lanes and starts the threads. False with a reason.
+// Opens the lanes and starts the threads. False with a reason. `sites`: of the queue of long jobs.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                                  struct queue queues[VX_LANE_USES], struct hands *hands, char *error,
-                                  size_t error_size);
+                                  struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands,
+                                  char *error, size_t error_size);
 // Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
 // Closes the lanes, once no network has a seat on them.
@@ -54,6 +58,11 @@ void workers_destroy(struct workers *workers);
 
 // How many workers take jobs of that use now; the others stand by.
 int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
+// Of these, those beside GPUs that work: they do not take every job.
+int64_t workers_beside(const struct workers *workers, enum vx_lane_use use);
+// To be called now and then: measures what processors are used for, so that the workers beside GPUs use only what is
+// left.
+void workers_tick(struct workers *workers, int64_t now_ns);
 // To be called when the state of a device has changed: workers that stood by for that begin to work.
 void workers_wake(struct workers *workers);
 

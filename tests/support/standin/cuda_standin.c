@@ -4,8 +4,10 @@
 // The sanitizer flavours are built with it, so that the server is tested with several devices, and with failing ones,
 // everywhere. VOXELD_STANDIN_DEVICES says how many devices there are; without it there is none. With
 // VOXELD_STANDIN_INTEGRATED they share the host's memory; VOXELD_STANDIN_LACKS names an operation or a tensor that
-// they do not have. See inject.h for faults: opening a lane makes one checked call, pinning memory another, and each
-// job three, before, amid (in the callback for its output) and after its run.
+// they do not have. VOXELD_STANDIN_SLOW names a file with two numbers: the milliseconds that a sampling of points takes
+// longer on a device, and on the CPU. It is read for each sampling. See inject.h for faults: opening a lane makes one
+// checked call, pinning memory another, and each job three, before, amid (in the callback for its output) and after its
+// run.
 //
 // Memory that is pinned is not touched by its addresses, as on a GPU: jobs over it run on copies, which the kernel
 // makes (process_vm_readv), so that pages that go just then are an error and no signal.
@@ -15,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "kernels/backends.h"
@@ -235,6 +238,39 @@ static bool runs(const struct vx_job *job) {
   return !lacks && (job->op != VX_DETECT || job->params.detect.seat != NULL);
 }
 
+// ---- slow sites -----------------------------------------------------------------------------------------------------
+
+static _Thread_local bool on_standin;
+
+static int slowness_ms(void) {
+  const char *path = getenv("VOXELD_STANDIN_SLOW");
+  FILE *file = path == NULL ? NULL : fopen(path, "re");
+  int gpu_ms = 0, cpu_ms = 0;
+  if (file != NULL) {
+    if (fscanf(file, "%d %d", &gpu_ms, &cpu_ms) != 2) {
+      gpu_ms = cpu_ms = 0;
+    }
+    (void)fclose(file);
+  }
+  return on_standin ? gpu_ms : cpu_ms;
+}
+
+// The linker puts the one in the place of the other (cmake/flavours.cmake).
+enum vx_status __real_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
+
+enum vx_status __wrap_cpu_sample_points(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
+  const struct timespec millisecond = {0, 1000000};
+  for (int ms = slowness_ms(); ms > 0; ms--) {
+    if (job->caller->stopped != NULL && job->caller->stopped(job->cls)) {
+      snprintf(error->text, sizeof error->text, "the sampling was stopped");
+      return VX_STOPPED;
+    }
+    nanosleep(&millisecond, NULL);
+  }
+  return __real_cpu_sample_points(lane, job, error);
+}
+
 static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct behind *behind,
                                struct vx_error *error) {
   const void *points = job->inputs[VX_POINTS].data;
@@ -242,7 +278,9 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
   if (status == VX_OK) {
     job->caller = &checked_caller;
     job->cls = behind;
+    on_standin = true;
     status = vx_cpu_backend.run(lane->cpu, job, error);
+    on_standin = false;
     job->caller = behind->caller;
     job->cls = behind->cls;
   }

@@ -357,7 +357,7 @@ static void the_device_with_the_fewest_jobs_gets_the_next(void **state) {
     for (int device = 0; device < DEVICES; device++) assert_int_equal(atomic_load(&loads[device]), after[i][device]);
   }
   for (int i = 0; i < POPPERS; i++) pthread_join(poppers[i].thread, NULL);
-  queue_done(&queue, &poppers[0].waiter, a);
+  queue_done(&queue, &poppers[0].waiter, poppers[0].job);
   assert_int_equal(atomic_load(&loads[0]), 6);
   for (int i = 0; i < POPPERS; i++) queue_waiter_destroy(&poppers[i].waiter);
   clients_leave(&clients, a);
@@ -376,10 +376,10 @@ static void while_others_are_served_one_worker_is_left_to_them(void **state) {
   assert_true(queue_push(&queue, &ofa[3]) && queue_push(&queue, &ofb) && queue_push(&queue, &late));
   expect(&ofb);
   expect(&late);
-  queue_done(&queue, &waiter, a);
+  queue_done(&queue, &waiter, &ofa[0]);
   assert_true(queue_return(&queue, &waiter, &late));
   expect(&late);  // two of the other's still run
-  queue_done(&queue, &waiter, a);
+  queue_done(&queue, &waiter, &ofa[1]);
   expect(&ofa[3]);
   assert_true(queue_push(&queue, &ofa[4]));
   queue_close(&queue);
