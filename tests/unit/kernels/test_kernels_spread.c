@@ -222,7 +222,7 @@ static void what_helpers_give_up_is_done_again(void **state) {
 
 // Many voxels are in several segments, in some of which they appear first; others are dropped.
 static void check_lone(const struct vx_job *asked, int32_t count, int helpers, bool unwilling) {
-  struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)(count + helpers));
+  struct crew alone = crew_of(0, false, 0), crew = crew_of(helpers, unwilling, (uint64_t)count + (uint64_t)helpers);
   if (run_clouds(&alone, asked, 1, &count) != VX_OK) fail_msg("%s", alone.outcome.error.text);
   for (int round = 0; round < 3; round++) {
     (void)run_clouds(&crew, asked, 1, &count);
