@@ -49,7 +49,8 @@ enum grant { GRANTED, OVER_CLIENT_SHARE, OVER_SERVER_LIMIT };
 struct client_jobs {
   struct job *head, *tail;
   struct client *next;  // in the queue's ring
-  int64_t running;
+  int64_t waiting;      // jobs in the list
+  int64_t running;      // jobs, but for those that run on the CPU beside GPUs
 };
 
 // The requests of one client, in hand or waiting at the gate. The gate owns it.

@@ -40,11 +40,12 @@ enum vx_lane_use job_lane_use(const struct job *job) {
   return vx_lane_use_of(&job->asked.job, job->asked.point_counts);
 }
 
-// How large a stream's cloud is shows only once its sweeps are joined. Points in a region are read in place by a GPU,
-// but copied for the CPU.
+// How large a stream's cloud is shows only once its sweeps are joined. Points in a region, which KServe's may be, are
+// read in place by a GPU, but copied for the CPU.
 struct site_kind job_site_kind(const struct job *job) {
   const struct job_request *asked = &job->asked;
-  bool known = asked->job.num_clouds > 0 && !asked->stream.name[0] && !asked->points_region.name[0];
+  bool in_region = asked->points_region.name[0] || job->infer.model;
+  bool known = asked->job.num_clouds > 0 && !asked->stream.name[0] && !in_region;
   int64_t rows = known ? asked->job.inputs[0].dims[0] : 0;
   if (!known || !vx_sampling_of(&asked->job)) return site_kind_of(SITE_OTHERS, rows, 0);
   enum site_sampled sampled = asked->job.op == VX_FPS ? SITE_POINTS : SITE_VOXELS;

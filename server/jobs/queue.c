@@ -24,6 +24,7 @@ void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&w
 
 static void append_client(struct queue *queue, struct client *client) {
   client->jobs[queue->use].next = NULL;
+  queue->clients++;
   if (queue->last)
     queue->last->jobs[queue->use].next = client;
   else
@@ -42,13 +43,20 @@ static struct queue_waiter *less_loaded(struct queue_waiter *a, struct queue_wai
   return !a || (b && atomic_load(b->load) < atomic_load(a->load)) ? b : a;
 }
 
+// What part of the work that waits is done before the last job of the client: each turn of it is one of all clients.
+static double part_ahead(const struct queue *queue, const struct client *client) {
+  int64_t ahead = client->jobs[queue->use].waiting * queue->clients, all = atomic_load(&queue->depth);
+  return ahead < all ? (double)ahead / (double)all : 1;
+}
+
 // The waiter that is to get the client's next job, or NULL if none waits where that should run.
 static struct queue_waiter *choose(const struct queue *queue, const struct client *client, int64_t now_ns) {
   struct queue_waiter *on_gpu = queue->awake, *on_cpu = queue->idle[MAX_DEVICES];
   for (int device = 0; device < MAX_DEVICES; device++) on_gpu = less_loaded(on_gpu, queue->idle[device]);
   if (!queue->sites || atomic_load(queue->sites->gpus) == 0) return less_loaded(on_gpu, on_cpu);
   const bool is_free[SITES] = {on_gpu, on_cpu};
-  enum site site = sites_choose(queue->sites, &client->jobs[queue->use].head->site, is_free, now_ns);
+  const struct site_job *job = &client->jobs[queue->use].head->site;
+  enum site site = sites_choose(queue->sites, job, part_ahead(queue, client), is_free, now_ns);
   return site == SITE_GPU ? on_gpu : site == SITE_CPU ? on_cpu : NULL;
 }
 
@@ -65,6 +73,7 @@ static struct client *take_client(struct queue *queue, int64_t now_ns, struct qu
   struct client *after = client->jobs[queue->use].next;
   *(before ? &before->jobs[queue->use].next : &queue->first) = after;
   if (!after) queue->last = before;
+  queue->clients--;
   return client;
 }
 
@@ -78,6 +87,7 @@ static void append(struct queue *queue, struct job *job, int64_t now_ns) {
     append_client(queue, job->client);
   }
   jobs->tail = job;
+  jobs->waiting++;
   queue->depth++;
   if (!queue->sites) return;
   job->site.kind = job_site_kind(job);
@@ -85,6 +95,7 @@ static void append(struct queue *queue, struct job *job, int64_t now_ns) {
 }
 
 static void leave(struct queue *queue, const struct job *job) {
+  job->client->jobs[queue->use].waiting--;
   queue->depth--;
   if (queue->sites) sites_leave(queue->sites, &job->site);
 }
@@ -98,7 +109,8 @@ static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_
   struct job *job = jobs->head;
   jobs->head = job->next;
   if (jobs->head) append_client(queue, client);
-  jobs->running++;
+  (*waiter)->counted = !queue->sites || atomic_load(queue->sites->gpus) == 0 || (*waiter)->device != MAX_DEVICES;
+  jobs->running += (*waiter)->counted;
   leave(queue, job);
   return job;
 }
@@ -113,7 +125,7 @@ static void give(struct queue *queue, struct queue_waiter *waiter, struct job *j
 // The worker has the job no more.
 static void take_back(struct queue *queue, struct queue_waiter *waiter, const struct job *job) {
   atomic_fetch_sub(waiter->load, 1);
-  job->client->jobs[queue->use].running--;
+  job->client->jobs[queue->use].running -= waiter->counted;
   if (queue->sites) sites_end(queue->sites, &waiter->run);
 }
 
@@ -257,6 +269,7 @@ static struct job *take(struct queue *queue, int64_t now_ns) {
   pthread_mutex_lock(&queue->lock);
   struct client *client = queue->first, *next;
   queue->first = queue->last = NULL;
+  queue->clients = 0;
   for (; client; client = next) {
     struct client_jobs *jobs = &client->jobs[queue->use];
     next = jobs->next;

@@ -11,7 +11,8 @@
 // longer.
 //
 // While GPUs work, the queue of long jobs has workers of the CPU beside theirs. Then a job is handed only to a worker
-// where it ends first (sites.h); if none of those is free it waits, and the job of the next client is looked at.
+// where it ends first (sites.h); if none of those is free it waits, and the job of the next client is looked at. What
+// runs on the CPU then keeps no client from a GPU.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -34,6 +35,7 @@ struct queue_waiter {
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
   struct site_run run;  // of its job, if the queue has sites
+  bool counted;         // its job counts among those of the client that run
   bool called;          // by queue_call
   int device;           // the worker's, below QUEUE_DEVICES
   atomic_llong *load;   // jobs handed to that device and not done, from all queues
@@ -45,6 +47,7 @@ struct queue {
   pthread_mutex_t lock;
   enum vx_lane_use use;                      // of its jobs
   struct client *first, *last;               // clients with waiting jobs, in the order of their turns
+  int64_t clients;                           // number of these
   struct queue_waiter *idle[QUEUE_DEVICES];  // a stack for each device: waiters that sleep
   struct queue_waiter *awake;                // the waiter that polls, or NULL
   int64_t awake_ns;                          // how long a waiter polls before it sleeps; 0: not at all

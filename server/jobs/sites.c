@@ -48,8 +48,9 @@ static int64_t expected_ns(const struct site_time *time, int64_t now_ns) {
 }
 
 bool sites_have_room(const struct sites *sites) {
-  int64_t on_cpu = sites->at_work[SITE_CPU], others = -on_cpu, used = (atomic_load(&sites->used) + 999) / 1000;
-  for (int use = 0; use < VX_LANE_USES; use++) others += atomic_load(&sites->running[use]);
+  int64_t on_cpu = sites->at_work[SITE_CPU], used = (atomic_load(&sites->used) + 999) / 1000;
+  int64_t others = sites->at_work[SITE_GPU] + atomic_load(&sites->running[VX_LANE_QUICK]) +
+                   atomic_load(&sites->running[VX_LANE_DETECT]);
   return (others > used ? others : used) + on_cpu + 1 < sites->processors;
 }
 
@@ -72,22 +73,24 @@ static int64_t rest_ns(const struct site_run *run, int64_t now_ns) {
   return gone_ns < run->expected_ns ? run->expected_ns - gone_ns : gone_ns;
 }
 
-// Until a site all of whose workers are busy has worked off what runs and what waits, but for the job itself. Jobs that
-// wait are started in their turns; if the last of them would end sooner elsewhere, they all end sooner if the first
-// goes there. A worker of a GPU without a run is between two; of the CPU there may be none.
-static int64_t wait_ns(const struct sites *sites, const struct site_job *job, enum site site, int64_t now_ns) {
+// Until a site all of whose workers are busy has worked off what runs and what is ahead, but for the job itself. Jobs
+// that wait are started in their turns; if the last of a client would end sooner elsewhere, they all end sooner if the
+// first goes there. A worker of a GPU without a run is between two; of the CPU there may be none.
+static int64_t wait_ns(const struct sites *sites, const struct site_job *job, double ahead, enum site site,
+                       int64_t now_ns) {
   int64_t first_ns = never_ns;
   if (!sites->runs[site]) return site == SITE_GPU ? 0 : never_ns;
   for (const struct site_run *run = sites->runs[site]; run; run = run->next)
     if (rest_ns(run, now_ns) < first_ns) first_ns = rest_ns(run, now_ns);
-  return first_ns + (sites->waiting_ns[site] - job->expected_ns[site]) / sites->at_work[site];
+  int64_t ahead_ns = (int64_t)(ahead * (double)sites->waiting_ns[site]) - job->expected_ns[site];
+  return first_ns + (ahead_ns > 0 ? ahead_ns : 0) / sites->at_work[site];
 }
 
-enum site sites_choose(const struct sites *sites, const struct site_job *job, const bool is_free[SITES],
+enum site sites_choose(const struct sites *sites, const struct site_job *job, double ahead, const bool is_free[SITES],
                        int64_t now_ns) {
   int64_t end_ns[SITES];
   for (int site = 0; site < SITES; site++)
-    end_ns[site] = (is_free[site] ? 0 : wait_ns(sites, job, (enum site)site, now_ns)) +
+    end_ns[site] = (is_free[site] ? 0 : wait_ns(sites, job, ahead, (enum site)site, now_ns)) +
                    expected_ns(time_of(sites, &job->kind, (enum site)site), now_ns);
   bool on_cpu = end_ns[SITE_CPU] < end_ns[SITE_GPU] && may_run_on_cpu(sites, &job->kind, now_ns);
   enum site best = on_cpu ? SITE_CPU : SITE_GPU;
@@ -132,7 +135,9 @@ void sites_learn(struct sites *sites, struct site_run *run, bool answered, int64
   struct site_time *time = run->time;
   int64_t took_ns = now_ns - run->began_ns;
   sites->answered[run->site] += answered;
-  if (!answered && (run->expected_ns == 0 || took_ns < run->expected_ns)) return;
+  const struct site_time *other = run->site == SITE_CPU ? time - 1 : time + 1;
+  int64_t least_ns = run->expected_ns > 0 ? run->expected_ns : other->runs < RUNS_TO_KNOW ? never_ns : other->ns;
+  if (!answered && took_ns < least_ns) return;
   time->as_of_ns = now_ns;
   if (++time->runs < RUNS_TO_KNOW) return;
   double weight = time->runs == RUNS_TO_KNOW ? 1 : 1 - 0.75 * run->trust;

@@ -78,14 +78,15 @@ void sites_wait(struct sites *sites, struct site_job *job, int64_t now_ns);
 void sites_leave(struct sites *sites, const struct site_job *job);
 
 // Where a job that waits ends first, if that site has a free worker; otherwise SITES: it is to wait. Of two sites that
-// are as good the GPU is taken.
-enum site sites_choose(const struct sites *sites, const struct site_job *job, const bool is_free[SITES],
+// are as good the GPU is taken. `ahead`: the part of the work that waits, 0..1, that its client has to wait for.
+enum site sites_choose(const struct sites *sites, const struct site_job *job, double ahead, const bool is_free[SITES],
                        int64_t now_ns);
 
 // A job that has left begins to run; it ends.
 void sites_begin(struct sites *sites, struct site_run *run, enum site site, const struct site_job *job, int64_t now_ns);
 void sites_end(struct sites *sites, struct site_run *run);
-// Learns from a run, which took place where it was to. One that was not `answered` tells only that it takes no less.
+// Learns from a run, which took place where it was to. One that was not `answered` tells only that it takes no less,
+// and if nothing is known only if it outran what the other site takes.
 void sites_learn(struct sites *sites, struct site_run *run, bool answered, int64_t now_ns);
 
 // Whether one more job may run on the CPU now.

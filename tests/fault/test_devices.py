@@ -162,7 +162,7 @@ class Devices(FaultCase):
                 self.assertLess(self.reruns(daemon) - before, 50)
                 daemon.assert_quiet()
                 daemon.stop()
-                self.assertEqual(daemon.log().count("a GPU is paused"), self.devices())
+                self.assertEqual(daemon.times_logged("a GPU is paused"), self.devices())
 
     def test_a_paused_gpu_is_tried_and_works_again(self):
         daemon = self.pause_all("memory")
@@ -176,7 +176,7 @@ class Devices(FaultCase):
         daemon.assert_quiet()
         daemon.stop()
         for message in ("a GPU is paused", "a GPU works again"):
-            self.assertEqual(daemon.log().count(message), self.devices())
+            self.assertEqual(daemon.times_logged(message), self.devices())
 
     def test_a_paused_gpu_may_still_be_lost(self):
         daemon = self.pause_all("memory")

@@ -137,6 +137,9 @@ class Daemon:
     def log(self):
         return "".join(self.lines[-200:])
 
+    def times_logged(self, message):
+        return sum(message in line for line in list(self.lines))
+
     # --- asking ---
 
     # The daemon tells clients apart by address: with `source`, such as 127.0.0.2, a test is another client.

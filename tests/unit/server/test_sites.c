@@ -23,6 +23,7 @@ static atomic_int gpus;
 static atomic_llong running[VX_LANE_USES];
 static int64_t now_ns;
 static struct site_job job;
+static double ahead;
 
 static void ask_for(enum site_sampled sampled, int64_t points, int64_t samples) {
   job = (struct site_job){.kind = site_kind_of(sampled, points, samples)};
@@ -33,12 +34,13 @@ static int enter(void **state) {
   atomic_store(&gpus, 1);
   for (int use = 0; use < VX_LANE_USES; use++) atomic_store(&running[use], 0);
   sites_init(&sites, &gpus, running, PROCESSORS);
+  ahead = 1;
   now_ns = 1000 * NS_PER_S;
   ask_for(SITE_POINTS, POINTS, SAMPLES);
   return 0;
 }
 
-static enum site choose(const bool is_free[SITES]) { return sites_choose(&sites, &job, is_free, now_ns); }
+static enum site choose(const bool is_free[SITES]) { return sites_choose(&sites, &job, ahead, is_free, now_ns); }
 
 static void begin(struct site_run *run, enum site site) { sites_begin(&sites, run, site, &job, now_ns); }
 
@@ -149,6 +151,20 @@ static void an_unanswered_run_tells_only_that_it_takes_no_less(void **state) {
   assert_int_equal(sites_look(&sites).answered[SITE_GPU], 70);
 }
 
+// As a trial does that misses the deadline of its job.
+static void what_ends_unanswered_on_an_unknown_site_is_learned_if_it_outran_the_other(void **state) {
+  (void)state;
+  struct site_run late;
+  for (int i = 0; i < 3; i++) run(SITE_GPU, 10);
+  for (int ms = 9; ms <= 50; ms += 41)
+    for (int i = 0; i < 2; i++) {
+      begin(&late, SITE_CPU);
+      now_ns += ms * NS_PER_MS;
+      end(&late, false);
+      assert_int_equal(known_ms(SITE_CPU), ms == 50 && i == 1 ? 50 : 0);
+    }
+}
+
 // ---- where it ends first --------------------------------------------------------------------------------------------
 
 static void the_faster_of_two_free_sites(void **state) {
@@ -216,6 +232,27 @@ static void the_jobs_that_wait_count(void **state) {
   assert_int_equal(choose(cpu_only), SITES);
   sites_leave(&sites, &fifth);
   for (int site = 0; site < SITES; site++) assert_int_equal(sites.waiting_ns[site], 0);
+}
+
+// A client with few jobs is not sent to a slower site for the sake of those that come after its own.
+static void of_the_jobs_that_wait_those_ahead_count(void **state) {
+  (void)state;
+  struct site_run on_gpu;
+  struct site_job waiting[10];
+  teach(10, 35);
+  begin(&on_gpu, SITE_GPU);
+  for (int i = 0; i < 10; i++) {
+    waiting[i] = job;
+    sites_wait(&sites, &waiting[i], now_ns);
+  }
+  job = waiting[0];
+  assert_int_equal(choose(cpu_only), SITE_CPU);
+  ahead = 0.3;
+  assert_int_equal(choose(cpu_only), SITE_CPU);
+  ahead = 0.2;
+  assert_int_equal(choose(cpu_only), SITES);
+  ahead = 0;
+  assert_int_equal(choose(cpu_only), SITES);
 }
 
 static void a_run_that_takes_longer_than_expected_is_not_awaited_for_ever(void **state) {
@@ -451,6 +488,7 @@ static void the_queue_gives_a_job_to_its_site(void **state) {
   assert_int_equal(given(make(&one, VX_FPS, 1)), SITE_GPU);
   assert_int_equal(sites_look(&sites).answered[SITE_GPU], 71);
   sites_init(&sites, &gpus, running, PROCESSORS);
+  ahead = 1;
   now_ns -= 6 * NS_PER_S;
   teach(90, 1);
   assert_int_equal(given(make(&one, VX_FPS, 1)), SITE_CPU);
@@ -472,6 +510,27 @@ static void without_a_gpu_that_works_every_worker_takes_every_job(void **state) 
   assert_true(queue_push(&queue, make(&one, VX_FPS, 1)));
   assert_ptr_equal(join(SITE_CPU), &one);
   queue_done(&queue, &poppers[SITE_CPU].waiter, &one);
+}
+
+// What runs on the CPU keeps its client from no worker of a GPU, though other clients are served.
+static void a_client_has_its_share_of_the_gpu_beside_the_cpu(void **state) {
+  (void)state;
+  struct client *other = clients_join(&clients, "", "192.0.2.2");
+  queue_tick(&queue, 1, now_ns);
+  recency_note(&queue.served, other, clock_ns());
+  teach(90, 1);
+  assert_true(queue_push(&queue, make(&one, VX_FPS, 1)));
+  assert_ptr_equal(queue_pop(&queue, &poppers[SITE_CPU].waiter), &one);
+  assert_int_equal(client->jobs[VX_LANE_LONG].running, 0);
+  assert_true(queue_push(&queue, make(&two, VX_FPS, 2)));
+  assert_ptr_equal(queue_pop(&queue, &poppers[SITE_GPU].waiter), &two);
+  assert_int_equal(client->jobs[VX_LANE_LONG].running, 1);
+  queue_done(&queue, &poppers[SITE_CPU].waiter, &one);
+  assert_int_equal(client->jobs[VX_LANE_LONG].running, 1);
+  queue_done(&queue, &poppers[SITE_GPU].waiter, &two);
+  assert_int_equal(client->jobs[VX_LANE_LONG].running, 0);
+  assert_int_equal(queue.clients, 0);
+  clients_leave(&clients, other);
 }
 
 // The GPU's next job is awaited, and what another client's may do on the CPU is not kept back meanwhile.
@@ -531,6 +590,8 @@ int main(void) {
       cmocka_unit_test_setup(a_busy_gpu_is_awaited_if_it_ends_first_all_the_same, enter),
       cmocka_unit_test_setup(a_busy_cpu_is_awaited_likewise, enter),
       cmocka_unit_test_setup(the_jobs_that_wait_count, enter),
+      cmocka_unit_test_setup(of_the_jobs_that_wait_those_ahead_count, enter),
+      cmocka_unit_test_setup(what_ends_unanswered_on_an_unknown_site_is_learned_if_it_outran_the_other, enter),
       cmocka_unit_test_setup(a_run_that_takes_longer_than_expected_is_not_awaited_for_ever, enter),
       cmocka_unit_test_setup(a_gpu_between_two_jobs_is_awaited_and_a_cpu_without_workers_is_not, enter),
       cmocka_unit_test_setup(an_old_estimate_is_tried_again, enter),
@@ -543,6 +604,7 @@ int main(void) {
       cmocka_unit_test_setup(nor_do_other_threads, enter),
       cmocka_unit_test_setup_teardown(the_queue_gives_a_job_to_its_site, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(without_a_gpu_that_works_every_worker_takes_every_job, open_queue, close_queue),
+      cmocka_unit_test_setup_teardown(a_client_has_its_share_of_the_gpu_beside_the_cpu, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(who_waits_for_a_gpu_keeps_no_other_from_the_cpu, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(jobs_that_are_taken_out_wait_no_more, open_queue, close_queue),
       cmocka_unit_test_setup_teardown(a_job_that_ran_elsewhere_is_not_learned_from, open_queue, close_queue),
