@@ -107,6 +107,12 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   }
 }
 
+int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
+  int64_t beside = workers_beside(&jobs->workers, use);
+  int64_t idle = beside > 0 ? beside - queue_sites(&jobs->queues[use]).running[SITE_CPU] : 0;
+  return workers_at_work(&jobs->workers, use) - (idle > 0 ? idle : 0);
+}
+
 int64_t jobs_memory_wanted(struct jobs *jobs) {
   struct buffers_use use = buffers_use(&jobs->buffers);
   bool short_of_it = loans_were_refused(&jobs->loans) || use.in_use > use.budget / 4 * 3;

@@ -40,6 +40,9 @@ VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options,
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // To be called now and then: refuses waiting jobs that are stale, and hands out jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
+
+// Workers that take jobs of that use now. Those of the CPU beside GPUs take few jobs, so they count while they run one.
+int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use);
 // Bytes by which answers that are read slowly should shrink; 0 while there is memory.
 int64_t jobs_memory_wanted(struct jobs *jobs);
 

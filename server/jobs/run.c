@@ -132,7 +132,7 @@ static void give_up_seat(const struct job *job, const struct lanes *lanes, const
   log_string(&line, "device", lanes->gpu->description.name);
   log_integer(&line, "index", lanes->gpu->index);
   log_string(&line, "error", reason);
-  log_string(&line, "effect", "it runs on the CPU until the models are read again");
+  log_string(&line, "effect", "it runs on the CPU until a reload replaces the model");
   log_end(&line);
 }
 

@@ -230,7 +230,7 @@ static void write_running(const struct view *view, const char *name, struct text
 static void write_workers(const struct view *view, const char *name, struct text *out) {
   for (int use = 0; use < VX_LANE_USES; use++)
     write_labelled(out, name, "lanes", lane_names[use].label,
-                   (unsigned long long)workers_at_work(&view->jobs->workers, (enum vx_lane_use)use));
+                   (unsigned long long)jobs_workers(view->jobs, (enum vx_lane_use)use));
 }
 
 static double helping(const struct view *view) { return (double)hands_use(&view->jobs->hands).at_work; }

@@ -84,6 +84,9 @@ class Sites(FaultCase):
         self.assertLess(time["cpu_us"], SLOW * 1000)
         sites = self.sites(daemon)
         self.assertEqual(sites["cpu"]["workers"], 6)
+        # Those count among the workers while they run a job, so that a rate of use tells of the GPUs'.
+        streams = daemon.status()["sampling_workers"]["count"] - 6
+        wait_until(lambda: metric(daemon, 'voxeld_workers{lanes="sample"}') == streams, "idle workers not to count")
         self.assertTrue(sites["cpu"]["room"])
         self.assertEqual(sites["cpu"]["answered"], metric(daemon, 'voxeld_jobs_total{backend="cpu"}'))
         self.assertEqual(sites["gpu"]["answered"], metric(daemon, 'voxeld_jobs_total{backend="cuda"}'))
