@@ -136,11 +136,11 @@ class Slots:
 
     def _new(self, size: int) -> Slot:
         try:
-            slot = Slot(self._prefix, max(size, POINTS_ROOM))
+            with self._lock:  # so that close() knows of every name
+                slot = Slot(self._prefix, max(size, POINTS_ROOM))
+                self._named.add(slot)
         except OSError as reason:
             raise Unavailable(f"shared memory cannot be made: {reason}") from reason
-        with self._lock:
-            self._named.add(slot)
         terms = json.dumps({"key": "/" + slot.key, "offset": 0, "byte_size": slot.size}).encode()
         try:
             self._post(f"region/{slot.name}/register", terms)
