@@ -185,7 +185,8 @@ static bool help_with(const struct spread *spread, int32_t piece, struct vx_lane
   return spread->pieces->run(spread->pieces->cls, &hand, piece, &error) == VX_OK;
 }
 
-// Who gives up a piece leaves, even if others are left: what was in its way may be so again.
+// Does a piece if there is one and nothing else to do; the lock is held before and after. False also if the piece was
+// given up: the helper then takes none of those that are left, since what was in its way may be so again.
 static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
   int32_t piece;
   struct spread *spread = queue_depth(queue) == 0 && room(hands) > 0 ? take_to_help(hands, &piece) : NULL;
