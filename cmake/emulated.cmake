@@ -20,8 +20,12 @@ foreach(file IN LISTS emulated_files)
   endif()
 endforeach()
 list(TRANSFORM emulated_files PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE emulated_paths)
+set(emulated_headers ${emulated_files})
+list(FILTER emulated_headers INCLUDE REGEX "\\.cuh$")
+list(TRANSFORM emulated_headers PREPEND ${emulated}/)
 add_custom_command(
   OUTPUT ${translated}
+  BYPRODUCTS ${emulated_headers} # so that a changed header is seen in the same build
   COMMAND ${Python3_EXECUTABLE} ${emulator}/translate.py ${CMAKE_SOURCE_DIR} ${emulated} ${emulated_files}
   DEPENDS ${emulated_paths} ${emulator}/translate.py
   COMMENT "Translating the CUDA kernels for the emulator"

@@ -16,13 +16,15 @@
 #define CUDA_NO_KEY UINT64_MAX     // of a free slot; keys are below VX_MAX_GRID_CELLS
 
 enum {
-  CUDA_TILE = 1024,            // items of one block of a scan
-  CUDA_SHORT_CAP = 32,         // up to this cap only the first points of a list are put in order
-  CUDA_TINY_LIST = 8,          // longest whole list that a few threads put in order
-  CUDA_WARP_LIST = 256,        // longest that a warp does
-  CUDA_SHARED_LIST = 4096,     // longest list that a block sorts in shared memory
-  CUDA_SUM_GROUP = 64,         // points summed in sequence if there is no cap
-  CUDA_DIRECT_CELLS = 1 << 22  // in a grid of up to this many cells each has its own slot, without hashing
+  CUDA_TILE = 1024,             // items of one block of a scan
+  CUDA_SHORT_CAP = 32,          // up to this cap only the first points of a list are put in order
+  CUDA_TINY_LIST = 8,           // longest whole list that a few threads put in order
+  CUDA_WARP_LIST = 256,         // longest that a warp does
+  CUDA_SHARED_LIST = 4096,      // longest list that a block sorts in shared memory
+  CUDA_SUM_GROUP = 64,          // points summed in sequence if there is no cap
+  CUDA_DIRECT_CELLS = 1 << 22,  // in a grid of up to this many cells each has its own slot, without hashing
+  CUDA_MARKED_CELLS = 1 << 29,  // in a grid of up to this many cells rows are ordered by marks, without sorting
+  CUDA_MARK_WORDS = 16          // of 32 marks: a group, whose marks are counted together
 };
 
 // Moments of a job, as the device's clock has them, in ns.
@@ -92,10 +94,11 @@ struct cuda_report {
 // can clear the next job's tally while its own is still read.
 struct cuda_control {
   struct cuda_tally tallies[2];
-  uint32_t told;                                        // sequence of the last job that was told to end
-  uint32_t cloud_rows[VX_MAX_CLOUDS];                   // [num_clouds]: output rows of each cloud
-  uint64_t order_tiles[CUDA_DIRECT_CELLS / CUDA_TILE];  // look-back of the ordering
-  uint64_t tiles[];                                     // [num_tiles]: of the numbering
+  uint32_t told;                       // sequence of the last job that was told to end
+  uint32_t cloud_rows[VX_MAX_CLOUDS];  // [num_clouds]: output rows of each cloud
+  // Look-back of the ordering.
+  uint64_t order_tiles[CUDA_MARKED_CELLS / (32 * CUDA_MARK_WORDS) / CUDA_TILE];
+  uint64_t tiles[];  // [num_tiles]: of the numbering
 };
 
 struct cuda_memory {
@@ -122,9 +125,9 @@ struct vx_lane {
   cudaStream_t stream;
   uint64_t seed[2];   // of the hash
   uint32_t sequence;  // of the last job, which has this and the next three; a multiple of four
-  bool clean;         // control, keys and cells are as a job expects them
+  bool clean;         // control, keys, cells and marks are as a job expects them
   bool freed;         // blocks were freed, and not yet given back to the driver
-  struct cuda_memory control, keys, cells;
+  struct cuda_memory control, keys, cells, marks;
   struct cuda_memory scratch;           // arrays of one job
   struct cuda_memory sorting;           // arrays of one job, if cub sorts something
   struct cuda_memory sampling;          // arrays of one job that samples

@@ -163,6 +163,9 @@ static void lay_out(struct cuda_run *run, struct cuda_arena *arena) {
     take(arena, &run->output_rows, rows);
     take(arena, &run->rows_in_order, rows);
   }
+  if (run->marked) {
+    take(arena, &run->marks_before, cuda_mark_groups(run->num_cells));
+  }
   if (filtered) {
     take(arena, &run->block_keys, run->block_slots);
     take(arena, &run->block_heights, 2 * run->block_slots);
@@ -180,12 +183,15 @@ static size_t control_bytes(uint64_t num_tiles) {
 }
 
 static enum vx_status reserve_table(struct vx_lane *lane, uint64_t num_tiles, uint64_t num_keys, uint64_t num_cells,
-                                    struct vx_error *error) {
-  size_t before = lane->control.bytes + lane->keys.bytes + lane->cells.bytes;
+                                    uint64_t num_groups, struct vx_error *error) {
+  size_t before = lane->control.bytes + lane->keys.bytes + lane->cells.bytes + lane->marks.bytes;
   enum vx_status status = cuda_reserve(lane, &lane->control, control_bytes(num_tiles), error);
   status = status != VX_OK ? status : cuda_reserve(lane, &lane->keys, num_keys * sizeof(uint64_t), error);
   status = status != VX_OK ? status : cuda_reserve(lane, &lane->cells, num_cells * sizeof(struct cuda_cell), error);
-  lane->clean = lane->clean && before == lane->control.bytes + lane->keys.bytes + lane->cells.bytes;
+  size_t group_bytes = CUDA_MARK_WORDS * sizeof(uint32_t);
+  status = status != VX_OK ? status : cuda_reserve(lane, &lane->marks, num_groups * group_bytes, error);
+  size_t after = lane->control.bytes + lane->keys.bytes + lane->cells.bytes + lane->marks.bytes;
+  lane->clean = lane->clean && before == after;
   return status;
 }
 
@@ -193,6 +199,7 @@ static enum vx_status clear(struct vx_lane *lane, struct vx_error *error) {
   CUDA_CALL(cudaMemsetAsync(lane->control.memory, 0, lane->control.bytes, lane->stream), error);
   CUDA_CALL(cudaMemsetAsync(lane->keys.memory, 0xFF, lane->keys.bytes, lane->stream), error);
   CUDA_CALL(cudaMemsetAsync(lane->cells.memory, 0xFF, lane->cells.bytes, lane->stream), error);
+  CUDA_CALL(cudaMemsetAsync(lane->marks.memory, 0, lane->marks.bytes, lane->stream), error);
   return VX_OK;
 }
 
@@ -206,11 +213,14 @@ static enum vx_status take_control(struct cuda_run *run, struct vx_error *error)
   run->tally = &run->control->tallies[lane->sequence / 4 % 2];
   run->keys = run->direct ? NULL : (uint64_t *)lane->keys.memory;
   run->cells = (struct cuda_cell *)lane->cells.memory;
+  run->marks = run->marked ? (uint32_t *)lane->marks.memory : NULL;
   return VX_OK;
 }
 
 static enum vx_status reserve_control(const struct cuda_run *run, struct vx_error *error) {
-  return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, error);
+  uint64_t num_groups = run->marked ? cuda_mark_groups(run->num_cells) : 0;
+  return reserve_table(run->lane, run->num_tiles, run->direct ? 0 : run->table_slots, run->table_slots, num_groups,
+                       error);
 }
 
 enum vx_status cuda_prepare_control(struct cuda_run *run, struct vx_error *error) {
@@ -237,14 +247,15 @@ enum vx_status cuda_prepare_memory(struct cuda_run *run, struct vx_error *error)
 // --- the lane's life ---
 
 enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
-  CUDA_TRY(reserve_table(lane, USUAL_POINTS / CUDA_TILE, USUAL_CELLS, USUAL_CELLS, error));
+  CUDA_TRY(reserve_table(lane, USUAL_POINTS / CUDA_TILE, USUAL_CELLS, USUAL_CELLS, 0, error));
   CUDA_TRY(cuda_reserve(lane, &lane->scratch, 16 * MEGABYTE, error));
   return cuda_reserve(lane, &lane->image, 64 * MEGABYTE, error);
 }
 
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
-  struct cuda_memory *blocks[] = {&lane->control,  &lane->keys,  &lane->cells,   &lane->scratch,  &lane->sorting,
-                                  &lane->sampling, &lane->image, &lane->weights, &lane->features, &lane->maps};
+  struct cuda_memory *blocks[] = {&lane->control, &lane->keys,     &lane->cells,    &lane->marks,
+                                  &lane->scratch, &lane->sorting,  &lane->sampling, &lane->image,
+                                  &lane->weights, &lane->features, &lane->maps};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 
@@ -256,7 +267,8 @@ enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
   for (int i = 0; sum > KEPT_BYTES && block_of(lane, i) != NULL; i++) {
     struct cuda_memory *block = block_of(lane, i);
     if (block->bytes > KEPT_BLOCK) {
-      lane->clean = lane->clean && block != &lane->control && block != &lane->keys && block != &lane->cells;
+      lane->clean = lane->clean && block != &lane->control && block != &lane->keys && block != &lane->cells &&
+                    block != &lane->marks;
       CUDA_TRY(free_block(lane, block, error));
     }
   }

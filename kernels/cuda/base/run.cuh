@@ -83,6 +83,7 @@ struct cuda_run {
   uint32_t num_tiles;     // of the numbering
   size_t image_capacity;  // bytes of the output block for row_capacity rows
   bool direct;            // each cell of the grid has its own slot
+  bool marked;            // rows are ordered by marks
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool whole_lists;       // lists are ordered before the gather, not during it
   bool means_wanted;      // sums are trees, taken when the lists are ordered
@@ -109,6 +110,8 @@ struct cuda_run {
   uint64_t *keys;               // [table_slots], or NULL if direct
   struct cuda_cell *cells;      // [table_slots]
   uint64_t table_slots;         // a power of two, or the cells of the grid
+  uint32_t *marks;              // see marks.cuh; NULL unless marked
+  uint32_t *marks_before;       // [groups of marks]: marks before each, if it has any
   uint32_t *slots;              // [num_points]: of each point
   uint32_t *ranks;              // [num_points]: number of the cell's points that were inserted before
   struct cuda_record *records;  // [num_points]: of each cell number
@@ -138,6 +141,11 @@ struct cuda_run {
   uint64_t num_rooms, room_floats;
   struct cuda_fps fps;
 };
+
+// Groups of marks of that many cells.
+static inline uint64_t cuda_mark_groups(uint64_t num_cells) {
+  return (num_cells + 32 * CUDA_MARK_WORDS - 1) / (32 * CUDA_MARK_WORDS);
+}
 
 // The sizes that the shapes of the job's tensors follow from, with `rows` output rows.
 static inline struct vx_sizes cuda_sizes_of(const struct cuda_run *run, int64_t rows) {

@@ -81,6 +81,7 @@ struct clean_params {
   const struct cuda_record *records;
   uint64_t *keys;  // or NULL
   struct cuda_cell *cells;
+  uint32_t *marks;  // or NULL
   const struct cuda_tally *tally;
   struct cuda_tally *next_tally;
   uint64_t *tiles, *order_tiles;
@@ -93,6 +94,9 @@ static __global__ void __launch_bounds__(BLOCK) clean_kernel(const __grid_consta
   for (uint64_t i = begin; i < num_cells; i += step) {
     uint32_t slot = p.records[i].slot;
     *(uint64_t *)&p.cells[slot] = UINT64_MAX;
+    if (p.marks != NULL) {
+      p.marks[(p.keys != NULL ? p.keys[slot] : slot) / 32] = 0;
+    }
     if (p.keys != NULL) {
       p.keys[slot] = CUDA_NO_KEY;
     }
@@ -113,13 +117,13 @@ enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error) {
   p.records = run->records;
   p.keys = run->keys;
   p.cells = run->cells;
+  p.marks = run->marks;
   p.tally = run->tally;
   p.next_tally = run->tally == &run->control->tallies[0] ? &run->control->tallies[1] : &run->control->tallies[0];
   p.tiles = run->control->tiles;
   p.order_tiles = run->control->order_tiles;
   p.num_tiles = run->num_tiles;
-  bool ordered = run->direct && run->params->order == VX_ORDER_KEY;
-  p.num_order_tiles = ordered ? cuda_blocks(run->num_cells, CUDA_TILE) : 0;
+  p.num_order_tiles = run->marked ? cuda_blocks(cuda_mark_groups(run->num_cells), CUDA_TILE) : 0;
   return cuda_launch("clean_kernel", clean_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 2), BLOCK, 0, run,
                      p, error);
 }

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/voxelize/marks.cuh"
 
 enum { BLOCK = 256 };
 
@@ -14,9 +15,10 @@ struct assign_params {
   const struct cuda_cell *cells;
   const struct cuda_record *records;  // [num_points]
   uint32_t cap, row_capacity;
-  uint32_t *rows;   // [num_points], or NULL
-  uint32_t *lists;  // [num_points], or NULL
-  uint32_t *queue;  // [row_capacity], or NULL
+  uint32_t *rows;           // [num_points], or NULL
+  uint32_t *lists;          // [num_points], or NULL
+  uint32_t *queue;          // [row_capacity], or NULL
+  struct cuda_marks marks;  // of the cells that have rows
   struct cuda_tally *tally;
 };
 
@@ -53,6 +55,9 @@ static __device__ struct fates fates_of(const struct assign_params &p, uint32_t 
     bool is_long = hits > CUDA_WARP_LIST;
     uint32_t at = atomicAdd(is_long ? &p.tally->num_long : &p.tally->num_short, 1);
     p.queue[is_long ? p.row_capacity - 1 - at : at] = row;
+  }
+  if (p.marks.words != NULL) {
+    cuda_mark(p.marks, record.w);
   }
   uint32_t kept = min(hits, p.cap);
   return {kept, hits - kept, 0, hits};
@@ -105,6 +110,7 @@ enum vx_status cuda_assign(const struct cuda_run *run, struct vx_error *error) {
   p.rows = run->rows;
   p.lists = run->lists;
   p.queue = run->queue;
+  p.marks = run->params->block_filter.enabled ? cuda_marks{} : cuda_marks_of(run);
   p.tally = run->tally;
   return cuda_launch("assign_kernel", assign_kernel, cuda_blocks(run->num_points, BLOCK), BLOCK, 0, run, p, error);
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/voxelize/marks.cuh"
 #include "kernels/half.h"
 
 enum { BLOCK = 256, ROW_THREADS = 8 };
@@ -30,6 +31,7 @@ struct filter_params {
   unsigned char *block_stays;
   uint64_t num_slots;
   uint32_t *block_of, *stays, *output_rows, *rows_in_order;
+  struct cuda_marks marks;
   uint32_t *cloud_rows;
   struct cuda_tally *tally;
 };
@@ -154,6 +156,9 @@ static __global__ void __launch_bounds__(BLOCK) renumber_kernel(const __grid_con
   bool stays = p.stays[row] != 0;
   if (stays) {
     p.rows_in_order[output] = row;
+    if (p.marks.words != NULL) {
+      cuda_mark(p.marks, record_of(p, row).slot);
+    }
     if (p.clouds.count > 1) {
       atomicAdd(&p.cloud_rows[cuda_cloud_of_row(p.clouds, row)], 1);
     }
@@ -201,6 +206,7 @@ static struct filter_params filter_params_of(const struct cuda_run *run) {
   p.stays = run->stays;
   p.output_rows = run->output_rows;
   p.rows_in_order = run->rows_in_order;
+  p.marks = cuda_marks_of(run);
   p.cloud_rows = run->control->cloud_rows;
   p.tally = run->tally;
   return p;

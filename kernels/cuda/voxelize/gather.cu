@@ -1,6 +1,6 @@
 // From rows to tensors: written straight into an image of the output block, whose layout the device computes.
 //
-// A few threads per row (a whole warp if whole voxels are written) bring the first points of its list into input order
+// A few threads per row (a whole warp if large voxels are written) bring the first points of its list into input order
 // and write its part of the tensors. Other blocks write point_voxel_ids.
 //
 // Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
@@ -95,6 +95,9 @@ static __device__ void gather_part(const struct gather_params &p, uint32_t num_r
   }
   if (here) {
     write_row<width>(p, places, row);
+    if (width < WARP && places.voxels != NULL) {
+      write_small_voxel<width>(p, places.voxels, row);
+    }
     if (width == WARP && places.voxels != NULL) {
       write_voxel(p, places.voxels, chunk, row);
     }
@@ -181,12 +184,16 @@ static enum vx_status launch(const struct cuda_run *run, struct gather_params p,
 }
 
 enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {
-  const vx_tensor_set whole_voxels =
-      VX_TENSOR_BIT(VX_VOXELS) | VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
+  const vx_tensor_set voxels = VX_TENSOR_BIT(VX_VOXELS),
+                      large = VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct gather_params p = gather_params_of(run);
   CUDA_TRY(cuda_plan_image(run, &p.plan, error));
-  if ((run->tensors & whole_voxels) == 0) {
+  bool in_parts = (run->tensors & large) == 0 && !p.fill_mean;
+  if ((run->tensors & (voxels | large)) == 0 || (in_parts && p.cap <= 8)) {
     return launch<8>(run, p, publish, 0, error);
+  }
+  if (in_parts && p.cap <= 16) {
+    return launch<16>(run, p, publish, 0, error);
   }
   return launch<WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);
 }

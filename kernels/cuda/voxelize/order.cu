@@ -1,6 +1,8 @@
 // Ascending order: of rows by their cells' keys, and of all points by their cells if a list is too long for lists.cu.
-// If each cell has its own slot, rows are ordered by going through the slots. Otherwise cub sorts them; for that the
-// host must know their number.
+//
+// The rows of a grid that is not too large are ordered by marks, one bit a cell, that assign.cu or filter.cu has set
+// (marks.cuh): a cell comes after as many rows as there are marks before its own. Otherwise cub sorts the rows; for that
+// the host must know their number.
 #include "kernels/cuda/voxelize/order.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
@@ -9,51 +11,100 @@
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/scan.cuh"
+#include "kernels/cuda/voxelize/marks.cuh"
 
 enum { BLOCK = 256 };
 
-// --- rows by slot ---
+// --- rows by marks ---
 
 struct order_params {
   struct cuda_clouds clouds;
-  const struct cuda_cell *cells;  // [num_cells], each with its number
-  uint64_t num_cells, cells_per_cloud;
+  const struct cuda_record *records;
+  struct cuda_marks marks;
+  uint32_t *before;  // [num_groups]: marks before each group
+  uint32_t num_groups;
   uint64_t *tiles;
-  uint32_t row_capacity;
   bool filtered;            // output_rows says which rows are left
   uint32_t *output_rows;    // [row_capacity]
   uint32_t *rows_in_order;  // [row_capacity]
   struct cuda_tally *tally;
 };
 
-// The row of a slot; CUDA_NO_ROW if it has none or the block filter removed it.
-static __device__ uint32_t row_of_slot(const struct order_params &p, uint64_t slot) {
-  uint32_t number = slot < p.num_cells ? p.cells[slot].first : CUDA_NO_POINT;
-  if (number == CUDA_NO_POINT) {
-    return CUDA_NO_ROW;
-  }
-  uint32_t row = cuda_row_of_cell(p.clouds, (int32_t)(slot / p.cells_per_cloud), number, CUDA_NO_ROW);
-  return row == CUDA_NO_ROW || (p.filtered && p.output_rows[row] == CUDA_NO_ROW) ? CUDA_NO_ROW : row;
+enum { PARTS = CUDA_MARK_WORDS / 4 };  // of 16 bytes, in a group
+
+static __device__ uint32_t marks_in(uint4 part) {
+  return __popc(part.x) + __popc(part.y) + __popc(part.z) + __popc(part.w);
 }
 
-static __global__ void __launch_bounds__(SCAN_BLOCK) order_rows_kernel(const __grid_constant__ struct order_params p) {
+// As a block: counts the marks of a tile's groups. Neighbouring threads read neighbouring parts.
+static __device__ void count_tile(const struct order_params &p, uint32_t tile, uint32_t counts[CUDA_TILE]) {
+  const uint4 *parts = (const uint4 *)p.marks.words + (uint64_t)tile * CUDA_TILE * PARTS;
+  uint64_t here = (p.num_groups - (uint64_t)tile * CUDA_TILE) * PARTS;
+#pragma unroll
+  for (int i = 0; i < CUDA_TILE * PARTS / SCAN_BLOCK; i++) {
+    uint32_t part = i * SCAN_BLOCK + threadIdx.x, sum = part < here ? marks_in(parts[part]) : 0;
+#pragma unroll
+    for (int offset = PARTS / 2; offset > 0; offset /= 2) {
+      sum += __shfl_xor_sync(~0u, sum, offset);
+    }
+    if (part % PARTS == 0) {
+      counts[part / PARTS] = sum;
+    }
+  }
+  __syncthreads();
+}
+
+static __global__ void __launch_bounds__(SCAN_BLOCK) count_marks_kernel(const __grid_constant__ struct order_params p) {
   __shared__ struct scan_shared shared;
-  cuda_wait();
+  __shared__ uint32_t counts[CUDA_TILE];
+  // The tally was clean before the kernel ahead of this one began.
   uint32_t tile = scan_next_tile(&p.tally->order_ticket, &shared);
-  uint64_t begin = (uint64_t)tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS;
+  cuda_wait();
+  count_tile(p, tile, counts);
+  uint32_t begin = threadIdx.x * SCAN_ITEMS;
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
-  uint32_t rows[SCAN_ITEMS];
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    rows[k] = row_of_slot(p, begin + k);
-    items[k] = rows[k] != CUDA_NO_ROW;
+    items[k] = counts[begin + k];
   }
   (void)scan_items(p.tiles, tile, items, before, &shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    if (rows[k] != CUDA_NO_ROW) {
-      p.output_rows[rows[k]] = (uint32_t)before[k];
-      p.rows_in_order[before[k]] = rows[k];
+    if (items[k] != 0) {
+      p.before[(uint64_t)tile * CUDA_TILE + begin + k] = (uint32_t)before[k];
+    }
+  }
+}
+
+// The number of marks before that of a cell.
+static __device__ uint32_t place_of(const struct order_params &p, uint64_t key) {
+  uint64_t word = key / 32, group = word / CUDA_MARK_WORDS;
+  uint32_t place = p.before[group], within = (uint32_t)(word % CUDA_MARK_WORDS), rest = (1u << key % 32) - 1;
+  const uint4 *parts = (const uint4 *)p.marks.words + group * PARTS;
+#pragma unroll
+  for (uint32_t i = 0; i < PARTS; i++) {
+    if (4 * i <= within) {
+      const uint4 part = parts[i];
+      const uint32_t words[4] = {part.x, part.y, part.z, part.w};
+#pragma unroll
+      for (uint32_t k = 0; k < 4; k++) {
+        place += __popc(4 * i + k < within ? words[k] : 4 * i + k == within ? words[k] & rest : 0);
+      }
+    }
+  }
+  return place;
+}
+
+static __global__ void __launch_bounds__(BLOCK) place_rows_kernel(const __grid_constant__ struct order_params p) {
+  cuda_wait();
+  uint32_t num_rows = p.tally->num_rows, step = gridDim.x * BLOCK;
+  for (uint64_t row = blockIdx.x * BLOCK + threadIdx.x; row < num_rows; row += step) {
+    if (!p.filtered || p.output_rows[row] != CUDA_NO_ROW) {
+      int32_t cloud = cuda_cloud_of_row(p.clouds, (uint32_t)row);
+      struct cuda_record record = cuda_record_of_row(p.clouds, p.records, cloud, (uint32_t)row);
+      uint32_t place = place_of(p, cuda_key_of_slot(p.marks, record.slot));
+      p.output_rows[row] = place;
+      p.rows_in_order[place] = (uint32_t)row;
     }
   }
 }
@@ -61,17 +112,19 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) order_rows_kernel(const __g
 enum vx_status cuda_order_rows(const struct cuda_run *run, struct vx_error *error) {
   struct order_params p = {};
   p.clouds = run->clouds;
-  p.cells = run->cells;
-  p.num_cells = run->num_cells;
-  p.cells_per_cloud = run->num_cells / (uint64_t)run->clouds.count;
+  p.records = run->records;
+  p.marks = cuda_marks_of(run);
+  p.before = run->marks_before;
+  p.num_groups = (uint32_t)cuda_mark_groups(run->num_cells);
   p.tiles = run->control->order_tiles;
-  p.row_capacity = run->row_capacity;
   p.filtered = run->params->block_filter.enabled;
   p.output_rows = run->output_rows;
   p.rows_in_order = run->rows_in_order;
   p.tally = run->tally;
-  return cuda_launch("order_rows_kernel", order_rows_kernel, cuda_blocks(run->num_cells, CUDA_TILE), SCAN_BLOCK, 0, run,
-                     p, error);
+  CUDA_TRY(cuda_launch("count_marks_kernel", count_marks_kernel, cuda_blocks(p.num_groups, CUDA_TILE), SCAN_BLOCK, 0,
+                       run, p, error));
+  return cuda_launch("place_rows_kernel", place_rows_kernel, cuda_looping_blocks(run, run->row_capacity, BLOCK, 8),
+                     BLOCK, 0, run, p, error);
 }
 
 // --- rows by key ---

@@ -45,6 +45,7 @@ static void read_params(struct cuda_run *run) {
   run->scattered = (run->tensors & bev) == 0 ? VX_TENSOR_COUNT : run->encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES;
   run->num_tiles = cuda_blocks(run->num_points, CUDA_TILE);
   run->direct = run->num_cells <= CUDA_DIRECT_CELLS;
+  run->marked = params->order == VX_ORDER_KEY && run->num_cells <= CUDA_MARKED_CELLS;
   run->table_slots = run->direct ? run->num_cells : cuda_hashed_slots(run->num_points);
   run->block_slots = cuda_power_of_two(2 * (uint64_t)run->row_capacity);
 }
@@ -62,7 +63,7 @@ static void plan_features(struct cuda_run *run) {
 // Whether the gather can be enqueued before the host knows any size.
 static void plan(struct cuda_run *run) {
   bool filtered = run->params->block_filter.enabled;
-  bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->direct;
+  bool sorted_by_cub = run->params->order == VX_ORDER_KEY && !run->marked;
   size_t most = run->lane->image.bytes > CUDA_EAGER_BYTES ? run->lane->image.bytes : CUDA_EAGER_BYTES;
   run->eager = !filtered && !sorted_by_cub && run->image_capacity <= most;
 }
@@ -133,7 +134,7 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
     CUDA_TRY(cuda_filter(run, error));
     CUDA_TRY(cuda_publish(run, run->lane->sequence + 1, error));
   }
-  return run->params->order == VX_ORDER_KEY && run->direct ? cuda_order_rows(run, error) : VX_OK;
+  return run->marked ? cuda_order_rows(run, error) : VX_OK;
 }
 
 // Enqueues all that writes the image. `publish`: also tells the host the sizes.
@@ -187,7 +188,7 @@ static enum vx_status run_in_steps(struct cuda_run *run, struct vx_error *error)
   if (run->tensors == 0 || run->layout.bytes == 0) {
     return VX_OK;
   }
-  if (run->params->order == VX_ORDER_KEY && !run->direct) {
+  if (run->params->order == VX_ORDER_KEY && !run->marked) {
     CUDA_TRY(cuda_sort_rows(run, error));
   }
   CUDA_TRY(cuda_reserve(run->lane, &run->lane->image, run->layout.bytes, error));

@@ -60,6 +60,25 @@ static __device__ void write_items(unit *to, uint32_t count, const float *chunk,
   }
 }
 
+// As `width` neighbouring threads: a voxel of up to that many points, padded with zeros. Each thread has a point if a
+// point is 16 bytes, else a value.
+template <int width>
+static __device__ void write_small_voxel(const struct gather_params &p, float *voxels, const struct gathered_row &row) {
+  uint32_t lane = threadIdx.x % width, columns = p.columns;
+  float *to = voxels + (uint64_t)row.output_row * p.cap * columns;
+  if (columns == 4) {
+    if (lane < p.cap) {
+      float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      ((float4 *)to)[lane] = lane < row.kept ? ((const float4 *)p.points)[row.list[lane]] : none;
+    }
+    return;
+  }
+  for (uint32_t i = lane; i < p.cap * columns; i += width) {
+    uint32_t k = i / columns;
+    to[i] = k < row.kept ? p.points[(uint64_t)row.list[k] * columns + (i - k * columns)] : 0.0f;
+  }
+}
+
 // As a warp. `chunk` has room for a chunk and one row more, for the mean that pads.
 static __device__ void write_voxel(const struct gather_params &p, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
