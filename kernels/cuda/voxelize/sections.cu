@@ -1,8 +1,9 @@
 // See sections.cuh.
 //
 // First each point is counted; if it is in a row, as kept. Then the rows of more points than the cap take back what
-// they do not keep. Which points these are need not be known: sections follow each other, and a row keeps its first points.
-// So how many points of each section are in a row says how many of them it keeps, whatever the order of its list.
+// they do not keep. Which points these are need not be known: sections follow each other, and a row keeps its first
+// points. So how many points of each section are in a row says how many of them it keeps, whatever the order of its
+// list.
 #include "kernels/cuda/voxelize/sections.cuh"
 
 #include "kernels/cuda/base/device.cuh"
