@@ -77,6 +77,7 @@ struct vx_job vx_detection_voxelize(struct vx_detection *detection, int32_t *row
                          .tensors = VX_TENSOR_BIT(VX_BEV_FEATURES),
                          .num_clouds = job->num_clouds,
                          .point_counts = job->point_counts,
+                         .sections = job->sections,
                          .caller = &voxelize_caller,
                          .cls = detection,
                          .pinned = job->pinned,

@@ -30,6 +30,7 @@ enum {
   VX_MIN_FEATURES = 3,   // x, y, z come first
   VX_MAX_FEATURES = 64,  // columns of one row
   VX_MAX_CLOUDS = 1024,  // clouds of one batch
+  VX_MAX_SECTIONS = 64,  // of a cloud
 };
 #define VX_MAX_POINTS INT64_C(2147483647)  // points of one job: point_voxel_ids is int32
 
@@ -55,6 +56,14 @@ struct vx_counts {
   int64_t duplicate;
   int64_t voxels_kept, voxels_dropped, voxels_block_filtered;
   int64_t sampled;
+};
+
+// Sections of a lone cloud, such as the sweeps that it is joined of: stretches of its points, one behind the other,
+// whose fates are counted apart. The counts of all sections add up to the job's, but those of voxels and samples.
+struct vx_sections {
+  int32_t count;             // 0..VX_MAX_SECTIONS; 0 = none is counted apart
+  const int32_t *points;     // [count]: of each; their sum is N
+  struct vx_counts *counts;  // out; [count], caller's memory
 };
 
 enum vx_stage {
@@ -134,6 +143,7 @@ struct vx_job {
   vx_tensor_set tensors;                  // to write; none = only the counts
   int32_t num_clouds;                     // 1..VX_MAX_CLOUDS
   const int32_t *point_counts;            // [num_clouds]: rows of the first input; their sum is N. Unused if mixed
+  struct vx_sections sections;            // only of a lone cloud, and of an operation that is `sectioned`
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *cls;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "kernels/sections.h"
+
 // --- what follows from the parameters ---
 
 static void add_grid(const int32_t cells[3], struct vx_sizes *sizes) {
@@ -185,6 +187,7 @@ static const struct vx_operation operations[VX_OPS] = {
                      .stages = STAGES,
                      .fates = VOXELIZED,
                      .makes_voxels = true,
+                     .sectioned = true,
                      .rows = "voxels",
                      .add_sizes = add_voxelize_sizes,
                      .check = check_voxelize,
@@ -201,6 +204,7 @@ static const struct vx_operation operations[VX_OPS] = {
                       .stages = VX_STAGE_BIT(VX_STAGE_COPY_IN) | VX_STAGE_BIT(VX_STAGE_TRANSFORM) |
                                 VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                       .fates = FINITE | VX_FATE_BIT(VX_FATE_OUT_OF_CROP) | VX_FATE_BIT(VX_FATE_CUT_OUT),
+                      .sectioned = true,
                       .rows = "kept",
                       .add_sizes = add_transform_sizes},
     [VX_NMS] = {.name = "nms",
@@ -258,6 +262,7 @@ static const struct vx_operation operations[VX_OPS] = {
                              VX_STAGE_BIT(VX_STAGE_NMS) | VX_STAGE_BIT(VX_STAGE_COPY_OUT),
                    .fates = VOXELIZED,
                    .makes_voxels = true,
+                   .sectioned = true,
                    .rows = "boxes",
                    .add_sizes = add_detect_sizes,
                    .check = check_detect},
@@ -308,6 +313,10 @@ int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts) {
   int64_t count;
   memcpy(&count, (const char *)counts + fate_table[fate].offset, sizeof count);
   return count;
+}
+
+void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *counts) {
+  memcpy((char *)counts + fate_table[fate].offset, &count, sizeof count);
 }
 
 uint32_t vx_fates_of(enum vx_items items) {
@@ -405,6 +414,9 @@ enum vx_status vx_begin_job(struct vx_job *job, struct vx_error *error) {
     }
   }
   job->counts.received = rows;
+  if (job->sections.count != 0 && !(operation->sectioned && vx_begin_sections(job))) {
+    return vx_refuse(error, "the sections are not those of one cloud's points");
+  }
   return operation->check == NULL ? VX_OK : operation->check(job, error);
 }
 

@@ -32,6 +32,7 @@ enum vx_fate {
 #define VX_FATE_BIT(fate) (1u << (fate))
 const char *vx_fate_name(enum vx_fate fate);
 int64_t vx_fate_count(enum vx_fate fate, const struct vx_counts *counts);
+void vx_set_fate_count(enum vx_fate fate, int64_t count, struct vx_counts *counts);
 
 const char *vx_stage_name(enum vx_stage stage);
 
@@ -56,6 +57,7 @@ struct vx_operation {
   enum vx_tensor map;                         // of a decoder: what detect shows its first input as; the others follow
   uint32_t stages, fates;                     // likewise, as bits
   bool makes_voxels;
+  bool sectioned;    // its jobs may have sections
   bool mixed;        // the rows say themselves of which cloud they are, so no cloud has a stretch of them
   const char *rows;  // what vx_job.row_counts counts; NULL if it is not used
   // Adds the sizes that only this operation has. May be NULL.

@@ -6,6 +6,7 @@
 
 #include "api/params/values.h"
 #include "kernels/half.h"
+#include "kernels/ops.h"
 #include "kernels/place.h"
 
 // ---- rows -----------------------------------------------------------------------------------------------------------
@@ -50,7 +51,26 @@ static void write_name(const struct stream_terms *terms, int32_t number, struct 
   text_json_string(out, name, strlen(name));
 }
 
-void join_report_write(const struct join_report *report, const struct stream_terms *terms, struct text *out) {
+static void write_fates(uint32_t fates, const struct vx_counts *counts, struct text *out) {
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
+    if (fates & VX_FATE_BIT(fate))
+      text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, counts));
+}
+
+// A job without sections drops no joined point but those that are not finite.
+static void write_points(const struct join_report *report, int32_t number, const struct vx_job *job, struct text *out) {
+  const struct join_counts *points = &report->sweeps[number].points;
+  const struct vx_counts counts = {.kept = points->joined - points->not_finite, .not_finite = points->not_finite};
+  bool counted = job && job->sections.count > 0;
+  uint32_t fates = job ? vx_operation_of(job->op)->fates : VX_FATE_BIT(VX_FATE_NOT_FINITE);
+  text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld", (long long)points->received,
+              (long long)points->removed_close, (long long)points->joined);
+  write_fates(fates, counted ? &job->sections.counts[number] : &counts, out);
+  text_put(out, "}}");
+}
+
+void join_report_write(const struct join_report *report, const struct stream_terms *terms, const struct vx_job *job,
+                       struct text *out) {
   text_put(out, "{\"name\":");
   text_json_string(out, terms->name, strlen(terms->name));
   text_put(out, ",\"frame\":");
@@ -61,7 +81,6 @@ void join_report_write(const struct join_report *report, const struct stream_ter
               (long long)report->wanted, report->begun ? "true" : "false", report->repeated ? "true" : "false",
               (long long)report->evicted, (long long)report->expired);
   for (int32_t i = 0; i < report->count; i++) {
-    const struct join_counts *points = &report->sweeps[i].points;
     text_put(out, i ? ",{\"stream\":" : "{\"stream\":");
     write_name(terms, report->sweeps[i].stream, out);
     text_put(out, ",\"time\":");
@@ -69,9 +88,7 @@ void join_report_write(const struct join_report *report, const struct stream_ter
     text_put(out, ",\"age_s\":");
     text_float(out, report->sweeps[i].age);
     text_printf(out, ",\"origin\":\"%s\"", report->sweeps[i].sent ? "sent" : "kept");
-    text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld,\"not_finite\":%lld}}",
-                (long long)points->received, (long long)points->removed_close, (long long)points->joined,
-                (long long)points->not_finite);
+    write_points(report, i, job, out);
   }
   text_put(out, "]}");
 }

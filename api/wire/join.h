@@ -51,7 +51,9 @@ struct join_report {
   bool repeated;    // the body has the time of a sweep that was there already, and takes its place
 };
 
-// Writes it as a JSON object.
-void join_report_write(const struct join_report *report, const struct stream_terms *terms, struct text *out);
+// Writes it as a JSON object. `job`: the joined points', once run, of which each sweep gets the fates; NULL if there is
+// none.
+void join_report_write(const struct join_report *report, const struct stream_terms *terms, const struct vx_job *job,
+                       struct text *out);
 
 #endif

@@ -120,7 +120,7 @@ void answer_metadata(const struct answer *answer, bool widest, struct text *out)
   write_counts(job, out);
   if (answer->look.joined) {
     text_put(out, ",\"stream\":");
-    join_report_write(answer->look.joined, &answer->request->stream, out);
+    join_report_write(answer->look.joined, &answer->request->stream, job, out);
   }
   text_put(out, ",\"warnings\":");
   warnings_write(job, &answer->look, out);

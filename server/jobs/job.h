@@ -121,6 +121,8 @@ struct job {
   struct join_report joined;  // of a stream's request
   struct vx_job work;
   int32_t row_counts[VX_MAX_CLOUDS];
+  int32_t sweep_points[JOINED_SWEEPS_MAX];  // the sections of a stream's cloud
+  struct vx_counts sweep_counts[JOINED_SWEEPS_MAX];
 };
 
 // Makes a job that holds nothing and has no result. Leaves the large arrays as they are: they are written before they

@@ -88,7 +88,10 @@ static void prepare(struct job *job, int64_t now_ns) {
   job->work.pinned = job->points_reach.region != NULL;
   if (job->asked.format == FORMAT_RAW && !job->work.pinned)
     job->answer.look = body_look(&job->work.inputs[VX_POINTS], job->form);
-  if (sweeps_are_joined(job)) job->answer.look.joined = &job->joined;
+  if (sweeps_are_joined(job)) {
+    job->answer.look.joined = &job->joined;
+    sweeps_count(job);
+  }
   job->begun = true;
   job->output_refused = job->in_region = false;
 }

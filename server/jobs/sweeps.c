@@ -168,6 +168,14 @@ bool sweeps_join(struct job *job) {
   return keep_memory(job);
 }
 
+_Static_assert((int)JOINED_SWEEPS_MAX <= (int)VX_MAX_SECTIONS, "each joined sweep is a section of the cloud");
+
+void sweeps_count(struct job *job) {
+  if (!vx_operation_of(job->work.op)->sectioned) return;
+  for (int32_t i = 0; i < job->joined.count; i++) job->sweep_points[i] = (int32_t)job->joined.sweeps[i].points.joined;
+  job->work.sections = (struct vx_sections){job->joined.count, job->sweep_points, job->sweep_counts};
+}
+
 // ---- the end --------------------------------------------------------------------------------------------------------
 
 void sweeps_end(struct job *job) {

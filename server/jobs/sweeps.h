@@ -15,6 +15,8 @@ static inline bool sweeps_are_joined(const struct job *job) { return job->asked.
 VX_WARN_UNUSED enum stream_entry sweeps_enter(struct job *job, bool may_wait);
 // Makes the joined rows the job's points. The worker calls it once the body is open and the job has its turn.
 VX_WARN_UNUSED bool sweeps_join(struct job *job);
+// Has the job's work count the fates of each joined sweep's points, if its operation can.
+void sweeps_count(struct job *job);
 // The job has a result: its stream keeps its sweeps if it was answered, and its turn ends. Does nothing for a job
 // without a turn.
 void sweeps_end(struct job *job);

@@ -58,7 +58,7 @@ static void write_header(const struct join_report *report, const struct stream_t
   text_put(out, "{\"__metadata__\":{\"voxeld\":\"");
   out->quoted = true;
   text_put(out, "{\"stream\":");
-  join_report_write(report, terms, out);
+  join_report_write(report, terms, NULL, out);
   text_put(out, "}");
   out->quoted = false;
   text_printf(out, "\"},\"points\":{\"dtype\":\"F32\",\"shape\":[%lld,%d],\"data_offsets\":[0,%lld]}}", (long long)rows,

@@ -39,7 +39,11 @@ struct side {
   struct vx_layout layout;
   struct vx_job job;
   int32_t row_counts[VX_MAX_CLOUDS];
+  int32_t section_points[VX_MAX_SECTIONS];
+  struct vx_counts section_counts[VX_MAX_SECTIONS];
 };
+
+enum { SECTION_PARTS = 1000 };
 
 struct scan {
   char name[64];
@@ -48,8 +52,10 @@ struct scan {
   int32_t num_clouds;
   int32_t counts[VX_MAX_CLOUDS], samples[VX_MAX_CLOUDS];
   int64_t num_points;
-  size_t offset;  // bytes from the begin of a page to the first input, if it is moved
-  bool unseen;    // the inputs stay in the test's memory, which no device sees
+  int32_t num_sections;                   // of a lone cloud, for operations that count them apart
+  int32_t section_ends[VX_MAX_SECTIONS];  // ascending, in parts of all points; the last has SECTION_PARTS
+  size_t offset;                          // bytes from the begin of a page to the first input, if it is moved
+  bool unseen;                            // the inputs stay in the test's memory, which no device sees
 };
 
 // Opens device 0 and a lane. Ends the program with 77 if there is no device.
@@ -68,9 +74,10 @@ void compare(struct side sides[2], const struct vx_job *asked, const struct scan
 // A job that makes voxels, of any kind, of up to that many points. The scan's points are the caller's to free.
 void random_job(struct random *random, int64_t largest, struct vx_job *asked, struct scan *scan);
 
-// A number of points for a job of up to that many, a kind of cloud for each, in a batch.
+// A number of points for a job of up to that many, a kind of cloud for each, in a batch; a lone one may have sections.
 int64_t random_size(struct random *random, int64_t largest);
 void random_clouds(struct random *random, struct scan *scan);
+void random_sections(struct random *random, struct scan *scan);
 // Most of them are within the box.
 void random_points(struct random *random, const struct vx_job *asked, const struct vx_box *within, struct scan *scan);
 

@@ -89,6 +89,7 @@ static void fill_detected(struct random *random, struct scan *scan) {
     scan->counts[cloud] = random_below(random, 6) ? (int32_t)random_below(random, FEW_POINTS) : 0;
     scan->num_points += scan->counts[cloud];
   }
+  random_sections(random, scan);
   int64_t values = scan->num_points * scan->columns;
   float *points = malloc((size_t)(values + 1) * sizeof *points);
   for (int64_t i = 0; points != NULL && i < values; i++)

@@ -75,6 +75,18 @@ static void random_params(struct random *random, struct vx_job *asked) {
   }
 }
 
+void random_sections(struct random *random, struct scan *scan) {
+  static const int32_t most[] = {1, 2, 10, 33, VX_MAX_SECTIONS};
+  int32_t count = 1 + random_below(random, most[random_below(random, sizeof most / sizeof most[0])]), end = 0;
+  scan->num_sections = scan->num_clouds > 1 || random_one_in(random, 3) ? 0 : count;
+  for (int32_t i = 0; i < scan->num_sections; i++) {
+    int32_t left = SECTION_PARTS - end;
+    end += random_one_in(random, 5) ? 0 : random_below(random, 2 * left / (count - i) + 1);
+    end = end > SECTION_PARTS || i == count - 1 ? SECTION_PARTS : end;
+    scan->section_ends[i] = end;
+  }
+}
+
 void random_clouds(struct random *random, struct scan *scan) {
   scan->num_clouds =
       random_one_in(random, 2) ? 1 : 1 + random_below(random, random_one_in(random, 6) ? VX_MAX_CLOUDS : 9);
@@ -94,6 +106,7 @@ void random_clouds(struct random *random, struct scan *scan) {
     scan->counts[scan->num_clouds - 2] += scan->counts[scan->num_clouds - 1];
     scan->counts[scan->num_clouds - 1] = 0;
   }
+  random_sections(random, scan);
 }
 
 // 0: anywhere; 1: clustered; 2: one cell; 3: repeated points; 4: as ordered as a lidar's sweep.

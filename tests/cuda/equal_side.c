@@ -58,12 +58,24 @@ void side_close(struct side *side) {
 
 static const struct vx_caller caller = {.output = give_output, .stopped = is_stopped};
 
+static void set_sections(struct side *side, const struct scan *scan) {
+  int64_t points = side->job.inputs[VX_POINTS].dims[0], begin = 0;
+  if (!vx_operation_of(side->job.op)->sectioned || scan->num_clouds != 1 || scan->num_sections == 0) return;
+  for (int32_t i = 0; i < scan->num_sections; i++) {
+    int64_t end = points * scan->section_ends[i] / SECTION_PARTS;
+    side->section_points[i] = (int32_t)(end - begin);
+    begin = end;
+  }
+  side->job.sections = (struct vx_sections){scan->num_sections, side->section_points, side->section_counts};
+}
+
 void side_set_job(struct side *side, const struct vx_job *asked, const struct scan *scan) {
   side->job = job_over(asked, scan->points, scan->num_clouds, scan->counts);
   side->job.sample_counts = scan->samples;
   side->job.caller = &caller;
   side->job.cls = side;
   side->job.row_counts = side->row_counts;
+  set_sections(side, scan);
 }
 
 static size_t bytes_of(const struct vx_input *input) {
@@ -95,6 +107,7 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   }
   memset(&side->layout, 0, sizeof side->layout);
   memset(side->row_counts, 0x5A, sizeof side->row_counts);
+  memset(side->section_counts, 0x5A, sizeof side->section_counts);
   side_set_job(side, asked, scan);
   if (!scan->unseen) move_inputs(side, scan->offset);
   return side->backend->run(side->lane, &side->job, error);
@@ -127,10 +140,39 @@ static void describe_counts(const struct vx_counts *x, const struct vx_counts *y
   }
 }
 
+// What the sections have received and what became of it must be what all of the job has.
+static bool adds_up(const struct vx_job *job) {
+  int64_t received = 0;
+  for (int32_t i = 0; i < job->sections.count; i++) received += job->sections.counts[i].received;
+  bool good = job->sections.count == 0 || received == job->counts.received;
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT && job->sections.count > 0; fate++) {
+    int64_t sum = 0;
+    if (!(vx_operation_of(job->op)->fates & VX_FATE_BIT(fate))) continue;
+    for (int32_t i = 0; i < job->sections.count; i++) sum += vx_fate_count(fate, &job->sections.counts[i]);
+    good = good && sum == vx_fate_count(fate, &job->counts);
+  }
+  return good;
+}
+
+static bool same_sections(const struct side *a, const struct side *b, char *text, size_t size) {
+  for (int32_t i = 0; i < a->job.sections.count; i++) {
+    if (memcmp(&a->section_counts[i], &b->section_counts[i], sizeof *a->section_counts) != 0) {
+      int length = snprintf(text, size, "section %d of %d: ", i, a->job.sections.count);
+      describe_counts(&a->section_counts[i], &b->section_counts[i], text + length, size - (size_t)length);
+      return false;
+    }
+  }
+  snprintf(text, size, "the sections do not add up");
+  return adds_up(&a->job);
+}
+
 // False if the results of two sides differ; `text` says where.
 static bool same(const struct side *a, const struct side *b, int32_t num_clouds, char *text, size_t size) {
   if (memcmp(&a->job.counts, &b->job.counts, sizeof a->job.counts) != 0) {
     describe_counts(&a->job.counts, &b->job.counts, text, size);
+    return false;
+  }
+  if (!same_sections(a, b, text, size)) {
     return false;
   }
   if (memcmp(a->row_counts, b->row_counts, (size_t)num_clouds * sizeof(int32_t)) != 0 ||

@@ -152,6 +152,24 @@ class Stages(OneDaemonCase):
                 self.assertEqual(tensors["cls_preds"].tobytes(), maps["cls_preds"].tobytes())
                 self.check_boxes(tensors, metadata, maps)
 
+    def test_the_sweeps_of_a_stream(self):
+        """Each has the fates that it has of /v1/voxelize."""
+        for time in range(3):
+            points, told = scan(1200, seed=time), []
+            terms = {"pose": "0.5,0,0,1,0,0,0", "time": time, "sweeps": 3, "remove_close": 0.5}
+            for path, parameters in (
+                ("/v1/voxelize", {**models.VOXELIZE, "stream": "voxels"}),
+                ("/v1/detect", {"model": "whole", "stream": "boxes"}),
+            ):
+                _, metadata = self.ask(path, points.tobytes(), **{**terms, **parameters})
+                sweeps = [sweep["points"] for sweep in metadata["stream"]["sweeps"]]
+                told.append((metadata["points"], sweeps))
+                for name in set(sweeps[0]) - {"removed_close", "joined", "received"}:
+                    self.assertEqual(sum(sweep[name] for sweep in sweeps), metadata["points"][name], name)
+            self.assertEqual(*told)
+        self.assertEqual(len(told[0][1]), 3)
+        self.assertTrue(all(sweep["out_of_range"] for sweep in told[0][1]))
+
     def test_an_encoder_of_two_layers(self):
         points = scan(2000)
         tensors, _ = self.ask("/v1/detect", points.tobytes(), model="deep", outputs="bev_features")

@@ -10,6 +10,7 @@ import numpy as np
 
 import check
 import infer
+import oracle
 from daemon import OneDaemonCase
 from streams import Mirror, motion, pose_of
 
@@ -23,6 +24,7 @@ OPERATIONS = (
     ("transform", {"crop": "-15,-15,-3,15,15,3", "matrix": "0,-1,0,2,1,0,0,3,0,0,1,0,0,0,0,1"}),
     ("fps", {"num_samples": "40"}),
 )
+FATES = ("not_finite", "out_of_range", "over_max_points_per_voxel", "over_max_voxels", "block_filtered")
 JOINING = ("stream", "streams", "sweeps", "pose", "poses", "mount", "time", "times", "time_column", "remove_close")
 JOINING += ("point_counts",)  # which are of sweeps
 
@@ -53,7 +55,7 @@ def random_sweep(rng, columns, kind):
 
 
 class Streams(OneDaemonCase):
-    ARGS = ("--workers", "2")
+    ARGS = ("--workers", "4")
 
     def post(self, path, query, body):
         return self.daemon.post(f"/v1/{path}?" + urllib.parse.urlencode(query, safe=",;"), body)
@@ -79,7 +81,34 @@ class Streams(OneDaemonCase):
         for member in ("points", "batch"):
             self.assertEqual(metadata[member], other[member], where)
         self.check_report(metadata, query, told, where)
+        self.check_fates(path, query, joined, metadata, where)
         return metadata
+
+    def fates(self, path, query, joined, counts):
+        """The fates of each sweep's points, if the sweeps have so many."""
+        parts = np.split(joined, np.cumsum(counts)[:-1])
+        if path == "transform":  # a point's fate does not depend on others
+            answers = [self.plain(path, query, part) for part in parts]
+            return [check.parse_by_hand(answer.body)[1]["points"] for answer in answers]
+        if path == "fps":
+            finite = [int(np.isfinite(part[:, :3]).all(axis=1).sum()) for part in parts]
+            return [{"kept": kept, "not_finite": len(part) - kept} for kept, part in zip(finite, parts)]
+        plain = {name: value for name, value in query.items() if name not in JOINING and name != "dtype"}
+        params = oracle.Params.from_values({**plain, "num_features": joined.shape[1]})
+        each = oracle.Cloud(params, oracle.Grid(params, 1), joined.view(np.uint32)).fates
+        names = ("kept", *FATES)
+        return [{name: int((part == name).sum()) for name in names} for part in np.split(each, np.cumsum(counts)[:-1])]
+
+    def check_fates(self, path, query, joined, metadata, where):
+        told = [dict(sweep["points"]) for sweep in metadata["stream"]["sweeps"]]
+        expected = self.fates(path, query, joined, [points["joined"] for points in told])
+        for points, fates in zip(told, expected):
+            removed, received = points.pop("removed_close"), points.pop("received")
+            self.assertEqual(removed + sum(fates[name] for name in fates if name != "received"), received, where)
+            fates["received"] = points.pop("joined")
+            self.assertEqual({**points, "received": fates["received"]}, fates, where)
+        for name in set(expected[0]):
+            self.assertEqual(sum(fates[name] for fates in expected), metadata["points"][name], f"{where} {name}")
 
     def check_report(self, metadata, query, told, where):
         stream = metadata["stream"]
@@ -93,9 +122,6 @@ class Streams(OneDaemonCase):
             self.assertEqual(points["received"], points["removed_close"] + points["joined"], where)
             self.assertEqual(np.float32(each["age_s"]), np.float32(told[0][1] - each["time"]), where)
         self.assertEqual(sum(each["points"]["joined"] for each in stream["sweeps"]), metadata["points"]["received"])
-        not_finite = metadata["points"].get("not_finite")
-        if not_finite is not None and "matrix" not in query:
-            self.assertEqual(sum(each["points"]["not_finite"] for each in stream["sweeps"]), not_finite, where)
         fewer = [warning for warning in metadata["warnings"] if warning["kind"] == "fewer_sweeps"]
         self.assertEqual(len(fewer), int(len(told) < stream["asked"]), where)
 
@@ -188,6 +214,30 @@ class Streams(OneDaemonCase):
                 self.assertEqual((metadata["stream"]["frame"], metadata["stream"]["asked"]), ("front", 8))
         self.assertEqual(len(metadata["stream"]["sweeps"]), 8)
         self.assertLess(metadata["stream"]["sweeps"][-1 - 4]["age_s"], 0, "right was sent after front")
+
+    def test_fates(self):
+        """Caps that bite, and a block filter, over clouds that several workers share: each sweep has all fates."""
+        kinds = [
+            {"max_points_per_voxel": "3", "max_voxels": "2500"},
+            {"max_points_per_voxel": "1", "max_voxels": "2000", "order": "key", "outputs": "voxel_coords"},
+            {"max_points_per_voxel": "40", "block_filter": "2,3,0.5,6.5"},
+            {"max_points_per_voxel": "0", "max_voxels": "2200", "outputs": "voxel_coords"},
+        ]
+        every = set(FATES) - {"block_filtered"}
+        wanted = (every, every, {"block_filtered"}, {"over_max_voxels"})
+        for number, kind in enumerate(kinds):
+            rng, mirror, seen = np.random.default_rng(SEED + number), Mirror(), set()
+            self.addCleanup(self.delete, f"f{number}")
+            for step in range(5):
+                rows = rng.normal(0, 6, (9000, 4)).astype(np.float32)
+                rows[::2, :2] /= 6
+                rows[rng.integers(0, len(rows), 50), 1] = np.nan
+                query = {**GRID, **kind, "stream": f"f{number}", "sweeps": "4", "remove_close": "0.2"}
+                query |= {"pose": random_pose(rng, 1), "time": str(step), "num_features": "4", "time_column": "yes"}
+                metadata = self.check("voxelize", query, rows, mirror, f"{kind} {step}")
+                for sweep in metadata["stream"]["sweeps"]:
+                    seen |= {name for name in FATES if sweep["points"][name]}
+            self.assertTrue(wanted[number] <= seen, f"{kind} {seen}")
 
     def test_inference(self):
         """KServe's protocol: the stream's parameters are those of the request."""

@@ -262,6 +262,11 @@ class Cloud:
             "block_filtered": int(filtered.sum()),
             "over_max_points_per_voxel": int((over_cap & ~filtered).sum()),
         }
+        fates = np.full(len(bits), "kept", "U32")
+        fates[~finite], fates[finite & ~inside] = "not_finite", "out_of_range"
+        fates[dropped], fates[over_cap] = "over_max_voxels", "over_max_points_per_voxel"
+        fates[filtered] = "block_filtered"
+        self.fates = fates  # of each point
         lost = sum(count for fate, count in self.points.items() if fate != "received")
         self.points["kept"] = len(bits) - lost
         self.voxels = {

@@ -12,8 +12,9 @@
 enum { SLICE = 1 << 15 };  // points of one cloud that are one piece
 
 struct slice {
-  int32_t cloud, begin, end;  // its points; those that are kept are listed from `begin` on
-  int32_t listed, before;     // how many of its own, and of the slices before it
+  int32_t cloud, section;  // the latter if the job has any
+  int32_t begin, end;      // its points; those that are kept are listed from `begin` on
+  int32_t listed, before;  // how many of its own, and of the slices before it
   int64_t fates[VX_FATE_COUNT];
 };
 
@@ -34,22 +35,35 @@ struct transform {
 static void lay_out(struct transform *transform, struct cpu_arena *arena) {
   const struct vx_input *points = &transform->job->inputs[VX_POINTS];
   uint64_t count = (uint64_t)points->dims[0];
-  transform->slices = cpu_arena_take(arena, count / SLICE + (uint64_t)transform->job->num_clouds, sizeof(struct slice));
+  uint64_t ends = (uint64_t)transform->job->num_clouds + (uint64_t)transform->job->sections.count;
+  transform->slices = cpu_arena_take(arena, count / SLICE + ends, sizeof(struct slice));
   transform->kept = cpu_arena_take(arena, count, sizeof *transform->kept);
   if (points->dtype == VX_FLOAT16) {
     transform->widened = cpu_arena_take(arena, count * (uint64_t)transform->columns, sizeof *transform->widened);
   }
 }
 
+// Cuts `left` points from `begin` on into slices. Returns where they end.
+static int32_t cut_stretch(struct transform *transform, int32_t cloud, int32_t section, int32_t begin, int32_t left) {
+  while (left > 0) {
+    int32_t count = left < SLICE ? left : SLICE;
+    transform->slices[transform->num_slices++] =
+        (struct slice){.cloud = cloud, .section = section, .begin = begin, .end = begin + count};
+    begin += count;
+    left -= count;
+  }
+  return begin;
+}
+
+// No slice has points of two clouds, or of two sections.
 static void cut(struct transform *transform) {
+  const struct vx_job *job = transform->job;
   int32_t begin = 0;
-  for (int32_t cloud = 0; cloud < transform->job->num_clouds; cloud++) {
-    for (int32_t left = transform->job->point_counts[cloud]; left > 0;) {
-      int32_t count = left < SLICE ? left : SLICE;
-      transform->slices[transform->num_slices++] = (struct slice){.cloud = cloud, .begin = begin, .end = begin + count};
-      begin += count;
-      left -= count;
-    }
+  for (int32_t section = 0; section < job->sections.count; section++) {
+    begin = cut_stretch(transform, 0, section, begin, job->sections.points[section]);
+  }
+  for (int32_t cloud = 0; cloud < job->num_clouds && job->sections.count == 0; cloud++) {
+    begin = cut_stretch(transform, cloud, 0, begin, job->point_counts[cloud]);
   }
 }
 
@@ -75,6 +89,13 @@ static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t p
   return VX_OK;
 }
 
+static void add_fates(const struct slice *slice, struct vx_counts *counts) {
+  counts->kept += slice->fates[VX_FATE_KEPT];
+  counts->not_finite += slice->fates[VX_FATE_NOT_FINITE];
+  counts->out_of_crop += slice->fates[VX_FATE_OUT_OF_CROP];
+  counts->cut_out += slice->fates[VX_FATE_CUT_OUT];
+}
+
 static enum vx_status find_kept(struct transform *transform, struct vx_error *error) {
   struct vx_job *job = transform->job;
   const struct vx_pieces pieces = {transform->num_slices, list_kept, transform};
@@ -85,10 +106,10 @@ static enum vx_status find_kept(struct transform *transform, struct vx_error *er
     slice->before = before;
     before += slice->listed;
     job->row_counts[slice->cloud] += slice->listed;
-    job->counts.kept += slice->fates[VX_FATE_KEPT];
-    job->counts.not_finite += slice->fates[VX_FATE_NOT_FINITE];
-    job->counts.out_of_crop += slice->fates[VX_FATE_OUT_OF_CROP];
-    job->counts.cut_out += slice->fates[VX_FATE_CUT_OUT];
+    add_fates(slice, &job->counts);
+    if (job->sections.count > 0) {
+      add_fates(slice, &job->sections.counts[slice->section]);
+    }
   }
   return status;
 }

@@ -26,7 +26,7 @@ static void lay_out_cloud(struct cpu_run *run, struct cpu_arena *arena) {
   if (run->lists_wanted) {
     run->next = cpu_arena_take(arena, rows + 1, sizeof *run->next);
   }
-  if (run->ids_wanted) {
+  if (run->ids_wanted || (run->sectioned && filtered)) {
     run->row_of = cpu_arena_take(arena, rows, sizeof *run->row_of);
   }
   if (ordered || filtered) {

@@ -105,6 +105,7 @@ struct cpu_run {
   int32_t cap;            // points that a voxel keeps; INT32_MAX if there is no cap
   bool lists_wanted;      // something reads the kept points voxel by voxel
   bool ids_wanted;        // something reads point_ids as rows
+  bool sectioned;         // the cloud has sections
   int32_t num_points;     // of all clouds
   int32_t largest_cloud;  // most points of one cloud
   int32_t largest_rows;   // most rows that one cloud can have

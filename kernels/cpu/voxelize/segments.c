@@ -288,7 +288,7 @@ static enum vx_status spread(const struct cpu_run *run, step *step, void *cls, s
 }
 
 static bool is_packed(const struct cpu_run *run) {
-  return run->ids_wanted || (run->job->tensors & VX_PILLAR_MAPS) != 0;
+  return run->ids_wanted || run->sectioned || (run->job->tensors & VX_PILLAR_MAPS) != 0;
 }
 
 enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {

@@ -12,6 +12,7 @@
 #include "kernels/cpu/voxelize/parts.h"
 #include "kernels/cpu/voxelize/points.h"
 #include "kernels/cpu/voxelize/rows.h"
+#include "kernels/cpu/voxelize/sections.h"
 #include "kernels/cpu/voxelize/segments.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
@@ -38,7 +39,9 @@ static void read_params(struct cpu_run *run) {
   run->cap = params->max_points_per_voxel == 0 ? INT32_MAX : params->max_points_per_voxel;
   run->encoded_values = vx_encoder_width(&params->encoder);
   vx_tensor_set tensors = run->job->tensors;
-  run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling != NULL;
+  run->sectioned = run->job->sections.count > 0;
+  run->lists_wanted = params->block_filter.enabled || (tensors & VX_LIST_TENSORS) != 0 || run->sampling != NULL ||
+                      (run->sectioned && run->cap != INT32_MAX);
   run->ids_wanted = (tensors & VX_TENSOR_BIT(VX_POINT_VOXEL_IDS)) != 0;
   if (params->block_filter.enabled) {
     for (int axis = 0; axis < 2; axis++) {
@@ -109,6 +112,9 @@ static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *c
   }
   if (run->params->block_filter.enabled) {
     cpu_filter_blocks(run, cloud);
+  }
+  if (run->sectioned) {
+    cpu_count_sections(run, cloud);
   }
   if (run->params->order == VX_ORDER_KEY) {
     cpu_order_rows(run, cloud);

@@ -8,7 +8,7 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
-#include "kernels/kernels.h"
+#include "kernels/ops.h"
 
 #define CUDA_NO_SLOT 0xFFFFFFFFu   // of a point that is not finite or out of range; the table has at most 2^31 slots
 #define CUDA_NO_POINT 0xFFFFFFFFu  // after the last of a list; first point of a cell that has none
@@ -26,6 +26,9 @@ enum {
   CUDA_MARKED_CELLS = 1 << 29,  // in a grid of up to this many cells rows are ordered by marks, without sorting
   CUDA_MARK_WORDS = 16          // of 32 marks: a group, whose marks are counted together
 };
+
+// Of the points of a section: those fates that come first in the table. Each section has a counter for each.
+enum { CUDA_SECTION_FATES = VX_FATE_CUT_OUT + 1, CUDA_SECTION_WORDS = VX_MAX_SECTIONS * CUDA_SECTION_FATES };
 
 // Moments of a job, as the device's clock has them, in ns.
 enum cuda_moment {
@@ -88,14 +91,16 @@ struct cuda_report {
   struct cuda_tally tally;
   uint64_t notes[CUDA_NOTES];
   uint32_t cloud_rows[VX_MAX_CLOUDS];
+  uint32_t section_fates[CUDA_SECTION_WORDS];
 };
 
-// The lane's counters. A job finds its tally and the tiles all zero. Two tallies take turns, so that the end of a job
-// can clear the next job's tally while its own is still read.
+// The lane's counters. A job finds its tally, the fates of sections and the tiles all zero. Two tallies take turns, so
+// that the end of a job can clear the next job's tally while its own is still read.
 struct cuda_control {
   struct cuda_tally tallies[2];
-  uint32_t told;                       // sequence of the last job that was told to end
-  uint32_t cloud_rows[VX_MAX_CLOUDS];  // [num_clouds]: output rows of each cloud
+  uint32_t told;                               // sequence of the last job that was told to end
+  uint32_t cloud_rows[VX_MAX_CLOUDS];          // [num_clouds]: output rows of each cloud
+  uint32_t section_fates[CUDA_SECTION_WORDS];  // see sections.cuh
   // Look-back of the ordering.
   uint64_t order_tiles[CUDA_MARKED_CELLS / (32 * CUDA_MARK_WORDS) / CUDA_TILE];
   uint64_t tiles[];  // [num_tiles]: of the numbering

@@ -6,6 +6,7 @@
 //   assign    Each point writes itself into its cell's part of the list.
 //   lists     Puts whole lists in input order, if something needs that.
 //   filter    Removes rows, if there is a block filter.
+//   sections  Counts the fates of points by section, if the cloud has sections.
 //   order     Sorts the rows, if that is asked for.
 //   gather    Writes the tensors into an image of the output block. Orders short lists on the way.
 //   maps      Clears the dense tensors but bev_features, and fills them.

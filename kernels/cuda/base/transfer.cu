@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
+#include "kernels/cuda/base/sections.cuh"
 
 enum { BLOCK = 256, SEND_BLOCK = 512, SEND_BLOCKS = 32, AHEAD = 4 };
 
@@ -85,7 +86,8 @@ struct clean_params {
   const struct cuda_tally *tally;
   struct cuda_tally *next_tally;
   uint64_t *tiles, *order_tiles;
-  uint32_t num_tiles, num_order_tiles;
+  uint32_t *section_fates;
+  uint32_t num_tiles, num_order_tiles, section_words;
 };
 
 static __global__ void __launch_bounds__(BLOCK) clean_kernel(const __grid_constant__ struct clean_params p) {
@@ -107,6 +109,9 @@ static __global__ void __launch_bounds__(BLOCK) clean_kernel(const __grid_consta
   for (uint64_t i = begin; i < p.num_order_tiles; i += step) {
     p.order_tiles[i] = 0;
   }
+  for (uint64_t i = begin; i < p.section_words; i += step) {
+    p.section_fates[i] = 0;
+  }
   if (begin < sizeof *p.next_tally / sizeof(uint32_t)) {
     ((uint32_t *)p.next_tally)[begin] = 0;
   }
@@ -122,7 +127,9 @@ enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error) {
   p.next_tally = run->tally == &run->control->tallies[0] ? &run->control->tallies[1] : &run->control->tallies[0];
   p.tiles = run->control->tiles;
   p.order_tiles = run->control->order_tiles;
+  p.section_fates = run->control->section_fates;
   p.num_tiles = run->num_tiles;
+  p.section_words = cuda_section_words(run);
   p.num_order_tiles = run->marked ? cuda_blocks(cuda_mark_groups(run->num_cells), CUDA_TILE) : 0;
   return cuda_launch("clean_kernel", clean_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 2), BLOCK, 0, run,
                      p, error);

@@ -15,6 +15,7 @@
 #include "kernels/cuda/base/memory.cuh"
 #include "kernels/cuda/base/publish.cuh"
 #include "kernels/cuda/base/scan.cuh"
+#include "kernels/cuda/base/sections.cuh"
 #include "kernels/cuda/base/transfer.cuh"
 #include "kernels/place.h"
 
@@ -51,8 +52,19 @@ struct judge_params {
   struct vx_transform boxes;
   struct vx_box cuts[VX_MAX_CUTS];
   uint32_t *bits;
+  struct cuda_sections sections;
   struct cuda_tally *tally;
 };
+
+// As a warp.
+static __device__ void count_by_section(const struct cuda_sections &sections, bool here, uint32_t point,
+                                        enum vx_fate fate) {
+  uint32_t mask = __ballot_sync(~0u, here);
+  if (here) {
+    cuda_add_together(mask, sections.fates, cuda_section_of(sections, point) * CUDA_SECTION_FATES + (uint32_t)fate);
+  }
+  __syncwarp();
+}
 
 static __global__ void __launch_bounds__(BLOCK) judge_kernel(const __grid_constant__ struct judge_params p) {
   cuda_wait_alone();
@@ -82,6 +94,9 @@ static __global__ void __launch_bounds__(BLOCK) judge_kernel(const __grid_consta
     if (here && threadIdx.x % WORD == 0) {
       p.bits[point / WORD] = bits;
     }
+    if (p.sections.count > 0) {
+      count_by_section(p.sections, here, point, fate);
+    }
   }
   if (threadIdx.x % WORD == 0) {
     atomicAdd(&p.tally->not_finite, strange);
@@ -102,6 +117,7 @@ static enum vx_status judge(const struct transform *transform, struct vx_error *
     p.cuts[i] = params->cuts[i];
   }
   p.bits = transform->bits;
+  p.sections = cuda_sections_of(run);
   p.tally = run->tally;
   return cuda_launch("judge_kernel", judge_kernel, cuda_looping_blocks(run, run->num_points, BLOCK, 4), BLOCK, 0, run,
                      p, error);
@@ -291,6 +307,7 @@ static enum vx_status read_sizes(struct cuda_run *run, struct vx_error *error) {
   job->counts.out_of_crop = run->sizes.out_of_crop;
   job->counts.cut_out = run->sizes.cut_out;
   read_rows(run, run->lane->report);
+  cuda_read_sections(run);
   const uint64_t *moments = run->sizes.moments;
   job->stage_ns[VX_STAGE_COPY_IN] = (int64_t)(moments[CUDA_ARRIVED] - moments[CUDA_BEGUN]);
   job->stage_ns[VX_STAGE_TRANSFORM] = (int64_t)(moments[CUDA_FOUND] - moments[CUDA_ARRIVED]);

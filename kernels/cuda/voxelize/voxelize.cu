@@ -25,6 +25,7 @@
 #include "kernels/cuda/voxelize/maps.cuh"
 #include "kernels/cuda/voxelize/number.cuh"
 #include "kernels/cuda/voxelize/order.cuh"
+#include "kernels/cuda/voxelize/sections.cuh"
 #include "kernels/samples.h"
 
 // --- what the job asks for ---
@@ -38,8 +39,9 @@ static void read_params(struct cuda_run *run) {
   bool sampled = run->sampling != NULL && run->tensors != 0;
   const vx_tensor_set bev = VX_TENSOR_BIT(VX_BEV_FEATURES),
                       means = VX_TENSOR_BIT(VX_VOXEL_FEATURES) | VX_ENCODED_TENSORS | bev;
-  run->lists_wanted = params->block_filter.enabled || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
-  run->whole_lists = run->lists_wanted && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
+  bool listed = params->block_filter.enabled || sampled || (run->tensors & VX_LIST_TENSORS) != 0;
+  run->lists_wanted = listed || (run->job->sections.count > 0 && run->cap != UINT32_MAX);
+  run->whole_lists = listed && (params->block_filter.enabled || run->cap > CUDA_SHORT_CAP);
   run->means_wanted = run->cap == UINT32_MAX && (sampled || (run->tensors & means) != 0);
   run->encoded = params->encoder.num_layers > 0 && (run->tensors & (VX_ENCODED_TENSORS | bev)) != 0;
   run->scattered = (run->tensors & bev) == 0 ? VX_TENSOR_COUNT : run->encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES;
@@ -107,6 +109,7 @@ static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct
   for (int32_t cloud = 0; cloud < run->clouds.count; cloud++) {
     run->job->row_counts[cloud] = (int32_t)(run->clouds.count > 1 ? report->cloud_rows[cloud] : counts->voxels_kept);
   }
+  cuda_read_sections(run);
   return VX_OK;
 }
 
@@ -119,7 +122,8 @@ static enum vx_status find_cells(const struct cuda_run *run, struct vx_error *er
   }
   CUDA_TRY(cuda_insert(run, error));
   CUDA_TRY(cuda_number(run, error));
-  return cuda_assign(run, error);
+  CUDA_TRY(cuda_assign(run, error));
+  return run->params->block_filter.enabled ? VX_OK : cuda_count_sections(run, error);
 }
 
 static bool lists_too_long(const struct cuda_run *run) {
@@ -132,6 +136,7 @@ static enum vx_status find_rows(const struct cuda_run *run, bool sorted, struct 
   }
   if (run->params->block_filter.enabled) {
     CUDA_TRY(cuda_filter(run, error));
+    CUDA_TRY(cuda_count_sections(run, error));
     CUDA_TRY(cuda_publish(run, run->lane->sequence + 1, error));
   }
   return run->marked ? cuda_order_rows(run, error) : VX_OK;

@@ -218,6 +218,60 @@ static void server_timing_is_in_milliseconds(void **state) {
   assert_non_null(strstr(memory, ", encode;dur=0.0030, total;dur=0.0020"));
 }
 
+// The metadata of a job over two sweeps; the caller's.
+static json_t *metadata_of_sweeps(enum vx_op op) {
+  static const int32_t points[] = {7, 4}, all = 11;
+  int32_t rows = 3;
+  struct vx_counts counts[] = {{.received = 7, .kept = 3, .over_voxel_cap = 4},
+                               {.received = 4, .not_finite = 1, .over_max_voxels = 3}};
+  const struct join_report joined = {
+      .count = 2,
+      .wanted = 2,
+      .sweeps = {{.points = {9, 2, 7, 0}, .sent = true}, {.points = {4, 0, 4, 1}, .time = -1, .age = 1}}};
+  struct job_request request = sampling_request(op == VX_VOXELIZE, false);
+  struct vx_job job = job_request_job(&request, NULL);
+  strcpy(request.stream.name, "roof");
+  job.num_clouds = 1;
+  job.point_counts = &all;
+  job.row_counts = &rows;
+  if (vx_operation_of(op)->sectioned) job.sections = (struct vx_sections){2, points, counts};
+  struct answer answer = {.request_id = "id",
+                          .backend = "cpu",
+                          .device = "d",
+                          .request = &request,
+                          .job = &job,
+                          .look = {.joined = &joined}};
+  char memory[8192];
+  struct text text = text_over(memory, sizeof memory);
+  answer_metadata(&answer, false, &text);
+  json_error_t where;
+  json_t *metadata = json_loads(memory, JSON_REJECT_DUPLICATES, &where);
+  if (!metadata) fail_msg("%s: %s", where.text, memory);
+  return metadata;
+}
+
+// Sampling keeps all points that are finite, so what joining knows is all there is to tell.
+static void each_sweep_has_the_fates_of_its_operation(void **state) {
+  (void)state;
+  static const char *const expected[][2] = {
+      {"{\"received\":9,\"removed_close\":2,\"joined\":7,\"kept\":3,\"not_finite\":0,\"out_of_range\":0,"
+       "\"over_max_points_per_voxel\":4,\"over_max_voxels\":0,\"block_filtered\":0}",
+       "{\"received\":4,\"removed_close\":0,\"joined\":4,\"kept\":0,\"not_finite\":1,\"out_of_range\":0,"
+       "\"over_max_points_per_voxel\":0,\"over_max_voxels\":3,\"block_filtered\":0}"},
+      {"{\"received\":9,\"removed_close\":2,\"joined\":7,\"kept\":7,\"not_finite\":0}",
+       "{\"received\":4,\"removed_close\":0,\"joined\":4,\"kept\":3,\"not_finite\":1}"}};
+  for (int kind = 0; kind < 2; kind++) {
+    json_t *metadata = metadata_of_sweeps(kind == 0 ? VX_VOXELIZE : VX_FPS);
+    const json_t *sweeps = json_object_get(json_object_get(metadata, "stream"), "sweeps");
+    for (size_t i = 0; i < 2; i++) {
+      char *points = json_dumps(json_object_get(json_array_get(sweeps, i), "points"), JSON_COMPACT);
+      assert_string_equal(points, expected[kind][i]);
+      free(points);
+    }
+    json_decref(metadata);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(header_fits_at_any_time),
@@ -227,6 +281,7 @@ int main(void) {
       cmocka_unit_test(samples_are_told),
       cmocka_unit_test(nothing_is_told_of_samples_without_any),
       cmocka_unit_test(effective_range_is_finite),
+      cmocka_unit_test(each_sweep_has_the_fates_of_its_operation),
   };
   return cmocka_run_group_tests(tests, load, unload);
 }

@@ -1,0 +1,95 @@
+// See sections.h.
+//
+// What the cloud's counts exclude is not looked for. So a cloud whose points are all in range and in rows costs no more
+// than a search for where each section ends. What the caps of voxels drop stands in the lists behind what they keep.
+#include "kernels/cpu/voxelize/sections.h"
+
+#include <math.h>
+
+// The first of the points in range, in their order, that is at least `point`; their number if there is none.
+static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
+  int32_t low = 0, high = run->num_inside;
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (run->inside[middle] < point) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+static int64_t count_not_finite(const struct cpu_run *run, int32_t begin, int32_t end) {
+  const float *point = run->points + (int64_t)begin * run->columns;
+  int64_t count = 0;
+  for (int32_t i = begin; i < end; i++, point += run->columns) {
+    count += !((fabsf(point[0]) < INFINITY) & (fabsf(point[1]) < INFINITY) & (fabsf(point[2]) < INFINITY));
+  }
+  return count;
+}
+
+// Notes which voxels have a row, by their numbers, if the block filter may have removed some.
+static void note_rows(struct cpu_run *run, const struct cpu_cloud *cloud, int32_t let_in) {
+  for (int32_t number = 0; number < let_in; number++) {
+    run->row_of[number] = -1;
+  }
+  for (int32_t row = cloud->first_row; row < run->num_rows; row++) {
+    run->row_of[run->rows[row].number] = row;
+  }
+}
+
+// Counts those of the points in range, `begin` to `end` of them, that are in no row. `filtered`: run.row_of is noted.
+static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end, int32_t let_in, bool filtered,
+                          struct vx_counts *counts) {
+  for (int32_t i = begin; i < end; i++) {
+    int32_t number = run->voxel_of[i];
+    bool dropped = number >= let_in;
+    counts->over_max_voxels += dropped;
+    counts->block_filtered += filtered && !dropped && run->row_of[number] < 0;
+  }
+}
+
+// Moves the points that the caps of voxels drop from `kept`. Each list is in input order, so its sections only ascend.
+static void count_over_cap(const struct cpu_run *run, const struct cpu_cloud *cloud) {
+  const struct vx_sections *sections = &run->job->sections;
+  for (int32_t i = cloud->first_row; i < run->num_rows; i++) {
+    const struct cpu_row *row = &run->rows[i];
+    int32_t hits = run->cells.entries[row->number].hits, section = 0;
+    int64_t end = cloud->begin + sections->points[0];
+    for (int32_t k = row->first + row->kept; k < row->first + hits; k++) {
+      while (run->list[k] >= end) {
+        end += sections->points[++section];
+      }
+      sections->counts[section].over_voxel_cap++;
+      sections->counts[section].kept--;
+    }
+  }
+}
+
+void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud) {
+  const struct vx_sections *sections = &run->job->sections;
+  const struct vx_counts *all = &run->job->counts;
+  int32_t let_in = run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
+  int32_t begin = cloud->begin, first = 0;
+  bool filtered = all->block_filtered > 0;
+  if (filtered) {
+    note_rows(run, cloud, let_in);
+  }
+  for (int32_t i = 0; i < sections->count; i++) {
+    int32_t end = begin + sections->points[i], last = first_inside_from(run, end);
+    struct vx_counts counts = {.received = sections->points[i]};
+    counts.not_finite = all->not_finite > 0 ? count_not_finite(run, begin, end) : 0;
+    counts.out_of_range = counts.received - (last - first) - counts.not_finite;
+    if (filtered || all->over_max_voxels > 0) {
+      count_rowless(run, first, last, let_in, filtered, &counts);
+    }
+    counts.kept = last - first - counts.over_max_voxels - counts.block_filtered;
+    sections->counts[i] = counts;
+    begin = end;
+    first = last;
+  }
+  if (all->over_voxel_cap > 0) {
+    count_over_cap(run, cloud);
+  }
+}

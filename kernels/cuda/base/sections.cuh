@@ -1,0 +1,67 @@
+// The sections of a lone cloud's points (struct vx_sections) as kernels see them, and their counts on the way to the
+// host: kernels add to the lane's counters, which the device publishes with the tally.
+#ifndef VOXELD_CUDA_SECTIONS_CUH
+#define VOXELD_CUDA_SECTIONS_CUH
+
+#include "kernels/cuda/base/run.cuh"
+
+// By value in the params of kernels that count by section.
+struct cuda_sections {
+  int32_t count;                       // 0: the job has none
+  uint32_t ends[VX_MAX_SECTIONS - 1];  // of each but the last: the point behind it
+  uint32_t *fates;                     // [count, CUDA_SECTION_FATES]: the lane's counters
+};
+
+static inline struct cuda_sections cuda_sections_of(const struct cuda_run *run) {
+  const struct vx_sections *from = &run->job->sections;
+  struct cuda_sections sections = {};
+  uint32_t end = 0;
+  sections.count = from->count;
+  for (int32_t i = 0; i + 1 < from->count; i++) {
+    end += (uint32_t)from->points[i];
+    sections.ends[i] = end;
+  }
+  sections.fates = run->control->section_fates;
+  return sections;
+}
+
+// The words of the lane's counters that the job's sections use.
+static inline uint32_t cuda_section_words(const struct cuda_run *run) {
+  return (uint32_t)run->job->sections.count * CUDA_SECTION_FATES;
+}
+
+// Fills the counts of the job's sections with what the device has published.
+static inline void cuda_read_sections(const struct cuda_run *run) {
+  const struct vx_sections *sections = &run->job->sections;
+  const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
+  for (int32_t i = 0; i < sections->count; i++) {
+    for (int fate = 0; fate < CUDA_SECTION_FATES; fate++) {
+      int64_t count = report->section_fates[i * CUDA_SECTION_FATES + fate];
+      vx_set_fate_count((enum vx_fate)fate, count, &sections->counts[i]);
+    }
+  }
+}
+
+// The section of a point: how many end at it or before.
+__device__ static inline uint32_t cuda_section_of(const struct cuda_sections &sections, uint32_t point) {
+  int32_t low = 0, high = sections.count - 1;
+  while (low < high) {
+    int32_t middle = (low + high) / 2;
+    if (sections.ends[middle] <= point) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return (uint32_t)low;
+}
+
+// As the threads of `mask`, all of one warp: adds 1 to the counter of each. Threads that share one add together.
+__device__ static inline void cuda_add_together(uint32_t mask, uint32_t *counters, uint32_t which) {
+  uint32_t peers = __match_any_sync(mask, which);
+  if (threadIdx.x % 32 == (uint32_t)__ffs(peers) - 1) {
+    atomicAdd(&counters[which], (uint32_t)__popc(peers));
+  }
+}
+
+#endif
