@@ -187,9 +187,9 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
     return false;
   warn_of_memory(server);
   log_listening(server);
-  server_log_broken(server->shelf.detectors);
   // Nothing replaces the models now: a reload begins once the service has started.
   warm_up(&server->jobs, options, server->shelf.detectors, NULL, &server->phase, &server->warming);
+  server_log_broken(server->shelf.detectors);
   atomic_store(&server->phase, PHASE_READY);
   return true;
 }

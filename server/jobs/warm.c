@@ -123,11 +123,12 @@ static void warm_detector(struct warming *warming, const struct options *options
   }
 }
 
-static void keep_before(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
-                        size_t index) {
+// Workers of the CPU come to it only if no GPU has run the network.
+static void judge(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
+                  size_t index) {
   char reason[sizeof warming->fault.text + 32];
   snprintf(reason, sizeof reason, "the network does not run: %s", warming->fault.text);
-  if (!warming->ran && warming->fault.text[0]) detectors_keep_one(detectors, before, index, reason);
+  if (!warming->ran && warming->fault.text[0]) detectors_refuse(detectors, before, index, reason);
 }
 
 void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
@@ -141,6 +142,6 @@ void warm_up(struct jobs *jobs, const struct options *options, struct detectors 
     struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i)};
     if (!is_cold(detectors, i)) continue;
     warm_detector(&warming, options, progress, phase);
-    keep_before(&warming, detectors, before, i);
+    judge(&warming, detectors, before, i);
   }
 }

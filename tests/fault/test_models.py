@@ -317,12 +317,53 @@ class Reload(Models):
 class Running(Models):
     def test_a_network_that_fails(self):
         self.write("good")
+        self.write("bad", lines=["fail 2"])  # the first run warms up
+        daemon = self.start("--detection-workers", "1")
+        for _ in range(2):
+            reply = daemon.post(DETECT + "bad", SCAN)
+            self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"))
+            self.assertIn("onnxruntime: Non-zero status code", reply.json()["detail"])
+        self.assertTrue(daemon.get("/v1/models/bad").json()["ready"])
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
+    def test_a_network_whose_first_run_fails_is_refused(self):
+        self.write("good")
         self.write("bad", lines=["fail"])
         daemon = self.start()
-        reply = daemon.post(DETECT + "bad", SCAN)
-        self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"))
-        self.assertIn("onnxruntime: Non-zero status code", reply.json()["detail"])
+        reason = "the network does not run: onnxruntime: Non-zero status code"
+        self.assertIn(reason, self.fault(daemon, "bad"))
+        self.assertFalse(daemon.get("/v1/models/bad").json()["ready"])
+        line = next(line for line in daemon.lines if 'msg="a model does not serve"' in line)
+        for part in ("level=warning", "model=bad", reason):
+            self.assertIn(part, line)
+        metrics = daemon.get("/metrics").body.decode()
+        for state, count in (("ready", 1), ("failed", 1), ("outdated", 0)):
+            self.assertIn(f'voxeld_models{{state="{state}"}} {count}', metrics)
         self.assert_serves(daemon)
+        self.write("bad")
+        self.reload(daemon)
+        self.assert_serves(daemon, "bad")
+        self.stop(daemon)
+
+    def test_a_network_is_refused_while_requests_read_of_it(self):
+        self.write("bad", lines=["wait 300", "fail"])
+        arguments = ("--models-dir", self.folder, "--onnxruntime", models.STANDIN, "--workers", "1")
+        told = []
+
+        class Asking(Daemon):
+            """Asks until it is ready."""
+
+            def _is_ready(self):
+                told.append((self.get("/v1/models/bad").json(), self.post(DETECT + "bad", SCAN)))
+                return super()._is_ready()
+
+        daemon = Asking(*arguments)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        self.assertTrue(any(shown["ready"] for shown, _ in told))
+        for _, reply in told:
+            self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"), reply)
+        self.fault(daemon, "bad")
         self.stop(daemon)
 
     def test_a_deadline_ends_a_detection_between_its_stages(self):

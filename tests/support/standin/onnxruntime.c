@@ -6,7 +6,7 @@
 //   input NAME TYPE DIMENSION...           TYPE: ONNX's number of it, 1 for float32, 10 for float16
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
-//   fail                                   every run fails
+//   fail [NUMBER]                          the run of that number and those after it fail; without it every run
 //   seat CALL WHAT                         of sessions on a GPU: `open`, or the run of that number and those after it,
 //                                          fails for a reason; WHAT: fails, or memory for a lack of that
 // Value i of an output is SCALE times value i of the first input, counted around, plus BIAS, computed in float32.
@@ -60,7 +60,8 @@ struct ort_session {
   size_t inputs, outputs;
   struct ort_tensor_type input[TENSORS], output[TENSORS];
   long wait_ms;
-  bool fails, on_gpu;
+  bool on_gpu;
+  long fails_at;        // the number of the run; 0: none
   char seat_fault[16];  // of the line `seat`, if the session is on a GPU
   long seat_call;       // 0: open
   atomic_long runs;
@@ -290,7 +291,7 @@ static bool read_line(char *line, struct ort_session *session) {
   if (strncmp(line, "output ", 7) == 0 && session->outputs < TENSORS)
     return read_tensor(line + 7, true, &session->output[session->outputs++]);
   if (strncmp(line, "wait ", 5) == 0) session->wait_ms = strtol(line + 5, NULL, 10);
-  if (strncmp(line, "fail", 4) == 0) session->fails = true;
+  if (strncmp(line, "fail", 4) == 0) session->fails_at = line[4] == ' ' ? strtol(line + 5, NULL, 10) : 1;
   if (strncmp(line, "seat ", 5) == 0 && session->on_gpu) {
     char *rest;
     session->seat_call = strtol(line + 5, &rest, 10);  // 0 for a word
@@ -459,9 +460,11 @@ static struct ort_status *run(struct ort_session *session, const void *run_optio
   COUNT_CALL();
   struct timespec wait = {session->wait_ms / 1000, session->wait_ms % 1000 * 1000000};
   nanosleep(&wait, NULL);
-  struct ort_status *refusal = seat_fault(session, atomic_fetch_add(&session->runs, 1) + 1);
+  long number = atomic_fetch_add(&session->runs, 1) + 1;
+  struct ort_status *refusal = seat_fault(session, number);
   if (refusal) return refusal;
-  if (session->fails) return fail("Non-zero status code returned while running the stand-in's node", "");
+  if (session->fails_at && number >= session->fails_at)
+    return fail("Non-zero status code returned while running the stand-in's node", "");
   if (num_inputs != session->inputs) return fail("Missing Input", "");
   for (size_t i = 0; !refusal && i < num_inputs; i++)
     refusal = check(session, find(session->input, session->inputs, input_names[i]), input_names[i], inputs[i]);

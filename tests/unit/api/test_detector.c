@@ -586,6 +586,30 @@ static void one_that_serves_is_kept_for_broken_files(void **state) {
   assert_int_equal(networks, 0);
 }
 
+static void one_that_cannot_be_used_is_replaced_or_refused(void **state) {
+  (void)state;
+  struct detectors *first = load(), *set = load();
+  detectors_refuse(set, first, 0, "it does not run");
+  assert_ptr_equal(detectors_at(set, 0), detectors_at(first, 0));
+  assert_null(detector_fault(detectors_at(set, 0)));
+  assert_string_equal(detectors_refusal(set, 0)->reason, "it does not run");
+  detectors_free(set);
+  detectors_refuse(first, NULL, 0, "it does not run");
+  detectors_refuse(first, NULL, 0, "another reason");
+  assert_string_equal(detector_fault(detectors_at(first, 0)), "it does not run");
+  assert_non_null(strstr(written(first), "\"ready\":false,\"reason\":\"it does not run\""));
+  struct problem problem;
+  assert_null(detectors_need(first, "one", &problem));
+  assert_string_equal(problem.detail, "the model one does not serve: it does not run");
+  set = load();
+  detectors_refuse(set, first, 0, "nor does this one");
+  assert_null(detectors_refusal(set, 0));
+  assert_string_equal(detector_fault(detectors_at(set, 0)), "nor does this one");
+  detectors_free(first);
+  detectors_free(set);
+  assert_int_equal(networks, 0);
+}
+
 static void one_that_has_not_served_is_not_kept(void **state) {
   (void)state;
   opens = false;
@@ -604,6 +628,7 @@ int main(void) {
       cmocka_unit_test_setup(what_is_wrong_with_model_json, reset),
       cmocka_unit_test_setup(texts_fit_to_the_last_byte, reset),
       cmocka_unit_test_setup(one_that_serves_is_kept_for_broken_files, reset),
+      cmocka_unit_test_setup(one_that_cannot_be_used_is_replaced_or_refused, reset),
       cmocka_unit_test_setup(one_that_has_not_served_is_not_kept, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_weights, reset),
       cmocka_unit_test_setup(layers_follow_each_other, reset),
