@@ -15,7 +15,8 @@ struct detector {
   char name[DETECTOR_NAME_SIZE], fault[DETECTOR_FAULT_SIZE];
   atomic_bool serves;  // false: the fault says why, and does not change any more
   struct detector_files files;
-  char engine[96];  // and its version
+  char engine[96];      // and its version
+  size_t memory_bytes;  // that the network may take of the host; 0: any
   struct seats seats;
 };
 
@@ -128,8 +129,10 @@ static bool open_network(struct detector *detector, const struct detector_means 
   snprintf(path, sizeof path, "%s/%s", files->folder, files->network_file);
   if (!means->library) return FAULT("%s", means->missing.text);
   means->engine->describe(means->library, &engine);
+  detector->memory_bytes = means->memory_bytes;
   snprintf(detector->engine, sizeof detector->engine, "%s %s", means->engine->name, engine.version);
-  if (means->engine->network_open(means->library, path, means->threads, &core->network, &error) != VX_OK)
+  if (means->engine->network_open(means->library, path, means->threads, means->memory_bytes, &core->network, &error) !=
+      VX_OK)
     return FAULT("%s: %s", files->network_file, error.text);
   const struct vx_network_shape *shape = means->engine->network_shape(core->network);
   if (!check_input(detector, shape)) return false;
@@ -249,6 +252,7 @@ static void write_parts(const struct detector *detector, struct text *out) {
               (int)files->layers, (int)files->width);
   text_put(out, ",\"network\":{\"engine\":");
   text_json_string(out, detector->engine, strlen(detector->engine));
+  text_printf(out, ",\"memory_limit_bytes\":%zu", detector->memory_bytes);
   write_tensors("inputs", shape->input, shape->inputs, out);
   write_tensors("outputs", shape->output, shape->outputs, out);
   text_put(out, ",\"seats\":");

@@ -1,6 +1,7 @@
 // The models that detect: the folders of one directory, by their names.
 //
-// A set does not change once it serves, but that its models may be refused; any thread may read it then. Each of its detectors may be held beyond it.
+// A set does not change once it serves, but that its models may be refused; any thread may read it then. Each of its
+// detectors may be held beyond it.
 #ifndef VOXELD_DETECTORS_H
 #define VOXELD_DETECTORS_H
 

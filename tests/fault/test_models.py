@@ -416,6 +416,49 @@ class Running(Models):
         self.stop(daemon)
 
 
+class Memory(Models):
+    """A network takes no more memory than it may."""
+
+    LIMIT = 1000000
+
+    def start(self, *args, limit=LIMIT, **parts):
+        return super().start("--network-host-memory-bytes", str(limit), "--detection-workers", "1", *args, **parts)
+
+    def batch(self, daemon, clouds, name="good"):
+        counts = ",".join(["10"] * clouds)
+        return daemon.post(f"{DETECT}{name}&point_counts={counts}", rows(10 * clouds))
+
+    def test_a_batch_that_needs_more_is_refused_and_others_serve(self):
+        self.write("good", lines=["memory 1000 100000"])
+        daemon = self.start()
+        self.assertEqual(daemon.get("/v1/models/good").json()["network"]["memory_limit_bytes"], self.LIMIT)
+        for clouds in (1, 4, 8, 9, 5, 1):  # each keeps its memory, until there is none for the next
+            self.assertEqual(self.batch(daemon, clouds).status, 200)
+            reply = self.batch(daemon, 10)
+            self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:memory-full"), reply)
+            self.assertIn("onnxruntime: out of memory: Available memory of", reply.json()["detail"])
+            self.assertIn("Retry-After", reply.headers)
+        self.assertTrue(daemon.get("/v1/models/good").json()["ready"])
+        self.stop(daemon)
+
+    def test_a_network_without_room_for_one_cloud_is_refused(self):
+        self.write("good")
+        self.write("hungry", lines=[f"memory 0 {self.LIMIT + 1}"])
+        self.write("heavy", lines=[f"memory {self.LIMIT + 1} 0"])
+        daemon = self.start()
+        self.assertIn("the network does not run: onnxruntime: out of memory", self.fault(daemon, "hungry"))
+        self.assertIn("network.onnx: its weights take more than the 1000000 bytes", self.fault(daemon, "heavy"))
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
+    def test_without_a_limit_none_is_refused(self):
+        self.write("hungry", lines=[f"memory {self.LIMIT + 1} {self.LIMIT + 1}"])
+        daemon = self.start(limit=0)
+        self.assertEqual(daemon.get("/v1/models/hungry").json()["network"]["memory_limit_bytes"], 0)
+        self.assertEqual(self.batch(daemon, 10, "hungry").status, 200)
+        self.stop(daemon)
+
+
 class Choices(Models):
     """What a request may have otherwise than the model."""
 

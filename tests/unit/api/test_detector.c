@@ -27,9 +27,10 @@ static void describe(const struct vx_engine_library *library, struct vx_engine_d
 }
 
 static enum vx_status network_open(struct vx_engine_library *library, const char *path, int threads,
-                                   struct vx_network **network, struct vx_error *error) {
+                                   size_t memory_bytes, struct vx_network **network, struct vx_error *error) {
   (void)library;
   assert_int_equal(threads, 3);
+  assert_int_equal(memory_bytes, 4096);
   assert_non_null(strstr(path, "/one/net.onnx"));
   snprintf(error->text, sizeof error->text, "%s", opens ? "" : "it is torn");
   *network = opens ? (struct vx_network *)(void *)&shape : NULL;
@@ -153,7 +154,7 @@ static int remove_folder(void **state) {
 
 static struct detectors *load(void) {
   const struct detector_means means = {
-      .engine = &engine, .library = (struct vx_engine_library *)(void *)&shape, .threads = 3};
+      .engine = &engine, .library = (struct vx_engine_library *)(void *)&shape, .threads = 3, .memory_bytes = 4096};
   char error[512] = "";
   struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
   if (!detectors) fail_msg("%s", error);
@@ -399,7 +400,8 @@ static void what_a_detector_says_of_itself(void **state) {
   json_decref(json);
   static const char *const parts[] = {
       "{\"models\":[{\"name\":\"one\",\"version\":\"1\",\"description\":\"a model\",\"ready\":true,\"voxelize\":{",
-      ",\"encoder\":{\"channels\":10,\"layers\":1,\"width\":5},\"network\":{\"engine\":\"test 1.2\","
+      ",\"encoder\":{\"channels\":10,\"layers\":1,\"width\":5},"
+      "\"network\":{\"engine\":\"test 1.2\",\"memory_limit_bytes\":4096,"
       "\"inputs\":[{\"name\":\"in\",\"dtype\":\"F32\",\"shape\":[-1,5,2,3]}],"
       "\"outputs\":[{\"name\":\"more\",\"dtype\":\"F32\",\"shape\":[-1,-1,-1,-1]},"
       "{\"name\":\"c\",\"dtype\":\"F32\",\"shape\":[-1,2,3,8]},"
