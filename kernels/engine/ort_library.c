@@ -44,8 +44,9 @@ bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_err
   if (status == NULL) {
     return true;
   }
-  const char *text = api->error_message(status);
-  (void)vx_refuse(error, "%s%s", tells_of_memory(text) ? out_of_memory : "onnxruntime: ", core_of(text));
+  const char *text = api->error_message(status), *core = core_of(text);
+  (void)vx_refuse(error, "%s%.*s", tells_of_memory(text) ? out_of_memory : "onnxruntime: ", (int)strcspn(core, "\n"),
+                  core);
   api->release_status(status);
   return false;
 }
