@@ -12,9 +12,11 @@
 struct detector {
   struct vx_detector core;  // first: jobs point to it
   atomic_int holders;
-  char name[DETECTOR_NAME_SIZE], fault[DETECTOR_FAULT_SIZE];  // fault: "" if it serves
+  char name[DETECTOR_NAME_SIZE], fault[DETECTOR_FAULT_SIZE];
+  atomic_bool serves;  // false: the fault says why, and does not change any more
   struct detector_files files;
-  char engine[96];  // and its version
+  char engine[96];      // and its version
+  size_t memory_bytes;  // that the network may take of the host; 0: any
   struct seats seats;
 };
 
@@ -127,8 +129,10 @@ static bool open_network(struct detector *detector, const struct detector_means 
   snprintf(path, sizeof path, "%s/%s", files->folder, files->network_file);
   if (!means->library) return FAULT("%s", means->missing.text);
   means->engine->describe(means->library, &engine);
+  detector->memory_bytes = means->memory_bytes;
   snprintf(detector->engine, sizeof detector->engine, "%s %s", means->engine->name, engine.version);
-  if (means->engine->network_open(means->library, path, means->threads, &core->network, &error) != VX_OK)
+  if (means->engine->network_open(means->library, path, means->threads, means->memory_bytes, &core->network, &error) !=
+      VX_OK)
     return FAULT("%s: %s", files->network_file, error.text);
   const struct vx_network_shape *shape = means->engine->network_shape(core->network);
   if (!check_input(detector, shape)) return false;
@@ -166,7 +170,7 @@ struct detector *detector_open(const char *folder, const char *name, const struc
   atomic_init(&detector->holders, 1);
   snprintf(detector->name, sizeof detector->name, "%s", name);
   snprintf(detector->files.folder, sizeof detector->files.folder, "%s", folder);
-  if (open_files(detector, means)) detector->fault[0] = '\0';
+  atomic_init(&detector->serves, open_files(detector, means));
   return detector;
 }
 
@@ -184,7 +188,15 @@ const char *detector_name(const struct detector *detector) { return detector->na
 
 const char *detector_version(const struct detector *detector) { return detector->files.version; }
 
-const char *detector_fault(const struct detector *detector) { return detector->fault[0] ? detector->fault : NULL; }
+const char *detector_fault(const struct detector *detector) {
+  return atomic_load(&detector->serves) ? NULL : detector->fault;
+}
+
+void detector_refuse(struct detector *detector, const char *reason) {
+  if (!atomic_load(&detector->serves)) return;
+  snprintf(detector->fault, sizeof detector->fault, "%s", reason);
+  atomic_store(&detector->serves, false);
+}
 
 void detector_choose(const struct detector *detector, struct job_request *request) {
   snprintf(request->model, sizeof request->model, "%s", detector->name);
@@ -240,6 +252,7 @@ static void write_parts(const struct detector *detector, struct text *out) {
               (int)files->layers, (int)files->width);
   text_put(out, ",\"network\":{\"engine\":");
   text_json_string(out, detector->engine, strlen(detector->engine));
+  text_printf(out, ",\"memory_limit_bytes\":%zu", detector->memory_bytes);
   write_tensors("inputs", shape->input, shape->inputs, out);
   write_tensors("outputs", shape->output, shape->outputs, out);
   text_put(out, ",\"seats\":");
@@ -249,14 +262,14 @@ static void write_parts(const struct detector *detector, struct text *out) {
 }
 
 void detector_write(const struct detector *detector, struct text *out) {
-  bool serves = !detector->fault[0];
+  const char *fault = detector_fault(detector);
   text_put(out, "\"name\":");
   text_json_string(out, detector->name, strlen(detector->name));
   write_string("version", detector->files.version, out);
   write_string("description", detector->files.description, out);
-  text_printf(out, ",\"ready\":%s", serves ? "true" : "false");
-  if (serves)
-    write_parts(detector, out);
+  text_printf(out, ",\"ready\":%s", fault ? "false" : "true");
+  if (fault)
+    write_string("reason", fault, out);
   else
-    write_string("reason", detector->fault, out);
+    write_parts(detector, out);
 }

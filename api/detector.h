@@ -1,8 +1,9 @@
 // A model that detects, as a folder of files: model.json, the encoder's weights and the network.
 //
-// docs/detection.md has the format. A detector does not change once it is open, but for the seats of its network; one
-// that cannot be opened says why. Holders are counted: it ends with the last of them, so a job may go on with a model
-// that a reload has replaced. Its seats end with it, so the lanes that have them outlive it. Any thread.
+// docs/detection.md has the format. A detector does not change once it is open, but for the seats of its network, and
+// that it may be refused; one that cannot be opened says why. Holders are counted: it ends with the last of them, so a
+// job may go on with a model that a reload has replaced. Its seats end with it, so the lanes that have them outlive it.
+// Any thread.
 #ifndef VOXELD_DETECTOR_H
 #define VOXELD_DETECTOR_H
 
@@ -17,6 +18,7 @@ struct detector_means {
   struct vx_engine_library *library;  // NULL: there is none
   struct vx_error missing;            // why
   int threads;                        // that compute a run together
+  size_t memory_bytes;                // of the host, that a network may take; 0: any
 };
 
 struct detector;
@@ -31,6 +33,9 @@ const char *detector_name(const struct detector *detector);
 const char *detector_version(const struct detector *detector);  // "" if model.json could not be read so far
 // Why it does not serve, with the file and the field at fault; NULL if it serves.
 const char *detector_fault(const struct detector *detector);
+// It opens, but cannot be used: from now on it does not serve. One thread; others may read it meanwhile. Only the first
+// reason counts.
+void detector_refuse(struct detector *detector, const char *reason);
 
 // Names the detector, which serves, in a request of a detection.
 void detector_choose(const struct detector *detector, struct job_request *request);

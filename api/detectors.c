@@ -91,9 +91,10 @@ void detectors_free(struct detectors *detectors) {
   free(detectors);
 }
 
-void detectors_keep_one(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
+// False if there is none in `before` that serves.
+static bool keep(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
   struct detector *kept = detectors_find(before, name_at(detectors, index));
-  if (!kept || detector_fault(kept)) return;
+  if (!kept || detector_fault(kept)) return false;
   struct detector *broken = detectors->item[index].detector;
   struct detector_refusal *refusal = &detectors->item[index].refusal;
   snprintf(refusal->version, sizeof refusal->version, "%s", detector_version(broken));
@@ -101,12 +102,17 @@ void detectors_keep_one(struct detectors *detectors, const struct detectors *bef
   detectors->item[index].detector = kept;
   detector_hold(kept);
   detector_release(broken);
+  return true;
+}
+
+void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason) {
+  if (!keep(detectors, before, index, reason)) detector_refuse(detectors->item[index].detector, reason);
 }
 
 void detectors_keep(struct detectors *detectors, const struct detectors *before) {
   for (size_t i = 0; i < detectors->count; i++) {
     const char *fault = detector_fault(detectors->item[i].detector);
-    if (fault) detectors_keep_one(detectors, before, i, fault);
+    if (fault) (void)keep(detectors, before, i, fault);
   }
 }
 

@@ -1,6 +1,7 @@
 // The models that detect: the folders of one directory, by their names.
 //
-// A set does not change once it serves; any thread may read it then. Each of its detectors may be held beyond it.
+// A set does not change once it serves, but that its models may be refused; any thread may read it then. Each of its
+// detectors may be held beyond it.
 #ifndef VOXELD_DETECTORS_H
 #define VOXELD_DETECTORS_H
 
@@ -24,8 +25,9 @@ void detectors_free(struct detectors *detectors);  // may be NULL
 // Before the set serves: each of its models that does not serve is replaced by that of its name in `before`, if that
 // one serves. `before` may be NULL.
 void detectors_keep(struct detectors *detectors, const struct detectors *before);
-// The same for the one with that index, which cannot be used for another reason.
-void detectors_keep_one(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
+// The same for the one with that index, which opens but cannot be used. If nothing replaces it, it is refused from now
+// on: so without `before` the set may serve already.
+void detectors_refuse(struct detectors *detectors, const struct detectors *before, size_t index, const char *reason);
 
 // The set may be NULL here, for one without detectors.
 size_t detectors_count(const struct detectors *detectors);

@@ -7,7 +7,8 @@
 // A network runs on the host's processors. It may have seats beside: a seat is the same network on a stream of a GPU,
 // between the kernels of the lane that has the stream. A seat ends before its network, and before the stream.
 //
-// Threads: any thread may call; any threads may share a network, also while it runs; one at a time may use a seat.
+// Threads: any thread may call; any threads may share a network, also while it runs; one at a time may use a seat, and
+// one at a time may open networks of a library.
 // Errors are values: a call that can fail returns a vx_status and fills the caller's struct vx_error.
 #ifndef VOXELD_ENGINE_H
 #define VOXELD_ENGINE_H
@@ -78,16 +79,19 @@ struct vx_engine {
   void (*close)(struct vx_engine_library *library);
   void (*describe)(const struct vx_engine_library *library, struct vx_engine_description *description);
 
-  // Opens the network of a file on the CPU; `threads` compute a run together, that of the caller included. The error
-  // says what is wrong with the file. On success *network is the caller's until network_close. VX_REFUSED too if the
-  // network has more tensors than VX_NETWORK_TENSORS, or one whose name, type or rank does not fit vx_network_tensor.
+  // Opens the network of a file on the CPU; `threads` compute a run together, that of the caller included. The engine
+  // takes `memory_bytes` of the host's memory at most (0: any) for all runs at the same time, and for those weights
+  // that the library counts, which differ by its version. The error says what is wrong. On success *network is the
+  // caller's until network_close. VX_REFUSED too if the network has more tensors than VX_NETWORK_TENSORS, or one whose
+  // name, type or rank does not fit vx_network_tensor.
   VX_WARN_UNUSED enum vx_status (*network_open)(struct vx_engine_library *library, const char *path, int threads,
-                                                struct vx_network **network, struct vx_error *error);
+                                                size_t memory_bytes, struct vx_network **network,
+                                                struct vx_error *error);
   // When no thread runs it.
   void (*network_close)(struct vx_network *network);
   const struct vx_network_shape *(*network_shape)(const struct vx_network *network);
   // Computes the named outputs from the inputs. VX_FAILED for any reason that the library has, such as a name, or a
-  // shape, that does not fit; VX_OUT_OF_MEMORY if it says so.
+  // shape, that does not fit; VX_OUT_OF_MEMORY if it says so, or the network has no more.
   VX_WARN_UNUSED enum vx_status (*network_run)(struct vx_network *network, const struct vx_network_run *run,
                                                struct vx_error *error);
 

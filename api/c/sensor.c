@@ -12,7 +12,8 @@
 //
 // With -s each scan is a sweep of that stream, which begins anew; -q says how many are joined: sweeps=10. The file
 // POSES has the time and the pose of each scan, a line each, as TUM writes it: time x y z qx qy qz qw. Lines that are
-// empty or begin with # do not count. The last sweeps are kept, and sent once more to a service that has lost them.
+// empty or begin with # do not count. Times must rise. The last sweeps are kept, and sent once more to a service that
+// has lost them.
 //
 // SIGTERM and SIGINT end the program. The last line of its output counts the scans. The exit status is 0; 1 if a
 // request failed for good or a scan cannot be read; 2 for wrong usage or options. One thread.
@@ -66,6 +67,7 @@ struct sensor {
   const char *query;
   const char *stream;              // NULL: scans are by themselves
   FILE *poses;                     // of the stream
+  long line;                       // of these, the number of the last that was read
   char *stream_query;              // the query with the stream
   char *sweep_query;               // the same with the time and the pose of the scan in hand
   struct voxeld_sent_sweep sweep;  // the scan in hand
@@ -135,11 +137,19 @@ static enum input read_frame(const char *name, struct scan *scan) {
   return whole ? INPUT_SCAN : complain(name, "the frame is cut");
 }
 
+// The service would put a sweep in the place of another of its time, and so join one sweep fewer than were sent.
+static enum input refuse_time(const struct sensor *sensor, const char *name) {
+  char reason[96];
+  snprintf(reason, sizeof reason, "line %ld of the poses: its time is not after that of the one before", sensor->line);
+  return complain(name, reason);
+}
+
 // Reads the next line of the poses into the query. The service wants the quaternion's w, which is the last, first.
 static enum input read_pose(struct sensor *sensor, const char *name) {
   char line[512], *at, *end;
   do {
     if (!fgets(line, sizeof line, sensor->poses)) return complain(name, "there is no pose for it");
+    sensor->line++;
     at = line + strspn(line, " \t\r\n");
   } while (!*at || *at == '#');
   double numbers[8];
@@ -149,10 +159,12 @@ static enum input read_pose(struct sensor *sensor, const char *name) {
   }
   if (at[strspn(at, " \t\r\n")]) return complain(name, BAD_POSE);
   const double *n = numbers;
+  bool rises = !(n[0] <= sensor->sweep.time);  // what is no number is for the service to refuse
   sensor->sweep = (struct voxeld_sent_sweep){0, n[0], {n[1], n[2], n[3], n[7], n[4], n[5], n[6]}};
   bool fits =
       voxeld_sweep_query(sensor->stream_query, n[0], sensor->sweep.pose, sensor->sweep_query, sensor->sweep_room);
-  return fits ? INPUT_SCAN : complain(name, BAD_POSE);
+  if (!fits) return complain(name, BAD_POSE);
+  return rises ? INPUT_SCAN : refuse_time(sensor, name);
 }
 
 static double now(void) {
@@ -362,7 +374,7 @@ static const char usage[] =
 
 int main(int argc, char **argv) {
   struct voxeld_options options = voxeld_defaults("http://localhost:8080");
-  struct sensor sensor = {.query = "preset=kitti_second"};
+  struct sensor sensor = {.query = "preset=kitti_second", .sweep = {.time = -INFINITY}};
   const char *poses = NULL;
   bool fine = true;
   for (int option; (option = getopt(argc, argv, "u:q:a:r:s:p:")) != -1;) {

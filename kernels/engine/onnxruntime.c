@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/engine/ort_arena.h"
 #include "kernels/engine/ort_library.h"
 #include "kernels/engine/ort_seat.h"
 
@@ -196,19 +197,23 @@ static bool read_network(struct vx_network *network, struct vx_error *error) {
          read_tensors(network, &outputs, &shape->outputs, shape->output, error);
 }
 
-static bool open_session(struct vx_network *network, int threads, struct vx_error *error) {
+static bool open_session(struct vx_network *network, int threads, size_t memory_bytes, struct vx_error *error) {
   const struct ort_api *api = &network->library->api;
   struct ort_session_options *options;
   if (!ort_did(api, api->create_session_options(&options), error)) {
     return false;
   }
   bool good = ort_set_options(api, options, threads, error) && ort_look_at(network->path, &network->file, error) &&
-              ort_open_session(network, options, &network->session, error);
+              (memory_bytes == 0 ? ort_open_session(network, options, &network->session, error)
+                                 : ort_open_bounded(network, options, memory_bytes, error));
   api->release_session_options(options);
   return good;
 }
 
 static void close_network(struct vx_network *network) {
+  if (network->shrink != NULL) {
+    network->library->api.release_run_options(network->shrink);
+  }
   if (network->session != NULL) {
     network->library->api.release_session(network->session);
   }
@@ -217,7 +222,7 @@ static void close_network(struct vx_network *network) {
 }
 
 static enum vx_status open_network(struct vx_engine_library *library, const char *path, int threads,
-                                   struct vx_network **network, struct vx_error *error) {
+                                   size_t memory_bytes, struct vx_network **network, struct vx_error *error) {
   struct vx_network *made = calloc(1, sizeof *made);
   if (made != NULL) {
     made->library = library;
@@ -228,7 +233,7 @@ static enum vx_status open_network(struct vx_engine_library *library, const char
     (void)vx_refuse(error, "no memory for a network");
     return VX_OUT_OF_MEMORY;
   }
-  if (open_session(made, threads, error) && read_network(made, error)) {
+  if (open_session(made, threads, memory_bytes, error) && read_network(made, error)) {
     *network = made;
     return VX_OK;
   }
@@ -240,6 +245,19 @@ static const struct vx_network_shape *shape_of(const struct vx_network *network)
 
 // --- running it ---
 
+// If the network has no more memory, what it keeps may not fit this run: it gives that back, and tries again.
+static bool run_bounded(const struct vx_network *network, const struct ort_values *in, struct ort_values *out,
+                        struct vx_error *error) {
+  if (ort_run(network, NULL, in, out, error)) {
+    return true;
+  }
+  if (network->shrink == NULL || ort_fault(error, VX_FAILED) != VX_OUT_OF_MEMORY) {
+    return false;
+  }
+  ort_shrink(network, in, out);
+  return ort_run(network, NULL, in, out, error);
+}
+
 static enum vx_status run_network(struct vx_network *network, const struct vx_network_run *run,
                                   struct vx_error *error) {
   const struct vx_engine_library *library = network->library;
@@ -247,10 +265,7 @@ static enum vx_status run_network(struct vx_network *network, const struct vx_ne
   struct ort_values in = {0}, out = {0};
   bool good = ort_wrap(library, library->memory, run->input, run->inputs, &in, error) &&
               ort_wrap(library, library->memory, run->output, run->outputs, &out, error) &&
-              ort_did(api,
-                      api->run(network->session, NULL, in.name, (const struct ort_value *const *)in.value,
-                               (size_t)in.count, out.name, (size_t)out.count, out.value),
-                      error);
+              run_bounded(network, &in, &out, error);
   ort_unwrap(api, &out);
   ort_unwrap(api, &in);
   return good ? VX_OK : ort_fault(error, VX_FAILED);

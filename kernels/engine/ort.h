@@ -24,6 +24,7 @@ struct ort_memory;
 struct ort_run_options;
 struct ort_binding;
 struct ort_cuda_options;
+struct ort_arena_options;
 
 // Values of its enumerations.
 enum { ORT_LOG_FATAL = 4 };
@@ -31,6 +32,7 @@ enum { ORT_SEQUENTIAL };
 enum { ORT_ALL_OPTIMIZATIONS = 99 };
 enum { ORT_DEVICE_ALLOCATOR, ORT_ARENA_ALLOCATOR };
 enum { ORT_DEFAULT_MEMORY };
+enum { ORT_SAME_AS_REQUESTED = 1 };
 #define ORT_CUDA_MEMORY "Cuda"  // the name of a GPU's
 enum { ORT_FLOAT = 1, ORT_UINT8 = 2, ORT_INT32 = 6, ORT_FLOAT16 = 10 };
 
@@ -51,7 +53,7 @@ struct ort_base {
     (const struct ort_env *env, const char *path, const struct ort_session_options *options,                           \
      struct ort_session **session))                                                                                    \
   X(9, run,                                                                                                            \
-    (struct ort_session *session, const void *run_options, const char *const *input_names,                             \
+    (struct ort_session *session, const struct ort_run_options *run_options, const char *const *input_names,           \
      const struct ort_value *const *inputs, size_t num_inputs, const char *const *output_names, size_t num_outputs,    \
      struct ort_value **outputs))                                                                                      \
   X(10, create_session_options, (struct ort_session_options **options))                                                \
@@ -66,6 +68,7 @@ struct ort_base {
   X(36, input_name, (const struct ort_session *session, size_t index, struct ort_allocator *allocator, char **name))   \
   X(37, output_name, (const struct ort_session *session, size_t index, struct ort_allocator *allocator, char **name))  \
   X(39, create_run_options, (struct ort_run_options **options))                                                        \
+  X(46, set_terminate, (struct ort_run_options *options))                                                              \
   X(49, create_tensor,                                                                                                 \
     (const struct ort_memory *memory, void *data, size_t bytes, const int64_t *dims, size_t rank, int type,            \
      struct ort_value **value))                                                                                        \
@@ -76,17 +79,25 @@ struct ort_base {
   X(68, create_memory,                                                                                                 \
     (const char *name, int allocator, int device, int kind, struct ort_memory **memory))                               \
   X(69, create_cpu_memory, (int allocator, int kind, struct ort_memory **memory))                                      \
+  X(75, allocator_take, (struct ort_allocator *allocator, size_t bytes, void **memory))                                \
   X(76, allocator_free, (struct ort_allocator *allocator, void *memory))                                               \
   X(78, default_allocator, (struct ort_allocator **allocator))                                                         \
   X(125, providers, (char ***names, int *count))                                                                       \
   X(126, release_providers, (char **names, int count))                                                                 \
   X(130, add_session_config, (struct ort_session_options *options, const char *key, const char *value))                \
+  X(131, create_allocator,                                                                                             \
+    (const struct ort_session *session, const struct ort_memory *memory, struct ort_allocator **allocator))            \
   X(133, run_bound,                                                                                                    \
     (struct ort_session *session, const struct ort_run_options *run_options, const struct ort_binding *binding))       \
   X(134, create_binding, (struct ort_session *session, struct ort_binding **binding))                                  \
   X(136, bind_input, (struct ort_binding *binding, const char *name, const struct ort_value *value))                   \
   X(137, bind_output, (struct ort_binding *binding, const char *name, const struct ort_value *value))                  \
+  X(144, register_arena,                                                                                               \
+    (struct ort_env *env, const struct ort_memory *memory, const struct ort_arena_options *arena))                     \
+  X(164, create_arena_options,                                                                                         \
+    (const char *const *keys, const size_t *values, size_t count, struct ort_arena_options **arena))                   \
   X(165, add_run_config, (struct ort_run_options *options, const char *key, const char *value))                        \
+  X(177, unregister_arena, (struct ort_env *env, const struct ort_memory *memory))                                     \
   X(204, append_cuda, (struct ort_session_options *options, const struct ort_cuda_options *cuda))                      \
   X(205, create_cuda_options, (struct ort_cuda_options **cuda))                                                        \
   X(206, update_cuda_options,                                                                                          \
@@ -102,7 +113,9 @@ struct ort_base {
   X(97, release_run_options, (struct ort_run_options *options))                                                        \
   X(98, release_type, (struct ort_type *type))                                                                         \
   X(100, release_session_options, (struct ort_session_options *options))                                               \
+  X(132, release_allocator, (struct ort_allocator *allocator))                                                         \
   X(135, release_binding, (struct ort_binding *binding))                                                               \
+  X(157, release_arena_options, (struct ort_arena_options *arena))                                                     \
   X(208, release_cuda_options, (struct ort_cuda_options *cuda))
 // clang-format on
 

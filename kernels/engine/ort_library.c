@@ -26,9 +26,13 @@ static bool tells_of_memory(const char *text) {
   return false;
 }
 
-// What matters of a message. Some begin with a place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
+// What matters of a message: what an arena lacks, wherever that stands, or all but the beginning. Some begin with a
+// place in the library's source, then "[ONNXRuntimeError] : 1 : FAIL : ".
 static const char *core_of(const char *text) {
-  const char *core = strstr(text, "[ONNXRuntimeError]");
+  const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
+  if (lack != NULL) {
+    return lack;
+  }
   for (int i = 0; core != NULL && i < 3; i++) {
     core = strstr(core, " : ");
     core = core == NULL ? NULL : core + strlen(" : ");
@@ -40,8 +44,9 @@ bool ort_did(const struct ort_api *api, struct ort_status *status, struct vx_err
   if (status == NULL) {
     return true;
   }
-  const char *text = api->error_message(status);
-  (void)vx_refuse(error, "%s%s", tells_of_memory(text) ? out_of_memory : "onnxruntime: ", core_of(text));
+  const char *text = api->error_message(status), *core = core_of(text);
+  (void)vx_refuse(error, "%s%.*s", tells_of_memory(text) ? out_of_memory : "onnxruntime: ", (int)strcspn(core, "\n"),
+                  core);
   api->release_status(status);
   return false;
 }
@@ -130,4 +135,13 @@ void ort_unwrap(const struct ort_api *api, struct ort_values *values) {
   while (values->count > 0) {
     api->release_value(values->value[--values->count]);
   }
+}
+
+bool ort_run(const struct vx_network *network, const struct ort_run_options *options, const struct ort_values *in,
+             struct ort_values *out, struct vx_error *error) {
+  const struct ort_api *api = &network->library->api;
+  return ort_did(api,
+                 api->run(network->session, options, in->name, (const struct ort_value *const *)in->value,
+                          (size_t)in->count, out->name, (size_t)out->count, out->value),
+                 error);
 }

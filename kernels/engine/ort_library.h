@@ -20,6 +20,7 @@ struct vx_engine_library {
 struct vx_network {
   struct vx_engine_library *library;
   struct ort_session *session;
+  struct ort_run_options *shrink;  // of a run that gives memory back; NULL: the memory has no bound
   struct vx_network_shape shape;
   char *path;        // of its file
   struct stat file;  // as it was when the network was opened
@@ -60,5 +61,8 @@ VX_WARN_UNUSED bool ort_wrap(const struct vx_engine_library *library, const stru
                              const struct vx_network_value *from, int count, struct ort_values *values,
                              struct vx_error *error);
 void ort_unwrap(const struct ort_api *api, struct ort_values *values);
+// Runs the network on the CPU. The options may be NULL.
+VX_WARN_UNUSED bool ort_run(const struct vx_network *network, const struct ort_run_options *options,
+                            const struct ort_values *in, struct ort_values *out, struct vx_error *error);
 
 #endif

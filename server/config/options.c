@@ -104,6 +104,9 @@ const struct option options_table[] = {
      "memory of a GPU that ONNX Runtime may take for each network on each detection stream; a detection that needs "
      "more "
      "runs on the CPU; 0 = any"},
+    {"network_host_memory_bytes", TYPE_INT, FIELD(network_host_memory_bytes), 0, 1024 * GB, NULL, "4294967296",
+     "memory of the host that ONNX Runtime may take for each network, for all of its runs at the same time; a "
+     "detection that needs more is answered 503; 0 = any"},
     {"io_threads", TYPE_INT, FIELD(io_threads), 0, IO_THREADS_MAX, NULL, "0",
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},

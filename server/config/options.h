@@ -35,8 +35,8 @@ struct options {
   int32_t log_format;      // enum log_format
   int32_t access_log;      // row of access_words
   int64_t workers, sampling_workers, detection_workers, network_threads, io_threads, queue_depth, client_requests;
-  int32_t network_tf32;          // bool
-  int64_t network_memory_bytes;  // 0: any
+  int32_t network_tf32;                                     // bool
+  int64_t network_memory_bytes, network_host_memory_bytes;  // 0: any
   int64_t max_sampling_work;
   int64_t max_body_bytes, max_response_bytes, memory_budget_bytes;
   int64_t stream_memory_bytes, stream_ttl_s;

@@ -6,17 +6,18 @@ static void close_library(struct shelf *shelf) {
   shelf->means.library = NULL;
 }
 
-static void open_library(struct shelf *shelf, const char *models, const char *library, int threads) {
+static void open_library(struct shelf *shelf, const char *models, const char *library, int threads,
+                         size_t memory_bytes) {
   struct detector_means *means = &shelf->means;
-  *means = (struct detector_means){.engine = &vx_onnxruntime, .threads = threads};
+  *means = (struct detector_means){.engine = &vx_onnxruntime, .threads = threads, .memory_bytes = memory_bytes};
   if (models[0] && means->engine->open(library, &means->library, &means->missing) != VX_OK) means->library = NULL;
 }
 
 bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library, int threads,
-                char *error, size_t error_size) {
+                size_t memory_bytes, char *error, size_t error_size) {
   shelf->presets = presets_load(presets, error, error_size);
   if (!shelf->presets) return false;
-  open_library(shelf, models, library, threads);
+  open_library(shelf, models, library, threads, memory_bytes);
   shelf->detectors = detectors_load(models, &shelf->means, error, error_size);
   if (!shelf->detectors) {
     close_library(shelf);

@@ -18,9 +18,10 @@ struct shelf {
 
 // Loads the built-in presets and those of a folder, and the models of another ("": none). The models' networks run with
 // ONNX Runtime, which is loaded if there is a folder of models; `library` is its path, or "". Without it, and for any
-// other reason that is a model's own, the models do not serve. False with a reason, and nothing is held then.
+// other reason that is a model's own, the models do not serve. Each network is computed by `threads` and takes up to
+// `memory_bytes` of the host (0: any). False with a reason, and nothing is held then.
 VX_WARN_UNUSED bool shelf_open(struct shelf *shelf, const char *presets, const char *models, const char *library,
-                               int threads, char *error, size_t error_size);
+                               int threads, size_t memory_bytes, char *error, size_t error_size);
 // Loads the presets again. False with a reason: then nothing has changed.
 VX_WARN_UNUSED bool shelf_reload_presets(struct shelf *shelf, const char *folder, char *error, size_t error_size);
 // Loads the models again, for shelf_put_models, which the same thread calls. A model that serves stays if the files of

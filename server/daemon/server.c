@@ -17,7 +17,7 @@ bool server_prepare(struct server *server, char *error, size_t error_size) {
   options_fit(options, limits_processors(""));
   if (!proxies_read(options->trusted_proxies, &server->proxies)) return false;  // options_read has checked them
   return shelf_open(&server->shelf, options->presets_dir, options->models_dir, options->onnxruntime,
-                    (int)options->network_threads, error, error_size) &&
+                    (int)options->network_threads, (size_t)options->network_host_memory_bytes, error, error_size) &&
          access_open(&server->access, options, error, error_size);
 }
 
@@ -187,9 +187,9 @@ bool server_start(struct server *server, void (*gpu_lost)(void *cls), void *gpu_
     return false;
   warn_of_memory(server);
   log_listening(server);
-  server_log_broken(server->shelf.detectors);
   // Nothing replaces the models now: a reload begins once the service has started.
   warm_up(&server->jobs, options, server->shelf.detectors, NULL, &server->phase, &server->warming);
+  server_log_broken(server->shelf.detectors);
   atomic_store(&server->phase, PHASE_READY);
   return true;
 }

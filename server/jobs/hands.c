@@ -1,8 +1,7 @@
 // Workers that help others; see hands.h.
 #include "server/jobs/hands.h"
 
-#include <sched.h>
-
+#include "server/base/awake.h"
 #include "server/base/clock.h"
 
 enum { MOST_HELPERS = 64 };  // of one job
@@ -37,35 +36,45 @@ struct hands_use hands_use(struct hands *hands) {
 
 // ---- waiting awake --------------------------------------------------------------------------------------------------
 
-static bool has_passed(int64_t until_ns) {
-  enum { LOOKS = 64 };
-  for (int i = 0; i < LOOKS; i++) clock_pause();
-  sched_yield();  // threads that have work go first
-  return clock_ns() >= until_ns;
+struct await_helper {
+  const struct spread *spread;
+  int before;
+};
+
+static bool has_helper_changed(const void *cls) {
+  const struct await_helper *await = cls;
+  return atomic_load(&await->spread->helpers) != await->before;
 }
 
 // The lock is held before and after, but not meanwhile. Returns whether a helper has joined or left.
 static bool await_helper(struct hands *hands, struct spread *spread) {
-  int64_t until_ns = clock_ns() + AWAKE_NS;
-  int before = atomic_load(&spread->helpers);
+  struct await_helper await = {spread, atomic_load(&spread->helpers)};
   pthread_mutex_unlock(&hands->lock);
-  while (atomic_load(&spread->helpers) == before && !has_passed(until_ns))
-    ;
+  awake_until(clock_ns() + AWAKE_NS, has_helper_changed, &await);
   pthread_mutex_lock(&hands->lock);
-  return atomic_load(&spread->helpers) != before;
+  return has_helper_changed(&await);
+}
+
+struct await_pieces {
+  const struct hands *hands;
+  const struct queue *queue;
+  unsigned before;
+};
+
+static bool has_work_come(const void *cls) {
+  const struct await_pieces *await = cls;
+  return atomic_load(&await->hands->showings) != await->before || queue_depth(await->queue) > 0;
 }
 
 // Likewise. Returns whether pieces were shown meanwhile.
 static bool await_pieces(struct hands *hands, const struct queue *queue) {
-  int64_t until_ns = clock_ns() + AWAKE_NS;
-  unsigned before = atomic_load(&hands->showings);
+  struct await_pieces await = {hands, queue, atomic_load(&hands->showings)};
   hands->awake++;
   pthread_mutex_unlock(&hands->lock);
-  while (atomic_load(&hands->showings) == before && queue_depth(queue) == 0 && !has_passed(until_ns))
-    ;
+  awake_until(clock_ns() + AWAKE_NS, has_work_come, &await);
   pthread_mutex_lock(&hands->lock);
   hands->awake--;
-  return atomic_load(&hands->showings) != before;
+  return atomic_load(&hands->showings) != await.before;
 }
 
 // ---- with the lock held ---------------------------------------------------------------------------------------------

@@ -93,6 +93,11 @@ static void end_pauses(struct jobs *jobs, int64_t now_ns) {
       workers_wake(&jobs->workers);
 }
 
+// Workers that take every job of that use, unlike those beside GPUs.
+static int64_t steady_workers(const struct jobs *jobs, enum vx_lane_use use) {
+  return workers_at_work(&jobs->workers, use) - workers_beside(&jobs->workers, use);
+}
+
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   loans_tick(&jobs->loans, now_ns);
   regions_tick(&jobs->regions, now_ns);
@@ -101,16 +106,15 @@ void jobs_tick(struct jobs *jobs, int64_t now_ns) {
   workers_tick(&jobs->workers, now_ns);
   for (enum vx_lane_use use = 0; use < VX_LANE_USES; use++) {
     struct queue *queue = &jobs->queues[use];
-    int64_t workers = workers_at_work(&jobs->workers, use) - workers_beside(&jobs->workers, use);
     refuse(queue_take_stale(queue, now_ns), PROBLEM_DEADLINE, "the deadline passed before the job began");
-    queue_tick(queue, workers, now_ns);
+    queue_tick(queue, steady_workers(jobs, use), now_ns);
   }
 }
 
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
   int64_t beside = workers_beside(&jobs->workers, use);
-  int64_t idle = beside > 0 ? beside - queue_sites(&jobs->queues[use]).running[SITE_CPU] : 0;
-  return workers_at_work(&jobs->workers, use) - (idle > 0 ? idle : 0);
+  int64_t running = beside > 0 ? queue_sites(&jobs->queues[use]).running[SITE_CPU] : 0;
+  return steady_workers(jobs, use) + (running < beside ? running : beside);
 }
 
 int64_t jobs_memory_wanted(struct jobs *jobs) {

@@ -1,8 +1,7 @@
 // The job queue; see queue.h.
 #include "server/jobs/queue.h"
 
-#include <sched.h>
-
+#include "server/base/awake.h"
 #include "server/base/clock.h"
 #include "server/jobs/job.h"
 
@@ -195,16 +194,16 @@ void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
   pthread_mutex_unlock(&queue->lock);
 }
 
+static bool has_job(const void *cls) {
+  const struct queue_waiter *waiter = cls;
+  return atomic_load(&waiter->job) != NULL;
+}
+
 // Waits awake for a job, for awake_ns at most. The lock is held before and after, but not meanwhile.
 static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
-  enum { LOOKS = 64 };
   queue->awake = waiter;
   pthread_mutex_unlock(&queue->lock);
-  int64_t until_ns = clock_ns() + queue->awake_ns;
-  do {
-    for (int i = 0; i < LOOKS && !atomic_load(&waiter->job); i++) clock_pause();
-    sched_yield();  // threads that have work go first
-  } while (!atomic_load(&waiter->job) && clock_ns() < until_ns);
+  awake_until(clock_ns() + queue->awake_ns, has_job, waiter);
   pthread_mutex_lock(&queue->lock);
   if (queue->awake == waiter) queue->awake = NULL;
 }

@@ -14,13 +14,15 @@ struct warming {
   struct detector *detector;
   struct worker *worker;
   size_t scratch_bytes;
+  bool charged;           // what the run asked for of the budget
   bool ran;               // somewhere
-  struct vx_error fault;  // of a run on the CPU, unless memory was short; "" = none
+  struct vx_error fault;  // of a run on the CPU, unless the budget was short; "" = none
 };
 
 static bool allow_scratch(void *cls, size_t bytes) {
   struct warming *warming = cls;
-  if (!buffers_charge(&warming->jobs->buffers, bytes)) return false;
+  warming->charged = buffers_charge(&warming->jobs->buffers, bytes);
+  if (!warming->charged) return false;
   warming->scratch_bytes += bytes;
   return true;
 }
@@ -48,6 +50,7 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
   };
   job.params.detect.seat = seat;
   warming->scratch_bytes = 0;
+  warming->charged = true;
   pthread_mutex_lock(&warming->worker->busy);
   enum vx_status status = device->backend->run(lane, &job, error);
   pthread_mutex_unlock(&warming->worker->busy);
@@ -96,7 +99,8 @@ static void warm_on_cpu(struct warming *warming) {
   enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
   report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
   if (status == VX_OK) warming->ran = true;
-  if (status == VX_FAILED) warming->fault = error;
+  // A network that has no room for one cloud within its bound never has.
+  if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && warming->charged)) warming->fault = error;
 }
 
 // Workers that stand by until the last GPU is lost stay cold.
@@ -123,11 +127,12 @@ static void warm_detector(struct warming *warming, const struct options *options
   }
 }
 
-static void keep_before(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
-                        size_t index) {
+// Workers of the CPU come to it only if no GPU has run the network.
+static void judge(const struct warming *warming, struct detectors *detectors, const struct detectors *before,
+                  size_t index) {
   char reason[sizeof warming->fault.text + 32];
   snprintf(reason, sizeof reason, "the network does not run: %s", warming->fault.text);
-  if (!warming->ran && warming->fault.text[0]) detectors_keep_one(detectors, before, index, reason);
+  if (!warming->ran && warming->fault.text[0]) detectors_refuse(detectors, before, index, reason);
 }
 
 void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
@@ -141,6 +146,6 @@ void warm_up(struct jobs *jobs, const struct options *options, struct detectors 
     struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i)};
     if (!is_cold(detectors, i)) continue;
     warm_detector(&warming, options, progress, phase);
-    keep_before(&warming, detectors, before, i);
+    judge(&warming, detectors, before, i);
   }
 }

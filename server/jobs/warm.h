@@ -15,8 +15,8 @@ struct warm_progress {
 };
 
 // Each failure is logged: a network that does not run on a GPU runs on the CPU. If it runs nowhere, the model of its
-// name in `before`, which serve until now, is kept in its place; without one it fails its requests. `before` may be
-// NULL. Ends early once `phase` is beyond PHASE_READY.
+// name in `before`, which serve until now, is kept in its place; without one it is refused with the reason. `before` is
+// NULL if the detectors serve already. Ends early once `phase` is beyond PHASE_READY.
 void warm_up(struct jobs *jobs, const struct options *options, struct detectors *detectors,
              const struct detectors *before, const atomic_int *phase, struct warm_progress *progress);
 

@@ -43,9 +43,9 @@ class Detections(DetectionCase):
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.ARGS = models.served(folder.name)
+        cls.ARGS = (*models.served(folder.name), "--detection-workers", "1")
         models.write(folder.name, "broken", b"nothing")
-        models.write(folder.name, "failing", models.standin(batch=1, lines=["fail"]))
+        models.write(folder.name, "failing", models.standin(batch=1, lines=["fail 2"]))  # after the warm-up
         super().setUpClass()
 
     def found(self, points, **parameters):

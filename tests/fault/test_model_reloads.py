@@ -130,7 +130,8 @@ class Kept(Models):
         self.write("new", lines=["fail"])
         self.reload(daemon)
         reason = "the network does not run: onnxruntime: Non-zero status code"
-        self.assertEqual(daemon.post(DETECT + "new", SCAN).status, 503)
+        self.assertIn(reason, self.fault(daemon, "new"))
+        self.assertEqual(self.counted(daemon), {"ready": 0, "outdated": 1, "failed": 1})
         shutil.rmtree(os.path.join(self.folder, "new"))
         self.reload(daemon)
         self.assert_kept(daemon, first, "1", "2", reason)

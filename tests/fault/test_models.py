@@ -317,12 +317,53 @@ class Reload(Models):
 class Running(Models):
     def test_a_network_that_fails(self):
         self.write("good")
+        self.write("bad", lines=["fail 2"])  # the first run warms up
+        daemon = self.start("--detection-workers", "1")
+        for _ in range(2):
+            reply = daemon.post(DETECT + "bad", SCAN)
+            self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"))
+            self.assertIn("onnxruntime: Non-zero status code", reply.json()["detail"])
+        self.assertTrue(daemon.get("/v1/models/bad").json()["ready"])
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
+    def test_a_network_whose_first_run_fails_is_refused(self):
+        self.write("good")
         self.write("bad", lines=["fail"])
         daemon = self.start()
-        reply = daemon.post(DETECT + "bad", SCAN)
-        self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"))
-        self.assertIn("onnxruntime: Non-zero status code", reply.json()["detail"])
+        reason = "the network does not run: onnxruntime: Non-zero status code"
+        self.assertIn(reason, self.fault(daemon, "bad"))
+        self.assertFalse(daemon.get("/v1/models/bad").json()["ready"])
+        line = next(line for line in daemon.lines if 'msg="a model does not serve"' in line)
+        for part in ("level=warning", "model=bad", reason):
+            self.assertIn(part, line)
+        metrics = daemon.get("/metrics").body.decode()
+        for state, count in (("ready", 1), ("failed", 1), ("outdated", 0)):
+            self.assertIn(f'voxeld_models{{state="{state}"}} {count}', metrics)
         self.assert_serves(daemon)
+        self.write("bad")
+        self.reload(daemon)
+        self.assert_serves(daemon, "bad")
+        self.stop(daemon)
+
+    def test_a_network_is_refused_while_requests_read_of_it(self):
+        self.write("bad", lines=["wait 300", "fail"])
+        arguments = ("--models-dir", self.folder, "--onnxruntime", models.STANDIN, "--workers", "1")
+        told = []
+
+        class Asking(Daemon):
+            """Asks until it is ready."""
+
+            def _is_ready(self):
+                told.append((self.get("/v1/models/bad").json(), self.post(DETECT + "bad", SCAN)))
+                return super()._is_ready()
+
+        daemon = Asking(*arguments)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        self.assertTrue(any(shown["ready"] for shown, _ in told))
+        for _, reply in told:
+            self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:model-failed"), reply)
+        self.fault(daemon, "bad")
         self.stop(daemon)
 
     def test_a_deadline_ends_a_detection_between_its_stages(self):
@@ -372,6 +413,49 @@ class Running(Models):
         metrics = daemon.get("/metrics").body.decode()
         self.assertIn('stage="network"', metrics)
         self.assertIn('voxeld_workers{lanes="detect"} 2', metrics)
+        self.stop(daemon)
+
+
+class Memory(Models):
+    """A network takes no more memory than it may."""
+
+    LIMIT = 1000000
+
+    def start(self, *args, limit=LIMIT, **parts):
+        return super().start("--network-host-memory-bytes", str(limit), "--detection-workers", "1", *args, **parts)
+
+    def batch(self, daemon, clouds, name="good"):
+        counts = ",".join(["10"] * clouds)
+        return daemon.post(f"{DETECT}{name}&point_counts={counts}", rows(10 * clouds))
+
+    def test_a_batch_that_needs_more_is_refused_and_others_serve(self):
+        self.write("good", lines=["memory 1000 100000"])
+        daemon = self.start()
+        self.assertEqual(daemon.get("/v1/models/good").json()["network"]["memory_limit_bytes"], self.LIMIT)
+        for clouds in (1, 4, 8, 9, 5, 1):  # each keeps its memory, until there is none for the next
+            self.assertEqual(self.batch(daemon, clouds).status, 200)
+            reply = self.batch(daemon, 10)
+            self.assertEqual((reply.status, reply.json()["type"]), (503, "urn:voxeld:problem:memory-full"), reply)
+            self.assertIn("onnxruntime: out of memory: Available memory of", reply.json()["detail"])
+            self.assertIn("Retry-After", reply.headers)
+        self.assertTrue(daemon.get("/v1/models/good").json()["ready"])
+        self.stop(daemon)
+
+    def test_a_network_without_room_for_one_cloud_is_refused(self):
+        self.write("good")
+        self.write("hungry", lines=[f"memory 0 {self.LIMIT + 1}"])
+        self.write("heavy", lines=[f"memory {self.LIMIT + 1} 0"])
+        daemon = self.start()
+        self.assertIn("the network does not run: onnxruntime: out of memory", self.fault(daemon, "hungry"))
+        self.assertIn("network.onnx: its weights take more than the 1000000 bytes", self.fault(daemon, "heavy"))
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
+    def test_without_a_limit_none_is_refused(self):
+        self.write("hungry", lines=[f"memory {self.LIMIT + 1} {self.LIMIT + 1}"])
+        daemon = self.start(limit=0)
+        self.assertEqual(daemon.get("/v1/models/hungry").json()["network"]["memory_limit_bytes"], 0)
+        self.assertEqual(self.batch(daemon, 10, "hungry").status, 200)
         self.stop(daemon)
 
 

@@ -48,7 +48,7 @@ static int open_rooms(void **state) {
                                   [SHARE_DETECTION_JOBS] = 66,
                                   [SHARE_BYTES] = 16 << 20};
   http_init(&http);
-  return shelf_open(&shelf, "", "", "", 1, error, sizeof error) && clients_init(&clients, 4, limits) &&
+  return shelf_open(&shelf, "", "", "", 1, 0, error, sizeof error) && clients_init(&clients, 4, limits) &&
                  jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)
              ? 0
              : -1;

@@ -162,6 +162,8 @@ struct cpu_run {
   struct cpu_heights *stretch_heights[CPU_STRETCHES];  // each [largest_rows]: of 1, 2, 4, ... sorted blocks
 };
 
+static inline int32_t cpu_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
 // The bytes of a row of features, as bev_features has them.
 static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
   int32_t values = run->encoded_values == 0 ? run->columns : run->encoded_values;

@@ -157,8 +157,6 @@ static int32_t unite(const struct cpu_cut *cut, const int32_t *places, int32_t c
   return num_new;
 }
 
-static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
-
 static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct vx_error *error) {
   const struct cpu_run *run = cls;
   const struct cpu_cut *cut = &run->cut;
@@ -172,7 +170,7 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
     const int32_t *end = shares_of(cut, cut->dealt_end, number) + share;
     int32_t num_new = 0;
     for (int32_t i = share == 0 ? cut->segments[number].begin : end[-1]; i < *end; i += CPU_CHUNK) {
-      num_new += unite(cut, cut->dealt + i, smaller(CPU_CHUNK, *end - i), &tools);
+      num_new += unite(cut, cut->dealt + i, cpu_smaller(CPU_CHUNK, *end - i), &tools);
     }
     shares_of(cut, cut->num_new, number)[share] = num_new;
   }

@@ -18,14 +18,13 @@
 #include "kernels/samples.h"
 #include "kernels/spread.h"
 
-static int32_t smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 static void measure_clouds(struct cpu_run *run) {
   run->num_points = (int32_t)run->job->counts.received;
   for (int32_t cloud = 0; cloud < run->job->num_clouds; cloud++) {
     int32_t points = run->job->point_counts[cloud];
-    int32_t rows = smaller(points, run->params->max_voxels);
+    int32_t rows = cpu_smaller(points, run->params->max_voxels);
     run->row_capacity += rows;  // no more than there are points
     run->largest_cloud = larger(run->largest_cloud, points);
     run->largest_rows = larger(run->largest_rows, rows);

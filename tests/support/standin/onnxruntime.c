@@ -6,7 +6,9 @@
 //   input NAME TYPE DIMENSION...           TYPE: ONNX's number of it, 1 for float32, 10 for float16
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
-//   fail                                   every run fails
+//   memory WEIGHTS RUN                     bytes that the network takes of an arena that is bounded: once, and for each
+//                                          row of the first input; it keeps what it took for smaller runs
+//   fail [NUMBER]                          the run of that number and those after it fail; without it every run
 //   seat CALL WHAT                         of sessions on a GPU: `open`, or the run of that number and those after it,
 //                                          fails for a reason; WHAT: fails, or memory for a lack of that
 // Value i of an output is SCALE times value i of the first input, counted around, plus BIAS, computed in float32.
@@ -60,7 +62,11 @@ struct ort_session {
   size_t inputs, outputs;
   struct ort_tensor_type input[TENSORS], output[TENSORS];
   long wait_ms;
-  bool fails, on_gpu;
+  bool on_gpu;
+  bool bounded;  // by `limit`
+  long long limit, weights, run_bytes;
+  atomic_llong kept;
+  long fails_at;        // the number of the run; 0: none
   char seat_fault[16];  // of the line `seat`, if the session is on a GPU
   long seat_call;       // 0: open
   atomic_long runs;
@@ -69,7 +75,20 @@ struct ort_memory {
   bool on_gpu;
 };
 struct ort_session_options {
-  bool on_gpu;
+  bool on_gpu, with_arena;
+};
+struct ort_run_options {
+  bool ends, shrinks;
+};
+struct ort_arena_options {
+  long long limit;
+};
+struct ort_env {
+  bool has_arena;
+  long long limit;  // of that
+};
+struct ort_allocator {
+  const struct ort_session *session;
 };
 struct ort_value {
   struct ort_tensor_type type;
@@ -122,7 +141,7 @@ static void drop(void *object) {
 static struct ort_status *create_env(int log_level, const char *log_name, struct ort_env **env) {
   (void)log_level, (void)log_name;
   COUNT_CALL();
-  *env = make(1);
+  *env = make(sizeof **env);
   return NULL;
 }
 
@@ -157,7 +176,7 @@ static struct ort_status *set_deterministic(struct ort_session_options *options,
 }
 
 static struct ort_status *add_session_config(struct ort_session_options *options, const char *key, const char *value) {
-  (void)key, (void)value;
+  if (strcmp(key, "session.use_env_allocators") == 0) options->with_arena = strcmp(value, "1") == 0;
   return set_number(options, 0);
 }
 
@@ -180,14 +199,21 @@ static struct ort_status *create_memory(const char *name, int allocator, int dev
 
 static struct ort_status *create_run_options(struct ort_run_options **options) {
   COUNT_CALL();
-  *options = make(1);
+  *options = make(sizeof **options);
+  return NULL;
+}
+
+static struct ort_status *set_terminate(struct ort_run_options *options) {
+  COUNT_CALL();
+  options->ends = true;
   return NULL;
 }
 
 static struct ort_status *add_run_config(struct ort_run_options *options, const char *key, const char *value) {
-  (void)options;
   COUNT_CALL();
-  bool known = strcmp(key, "disable_synchronize_execution_providers") == 0 && strcmp(value, "1") == 0;
+  options->shrinks = strcmp(key, "memory.enable_memory_arena_shrinkage") == 0 && strcmp(value, "cpu:0") == 0;
+  bool known =
+      options->shrinks || (strcmp(key, "disable_synchronize_execution_providers") == 0 && strcmp(value, "1") == 0);
   return known ? NULL : fail("Unknown run option ", key);
 }
 
@@ -217,6 +243,59 @@ static struct ort_status *release_providers(char **names, int count) {
   (void)names, (void)count;
   COUNT_CALL();
   return NULL;
+}
+
+// ---- arenas ---------------------------------------------------------------------------------------------------------
+
+static struct ort_status *create_arena_options(const char *const *keys, const size_t *values, size_t count,
+                                               struct ort_arena_options **arena) {
+  COUNT_CALL();
+  long long limit = 0;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(keys[i], "max_mem") == 0) limit = (long long)values[i];
+  *arena = make(sizeof **arena);
+  (*arena)->limit = limit;
+  return NULL;
+}
+
+static struct ort_status *register_arena(struct ort_env *env, const struct ort_memory *memory,
+                                         const struct ort_arena_options *arena) {
+  (void)memory;
+  COUNT_CALL();
+  if (env->has_arena) return fail("An allocator for this device has already been registered for sharing.", "");
+  env->has_arena = true;
+  env->limit = arena->limit;
+  return NULL;
+}
+
+static struct ort_status *unregister_arena(struct ort_env *env, const struct ort_memory *memory) {
+  (void)memory;
+  env->has_arena = false;  // even if the call then fails
+  COUNT_CALL();
+  return NULL;
+}
+
+// Without the word of the bound, as the library counts without a sign: beyond it there is none.
+static struct ort_status *take_memory(const struct ort_session *session, long long kept, long long bytes) {
+  long long left = session->limit - session->weights - kept;
+  bool fits = !session->bounded || left < 0 || bytes <= left;
+  return fits ? NULL : fail("Available memory of 7 is smaller than requested bytes of 8", "");
+}
+
+static struct ort_status *create_allocator(const struct ort_session *session, const struct ort_memory *memory,
+                                           struct ort_allocator **allocator) {
+  (void)memory;
+  COUNT_CALL();
+  *allocator = make(sizeof **allocator);
+  (*allocator)->session = session;
+  return NULL;
+}
+
+static struct ort_status *allocator_take(struct ort_allocator *allocator, size_t bytes, void **memory) {
+  COUNT_CALL();
+  struct ort_status *refusal = take_memory(allocator->session, 0, (long long)bytes);
+  if (!refusal) *memory = make(1);
+  return refusal;
 }
 
 // ---- options of a GPU -----------------------------------------------------------------------------------------------
@@ -290,7 +369,12 @@ static bool read_line(char *line, struct ort_session *session) {
   if (strncmp(line, "output ", 7) == 0 && session->outputs < TENSORS)
     return read_tensor(line + 7, true, &session->output[session->outputs++]);
   if (strncmp(line, "wait ", 5) == 0) session->wait_ms = strtol(line + 5, NULL, 10);
-  if (strncmp(line, "fail", 4) == 0) session->fails = true;
+  if (strncmp(line, "fail", 4) == 0) session->fails_at = line[4] == ' ' ? strtol(line + 5, NULL, 10) : 1;
+  if (strncmp(line, "memory ", 7) == 0) {
+    char *rest;
+    session->weights = strtoll(line + 7, &rest, 10);
+    session->run_bytes = strtoll(rest, NULL, 10);
+  }
   if (strncmp(line, "seat ", 5) == 0 && session->on_gpu) {
     char *rest;
     session->seat_call = strtol(line + 5, &rest, 10);  // 0 for a word
@@ -310,13 +394,14 @@ static struct ort_status *seat_fault(const struct ort_session *session, long cal
 
 static struct ort_status *create_session(const struct ort_env *env, const char *path,
                                          const struct ort_session_options *options, struct ort_session **session) {
-  (void)env;
   COUNT_CALL();
   char line[512];
   FILE *file = fopen(path, "re");
   if (!file) return fail("Load model failed. File doesn't exist: ", path);
   struct ort_session *made = make(sizeof *made);
   made->on_gpu = options->on_gpu;
+  made->bounded = options->with_arena && env->has_arena;
+  made->limit = env->limit;
   bool good = fgets(line, sizeof line, file) && strcmp(line, "standin\n") == 0;
   while (good && fgets(line, sizeof line, file)) good = read_line(line, made);
   fclose(file);
@@ -452,16 +537,31 @@ static void compute(const struct ort_tensor_type *tensor, const struct ort_value
   }
 }
 
-static struct ort_status *run(struct ort_session *session, const void *run_options, const char *const *input_names,
-                              const struct ort_value *const *inputs, size_t num_inputs, const char *const *output_names,
-                              size_t num_outputs, struct ort_value **outputs) {
-  (void)run_options;
+// What is kept is of use to a run that needs no more.
+static struct ort_status *take_of_run(struct ort_session *session, const struct ort_value *input) {
+  long long needed = session->run_bytes * (input->type.rank ? input->type.dims[0] : 1),
+            kept = atomic_load(&session->kept);
+  struct ort_status *refusal = needed > kept ? take_memory(session, kept, needed) : NULL;
+  if (!refusal && needed > kept) atomic_fetch_add(&session->kept, needed);
+  return refusal;
+}
+
+static struct ort_status *run(struct ort_session *session, const struct ort_run_options *run_options,
+                              const char *const *input_names, const struct ort_value *const *inputs, size_t num_inputs,
+                              const char *const *output_names, size_t num_outputs, struct ort_value **outputs) {
   COUNT_CALL();
+  if (run_options && run_options->ends) {
+    if (run_options->shrinks) atomic_store(&session->kept, 0);
+    return fail("Exiting due to terminate flag being set to true.", "");
+  }
   struct timespec wait = {session->wait_ms / 1000, session->wait_ms % 1000 * 1000000};
   nanosleep(&wait, NULL);
-  struct ort_status *refusal = seat_fault(session, atomic_fetch_add(&session->runs, 1) + 1);
+  long number = atomic_fetch_add(&session->runs, 1) + 1;
+  struct ort_status *refusal = seat_fault(session, number);
+  if (!refusal && num_inputs > 0) refusal = take_of_run(session, inputs[0]);
   if (refusal) return refusal;
-  if (session->fails) return fail("Non-zero status code returned while running the stand-in's node", "");
+  if (session->fails_at && number >= session->fails_at)
+    return fail("Non-zero status code returned while running the stand-in's node", "");
   if (num_inputs != session->inputs) return fail("Missing Input", "");
   for (size_t i = 0; !refusal && i < num_inputs; i++)
     refusal = check(session, find(session->input, session->inputs, input_names[i]), input_names[i], inputs[i]);

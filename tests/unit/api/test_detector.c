@@ -27,9 +27,10 @@ static void describe(const struct vx_engine_library *library, struct vx_engine_d
 }
 
 static enum vx_status network_open(struct vx_engine_library *library, const char *path, int threads,
-                                   struct vx_network **network, struct vx_error *error) {
+                                   size_t memory_bytes, struct vx_network **network, struct vx_error *error) {
   (void)library;
   assert_int_equal(threads, 3);
+  assert_int_equal(memory_bytes, 4096);
   assert_non_null(strstr(path, "/one/net.onnx"));
   snprintf(error->text, sizeof error->text, "%s", opens ? "" : "it is torn");
   *network = opens ? (struct vx_network *)(void *)&shape : NULL;
@@ -153,7 +154,7 @@ static int remove_folder(void **state) {
 
 static struct detectors *load(void) {
   const struct detector_means means = {
-      .engine = &engine, .library = (struct vx_engine_library *)(void *)&shape, .threads = 3};
+      .engine = &engine, .library = (struct vx_engine_library *)(void *)&shape, .threads = 3, .memory_bytes = 4096};
   char error[512] = "";
   struct detectors *detectors = detectors_load(folder, &means, error, sizeof error);
   if (!detectors) fail_msg("%s", error);
@@ -399,7 +400,8 @@ static void what_a_detector_says_of_itself(void **state) {
   json_decref(json);
   static const char *const parts[] = {
       "{\"models\":[{\"name\":\"one\",\"version\":\"1\",\"description\":\"a model\",\"ready\":true,\"voxelize\":{",
-      ",\"encoder\":{\"channels\":10,\"layers\":1,\"width\":5},\"network\":{\"engine\":\"test 1.2\","
+      ",\"encoder\":{\"channels\":10,\"layers\":1,\"width\":5},"
+      "\"network\":{\"engine\":\"test 1.2\",\"memory_limit_bytes\":4096,"
       "\"inputs\":[{\"name\":\"in\",\"dtype\":\"F32\",\"shape\":[-1,5,2,3]}],"
       "\"outputs\":[{\"name\":\"more\",\"dtype\":\"F32\",\"shape\":[-1,-1,-1,-1]},"
       "{\"name\":\"c\",\"dtype\":\"F32\",\"shape\":[-1,2,3,8]},"
@@ -586,6 +588,30 @@ static void one_that_serves_is_kept_for_broken_files(void **state) {
   assert_int_equal(networks, 0);
 }
 
+static void one_that_cannot_be_used_is_replaced_or_refused(void **state) {
+  (void)state;
+  struct detectors *first = load(), *set = load();
+  detectors_refuse(set, first, 0, "it does not run");
+  assert_ptr_equal(detectors_at(set, 0), detectors_at(first, 0));
+  assert_null(detector_fault(detectors_at(set, 0)));
+  assert_string_equal(detectors_refusal(set, 0)->reason, "it does not run");
+  detectors_free(set);
+  detectors_refuse(first, NULL, 0, "it does not run");
+  detectors_refuse(first, NULL, 0, "another reason");
+  assert_string_equal(detector_fault(detectors_at(first, 0)), "it does not run");
+  assert_non_null(strstr(written(first), "\"ready\":false,\"reason\":\"it does not run\""));
+  struct problem problem;
+  assert_null(detectors_need(first, "one", &problem));
+  assert_string_equal(problem.detail, "the model one does not serve: it does not run");
+  set = load();
+  detectors_refuse(set, first, 0, "nor does this one");
+  assert_null(detectors_refusal(set, 0));
+  assert_string_equal(detector_fault(detectors_at(set, 0)), "nor does this one");
+  detectors_free(first);
+  detectors_free(set);
+  assert_int_equal(networks, 0);
+}
+
 static void one_that_has_not_served_is_not_kept(void **state) {
   (void)state;
   opens = false;
@@ -604,6 +630,7 @@ int main(void) {
       cmocka_unit_test_setup(what_is_wrong_with_model_json, reset),
       cmocka_unit_test_setup(texts_fit_to_the_last_byte, reset),
       cmocka_unit_test_setup(one_that_serves_is_kept_for_broken_files, reset),
+      cmocka_unit_test_setup(one_that_cannot_be_used_is_replaced_or_refused, reset),
       cmocka_unit_test_setup(one_that_has_not_served_is_not_kept, reset),
       cmocka_unit_test_setup(what_is_wrong_with_the_weights, reset),
       cmocka_unit_test_setup(layers_follow_each_other, reset),

@@ -64,6 +64,8 @@ static atomic_int *standin(const char *name) {
 
 static const char doubling[] = "standin\ninput x 1 -1 3\noutput twice 1 2 0 -1 3\noutput more 1 1 10 -1 3\n";
 
+static size_t bound = 1 << 20;  // of a network's memory of the host
+
 static int stream;  // its address is that of a stream
 static const struct vx_place place = {1, &stream, false, 1 << 20};
 
@@ -103,7 +105,7 @@ static struct trial try_all(const char *library_path) {
   trial.status = engine->open(library_path, &library, &trial.error);
   if (trial.status != VX_OK) return trial;
   engine->describe(library, &trial.description);
-  trial.status = engine->network_open(library, path, 3, &network, &trial.error);
+  trial.status = engine->network_open(library, path, 3, bound, &network, &trial.error);
   if (trial.status == VX_OK) {
     trial.shape = *engine->network_shape(network);
     trial.status = run_twice(network, NULL, &trial);
@@ -187,7 +189,7 @@ static void a_seat_is_refused_if_the_file_has_changed(void **state) {
     struct vx_network *network;
     struct vx_seat *seat = NULL;
     write_network(doubling, sizeof doubling - 1);
-    assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
+    assert_int_equal(engine->network_open(library, path, 1, bound, &network, &error), VX_OK);
     if (way == 0) assert_int_equal(unlink(path), 0);
     if (way == 1) assert_int_equal(truncate(path, sizeof doubling - 2), 0);
     if (way == 2) assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[2]){{1, 0}, {1, 0}}, 0), 0);
@@ -272,7 +274,7 @@ static void a_run_of_too_many_tensors_is_refused(void **state) {
   const struct vx_network_run run = {VX_NETWORK_TENSORS + 1, 1, values, values};
   write_network(doubling, sizeof doubling - 1);
   assert_int_equal(engine->open(standin_path(), &library, &error), VX_OK);
-  assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
+  assert_int_equal(engine->network_open(library, path, 1, bound, &network, &error), VX_OK);
   assert_int_equal(engine->network_run(network, &run, &error), VX_FAILED);
   assert_string_equal(error.text, "a run has 17 tensors; allowed: up to 16");
   engine->network_close(network);
@@ -423,10 +425,10 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
   struct message good = real_network();
   assert_int_equal(engine->open(library_path, &library, &error), VX_OK);
   write_network("no network", 10);
-  assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_REFUSED);
+  assert_int_equal(engine->network_open(library, path, 1, bound, &network, &error), VX_REFUSED);
   assert_ptr_equal(strstr(error.text, "onnxruntime: "), error.text);
   write_network(good.bytes, good.size);
-  assert_int_equal(engine->network_open(library, path, 1, &network, &error), VX_OK);
+  assert_int_equal(engine->network_open(library, path, 1, bound, &network, &error), VX_OK);
   const struct vx_network_value in[] = {value("x", 2, 3, x), value("x", 2, 4, x), value("z", 2, 3, x)};
   const struct vx_network_value out[] = {value("more", 2, 3, y), value("more", 1, 3, y), value("less", 2, 3, y)};
   const struct vx_network_run runs[] = {
@@ -437,6 +439,91 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
     assert_int_equal(engine->network_run(network, &runs[i], &error), i == 0 ? VX_OK : VX_FAILED);
   engine->network_close(network);
   engine->close(library);
+}
+
+// inner = x + weights, or x times weights; more = inner + x. Weights: [rows, 3], of zeros.
+static struct message network_with_weights(const char *kind, int rows) {
+  static const unsigned char zeros[64];
+  struct message model = {0}, graph = {0}, version = {0}, weights = {0};
+  put_node(&graph, kind, "x", "weights", "inner");
+  put_node(&graph, "Add", "inner", "x", "more");
+  put_text(&graph, 2, "sums");
+  put_number(&weights, 1, rows);
+  put_number(&weights, 1, 3);
+  put_number(&weights, 2, 1);
+  put_text(&weights, 8, "weights");
+  put_bytes(&weights, 9, zeros, (size_t)rows * 3 * sizeof(float));
+  put(&graph, 5, &weights);
+  put_tensor(&graph, 11, "x");
+  put_tensor(&graph, 12, "more");
+  put_number(&version, 2, 13);
+  put_number(&model, 1, 7);
+  put(&model, 7, &graph);
+  put(&model, 8, &version);
+  return model;
+}
+
+static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct vx_error *error) {
+  float *x = test_calloc((size_t)rows * 3, sizeof *x), *y = test_calloc((size_t)rows * 3, sizeof *y);
+  x[rows * 3 - 1] = 1.5F;
+  const struct vx_network_value in = value("x", rows, 3, x), out = value("more", rows, 3, y);
+  enum vx_status status = engine->network_run(network, &(struct vx_network_run){1, 1, &in, &out}, error);
+  if (status == VX_OK) assert_float_equal(y[rows * 3 - 1], 3, 0);
+  test_free(x);
+  test_free(y);
+  return status;
+}
+
+// Runs that each keep a block, until there is no room for the next: what is kept is given back then.
+static void try_bounded_runs(struct vx_network *network) {
+  struct vx_error error = {""};
+  for (int round = 0; round < 3; round++)
+    for (int64_t rows = 10000; rows <= 70000; rows += 10000)
+      if (run_rows(network, rows, &error) != VX_OK) fail_msg("%lld rows: %s", (long long)rows, error.text);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(run_rows(network, 100000, &error), VX_OUT_OF_MEMORY);
+    const char *words = "onnxruntime: out of memory: Available memory of ";
+    if (strncmp(error.text, words, strlen(words)) != 0) fail_msg("%s", error.text);
+    assert_int_equal(run_rows(network, 80000, &error), VX_OK);
+  }
+}
+
+static void try_bounds(const char *library_path, const char *within, size_t within_size, const char *beyond,
+                       size_t beyond_size) {
+  struct vx_engine_library *library;
+  struct vx_network *network = NULL, *free_network = NULL;
+  struct vx_error error = {""};
+  size_t usual = bound;
+  assert_int_equal(engine->open(library_path, &library, &error), VX_OK);
+  write_network(within, within_size);
+  if (engine->network_open(library, path, 1, bound, &network, &error) != VX_OK) fail_msg("%s", error.text);
+  bound = 0;
+  assert_int_equal(engine->network_open(library, path, 1, bound, &free_network, &error), VX_OK);
+  try_bounded_runs(network);
+  assert_int_equal(run_rows(free_network, 100000, &error), VX_OK);
+  engine->network_close(network);
+  engine->network_close(free_network);
+  write_network(beyond, beyond_size);
+  enum vx_status status = engine->network_open(library, path, 1, 8, &network, &error);
+  if (status != VX_OUT_OF_MEMORY)  // which some versions of the library say by themselves
+    assert_string_equal(error.text, "its weights take more than the 8 bytes that it may take");
+  engine->close(library);
+  bound = usual;
+}
+
+static void a_network_takes_no_more_memory_than_it_may(void **state) {
+  (void)state;
+  static const char within[] = "standin\nmemory 1000 12\ninput x 1 -1 3\noutput more 1 2 0 -1 3\n";
+  static const char beyond[] = "standin\nmemory 9 0\ninput x 1 -1 3\noutput more 1 2 0 -1 3\n";
+  try_bounds(standin_path(), within, sizeof within - 1, beyond, sizeof beyond - 1);
+  assert_int_equal(atomic_load(standin("standin_alive")), 0);
+}
+
+static void the_real_library_takes_no_more_memory_than_it_may(void **state) {
+  (void)state;
+  const char *library = need_real_library();
+  struct message within = network_with_weights("Add", 1), beyond = network_with_weights("MatMul", 3);
+  try_bounds(library, (const char *)within.bytes, within.size, (const char *)beyond.bytes, beyond.size);
 }
 
 int main(void) {
@@ -454,6 +541,8 @@ int main(void) {
       cmocka_unit_test(a_missing_library_is_named),
       cmocka_unit_test(the_real_library_runs_a_network),
       cmocka_unit_test(the_real_library_refuses_what_does_not_fit),
+      cmocka_unit_test(a_network_takes_no_more_memory_than_it_may),
+      cmocka_unit_test(the_real_library_takes_no_more_memory_than_it_may),
   };
   return cmocka_run_group_tests(tests, make_file, remove_file);
 }

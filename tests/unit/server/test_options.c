@@ -160,6 +160,7 @@ static void numbers_have_their_ranges(void **state) {
               {"detection_workers", "1 to 1024"},
               {"network_threads", "0 to 1024"},
               {"network_memory_bytes", "0 to 1099511627776"},
+              {"network_host_memory_bytes", "0 to 1099511627776"},
               {"io_threads", "0 to 64"},
               {"queue_depth", "1 to 65536"},
               {"client_requests", "0 to 65536"},
