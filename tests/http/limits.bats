@@ -35,10 +35,10 @@ teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test th
   has "$warning" 'level=warning'
   has "$warning" 'memory_limit_bytes=1073741824 '
   has "$warning" 'memory_budget_bytes=2147483648'
-  # The budget, connections, workers, and about 37 KiB for each request.
+  # The budget, connections, workers, and about 48 KiB for each request.
   without_requests=$((2147483648 + 100 * 262144 + 3 * 67108864))
   may_need=$(sed -E 's/.*may_need_bytes=([0-9]+).*/\1/' <<<"$warning")
-  ((may_need > without_requests + 100 * 37000 && may_need < without_requests + 100 * 38600))
+  ((may_need > without_requests + 100 * 48100 && may_need < without_requests + 100 * 49700))
   stop_daemon
 }
 

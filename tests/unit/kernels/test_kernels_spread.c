@@ -1,6 +1,8 @@
 // Pieces of a job, done by several hands in odd orders: the bytes, counts and errors of the same job on one thread.
 //
 // The hands are lanes of their own, but all on this thread, so that each order can be had again.
+#include <stdlib.h>
+
 #include "tests/unit/kernels/kernels_reference.h"
 
 enum { CLOUDS = 9, COLUMNS = 4, MOST_HELPERS = 17, MOST_PIECES = 4096, SECTIONS = 7 };
@@ -378,6 +380,8 @@ static void a_cut_asks_for_no_scratch(void **state) {
 }
 
 int main(void) {
+  // Only the CPU's lanes help each other.
+  if (setenv("VOXELD_TEST_BACKEND", "cpu", 1) != 0) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
       cmocka_unit_test(what_helpers_give_up_is_done_again),
