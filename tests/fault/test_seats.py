@@ -137,7 +137,7 @@ class Places(Seats):
     def test_without_the_provider_the_cpu_runs_the_network(self):
         self.write()
         self.right()
-        daemon = self.start(env={"VOXELD_STANDIN_NO_CUDA": "1"})
+        daemon = self.start(env={"STANDIN_NO_CUDA": "1"})
         (seat,) = self.seats(daemon)
         self.assertFalse(seat["in_use"])
         self.assertIn("libonnxruntime_providers_cuda.so", seat["reason"])
@@ -303,7 +303,7 @@ class Lives(Seats):
     def test_pinned_points_are_read_in_place(self):
         self.write()
         right = self.ask(self.start(devices=0), query="")[0]
-        for env, ways in (((), (1, 0)), ({"VOXELD_STANDIN_NO_CUDA": "1"}, (0, 1))):
+        for env, ways in (((), (1, 0)), ({"STANDIN_NO_CUDA": "1"}, (0, 1))):
             memory = Memory(1 << 20)
             memory.write(SCAN)
             daemon = self.start("--allow-shared-memory", "--shared-memory-prefix", "voxeld-test", env=env)

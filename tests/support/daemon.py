@@ -81,7 +81,7 @@ class Daemon:
         # ASan keeps freed memory in quarantine, which would look like a leak; a small quarantine keeps little.
         environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
         if BACKEND == "cuda":  # the stand-in of ONNX Runtime cannot read a real GPU's memory
-            environment["VOXELD_STANDIN_NO_CUDA"] = "1"
+            environment["STANDIN_NO_CUDA"] = "1"
         environment.update(env or {})
         self.may_fail = "VOXELD_INJECT" in environment
         self.lines = []

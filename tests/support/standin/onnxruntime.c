@@ -15,7 +15,7 @@
 // A dimension -1 is that of the given tensors. A network that begins otherwise is refused, as a bad ONNX file is.
 //
 // Sessions on a GPU compute like the others, as the memory of its stand-in is the host's; but their tensors must be
-// said to be the device's, and those of other sessions not. With VOXELD_STANDIN_NO_CUDA the library has none.
+// said to be the device's, and those of other sessions not. With STANDIN_NO_CUDA the library has none.
 //
 // Tests find the variables below by dlsym. Not for two threads at once, but for runs.
 #include <stdatomic.h>
@@ -311,7 +311,7 @@ static struct ort_status *update_cuda_options(struct ort_cuda_options *cuda, con
                                               const char *const *values, size_t count) {
   (void)cuda;
   COUNT_CALL();
-  if (getenv("VOXELD_STANDIN_NO_CUDA"))
+  if (getenv("STANDIN_NO_CUDA"))
     return fail("/src/bridge.cc:20 Get() [ONNXRuntimeError] : 1 : FAIL : Failed to load library "
                 "libonnxruntime_providers_cuda.so",
                 "");

@@ -171,9 +171,9 @@ static void a_lack_of_memory_is_told_from_other_failures(void **state) {
 static void a_library_without_cuda_has_no_seats(void **state) {
   (void)state;
   write_network(doubling, sizeof doubling - 1);
-  assert_int_equal(setenv("VOXELD_STANDIN_NO_CUDA", "1", 1), 0);
+  assert_int_equal(setenv("STANDIN_NO_CUDA", "1", 1), 0);
   struct trial trial = try_all(standin_path());
-  assert_int_equal(unsetenv("VOXELD_STANDIN_NO_CUDA"), 0);
+  assert_int_equal(unsetenv("STANDIN_NO_CUDA"), 0);
   assert_int_equal(trial.status, VX_OK);
   assert_int_equal(trial.seated, VX_REFUSED);
   assert_string_equal(trial.error.text, "onnxruntime: Failed to load library libonnxruntime_providers_cuda.so");
