@@ -45,6 +45,7 @@ static const struct way {
     {"batch", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, false},
     {"order=key", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 2, VX_VOXELIZE, false},
     {"order=key, hashed", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.02f, VX_VOXELIZE, false},
+    {"order=key, marked", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, false, ALL, 0.1f, VX_VOXELIZE, false},
     {"block filter", 5, CLOUDS, VX_ORDER_KEY, VX_FLOAT32, true, ALL, 2, VX_VOXELIZE, false},
     {"float16", 5, CLOUDS, VX_ORDER_FIRST, VX_FLOAT16, false, ALL, 2, VX_VOXELIZE, false},
     {"one voxel", 100, 1, VX_ORDER_FIRST, VX_FLOAT32, false, ALL, 20, VX_VOXELIZE, false},

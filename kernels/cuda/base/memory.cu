@@ -191,7 +191,7 @@ static enum vx_status reserve_table(struct vx_lane *lane, uint64_t num_tiles, ui
   size_t group_bytes = CUDA_MARK_WORDS * sizeof(uint32_t);
   status = status != VX_OK ? status : cuda_reserve(lane, &lane->marks, num_groups * group_bytes, error);
   size_t after = lane->control.bytes + lane->keys.bytes + lane->cells.bytes + lane->marks.bytes;
-  lane->clean = lane->clean && before == after;
+  lane->clean = lane->clean && status == VX_OK && before == after;
   return status;
 }
 

@@ -47,6 +47,7 @@ static __device__ uint64_t key_of(const struct insert_params &p, uint32_t point,
   return p.clouds.count == 1 ? key : key + cuda_cloud_of_point(p.clouds, point) * p.cells_per_cloud;
 }
 
+// It lets no kernel behind it start before the previous job has cleaned up, on which the tickets of the scans rely.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct insert_params p) {
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
