@@ -14,9 +14,11 @@ struct warming {
   struct detector *detector;
   struct worker *worker;
   size_t scratch_bytes;
+  bool serves;            // already, so requests may run it meanwhile
+  bool alone;             // no request did
   bool charged;           // what the run asked for of the budget
   bool ran;               // somewhere
-  struct vx_error fault;  // of a run on the CPU, unless the budget was short; "" = none
+  struct vx_error fault;  // of a run on the CPU, unless others took the memory; "" = none
 };
 
 static bool allow_scratch(void *cls, size_t bytes) {
@@ -28,6 +30,10 @@ static bool allow_scratch(void *cls, size_t bytes) {
 }
 
 static const struct vx_caller caller = {.scratch = allow_scratch};
+
+static bool is_alone(const struct warming *warming) {
+  return !warming->serves || atomic_load(&warming->jobs->workers.running[VX_LANE_DETECT]) == 0;
+}
 
 // A job over one point in the middle of the grid. It has no tensors, so it has no output.
 static enum vx_status run_once(struct warming *warming, const struct device *device, struct vx_lane *lane,
@@ -52,7 +58,9 @@ static enum vx_status run_once(struct warming *warming, const struct device *dev
   warming->scratch_bytes = 0;
   warming->charged = true;
   pthread_mutex_lock(&warming->worker->busy);
+  warming->alone = is_alone(warming);
   enum vx_status status = device->backend->run(lane, &job, error);
+  warming->alone = warming->alone && is_alone(warming);
   pthread_mutex_unlock(&warming->worker->busy);
   buffers_discharge(&warming->jobs->buffers, warming->scratch_bytes);
   return status;
@@ -99,8 +107,8 @@ static void warm_on_cpu(struct warming *warming) {
   enum vx_status status = run_once(warming, cpu, warming->worker->lanes.on_cpu, NULL, &error);
   report(warming, cpu, began_ns, status == VX_OK ? NULL : error.text);
   if (status == VX_OK) warming->ran = true;
-  // A network that has no room for one cloud within its bound never has.
-  if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && warming->charged)) warming->fault = error;
+  // A network that has no room for one cloud within its bound never has, unless others run it at the same time.
+  if (status == VX_FAILED || (status == VX_OUT_OF_MEMORY && warming->charged && warming->alone)) warming->fault = error;
 }
 
 // Workers that stand by until the last GPU is lost stay cold.
@@ -143,7 +151,7 @@ void warm_up(struct jobs *jobs, const struct options *options, struct detectors 
   atomic_store(&progress->done, 0);
   atomic_store(&progress->all, lanes * cold);
   for (size_t i = 0; i < detectors_count(detectors); i++) {
-    struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i)};
+    struct warming warming = {.jobs = jobs, .detector = detectors_at(detectors, i), .serves = !before};
     if (!is_cold(detectors, i)) continue;
     warm_detector(&warming, options, progress, phase);
     judge(&warming, detectors, before, i);

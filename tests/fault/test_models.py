@@ -451,6 +451,41 @@ class Memory(Models):
         self.assert_serves(daemon)
         self.stop(daemon)
 
+    def test_a_network_is_not_refused_for_want_of_memory_that_requests_have(self):
+        self.write("first", lines=["wait 400"])  # its runs give the batches time to begin
+        self.write("good", lines=["memory 0 100000", "wait 200"])
+        case, over = self, threading.Event()
+        statuses, threads = [], []
+
+        class Asking(Daemon):
+            """Takes all of the network's memory by batches, until it is ready."""
+
+            def _is_ready(self):
+                if not threads:
+                    threads.extend(threading.Thread(target=self.ask) for _ in range(4))
+                    for thread in threads:
+                        thread.start()
+                ready = super()._is_ready()
+                if ready:
+                    over.set()
+                    for thread in threads:
+                        thread.join()
+                return ready
+
+            def ask(self):
+                while not over.is_set():
+                    statuses.append(case.batch(self, 10).status)
+
+        self.addCleanup(over.set)
+        limit = ("--network-host-memory-bytes", str(self.LIMIT), "--detection-workers", "2")
+        daemon = Asking("--models-dir", self.folder, "--onnxruntime", models.STANDIN, "--workers", "1", *limit)
+        self.addCleanup(lambda: daemon.process.poll() is None and daemon.kill())
+        self.assertIn(200, statuses)
+        self.assertLessEqual(set(statuses), {200, 503})
+        self.assertTrue(daemon.get("/v1/models/good").json()["ready"])
+        self.assert_serves(daemon)
+        self.stop(daemon)
+
     def test_without_a_limit_none_is_refused(self):
         self.write("hungry", lines=[f"memory {self.LIMIT + 1} {self.LIMIT + 1}"])
         daemon = self.start(limit=0)

@@ -7,7 +7,7 @@
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
 //   memory WEIGHTS RUN                     bytes that the network takes of an arena that is bounded: once, and for each
-//                                          row of the first input; it keeps what it took for smaller runs
+//                                          row of the first input; it keeps what it took for smaller runs after it
 //   fail [NUMBER]                          the run of that number and those after it fail; without it every run
 //   seat CALL WHAT                         of sessions on a GPU: `open`, or the run of that number and those after it,
 //                                          fails for a reason; WHAT: fails, or memory for a lack of that
@@ -65,10 +65,10 @@ struct ort_session {
   bool on_gpu;
   bool bounded;  // by `limit`
   long long limit, weights, run_bytes;
-  atomic_llong kept;
-  long fails_at;        // the number of the run; 0: none
-  char seat_fault[16];  // of the line `seat`, if the session is on a GPU
-  long seat_call;       // 0: open
+  atomic_llong kept, used;  // used: of that, by runs now
+  long fails_at;            // the number of the run; 0: none
+  char seat_fault[16];      // of the line `seat`, if the session is on a GPU
+  long seat_call;           // 0: open
   atomic_long runs;
 };
 struct ort_memory {
@@ -537,13 +537,19 @@ static void compute(const struct ort_tensor_type *tensor, const struct ort_value
   }
 }
 
-// What is kept is of use to a run that needs no more.
-static struct ort_status *take_of_run(struct ort_session *session, const struct ort_value *input) {
-  long long needed = session->run_bytes * (input->type.rank ? input->type.dims[0] : 1),
-            kept = atomic_load(&session->kept);
-  struct ort_status *refusal = needed > kept ? take_memory(session, kept, needed) : NULL;
-  if (!refusal && needed > kept) atomic_fetch_add(&session->kept, needed);
-  return refusal;
+static long long needed_of(const struct ort_session *session, const struct ort_value *input) {
+  return session->run_bytes * (input->type.rank ? input->type.dims[0] : 1);
+}
+
+// What is kept and no other run uses is of use to a run that needs no more.
+static struct ort_status *take_of_run(struct ort_session *session, long long needed) {
+  long long kept = atomic_load(&session->kept);
+  bool more = needed > kept - atomic_load(&session->used);
+  struct ort_status *refusal = more ? take_memory(session, kept, needed) : NULL;
+  if (refusal) return refusal;
+  if (more) atomic_fetch_add(&session->kept, needed);
+  atomic_fetch_add(&session->used, needed);
+  return NULL;
 }
 
 static struct ort_status *run(struct ort_session *session, const struct ort_run_options *run_options,
@@ -551,14 +557,17 @@ static struct ort_status *run(struct ort_session *session, const struct ort_run_
                               const char *const *output_names, size_t num_outputs, struct ort_value **outputs) {
   COUNT_CALL();
   if (run_options && run_options->ends) {
-    if (run_options->shrinks) atomic_store(&session->kept, 0);
+    if (run_options->shrinks) atomic_store(&session->kept, atomic_load(&session->used));
     return fail("Exiting due to terminate flag being set to true.", "");
   }
+  long long needed = num_inputs > 0 ? needed_of(session, inputs[0]) : 0;
+  struct ort_status *refusal = take_of_run(session, needed);
+  if (refusal) return refusal;
   struct timespec wait = {session->wait_ms / 1000, session->wait_ms % 1000 * 1000000};
   nanosleep(&wait, NULL);
+  atomic_fetch_sub(&session->used, needed);
   long number = atomic_fetch_add(&session->runs, 1) + 1;
-  struct ort_status *refusal = seat_fault(session, number);
-  if (!refusal && num_inputs > 0) refusal = take_of_run(session, inputs[0]);
+  refusal = seat_fault(session, number);
   if (refusal) return refusal;
   if (session->fails_at && number >= session->fails_at)
     return fail("Non-zero status code returned while running the stand-in's node", "");
