@@ -123,7 +123,8 @@ static bool start_watcher(struct server *server, char *error, size_t error_size)
 static void warn_of_memory(const struct server *server) {
   const struct options *options = &server->options;
   int64_t limit = limits_memory_bytes("");
-  // The sum of docs/operation.md. A connection has one request at most.
+  // The sum of docs/operation.md, but for models, whose bound few networks come near. A connection has one request at
+  // most.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)http_request_size();
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
   int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
