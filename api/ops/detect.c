@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/ops/boxes.h"
+#include "api/ops/fates.h"
 #include "api/ops/rows.h"
 #include "api/ops/stream.h"
 #include "kernels/decoder.h"
@@ -184,9 +185,7 @@ static void write_detection(const struct vx_job *job, struct text *out) {
   write_names(detector->class_names, out);
   text_printf(out, "],\"%s\":{\"received\":%lld,\"kept\":%lld", vx_item_name(head->items),
               (long long)detector->items * job->num_clouds, kept);
-  for (enum vx_fate fate = VX_FATE_KEPT + 1; fate < VX_FATE_COUNT; fate++)
-    if (head->fates & VX_FATE_BIT(fate))
-      text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, &job->counts));
+  fates_write(head->fates & ~VX_FATE_BIT(VX_FATE_KEPT), &job->counts, out);
   text_put(out, "}");
 }
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/ops/fates.h"
 #include "api/params/values.h"
 #include "kernels/half.h"
 #include "kernels/ops.h"
@@ -51,12 +52,6 @@ static void write_name(const struct stream_terms *terms, int32_t number, struct 
   text_json_string(out, name, strlen(name));
 }
 
-static void write_fates(uint32_t fates, const struct vx_counts *counts, struct text *out) {
-  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
-    if (fates & VX_FATE_BIT(fate))
-      text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, counts));
-}
-
 // A job without sections drops no joined point but those that are not finite.
 static void write_points(const struct join_report *report, int32_t number, const struct vx_job *job, struct text *out) {
   const struct join_counts *points = &report->sweeps[number].points;
@@ -65,7 +60,7 @@ static void write_points(const struct join_report *report, int32_t number, const
   uint32_t fates = job ? vx_operation_of(job->op)->fates : VX_FATE_BIT(VX_FATE_NOT_FINITE);
   text_printf(out, ",\"points\":{\"received\":%lld,\"removed_close\":%lld,\"joined\":%lld", (long long)points->received,
               (long long)points->removed_close, (long long)points->joined);
-  write_fates(fates, counted ? &job->sections.counts[number] : &counts, out);
+  fates_write(fates, counted ? &job->sections.counts[number] : &counts, out);
   text_put(out, "}}");
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/ops/fates.h"
 #include "kernels/ops.h"
 
 // ---- timing ---------------------------------------------------------------------------------------------------------
@@ -87,9 +88,7 @@ static void write_counts(const struct vx_job *job, struct text *out) {
   const struct vx_operation *operation = vx_operation_of(job->op);
   const struct vx_counts *counts = &job->counts;
   text_printf(out, ",\"%s\":{\"received\":%lld", items_of(job), (long long)counts->received);
-  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
-    if (operation->fates & VX_FATE_BIT(fate))
-      text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, counts));
+  fates_write(operation->fates, counts, out);
   text_put(out, "}");
   for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
     text_printf(out, "%s\"%s\":%lld%s", i ? "," : ",\"voxels\":{", voxel_fates[i].name,

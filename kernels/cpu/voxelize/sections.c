@@ -70,7 +70,7 @@ static void count_over_cap(const struct cpu_run *run, const struct cpu_cloud *cl
 void cpu_count_sections(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct vx_sections *sections = &run->job->sections;
   const struct vx_counts *all = &run->job->counts;
-  int32_t let_in = run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
+  int32_t let_in = cpu_smaller(run->cells.count, run->params->max_voxels);
   int32_t begin = cloud->begin, first = 0;
   bool filtered = all->block_filtered > 0;
   if (filtered) {

@@ -354,20 +354,25 @@ static void put_tensor(struct message *graph, int field, const char *name) {
   put(graph, field, &info);
 }
 
+static struct message model_of(const struct message *graph) {
+  struct message model = {0}, version = {0};
+  put_number(&version, 2, 13);
+  put_number(&model, 1, 7);
+  put(&model, 7, graph);
+  put(&model, 8, &version);
+  return model;
+}
+
 // twice = x + x; more = twice + x
 static struct message real_network(void) {
-  struct message model = {0}, graph = {0}, version = {0};
+  struct message graph = {0};
   put_node(&graph, "Add", "x", "x", "twice");
   put_node(&graph, "Add", "twice", "x", "more");
   put_text(&graph, 2, "sums");
   put_tensor(&graph, 11, "x");
   put_tensor(&graph, 12, "twice");
   put_tensor(&graph, 12, "more");
-  put_number(&version, 2, 13);
-  put_number(&model, 1, 7);
-  put(&model, 7, &graph);
-  put(&model, 8, &version);
-  return model;
+  return model_of(&graph);
 }
 
 // NULL if there is none. Under a sanitizer there is none: its threads use locks that the sanitizer does not see.
@@ -444,7 +449,7 @@ static void the_real_library_refuses_what_does_not_fit(void **state) {
 // inner = x + weights, or x times weights; more = inner + x. Weights: [rows, 3], of zeros.
 static struct message network_with_weights(const char *kind, int rows) {
   static const unsigned char zeros[64];
-  struct message model = {0}, graph = {0}, version = {0}, weights = {0};
+  struct message graph = {0}, weights = {0};
   put_node(&graph, kind, "x", "weights", "inner");
   put_node(&graph, "Add", "inner", "x", "more");
   put_text(&graph, 2, "sums");
@@ -456,11 +461,7 @@ static struct message network_with_weights(const char *kind, int rows) {
   put(&graph, 5, &weights);
   put_tensor(&graph, 11, "x");
   put_tensor(&graph, 12, "more");
-  put_number(&version, 2, 13);
-  put_number(&model, 1, 7);
-  put(&model, 7, &graph);
-  put(&model, 8, &version);
-  return model;
+  return model_of(&graph);
 }
 
 static enum vx_status run_rows(struct vx_network *network, int64_t rows, struct vx_error *error) {
