@@ -347,7 +347,7 @@ class Starting(unittest.TestCase):
         daemon = Daemon("--backend", "auto", "--devices", "0,7", env={"VOXELD_STANDIN_DEVICES": "2"})
         self.addCleanup(daemon.stop)
         self.assertEqual([device["index"] for device in daemon.status()["backend"]["devices"]], [0])
-        self.assertTrue(any("a GPU is left out" in line and "device 7" in line for line in daemon.lines))
+        self.assertIn("device 7", daemon.logged("a GPU is left out")[0])
 
     def test_a_gpu_tells_whether_its_memory_is_the_hosts(self):
         for variables, expected in (({}, (False, 1 << 20)), ({"VOXELD_STANDIN_INTEGRATED": "1"}, (True, 0))):
@@ -380,7 +380,7 @@ class Starting(unittest.TestCase):
         daemon = Daemon("--backend", "auto")
         self.addCleanup(daemon.stop)
         self.assertEqual(daemon.status()["backend"]["name"], "cpu")
-        told = [line for line in daemon.lines if "no GPU" in line]
+        told = daemon.logged("no GPU")
         self.assertEqual(len(told), 1, daemon.log())
         self.assertIn("no device", told[0])
 

@@ -45,7 +45,7 @@ class Kept(Models):
         for path in ("", "/ready", "/config", f"/versions/{version}"):
             self.assertEqual(daemon.get("/v2/models/good" + path).status, 200, path)
         self.assertEqual(self.counted(daemon), {"ready": 0, "outdated": 1, "failed": 0})
-        line = [line for line in daemon.lines if 'msg="a model is not replaced"' in line][-1]
+        line = daemon.logged('msg="a model is not replaced"')[-1]
         for part in ("level=warning", "model=good", f"version={version}", reason.replace('"', '\\"')):
             self.assertIn(part, line)
 
@@ -110,7 +110,7 @@ class Kept(Models):
         self.write("other")
         daemon = self.start()
         self.assertIn("format is not 1", self.fault(daemon, "good"))
-        line = next(line for line in daemon.lines if 'msg="a model does not serve"' in line)
+        line = daemon.logged('msg="a model does not serve"')[0]
         for part in ("level=warning", "model=good", "model.json: format is not 1"):
             self.assertIn(part, line)
         ready = {entry["name"] for entry in daemon.post("/v2/repository/index", b'{"ready":true}').json()}
@@ -146,11 +146,11 @@ class Kept(Models):
     def test_a_kept_network_is_not_run_again(self):
         self.write_version(1)
         daemon = self.start()
-        warm = lambda: sum('msg="a network is warm"' in line for line in daemon.lines)
-        before = warm()
+        before = daemon.logged('msg="a network is warm"')
+        self.assertTrue(before)
         self.write("good", network=b"no network")
         self.reload(daemon)
-        self.assertEqual(warm(), before)
+        self.assertEqual(daemon.logged('msg="a network is warm"'), before)
         self.stop(daemon)
 
     def test_jobs_go_on_while_models_are_kept_and_replaced(self):

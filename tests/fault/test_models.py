@@ -45,9 +45,9 @@ class Models(unittest.TestCase):
         daemon.stop()
 
     def reload(self, daemon):
-        told = sum("what=models" in line for line in daemon.lines)
+        told = len(daemon.logged("what=models"))
         os.kill(daemon.pid(), signal.SIGHUP)
-        wait_until(lambda: sum("what=models" in line for line in daemon.lines) > told, "a reload of the models")
+        wait_until(lambda: daemon.times_logged("what=models") > told, "a reload of the models")
 
     def fault(self, daemon, name):
         """Why a model does not serve, which all of its pages say."""
@@ -308,7 +308,7 @@ class Reload(Models):
         daemon = self.start()
         shutil.rmtree(self.folder)
         self.reload(daemon)
-        self.assertIn("No such file", next(line for line in daemon.lines if "what=models" in line))
+        self.assertIn("No such file", daemon.logged("what=models")[0])
         self.assert_serves(daemon)
         os.mkdir(self.folder)
         self.stop(daemon)
@@ -334,7 +334,7 @@ class Running(Models):
         reason = "the network does not run: onnxruntime: Non-zero status code"
         self.assertIn(reason, self.fault(daemon, "bad"))
         self.assertFalse(daemon.get("/v1/models/bad").json()["ready"])
-        line = next(line for line in daemon.lines if 'msg="a model does not serve"' in line)
+        (line,) = daemon.logged('msg="a model does not serve"')
         for part in ("level=warning", "model=bad", reason):
             self.assertIn(part, line)
         metrics = daemon.get("/metrics").body.decode()

@@ -141,7 +141,7 @@ class Places(Seats):
         (seat,) = self.seats(daemon)
         self.assertFalse(seat["in_use"])
         self.assertIn("libonnxruntime_providers_cuda.so", seat["reason"])
-        line = next(line for line in daemon.lines if "a network does not run" in line)
+        line = daemon.logged("a network does not run")[0]
         self.assertIn("libonnxruntime_providers_cuda.so", line)
         self.assertIn('effect="it runs on the CPU"', line)
         self.assert_runs_on(daemon, "cpu")
@@ -170,7 +170,7 @@ class Places(Seats):
         told = "".join(daemon.told)
         self.assertIn("the server runs its networks once: 0 of 2 runs are done", told)
         self.assertIn("the server runs its networks once: 1 of 2 runs are done", told)
-        self.assertEqual(sum("a network is warm" in line for line in daemon.lines), 2)
+        self.assertEqual(len(daemon.logged("a network is warm")), 2)
         self.stop(daemon)
 
 
@@ -186,7 +186,7 @@ class Failures(Seats):
         self.assertEqual(self.reruns(daemon, "failed"), 1)
         self.assertIn("CUDNN_STATUS_EXECUTION_FAILED", self.seats(daemon)[0]["reason"])
         self.assertEqual(daemon.status()["state"], "ready")  # the GPU serves other jobs
-        self.assertEqual(sum("a network does not run" in line for line in daemon.lines), 1)
+        self.assertEqual(len(daemon.logged("a network does not run")), 1)
         os.kill(daemon.pid(), signal.SIGHUP)
         wait_until(lambda: self.seats(daemon)[0]["in_use"], "a new seat")
         self.assert_runs_on(daemon, "cuda")
@@ -272,8 +272,8 @@ class Lives(Seats):
         wait_until(lambda: daemon.status()["detection_workers"]["running"] == 1, "a detection that runs")
         self.write("slow", tensors=models.weights(seed=2))
         os.kill(daemon.pid(), signal.SIGHUP)
-        wait_until(lambda: any("what=models" in line for line in daemon.lines), "a reload of the models")
-        self.assertEqual(sum("a network is warm" in line for line in daemon.lines), 4)
+        wait_until(lambda: daemon.times_logged("what=models"), "a reload of the models")
+        self.assertEqual(len(daemon.logged("a network is warm")), 4)
         new = self.ask(daemon, "slow")
         asker.join()
         self.assertEqual((replies[0][1], new[1]), ("cuda", "cuda"))
@@ -296,9 +296,9 @@ class Lives(Seats):
         self.write("slow", ["wait 400"])
         daemon = self.start("--detection-streams", "8")
         os.kill(daemon.pid(), signal.SIGHUP)
-        wait_until(lambda: sum("a network is warm" in line for line in daemon.lines) > 8, "a reload that warms up")
+        wait_until(lambda: daemon.times_logged("a network is warm") > 8, "a reload that warms up")
         daemon.stop()
-        self.assertLess(sum("a network is warm" in line for line in daemon.lines), 16)
+        self.assertLess(daemon.times_logged("a network is warm"), 16)
 
     def test_pinned_points_are_read_in_place(self):
         self.write()

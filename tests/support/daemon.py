@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import unittest
+import uuid
 
 import older_python  # noqa: F401
 from sources import HTTPConnection, bind_source
@@ -141,6 +142,14 @@ class Daemon:
 
     def times_logged(self, message):
         return sum(message in line for line in list(self.lines))
+
+    def logged(self, message):
+        """The lines with `message` of all that the daemon has logged by now: a line is written, and read here, some
+        time after the deed that it tells of. A request that is logged in its turn marks the place."""
+        mark = f"mark-{uuid.uuid4().hex}"
+        self.get("/nowhere", {"X-Request-Id": mark}, source=OPERATOR)
+        wait_until(lambda: self.times_logged(mark), "the line of a request in the log")
+        return [line for line in list(self.lines) if message in line]
 
     # --- asking ---
 
