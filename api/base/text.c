@@ -1,6 +1,7 @@
 // The bounded text builder; see text.h.
 #include "api/base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,13 @@ static void put_raw(struct text *text, const char *bytes, size_t length) {
   text->length += length;
 }
 
+static bool is_plain(unsigned char byte) { return byte >= 0x20 && byte != 0x7f && byte != '"' && byte != '\\'; }
+
 // The escape of one byte inside a JSON string, or NULL if the byte needs none.
 static const char *json_escape(unsigned char byte, char escape[8]) {
+  if (is_plain(byte)) return NULL;
   if (byte == '"') return "\\\"";
   if (byte == '\\') return "\\\\";
-  if (byte >= 0x20 && byte != 0x7f) return NULL;
   snprintf(escape, 8, "\\u%04x", byte);
   return escape;
 }
@@ -28,9 +31,9 @@ static const char *json_escape(unsigned char byte, char escape[8]) {
 static void put_escaped(struct text *text, const char *bytes, size_t length) {
   size_t start = 0;
   for (size_t i = 0; i < length; i++) {
+    if (is_plain((unsigned char)bytes[i])) continue;
     char room[8];
     const char *escape = json_escape((unsigned char)bytes[i], room);
-    if (!escape) continue;
     put_raw(text, bytes + start, i - start);
     put_raw(text, escape, strlen(escape));
     start = i + 1;
@@ -55,6 +58,28 @@ void text_printf(struct text *text, const char *format, ...) {
   va_end(arguments);
   if (length > 0) text_append(text, piece, (size_t)length < sizeof piece ? (size_t)length : sizeof piece - 1);
 }
+
+void text_member(struct text *text, const char *comma, const char *name) {
+  text_put(text, comma);
+  text_append(text, "\"", 1);
+  text_put(text, name);
+  text_append(text, "\":", 2);
+}
+
+// Every answer has some hundred numbers. A format of printf for each took a fourth of a small request's whole time.
+void text_fixed(struct text *text, int64_t units, int decimals) {
+  char digits[32];
+  size_t first = sizeof digits;
+  uint64_t left = units < 0 ? 0 - (uint64_t)units : (uint64_t)units;
+  for (int place = 0; left || place <= decimals; place++, left /= 10) {
+    if (place && place == decimals) digits[--first] = '.';
+    digits[--first] = (char)('0' + left % 10);
+  }
+  if (units < 0) digits[--first] = '-';
+  text_append(text, digits + first, sizeof digits - first);
+}
+
+void text_integer(struct text *text, int64_t value) { text_fixed(text, value, 0); }
 
 // Length of the well-formed UTF-8 sequence at bytes (RFC 3629), 0 if there is none.
 static size_t utf8_sequence(const unsigned char *bytes, size_t length) {
@@ -81,6 +106,11 @@ void text_json_string(struct text *text, const char *bytes, size_t length) {
   const unsigned char *input = (const unsigned char *)bytes;
   text_put(text, "\"");
   for (size_t i = 0; i < length;) {
+    size_t plain = 0;
+    while (i + plain < length && input[i + plain] < 0x80 && is_plain(input[i + plain])) plain++;
+    text_append(text, bytes + i, plain);
+    i += plain;
+    if (i == length) break;
     size_t sequence = utf8_sequence(input + i, length - i);
     char room[8];
     const char *escape = json_escape(input[i], room);
@@ -95,7 +125,21 @@ void text_json_string(struct text *text, const char *bytes, size_t length) {
   text_put(text, "\"");
 }
 
+// Writes a float that is a short decimal: up to six digits in all, up to four of them behind the point. Every such
+// decimal is the shortest that reads back as its float, since six digits survive in a float32.
+static bool put_short(struct text *text, float value) {
+  double units = rint((double)value * 1e4);
+  if (!(fabs(units) < 1e10) || (float)(units / 1e4) != value || (value == 0 && signbit(value))) return false;
+  int64_t left = (int64_t)units;
+  int decimals = 4;
+  for (; decimals > 0 && left % 10 == 0; decimals--) left /= 10;
+  if (left <= -1000000 || left >= 1000000) return false;
+  text_fixed(text, left, decimals);
+  return true;
+}
+
 void text_float(struct text *text, float value) {
+  if (put_short(text, value)) return;
   char digits[32];
   for (int precision = 6; precision <= 9; precision++) {
     snprintf(digits, sizeof digits, "%.*g", precision, (double)value);
@@ -109,9 +153,7 @@ void text_float(struct text *text, float value) {
   text_put(text, digits);
 }
 
-void text_microseconds(struct text *text, int64_t nanoseconds) {
-  text_printf(text, "%lld.%lld", (long long)(nanoseconds / 1000), (long long)(nanoseconds % 1000 / 100));
-}
+void text_microseconds(struct text *text, int64_t nanoseconds) { text_fixed(text, nanoseconds / 100, 1); }
 
 bool error_set(char *error, size_t size, const char *format, ...) {
   va_list arguments;

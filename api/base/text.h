@@ -29,6 +29,12 @@ void text_put(struct text *text, const char *string);
 __attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format,
                                                        ...);  // pieces up to 511 bytes
 
+// The name of a member of a JSON object: `comma`, then "name":
+void text_member(struct text *text, const char *comma, const char *name);
+void text_integer(struct text *text, int64_t value);
+// units / 10^decimals, with so many decimals.
+void text_fixed(struct text *text, int64_t units, int decimals);
+
 // A JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD: the client may have sent anything.
 void text_json_string(struct text *text, const char *bytes, size_t length);
 

@@ -3,6 +3,8 @@
 
 void fates_write(uint32_t fates, const struct vx_counts *counts, struct text *out) {
   for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++)
-    if (fates & VX_FATE_BIT(fate))
-      text_printf(out, ",\"%s\":%lld", vx_fate_name(fate), (long long)vx_fate_count(fate, counts));
+    if (fates & VX_FATE_BIT(fate)) {
+      text_member(out, ",", vx_fate_name(fate));
+      text_integer(out, vx_fate_count(fate, counts));
+    }
 }

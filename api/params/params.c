@@ -31,7 +31,7 @@ void params_write(param_rows rows, const bool *given, const void *record, struct
   text_put(out, "{");
   for (int i = 0; rows[i]; i++) {
     if (!given[i] && !rows[i]->initial && !rows[i]->type->computed) continue;
-    text_printf(out, "%s\"%s\":", comma, rows[i]->name);
+    text_member(out, comma, rows[i]->name);
     rows[i]->type->write(rows[i], record, out);
     comma = ",";
   }

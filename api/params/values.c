@@ -80,7 +80,7 @@ static bool read_int(const struct param *param, const char *value, const char *e
 }
 
 static void write_int(const struct param *param, const void *record, struct text *out) {
-  text_printf(out, "%d", *(const int32_t *)CONST_FIELD(record, param->offset));
+  text_integer(out, *(const int32_t *)CONST_FIELD(record, param->offset));
 }
 
 static void allow_int(const struct param *param, char *out, size_t size) {
@@ -188,7 +188,10 @@ static bool read_counts(const struct param *param, const char *value, const char
 
 void value_write_counts(const int32_t *values, int32_t count, struct text *out) {
   text_put(out, "[");
-  for (int32_t i = 0; i < count; i++) text_printf(out, "%s%d", i ? "," : "", values[i]);
+  for (int32_t i = 0; i < count; i++) {
+    if (i) text_put(out, ",");
+    text_integer(out, values[i]);
+  }
   text_put(out, "]");
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/ops/fates.h"
+#include "api/params/values.h"
 #include "kernels/ops.h"
 
 // ---- timing ---------------------------------------------------------------------------------------------------------
@@ -28,14 +29,20 @@ int64_t answer_timing_ns(const struct answer *answer, int timing) {
   return answer->job->stage_ns[timing - TIMING_STAGES];
 }
 
+// In milliseconds, as that header has them.
+static void write_duration(struct text *out, const char *comma, const char *name, int64_t nanoseconds) {
+  text_put(out, comma);
+  text_put(out, name);
+  text_put(out, ";dur=");
+  text_fixed(out, nanoseconds / 100, 4);
+}
+
 void answer_server_timing(const struct answer *answer, struct text *out) {
   const char *comma = "";
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
     if (!answer_has_timing(answer, timing)) continue;
-    if (timing == TIMING_TOTAL && answer->encode_ns > 0)
-      text_printf(out, "%sencode;dur=%.4f", comma, (double)answer->encode_ns / 1e6);
-    text_printf(out, "%s%s;dur=%.4f", comma, answer_timing_name(timing),
-                (double)answer_timing_ns(answer, timing) / 1e6);
+    if (timing == TIMING_TOTAL && answer->encode_ns > 0) write_duration(out, comma, "encode", answer->encode_ns);
+    write_duration(out, comma, answer_timing_name(timing), answer_timing_ns(answer, timing));
     comma = ", ";
   }
 }
@@ -45,7 +52,7 @@ static void write_timing(const struct answer *answer, bool widest, struct text *
   text_put(out, "{");
   for (int timing = 0; timing < TIMING_COUNT; timing++) {
     if (!answer_has_timing(answer, timing)) continue;
-    text_printf(out, "%s\"%s\":", comma, answer_timing_name(timing));
+    text_member(out, comma, answer_timing_name(timing));
     text_microseconds(out, widest ? INT64_MAX : answer_timing_ns(answer, timing));
     comma = ",";
   }
@@ -74,12 +81,12 @@ static void write_batch(const struct vx_job *job, struct text *out) {
   } parts[] = {{vx_operation_of(job->op)->mixed ? NULL : items_of(job), job->point_counts},
                {vx_operation_of(job->op)->rows, job->row_counts},
                {vx_sampling_of(job) ? "samples" : NULL, job->sample_counts}};
-  text_printf(out, ",\"batch\":{\"size\":%d", job->num_clouds);
+  text_put(out, ",\"batch\":{\"size\":");
+  text_integer(out, job->num_clouds);
   for (size_t part = 0; part < sizeof parts / sizeof *parts; part++) {
     if (!parts[part].name) continue;
-    text_printf(out, ",\"%s\":[", parts[part].name);
-    for (int32_t i = 0; i < job->num_clouds; i++) text_printf(out, "%s%d", i ? "," : "", parts[part].counts[i]);
-    text_put(out, "]");
+    text_member(out, ",", parts[part].name);
+    value_write_counts(parts[part].counts, job->num_clouds, out);
   }
   text_put(out, "}");
 }
@@ -87,19 +94,23 @@ static void write_batch(const struct vx_job *job, struct text *out) {
 static void write_counts(const struct vx_job *job, struct text *out) {
   const struct vx_operation *operation = vx_operation_of(job->op);
   const struct vx_counts *counts = &job->counts;
-  text_printf(out, ",\"%s\":{\"received\":%lld", items_of(job), (long long)counts->received);
+  text_member(out, ",", items_of(job));
+  text_put(out, "{\"received\":");
+  text_integer(out, counts->received);
   fates_write(operation->fates, counts, out);
   text_put(out, "}");
-  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++)
-    text_printf(out, "%s\"%s\":%lld%s", i ? "," : ",\"voxels\":{", voxel_fates[i].name,
-                (long long)voxel_fate_count(i, counts), i == VOXEL_FATES - 1 ? "}" : "");
+  for (int i = 0; operation->makes_voxels && i < VOXEL_FATES; i++) {
+    text_member(out, i ? "," : ",\"voxels\":{", voxel_fates[i].name);
+    text_integer(out, voxel_fate_count(i, counts));
+  }
+  if (operation->makes_voxels) text_put(out, "}");
   if (vx_sampling_of(job)) text_printf(out, ",\"samples\":{\"chosen\":%lld}", (long long)counts->sampled);
 }
 
 // ---- metadata -------------------------------------------------------------------------------------------------------
 
 static void write_string(struct text *out, const char *name, const char *value) {
-  text_printf(out, "\"%s\":", name);
+  text_member(out, "", name);
   text_json_string(out, value, strlen(value));
   text_put(out, ",");
 }

@@ -6,11 +6,21 @@
 enum { LENGTH_PREFIX = 8, ALIGNMENT = VX_TENSOR_ALIGNMENT };
 
 static void write_tensor(struct text *out, const char *name, int number, const struct vx_shape *shape, size_t offset) {
-  text_printf(out, ",\"%s", name);
-  if (number >= 0) text_printf(out, "%d", number);
-  text_printf(out, "\":{\"dtype\":\"%s\",\"shape\":[", vx_dtype_name(shape->dtype));
-  for (int d = 0; d < shape->rank; d++) text_printf(out, "%s%lld", d ? "," : "", (long long)shape->dims[d]);
-  text_printf(out, "],\"data_offsets\":[%zu,%zu]}", offset, offset + shape->bytes);
+  text_put(out, ",\"");
+  text_put(out, name);
+  if (number >= 0) text_integer(out, number);
+  text_put(out, "\":{\"dtype\":\"");
+  text_put(out, vx_dtype_name(shape->dtype));
+  text_put(out, "\",\"shape\":[");
+  for (int d = 0; d < shape->rank; d++) {
+    if (d) text_put(out, ",");
+    text_integer(out, shape->dims[d]);
+  }
+  text_put(out, "],\"data_offsets\":[");
+  text_integer(out, (int64_t)offset);
+  text_put(out, ",");
+  text_integer(out, (int64_t)(offset + shape->bytes));
+  text_put(out, "]}");
 }
 
 static void write_header(const struct answer *answer, const struct vx_layout *layout, bool widest, struct text *out) {

@@ -34,7 +34,8 @@ struct options {
   int32_t log_level;       // enum log_level
   int32_t log_format;      // enum log_format
   int32_t access_log;      // row of access_words
-  int64_t workers, sampling_workers, detection_workers, network_threads, io_threads, queue_depth, client_requests;
+  int64_t workers, sampling_workers, detection_workers, network_threads, io_threads, small_job_points;
+  int64_t queue_depth, client_requests;
   int32_t network_tf32;                                     // bool
   int64_t network_memory_bytes, network_host_memory_bytes;  // 0: any
   int64_t max_sampling_work;

@@ -28,12 +28,16 @@ bool exchange_waits(const struct request *request) {
   return info && info->suspended;
 }
 
+static void take_result(struct request *request) {
+  if (!request->job.answered) request->problem = request->job.problem;
+  request_to(request, REQUEST_DONE);
+}
+
 // The job's last act, on any thread: hands the connection back to its IO thread.
 static void on_done(struct job *job) {
   struct request *request = request_of_job(job);
   struct MHD_Connection *connection = request->connection;
-  if (!job->answered) request->problem = job->problem;
-  request_to(request, REQUEST_DONE);
+  take_result(request);
   MHD_resume_connection(connection);
 }
 
@@ -87,17 +91,23 @@ static enum MHD_Result complete(struct request *request) {
   return MHD_YES;
 }
 
-static void publish(struct request *request) {
+// A small job is run here and now.
+static enum MHD_Result publish(struct request *request) {
   struct job *job = &request->job;
   request_to(request, REQUEST_JOB);
+  if (jobs_run_small(request->service->jobs, job)) {
+    take_result(request);
+    return request_reply(request);
+  }
   // Suspended first: once the job is submitted, the request is no longer ours.
   MHD_suspend_connection(request->connection);
-  if (jobs_submit(request->service->jobs, job)) return;
+  if (jobs_submit(request->service->jobs, job)) return MHD_YES;
   problem_set(&job->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   job->done(job);
+  return MHD_YES;
 }
 
-// Fills in the job and submits it. A request that has not met the gate yet, since its body is small, meets it here.
+// Fills in the job and has it done. A request that has not met the gate yet, since its body is small, meets it here.
 static enum MHD_Result submit(struct request *request) {
   struct service *service = request->service;
   struct job *job = &request->job;
@@ -110,9 +120,8 @@ static enum MHD_Result submit(struct request *request) {
   job->queued_ns = clock_ns();
   job->deadline_ns = job->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
   if (request->entry.client || gate_enter(&service->gate, &request->entry, request_client(request), job->queued_ns))
-    publish(request);
-  else
-    request_to(request, REQUEST_WAITING);
+    return publish(request);
+  request_to(request, REQUEST_WAITING);
   return MHD_YES;
 }
 
@@ -122,10 +131,7 @@ static enum MHD_Result submit(struct request *request) {
 static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
                              size_t *size) {
   if (exchange_waits(request)) return MHD_YES;
-  if (request->job.queued_ns) {  // it waited with its whole body
-    publish(request);
-    return MHD_YES;
-  }
+  if (request->job.queued_ns) return publish(request);  // it waited with its whole body
   if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
   loan_resume(&request->job);
   go_on(request);
@@ -155,7 +161,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
       if (*size) return body_receive(request, data, size);
       return complete(request);
     case REQUEST_WHOLE:
-      return submit(request);  // -> JOB; a worker runs it (jobs/run.c) and resumes the connection -> DONE
+      return submit(request);  // -> JOB; run here, or by a worker that resumes the connection (jobs/run.c) -> DONE
     case REQUEST_DONE: return request_reply(request);
     case REQUEST_JOB:
     case REQUEST_REPLY:

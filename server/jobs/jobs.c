@@ -73,8 +73,11 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (sites) sites_init(sites, &jobs->devices.working, jobs->workers.running, options->workers);
   jobs->queues[VX_LANE_LONG].sites = sites;
   hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
+  if (!small_start(&jobs->small, options, &jobs->devices, error, error_size)) return false;
   return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, error, error_size);
 }
+
+bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }
 
 // A job of a stream waits for its turn there. If it cannot even wait, the worker finds that out again, and refuses it.
 bool jobs_submit(struct jobs *jobs, struct job *job) {
@@ -137,6 +140,7 @@ void jobs_join(struct jobs *jobs) { workers_join(&jobs->workers); }
 
 void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
+  small_end(&jobs->small);
   hands_destroy(&jobs->hands);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
   streams_destroy(&jobs->streams);

@@ -11,6 +11,7 @@
 #include "server/jobs/queue.h"
 #include "server/jobs/regions.h"
 #include "server/jobs/sites.h"
+#include "server/jobs/small.h"
 #include "server/jobs/workers.h"
 
 struct jobs {
@@ -24,6 +25,7 @@ struct jobs {
   struct queue queues[VX_LANE_USES];
   struct sites sites;  // of long jobs, if there are GPUs
   struct hands hands;
+  struct small small;
   struct workers workers;
   void (*gpu_lost)(void *cls);
   void *gpu_lost_cls;
@@ -35,6 +37,9 @@ VX_WARN_UNUSED bool jobs_start(struct jobs *jobs, const struct options *options,
                                struct counters *counters, void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error,
                                size_t error_size);
 
+// Runs the job at once, on this thread, if it is small (small.h). True: it has its result, and `done` is not called.
+// False: it is to be submitted.
+VX_WARN_UNUSED bool jobs_run_small(struct jobs *jobs, struct job *job);
 // Submits a job to its queue. True: the job belongs to the room until its `done`. False: the room is closed, and the
 // job stays the caller's.
 VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);

@@ -179,6 +179,12 @@ static void write_help(const struct view *view, struct text *out) {
               (unsigned long long)use.given_up);
 }
 
+static void write_small(const struct view *view, struct text *out) {
+  const struct small *small = &view->jobs->small;
+  text_printf(out, ",\"small_jobs\":{\"points\":%lld,\"run\":%llu}", (long long)small->most_points,
+              (unsigned long long)atomic_load(&small->ran));
+}
+
 static void write_regions(const struct view *view, struct text *out) {
   struct regions_use use = regions_use(&view->jobs->regions);
   text_printf(out, ",\"shared_memory\":{\"allowed\":%s,\"regions\":%lld,\"pinned_bytes\":%lld",
@@ -221,6 +227,7 @@ static bool write_status(const struct view *view, const struct page_asked *asked
   write_lanes(view, out);
   write_sites(view, out);
   write_help(view, out);
+  write_small(view, out);
   write_requests(view, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);

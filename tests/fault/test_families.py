@@ -60,6 +60,12 @@ def voxelize(daemon):
     yield daemon
 
 
+@deed(("voxeld_small_jobs_total",))
+def voxelize_few_points(_):
+    with Daemon("--small-job-points", "100") as daemon:
+        yield from voxelize(daemon)
+
+
 @deed(("voxeld_warnings_total", "max_voxels"))
 def voxelize_into_too_few(daemon):
     assert daemon.post(VOXELIZE + "&max_voxels=1", rows(100)).status == 200

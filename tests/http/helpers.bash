@@ -19,6 +19,9 @@ for variable in "${!VOXELD_@}"; do
   [[ $variable == VOXELD_BIN || $variable == VOXELD_TEST_BACKEND ]] || unset "$variable"
 done
 
+# Few points are to show what a GPU does, too.
+[[ $backend != cuda ]] || export VOXELD_SMALL_JOB_POINTS=0
+
 # A range and a voxel size with few cells, for tests of other things: x, y, z from 0 to 4, 1 m voxels.
 readonly small='point_cloud_range=0,0,0,4,4,4&voxel_size=1,1,1'
 

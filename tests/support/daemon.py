@@ -83,6 +83,8 @@ class Daemon:
         environment["ASAN_OPTIONS"] = "quarantine_size_mb=4:" + os.environ.get("ASAN_OPTIONS", "")
         if BACKEND == "cuda":  # the stand-in of ONNX Runtime cannot read a real GPU's memory
             environment["STANDIN_NO_CUDA"] = "1"
+        if BACKEND == "cuda" or "VOXELD_STANDIN_DEVICES" in (env or {}):  # few points are to show what a GPU does, too
+            environment["VOXELD_SMALL_JOB_POINTS"] = "0"
         environment.update(env or {})
         self.may_fail = "VOXELD_INJECT" in environment
         self.lines = []

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +121,75 @@ static void floats_read_back_in_few_digits(void **state) {
   }
 }
 
+// The digits that printf takes fewest of.
+static void shortest_digits(float value, char digits[64]) {
+  for (int precision = 6; precision <= 9; precision++) {
+    snprintf(digits, 64, "%.*g", precision, (double)value);
+    if ((float)strtod(digits, NULL) == value) break;
+  }
+  char *plus = strchr(digits, '+');
+  if (!plus) return;
+  const char *exponent = plus + strspn(plus, "+0");
+  memmove(plus, exponent, strlen(exponent) + 1);
+}
+
+static void assert_shortest(float value) {
+  char memory[64], expected[64];
+  struct text text = text_over(memory, sizeof memory);
+  text_float(&text, value);
+  shortest_digits(value, expected);
+  assert_string_equal(memory, expected);
+}
+
+// Decimals and their neighbours, on both sides of what is written without printf; then floats of any bits.
+static void floats_are_as_printf_has_them(void **state) {
+  (void)state;
+  static const float steps[] = {1e-5f, 1e-4f, 0.001f, 0.05f, 1, 7, 999, 12345};
+  for (size_t step = 0; step < sizeof steps / sizeof *steps; step++)
+    for (int i = -300; i <= 300; i++) {
+      float value = (float)((double)steps[step] * i);
+      assert_shortest(value);
+      assert_shortest(nextafterf(value, INFINITY));
+    }
+  static const float edges[] = {0.0f, -0.0f, 99.9999f, 100.0f, 999999.0f, 999999.5f, 1e6f, 1e9f, -1e10f, INFINITY};
+  for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) assert_shortest(edges[i]);
+  uint32_t bits = 1;
+  for (int i = 0; i < 20000; i++) {
+    float value;
+    bits = bits * 1664525 + 1013904223;
+    memcpy(&value, &bits, sizeof value);
+    if (!isnan(value)) assert_shortest(value);
+  }
+}
+
+static void numbers_of_fixed_decimals(void **state) {
+  (void)state;
+  static const struct {
+    int64_t units;
+    int decimals;
+    const char *digits;
+  } cases[] = {{0, 0, "0"},
+               {7, 0, "7"},
+               {-1234567890, 0, "-1234567890"},
+               {0, 1, "0.0"},
+               {5, 1, "0.5"},
+               {123, 4, "0.0123"},
+               {-50000, 4, "-5.0000"},
+               {INT64_MAX, 0, "9223372036854775807"},
+               {INT64_MIN, 1, "-922337203685477580.8"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char memory[64];
+    struct text text = text_over(memory, sizeof memory);
+    text_fixed(&text, cases[i].units, cases[i].decimals);
+    assert_string_equal(memory, cases[i].digits);
+  }
+  char memory[64];
+  struct text text = text_over(memory, sizeof memory);
+  text_member(&text, ",", "count");
+  text_integer(&text, -3);
+  assert_string_equal(memory, ",\"count\":-3");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(measuring_and_writing_agree),
@@ -129,6 +200,8 @@ int main(void) {
       cmocka_unit_test(quoted_text_is_escaped_twice),
       cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
       cmocka_unit_test(floats_read_back_in_few_digits),
+      cmocka_unit_test(floats_are_as_printf_has_them),
+      cmocka_unit_test(numbers_of_fixed_decimals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,7 @@ static void numbers_have_their_ranges(void **state) {
               {"network_memory_bytes", "0 to 1099511627776"},
               {"network_host_memory_bytes", "0 to 1099511627776"},
               {"io_threads", "0 to 64"},
+              {"small_job_points", "0 to 4096"},
               {"queue_depth", "1 to 65536"},
               {"client_requests", "0 to 65536"},
               {"max_sampling_work", "1 to 1000000000000000"},

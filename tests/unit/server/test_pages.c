@@ -70,6 +70,8 @@ static void counts_and_limits(void **state) {
   for (int i = 0; i < 2; i++) counters_request(&counters, ENDPOINT_FPS, PROBLEM_BAD_BODY, 1);
   for (int i = 0; i < 3; i++) counters_abort(&counters, ABORT_SEND);
   jobs.hands.use = (struct hands_use){71, 72, 73, 74};
+  jobs.small.most_points = 75;
+  atomic_store(&jobs.small.ran, 76);
   jobs.buffers.allocated = 42, jobs.buffers.in_use = 41;
   atomic_store(&jobs.regions.pinner.bytes, 51);
   atomic_store(&jobs.regions.pinner.refusals, 52);
@@ -92,6 +94,7 @@ static void counts_and_limits(void **state) {
       "\"sampling_workers\":{\"count\":1,\"running\":12},\"sampling_queue\":{\"depth\":22,\"limit\":64},"
       "\"detection_workers\":{\"count\":0,\"running\":13},\"detection_queue\":{\"depth\":23,\"limit\":64},"
       "\"help\":{\"workers\":71,\"pieces\":72,\"helped\":73,\"given_up\":74},"
+      "\"small_jobs\":{\"points\":75,\"run\":76},"
       "\"requests\":{\"active\":31,\"open\":32,\"answered\":1,\"refused\":2,\"aborted\":3},"
       "\"buffers\":{\"budget_bytes\":16777216,\"allocated_bytes\":42,\"in_use_bytes\":41},"
       "\"shared_memory\":{\"allowed\":true,\"regions\":0,\"pinned_bytes\":51,\"pinned_limit_bytes\":55,"

@@ -1,0 +1,94 @@
+// See small.h.
+#include "server/jobs/small.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels/backends.h"
+#include "server/jobs/run.h"
+
+// More is written in some 20 us.
+enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_CUTS = 4 };
+
+// ---- lanes ----------------------------------------------------------------------------------------------------------
+
+bool small_start(struct small *small, const struct options *options, struct devices *devices, char *error,
+                 size_t error_size) {
+  *small = (struct small){.devices = devices, .most_points = options->small_job_points};
+  pthread_mutex_init(&small->lock, NULL);
+  if (small->most_points == 0) return true;
+  small->lane = calloc((size_t)options->io_threads, sizeof *small->lane);
+  struct vx_error reason = {"out of memory"};
+  for (; small->lane && small->count < options->io_threads; small->count++)
+    if (vx_cpu_backend.lane_open(devices->cpu.handle, VX_LANE_QUICK, &small->lane[small->count], &reason) != VX_OK)
+      break;
+  small->free = small->count;
+  if (small->count == options->io_threads) return true;
+  snprintf(error, error_size, "lanes for small jobs: %s", reason.text);
+  return false;
+}
+
+void small_end(struct small *small) {
+  for (int64_t i = 0; i < small->count; i++) vx_cpu_backend.lane_close(small->lane[i]);
+  free(small->lane);
+  pthread_mutex_destroy(&small->lock);
+}
+
+static struct vx_lane *take_lane(struct small *small) {
+  pthread_mutex_lock(&small->lock);
+  struct vx_lane *lane = small->free > 0 ? small->lane[--small->free] : NULL;
+  pthread_mutex_unlock(&small->lock);
+  return lane;
+}
+
+static void give_lane(struct small *small, struct vx_lane *lane) {
+  pthread_mutex_lock(&small->lock);
+  small->lane[small->free++] = lane;
+  pthread_mutex_unlock(&small->lock);
+}
+
+// ---- which jobs -----------------------------------------------------------------------------------------------------
+
+// Whether the time of a run follows from its points and its output.
+static bool is_plain(const struct vx_job *job) {
+  switch (job->op) {
+    case VX_VOXELIZE: return !job->params.voxelize.block_filter.enabled && job->params.voxelize.encoder.num_layers == 0;
+    case VX_TRANSFORM: return job->params.transform.num_cuts <= MOST_CUTS;
+    default: return false;
+  }
+}
+
+// Whether the body is rows as they are, and the answer goes out as it is written.
+static bool is_direct(const struct job *job) {
+  const struct job_request *asked = &job->asked;
+  return asked->format == FORMAT_RAW && !job->infer.model && !asked->stream.name[0] && !asked->points_region.name[0] &&
+         !asked->output_region.name[0] && job->answer_coding == CODING_NONE;
+}
+
+// If each point had a voxel of its own.
+static bool has_small_output(const struct job *job, int64_t points) {
+  struct vx_job work = job->asked.job;
+  struct vx_layout layout;
+  struct vx_error error;
+  work.tensors = job->kind->tensors(&job->asked);
+  work.counts.voxels_kept = work.counts.kept = points;
+  struct vx_sizes sizes = vx_sizes_of(&work);
+  return vx_layout_of(work.tensors, &sizes, &layout, &error) == VX_OK && layout.bytes <= MOST_OUTPUT_BYTES;
+}
+
+static bool is_small(const struct small *small, const struct job *job) {
+  const struct vx_job *work = &job->asked.job;
+  int64_t points = work->inputs[VX_POINTS].dims[0];
+  return work->num_clouds == 1 && points <= small->most_points && is_plain(work) && is_direct(job) &&
+         job_lane_use(job) == VX_LANE_QUICK && has_small_output(job, points);
+}
+
+bool small_run(struct small *small, struct job *job) {
+  struct vx_lane *lane = is_small(small, job) ? take_lane(small) : NULL;
+  if (!lane) return false;
+  const struct lanes lanes = {.on_cpu = lane};
+  bool ran = job_run(job, &lanes, VX_LANE_QUICK) == JOB_RAN;
+  give_lane(small, lane);
+  atomic_fetch_add(&small->ran, 1);
+  return ran;
+}

@@ -1,0 +1,199 @@
+// Small jobs: which ones are run at once, on the thread that has them, and that their bytes are a worker's.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <sched.h>
+#include <string.h>
+
+#include "server/base/clock.h"
+#include "server/jobs/jobs.h"
+
+enum { MOST_POINTS = 200, COLUMNS = 4 };
+
+static struct options options;
+static struct jobs jobs;
+static struct clients clients;
+static struct client *client;
+static struct counters counters;
+static atomic_bool gone;
+static struct job job;
+static atomic_int finished;
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+static int open_room(void **state) {
+  (void)state;
+  char text[256];
+  const int64_t limits[SHARES] = {
+      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 64 << 20, [SHARE_LONG_BYTES] = 64 << 20};
+  options = (struct options){.backend = BACKEND_CPU,
+                             .devices = "all",
+                             .workers = 1,
+                             .sampling_workers = 1,
+                             .io_threads = 2,
+                             .small_job_points = MOST_POINTS,
+                             .queue_depth = 64,
+                             .max_response_bytes = 8 << 20,
+                             .memory_budget_bytes = 64 << 20};
+  memset(&jobs, 0, sizeof jobs);
+  atomic_store(&gone, false);
+  assert_true(clients_init(&clients, 4, limits));
+  client = clients_join(&clients, "", "192.0.2.1");
+  if (!jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, text, sizeof text)) fail_msg("%s", text);
+  return 0;
+}
+
+static int close_room(void **state) {
+  (void)state;
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  clients_leave(&clients, client);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+  return 0;
+}
+
+static void on_done(struct job *done) {
+  (void)done;
+  atomic_fetch_add(&finished, 1);
+}
+
+// `query`: name=value pairs with & between.
+static void set(const char *query) {
+  struct problem problem;
+  while (*query) {
+    size_t length = strcspn(query, "&"), name = strcspn(query, "=");
+    if (!job_request_set(&job.asked, query, name, query + name + 1, length - name - 1, &problem))
+      fail_msg("%s", problem.detail);
+    query += length + (query[length] == '&');
+  }
+}
+
+static void make(enum vx_op op, int64_t points, const char *query) {
+  struct problem problem;
+  job_init(&job, &jobs.means);
+  job.client = client;
+  job.id = "test";
+  job.gone = &gone;
+  job.done = on_done;
+  job.started_ns = job.queued_ns = clock_ns();
+  job.deadline_ns = INT64_MAX;
+  job_request_init(&job.asked, op);
+  if (op == VX_VOXELIZE) set("point_cloud_range=0,0,0,10,10,10&voxel_size=0.1,0.1,0.1");
+  set(query);
+  if (!job_request_finish(&job.asked, &problem)) fail_msg("%s: %s", query, problem.detail);
+  if (!job_request_split(&job.asked, points, &problem)) fail_msg("%s: %s", query, problem.detail);
+  assert_true(job_take_place(&job, &problem));
+  assert_true(job_take_input(&job, (size_t)points * COLUMNS * sizeof(float) + 1, &problem));
+  float *values = (float *)(void *)job_body(&job);
+  for (int64_t i = 0; i < points * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
+}
+
+static void give_back(void) {
+  job_end(&job);
+  job_give_output(&job);
+  assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
+}
+
+static bool is_run(enum vx_op op, int64_t points, const char *query) {
+  unsigned long long before = atomic_load(&jobs.small.ran);
+  make(op, points, query);
+  bool ran = jobs_run_small(&jobs, &job);
+  assert_int_equal(atomic_load(&jobs.small.ran) - before, ran);
+  assert_int_equal(job.answered, ran);
+  give_back();
+  return ran;
+}
+
+static void plain_clouds_of_few_points(void **state) {
+  (void)state;
+  assert_true(is_run(VX_VOXELIZE, 0, ""));
+  assert_true(is_run(VX_VOXELIZE, MOST_POINTS, ""));
+  assert_false(is_run(VX_VOXELIZE, MOST_POINTS + 1, ""));
+  assert_true(is_run(VX_VOXELIZE, MOST_POINTS, "feature=points,mean&max_points_per_voxel=5&order=key&dtype=float16"));
+  assert_true(is_run(VX_TRANSFORM, MOST_POINTS, "crop=0,0,0,5,5,5&cut=0,0,0,1,1,1"));
+}
+
+static void what_takes_longer_is_left_to_workers(void **state) {
+  (void)state;
+  assert_false(is_run(VX_FPS, 10, "num_samples=2"));
+  assert_false(is_run(VX_VOXELIZE, 10, "fps=2"));
+  assert_false(is_run(VX_VOXELIZE, 10, "point_counts=4,6"));
+  assert_false(is_run(VX_VOXELIZE, 10, "block_filter=2,3,0.1,5"));
+  assert_false(is_run(VX_VOXELIZE, 10, "outputs=occupancy"));  // a million cells
+  assert_false(is_run(VX_VOXELIZE, MOST_POINTS, "feature=points&max_points_per_voxel=100"));
+  assert_true(is_run(VX_VOXELIZE, 10, "feature=points&max_points_per_voxel=100"));
+  assert_false(is_run(VX_TRANSFORM, 10, "cut=0,0,0,1,1,1;1,1,1,2,2,2;2,2,2,3,3,3;3,3,3,4,4,4;4,4,4,5,5,5"));
+}
+
+static void what_is_not_direct_is_left_to_workers(void **state) {
+  (void)state;
+  make(VX_VOXELIZE, 10, "");
+  job.answer_coding = CODING_GZIP;
+  assert_false(jobs_run_small(&jobs, &job));
+  job.answer_coding = CODING_NONE;
+  job.asked.format = FORMAT_PCD;
+  assert_false(jobs_run_small(&jobs, &job));
+  job.asked.format = FORMAT_RAW;
+  strcpy(job.asked.output_region.name, "out");
+  assert_false(jobs_run_small(&jobs, &job));
+  job.asked.output_region.name[0] = '\0';
+  assert_true(job.has_place);
+  assert_true(jobs_run_small(&jobs, &job));
+  assert_false(job.has_place);
+  give_back();
+}
+
+static void without_a_free_lane_workers_do_it(void **state) {
+  (void)state;
+  assert_int_equal(jobs.small.free, 2);
+  jobs.small.free = 0;
+  assert_false(is_run(VX_VOXELIZE, 10, ""));
+  jobs.small.free = 2;
+  assert_true(is_run(VX_VOXELIZE, 10, ""));
+  assert_int_equal(jobs.small.free, 2);
+}
+
+static void a_job_that_is_too_late_has_its_problem(void **state) {
+  (void)state;
+  make(VX_VOXELIZE, 10, "");
+  job.deadline_ns = clock_ns() - 1;
+  assert_true(jobs_run_small(&jobs, &job));
+  assert_false(job.answered);
+  assert_int_equal(job.problem.kind, PROBLEM_DEADLINE);
+  give_back();
+}
+
+static void the_bytes_are_a_workers(void **state) {
+  (void)state;
+  static unsigned char expected[64 << 10];
+  make(VX_VOXELIZE, MOST_POINTS, "feature=points,mean,pillar&max_points_per_voxel=3");
+  assert_true(jobs_submit(&jobs, &job));
+  while (atomic_load(&finished) == 0) sched_yield();
+  assert_true(job.answered);
+  size_t bytes = job.layout.bytes;
+  assert_in_range(bytes, 1, sizeof expected);
+  memcpy(expected, job.output->data + job.header_reserve, bytes);
+  give_back();
+  make(VX_VOXELIZE, MOST_POINTS, "feature=points,mean,pillar&max_points_per_voxel=3");
+  assert_true(jobs_run_small(&jobs, &job));
+  assert_int_equal(job.layout.bytes, bytes);
+  assert_memory_equal(job.output->data + job.header_reserve, expected, bytes);
+  give_back();
+}
+
+#define IN_ROOM(test) cmocka_unit_test_setup_teardown(test, open_room, close_room)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      IN_ROOM(plain_clouds_of_few_points),
+      IN_ROOM(what_takes_longer_is_left_to_workers),
+      IN_ROOM(what_is_not_direct_is_left_to_workers),
+      IN_ROOM(without_a_free_lane_workers_do_it),
+      IN_ROOM(a_job_that_is_too_late_has_its_problem),
+      IN_ROOM(the_bytes_are_a_workers),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
