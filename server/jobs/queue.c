@@ -152,6 +152,14 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
 
 // ---- in and out -----------------------------------------------------------------------------------------------------
 
+// Whether a waiter may take the job that has just come. If the queue has sites, only then are the jobs looked at that
+// wait for theirs: they were offered when they came, and are again whenever a worker begins to wait, and now and then.
+static bool is_wanted(const struct queue *queue, const struct job *job, int64_t now_ns) {
+  const struct client *client = job->client;
+  return !queue->sites || (client->jobs[queue->use].head == job && may_run(queue, client, now_ns) &&
+                           choose(queue, client, now_ns) != NULL);
+}
+
 bool queue_push(struct queue *queue, struct job *job) {
   int64_t now_ns = clock_ns();
   pthread_mutex_lock(&queue->lock);
@@ -159,7 +167,7 @@ bool queue_push(struct queue *queue, struct job *job) {
   if (taken) {
     append(queue, job, now_ns);
     recency_note(&queue->served, job->client, now_ns);
-    hand_over(queue, now_ns);
+    if (is_wanted(queue, job, now_ns)) hand_over(queue, now_ns);
   }
   pthread_mutex_unlock(&queue->lock);
   return taken;
