@@ -238,16 +238,20 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   return job;
 }
 
+// The lock is not held to wake them: whoever wakes wants it, and would sleep again.
 int64_t queue_call(struct queue *queue, int64_t most) {
+  struct queue_waiter *waiters[QUEUE_CALLED_MOST];
   int64_t called = 0;
+  if (most > QUEUE_CALLED_MOST) most = QUEUE_CALLED_MOST;
   pthread_mutex_lock(&queue->lock);
   for (int device = 0; device < QUEUE_DEVICES; device++)
     for (struct queue_waiter *waiter; called < most && (waiter = queue->idle[device]); called++) {
       queue->idle[device] = waiter->next;
       waiter->called = true;
-      pthread_cond_signal(&waiter->wake);
+      waiters[called] = waiter;
     }
   pthread_mutex_unlock(&queue->lock);
+  for (int64_t i = 0; i < called; i++) pthread_cond_signal(&waiters[i]->wake);
   return called;
 }
 

@@ -42,6 +42,7 @@ struct queue_waiter {
 };
 
 enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
+enum { QUEUE_CALLED_MOST = 64 };
 
 struct queue {
   pthread_mutex_t lock;
@@ -69,7 +70,8 @@ void queue_waiter_destroy(struct queue_waiter *waiter);
 
 // Waits for a job; NULL if the waiter is `called` meanwhile, or once the queue is closed and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
-// Wakes up to `most` waiters that sleep, to do something else. Returns how many.
+// Wakes up to `most` waiters that sleep, and no more than QUEUE_CALLED_MOST, to do something else. Returns how many.
+// They must not be destroyed before it returns.
 int64_t queue_call(struct queue *queue, int64_t most);
 // The worker has done that job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);

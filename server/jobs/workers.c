@@ -248,10 +248,8 @@ void workers_join(struct workers *workers) {
   workers->stopping = true;
   pthread_cond_broadcast(&workers->needed);
   pthread_mutex_unlock(&workers->lock);
-  for (int64_t i = 0; i < workers->count; i++) {
-    pthread_join(workers->worker[i].thread, NULL);
-    queue_waiter_destroy(&workers->worker[i].waiter);
-  }
+  for (int64_t i = 0; i < workers->count; i++) pthread_join(workers->worker[i].thread, NULL);
+  for (int64_t i = 0; i < workers->count; i++) queue_waiter_destroy(&workers->worker[i].waiter);
 }
 
 void workers_destroy(struct workers *workers) {
