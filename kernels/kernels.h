@@ -111,6 +111,9 @@ struct vx_caller {
   // Called once, when the sizes are known; not called if the job has no tensors. Gives layout->bytes bytes of
   // VX_TENSOR_ALIGNMENT-aligned memory (from vx_backend.host_alloc), or a status other than VX_OK, which the run then
   // returns. The job's counts and row_counts are already filled.
+  //
+  // If the backend can pin and the job has rows, it may be memory of host_pin, aligned in any way: for the block, with
+  // the job's `pinned` set, or for single tensors, with its `places` set. A detection has no places.
   enum vx_status (*output)(void *cls, const struct vx_layout *layout, void **block, struct vx_error *error);
   // Called before a CPU lane takes more than VX_SCRATCH_KEPT bytes of scratch. It gives back what is above that before
   // the run returns. If the answer is false, the lane asks for the least that it needs; if that is refused too, the run
@@ -147,7 +150,10 @@ struct vx_job {
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *cls;
-  bool pinned;  // points or output may lie in memory of host_pin, which the device alone touches; `output` may set it
+  bool pinned;  // points or block may lie in memory of host_pin, which the device alone touches; `output` may set it
+  // [VX_TENSOR_COUNT], or NULL: the tensors that go to memory of host_pin, each by itself. `output` may set it. The
+  // others, whose place is NULL, are in the block, as vx_layout_pack lays them out.
+  void *const *places;
 
   // Out.
   int32_t *row_counts;  // [num_clouds], caller's memory: rows of each cloud, if only the run shows their number

@@ -4,9 +4,7 @@
 #ifndef VOXELD_PLACE_H
 #define VOXELD_PLACE_H
 
-#include <math.h>
-
-#include "kernels/host_device.h"
+#include "kernels/finite.h"
 #include "kernels/ops.h"
 
 VX_SHARED float vx_moved_on_axis(const float *matrix, unsigned axis, float x, float y, float z) {
@@ -31,7 +29,7 @@ VX_SHARED bool vx_is_inside(const struct vx_box *box, const float at[3]) {
 // `cuts`: the boxes to remove. On a GPU params->cuts cannot be read, so they are passed apart.
 VX_SHARED enum vx_fate vx_fate_of_moved(const struct vx_transform *params, const struct vx_box *cuts,
                                         const float at[3]) {
-  if (!((fabsf(at[0]) < INFINITY) & (fabsf(at[1]) < INFINITY) & (fabsf(at[2]) < INFINITY))) {
+  if (!vx_are_finite(at[0], at[1], at[2])) {
     return VX_FATE_NOT_FINITE;
   }
   if (params->cropped && !vx_is_inside(&params->crop, at)) {

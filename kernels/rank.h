@@ -6,6 +6,7 @@
 
 #include "kernels/boxes.h"
 #include "kernels/exact.h"
+#include "kernels/finite.h"
 
 // Rises as the score falls; -0 and 0 have the same. The score must be a number.
 VX_SHARED uint32_t vx_rank_key(float score) {
@@ -22,8 +23,6 @@ VX_SHARED float vx_score_of_key(uint32_t key) {
   memcpy(&score, &bits, sizeof score);
   return score;
 }
-
-VX_SHARED bool vx_is_finite(float value) { return fabsf(value) < INFINITY; }
 
 VX_SHARED bool vx_is_valid_box(const float box[VX_BOX_VALUES], float score) {
   bool valid = vx_is_finite(score);

@@ -99,23 +99,26 @@ struct job {
   struct decoder *decoder;  // of a coded body, while it comes
   size_t decoder_bytes;     // that are charged for it
   size_t scratch_bytes;
-  struct stream_turn turn;                  // in its stream
-  struct sweep *sweep;                      // what its body became: the newest, those before it behind it
-  int32_t lost_sweeps;                      // of these: joined, but there was no room to keep them
-  size_t gathered_bytes;                    // of the sweeps that it reads to join them
-  struct reach points_reach, output_reach;  // regions whose bytes a GPU reads and writes itself
+  struct stream_turn turn;                     // in its stream
+  struct sweep *sweep;                         // what its body became: the newest, those before it behind it
+  int32_t lost_sweeps;                         // of these: joined, but there was no room to keep them
+  size_t gathered_bytes;                       // of the sweeps that it reads to join them
+  struct reach points_reach;                   // the part of a region that a GPU reads itself
+  int outputs_reached;                         // parts that it writes itself
+  struct reach output_reach[VX_TENSOR_COUNT];  // these
 
   // Its result.
-  const void *points;       // rows in the input; NULL: the body is not opened yet
-  bool begun;               // a worker has begun it
-  bool answered;            // `output` has the answer; else `problem` says why not
-  bool output_refused;      // the answer is too large, or has no memory: another lane could do no better
-  size_t output_length;     // bytes of the answer
-  bool in_region;           // the tensors went into output_region without a copy
-  bool packed;              // an answer of several parts has them together
-  size_t header_reserve;    // of these, the bytes in front of tensors that stay where they are
-  struct vx_layout layout;  // of the tensors
-  struct device *device;    // that ran it last
+  const void *points;             // rows in the input; NULL: the body is not opened yet
+  bool begun;                     // a worker has begun it
+  bool answered;                  // `output` has the answer; else `problem` says why not
+  bool output_refused;            // the answer is too large, or has no memory: another lane could do no better
+  size_t output_length;           // bytes of the answer
+  bool in_region;                 // all that goes to regions went there without a copy
+  bool packed;                    // an answer of several parts has them together
+  size_t header_reserve;          // of these, the bytes in front of tensors that stay where they are
+  struct vx_layout layout;        // of the tensors
+  void *places[VX_TENSOR_COUNT];  // of those that went to regions without a copy: they are in no buffer
+  struct device *device;          // that ran it last
   struct problem problem;
   struct answer answer;
   struct join_report joined;  // of a stream's request

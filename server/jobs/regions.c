@@ -17,6 +17,8 @@ struct region {
   struct client *client;
   struct region_terms terms;
   int fd;
+  dev_t device;  // of the object, with `inode`
+  ino_t inode;
   int users;        // the registry while it is listed, copies under way, and GPUs that have it in reach
   int writers;      // of them, GPUs that may write
   int64_t used_ns;  // when it was registered, or used last
@@ -188,6 +190,8 @@ static bool open_object(struct region *region, const char *address, struct probl
     good = problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
                        "the region has %llu bytes from byte %llu on; the memory has %lld in all",
                        (unsigned long long)terms->bytes, (unsigned long long)terms->offset, (long long)object.st_size);
+  region->device = object.st_dev;
+  region->inode = object.st_ino;
   if (!good) (void)close(region->fd);
   return good;
 }
@@ -376,14 +380,17 @@ bool regions_reach(struct regions *regions, const struct client *client, const s
   const struct pins_file file = {region->fd, region->terms.offset, region->terms.bytes};
   reach->at = region->terms.offset + ref->offset;
   reach->memory = pins_reach(&regions->pinner, &region->pins, &file, ref->offset, bytes, device);
-  bool aligned = reach->memory && (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0;
-  if (aligned && (!writes || begin_writing(regions, region))) {
-    atomic_fetch_add(&regions->reached, 1);
-    return true;
-  }
+  bool aligned = reach->memory && (writes || (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0);
+  if (aligned && (!writes || begin_writing(regions, region))) return true;
   reach->region = NULL;
   give(regions, region);
   return false;
+}
+
+bool regions_overlap(const struct reach *one, const struct reach *other) {
+  const struct region *region = one->region, *second = other->region;
+  return region && second && region->device == second->device && region->inode == second->inode &&
+         one->at < other->at + other->bytes && other->at < one->at + one->bytes;
 }
 
 bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem) {

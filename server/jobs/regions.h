@@ -64,7 +64,7 @@ VX_WARN_UNUSED bool regions_fill(struct regions *regions, const struct client *c
 // A part of a region in reach of a GPU, which keeps the region from being freed. The CPU does not touch its memory.
 struct reach {
   struct region *region;  // NULL: nothing is in reach
-  char *memory;           // aligned to VX_TENSOR_ALIGNMENT
+  char *memory;           // what is only read is aligned to VX_TENSOR_ALIGNMENT
   uint64_t at;            // of the object
   size_t bytes;
   bool writes;
@@ -73,6 +73,8 @@ struct reach {
 // cannot be, for a reason that regions_read tells or because they must be copied.
 VX_WARN_UNUSED bool regions_reach(struct regions *regions, const struct client *client, const struct region_ref *ref,
                                   size_t bytes, const struct device *device, bool writes, struct reach *reach);
+// Whether the two have bytes of memory in common, even by regions of different names. What is not in reach has none.
+bool regions_overlap(const struct reach *one, const struct reach *other);
 // Copies the bytes in reach, as regions_read.
 VX_WARN_UNUSED bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem);
 // Whether the bytes in reach are the region's still. If not, its owner has shortened it: what a GPU read there may be

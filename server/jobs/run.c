@@ -21,8 +21,15 @@ static const char too_large[] = "the answer would have %zu bytes; allowed: up to
 static enum vx_status give_region(struct job *job, void **block) {
   job->output_refused = false;
   job->work.pinned = true;
-  *block = job->output_reach.memory + job->header_reserve;
+  *block = job->output_reach[0].memory + job->header_reserve;
   return VX_OK;
+}
+
+// Those tensors that go to regions need no room in the buffer.
+static void give_places(struct job *job) {
+  job->work.places = job->places;
+  vx_layout_pack(&job->layout, job->places);
+  job->output_length = job->header_reserve + job->layout.bytes;
 }
 
 // Called once the tensors' sizes are known: one buffer holds the tensors, behind the file's header if they stay there.
@@ -36,8 +43,11 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
     return vx_refuse(error, too_large, layout->bytes, most);
   job->output_length = job->header_reserve + layout->bytes;
   if (!shared_fits(job)) return VX_REFUSED;
-  job->in_region = shared_reach_output(job);
-  if (job->in_region) return give_region(job, block);
+  job->work.pinned = job->points_reach.region;
+  job->work.places = NULL;
+  job->in_region = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
+  if (shared_has_answer(job) && job->in_region) return give_region(job, block);
+  if (job->in_region) give_places(job);
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
@@ -235,7 +245,7 @@ static bool write_answer(struct job *job) {
   struct answer *answer = &job->answer;
   answer->total_ns = clock_ns() - job->started_ns;
   if (job->kind->frame) {
-    if (job->in_region && !loans_take_output(job, job->header_reserve, &job->problem)) return false;
+    if (!job->output && !loans_take_output(job, job->header_reserve, &job->problem)) return false;
     char *block = job->output->data;
     job->kind->frame(answer, &job->layout, block, job->header_reserve,
                      job->in_region ? NULL : block + job->header_reserve);

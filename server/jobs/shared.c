@@ -9,6 +9,10 @@ static const char of_tensor[] = "shared_memory_region", of_points[] = "points_re
 
 static void count_copy(const struct job *job) { atomic_fetch_add(&job->means->regions->copied, 1); }
 
+static void count_reached(const struct job *job, int parts) {
+  atomic_fetch_add(&job->means->regions->reached, (unsigned)parts);
+}
+
 static const char *points_parameter(const struct job *job) { return job->infer.model ? of_tensor : of_points; }
 
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
@@ -67,17 +71,58 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
 // More points than a body may have are left to the copy, which is refused.
 bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
   struct regions *regions = job->means->regions;
-  return ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
-         regions_reach(regions, job->client, ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
+  bool reached = ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
+                 regions_reach(regions, job->client, ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
+  if (reached) count_reached(job, 1);
+  return reached;
 }
 
-// Jobs that sample take too long: whoever unregisters the region waits for the end of the writing. A client that is
-// gone may use its memory for something else by now.
-bool shared_reach_output(struct job *job) {
-  return shared_has_answer(job) && job->kind->frame && job->device->backend->host_pin &&
-         job_lane_use(job) == VX_LANE_QUICK && job->layout.bytes > 0 && !atomic_load(job->gone) &&
-         regions_reach(job->means->regions, job->client, &job->asked.output_region, job->output_length, job->device,
-                       true, &job->output_reach);
+// Whether the GPU writes all of the job's output. It does not for a job without rows. Jobs that sample take too long:
+// whoever unregisters the region waits for the end of the writing. A client that is gone may use its memory for
+// something else by now.
+static bool gpu_alone_writes(const struct job *job) {
+  return job->device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
+         job->layout.bytes > 0 && !atomic_load(job->gone);
+}
+
+static void leave_outputs(struct job *job) {
+  while (job->outputs_reached > 0) regions_leave(job->means->regions, &job->output_reach[--job->outputs_reached]);
+}
+
+// Where the GPU writes a part; NULL if that must be copied. Parts that overlap are: a GPU writes in no order, copies in
+// that of the tensors. So is what overlaps the points, which a job that runs again still needs.
+static char *reach_part(struct job *job, const struct region_ref *ref, size_t bytes) {
+  struct reach *part = &job->output_reach[job->outputs_reached];
+  if (!regions_reach(job->means->regions, job->client, ref, bytes, job->device, true, part)) return NULL;
+  bool apart = !regions_overlap(part, &job->points_reach);
+  for (int i = 0; i < job->outputs_reached; i++) apart = apart && !regions_overlap(part, &job->output_reach[i]);
+  job->outputs_reached++;
+  return apart ? part->memory : NULL;
+}
+
+// All parts are reached, or none.
+static bool end_reaching(struct job *job, bool all) {
+  if (all) count_reached(job, job->outputs_reached);
+  if (!all) leave_outputs(job);
+  return job->outputs_reached > 0;
+}
+
+bool shared_reach_answer(struct job *job) {
+  bool may = shared_has_answer(job) && job->kind->frame && gpu_alone_writes(job);
+  return end_reaching(job, may && reach_part(job, &job->asked.output_region, job->output_length));
+}
+
+bool shared_reach_tensors(struct job *job) {
+  if (!job->infer.model || !job->infer.shared) return false;
+  bool all = gpu_alone_writes(job);
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    bool there = job->layout.tensors & VX_TENSOR_BIT(tensor) && job->layout.shape[tensor].bytes > 0;
+    job->places[tensor] = NULL;
+    if (!all || !there || !is_shared(job, tensor)) continue;
+    job->places[tensor] = reach_part(job, &job->infer.regions[tensor], job->layout.shape[tensor].bytes);
+    all = job->places[tensor];
+  }
+  return end_reaching(job, all);
 }
 
 bool shared_copy_points(struct job *job, char *out) {
@@ -87,14 +132,15 @@ bool shared_copy_points(struct job *job, char *out) {
 
 bool shared_held(struct job *job) {
   struct regions *regions = job->means->regions;
-  bool points = regions_hold(regions, &job->points_reach), output = regions_hold(regions, &job->output_reach);
-  regions_leave(regions, &job->output_reach);
-  return points && output;
+  bool held = regions_hold(regions, &job->points_reach);
+  for (int i = 0; i < job->outputs_reached; i++) held = regions_hold(regions, &job->output_reach[i]) && held;
+  leave_outputs(job);
+  return held;
 }
 
 void shared_leave(struct job *job) {
   regions_leave(job->means->regions, &job->points_reach);
-  regions_leave(job->means->regions, &job->output_reach);
+  leave_outputs(job);
 }
 
 // ---- copies ---------------------------------------------------------------------------------------------------------
@@ -102,6 +148,7 @@ void shared_leave(struct job *job) {
 bool shared_put_tensors(struct job *job) {
   const struct vx_layout *layout = &job->layout;
   const char *tensors = job->output->data + job->header_reserve;
+  if (job->in_region) return true;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_shared(job, tensor)) continue;
     if (!put(job, &job->infer.regions[tensor], tensors + layout->offset[tensor], layout->shape[tensor].bytes,

@@ -14,8 +14,10 @@ VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *o
 
 // Brings points that are in a region into the GPU's reach, as job->points_reach. False if they must be copied.
 VX_WARN_UNUSED bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu);
-// Likewise output_region, once the answer's layout is known, for the GPU that runs the job: as job->output_reach.
-VX_WARN_UNUSED bool shared_reach_output(struct job *job);
+// Likewise output_region, once the answer's layout is known, for the GPU that runs the job: as job->output_reach[0].
+VX_WARN_UNUSED bool shared_reach_answer(struct job *job);
+// Likewise the regions of an inference request's tensors, all of them or none: fills job->places.
+VX_WARN_UNUSED bool shared_reach_tensors(struct job *job);
 // Copies the points in reach to `out`. False with a problem.
 VX_WARN_UNUSED bool shared_copy_points(struct job *job, char *out);
 // After a run on a GPU: whether all that it reached was the regions' still. Ends the writing.
@@ -28,7 +30,7 @@ VX_WARN_UNUSED bool shared_check_answer(struct job *job);
 // Once the answer's layout is known: whether these have room for it, as far as its size is known by then.
 VX_WARN_UNUSED bool shared_fits(struct job *job);
 
-// Puts each of the tensors of an inference request that asks for that into its region.
+// Puts each of the tensors of an inference request that asks for that into its region, unless a GPU put them there.
 VX_WARN_UNUSED bool shared_put_tensors(struct job *job);
 
 static inline bool shared_has_answer(const struct job *job) { return job->asked.output_region.name[0]; }

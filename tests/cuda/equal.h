@@ -41,6 +41,11 @@ struct side {
   int32_t row_counts[VX_MAX_CLOUDS];
   int32_t section_points[VX_MAX_SECTIONS];
   struct vx_counts section_counts[VX_MAX_SECTIONS];
+  bool placing;              // jobs get places for tensors
+  unsigned char *places_at;  // pinned; NULL: there is no room for places
+  size_t places_bytes;       // of the job
+  void *places[VX_TENSOR_COUNT];
+  struct random random;  // of the places
 };
 
 enum { SECTION_PARTS = 1000 };
@@ -66,7 +71,16 @@ void side_set_job(struct side *side, const struct vx_job *asked, const struct sc
 // Runs one job over poisoned memory.
 enum vx_status side_run(struct side *side, const struct vx_job *asked, const struct scan *scan, struct vx_error *error);
 
-// Runs a job on sides[0], and twice on sides[1]; prints a line for each difference and counts.
+// Places: random ones, aligned in any way, of most tensors of the side's jobs. Without places_open there are none.
+void places_open(struct side *side);
+void places_close(struct side *side);
+// Gives the side's job its places, if it can have any.
+void places_give(struct side *side, const struct vx_layout *layout);
+// Brings all tensors together in the side's output, as its layout has them. False if anything else was written.
+bool places_gather(struct side *side);
+
+// Runs a job on sides[0], and twice on sides[1], the second time with places; prints a line for each difference and
+// counts.
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name);
 
 // --- jobs ---

@@ -29,6 +29,7 @@ static enum vx_status give_output(void *cls, const struct vx_layout *layout, voi
     return VX_REFUSED;
   }
   *block = room(side, &side->output, &side->output_bytes, layout->bytes);
+  places_give(side, layout);
   return VX_OK;
 }
 
@@ -110,7 +111,10 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   memset(side->section_counts, 0x5A, sizeof side->section_counts);
   side_set_job(side, asked, scan);
   if (!scan->unseen) move_inputs(side, scan->offset);
-  return side->backend->run(side->lane, &side->job, error);
+  enum vx_status status = side->backend->run(side->lane, &side->job, error);
+  if (status != VX_OK || side->job.places == NULL || places_gather(side)) return status;
+  snprintf(error->text, sizeof error->text, "bytes beside a tensor's place were written");
+  return VX_FAILED;
 }
 
 // --- comparison ---
@@ -214,6 +218,7 @@ void compare(struct side sides[2], const struct vx_job *asked, const struct scan
   enum vx_status cpu = side_run(&sides[0], asked, scan, &errors[0]);
   for (int again = 0; again < 2; again++) {
     char reason[256], text[256];
+    sides[1].placing = again == 1;
     enum vx_status cuda = side_run(&sides[1], asked, scan, &errors[1]);
     bool equal = cpu == cuda;
     if (!equal) {

@@ -154,6 +154,7 @@ int main(int argc, char **argv) {
   }
   side_open(&sides[0], &vx_cpu_backend);
   side_open(&sides[1], &vx_cuda_backend);
+  places_open(&sides[1]);
   int loaded = load_all(options.directory);
   struct random random = {options.seed};
   compare_presets(sides, presets, loaded);
@@ -169,6 +170,7 @@ int main(int argc, char **argv) {
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,
          jobs_equal, jobs_run - jobs_equal, jobs_refused, (double)bytes_compared / 1e6);
+  places_close(&sides[1]);
   side_close(&sides[0]);
   side_close(&sides[1]);
   presets_free(presets);

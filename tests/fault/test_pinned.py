@@ -1,77 +1,19 @@
 """Shared memory that a GPU reads and writes in place: the same bytes, whatever the owner of the memory does meanwhile.
 
-Needs a GPU, or the stand-in of the sanitizer builds. Where calls fail on request (tests/support/standin/inject.h), each
-call of such a job fails in turn.
+Where calls fail on request (tests/support/standin/inject.h), each call of such a job fails in turn. See pinned.py.
 """
 
 import json
 import os
-import pathlib
-import subprocess
-import tempfile
 import threading
 import unittest
 
-from client import MB, VOXELIZE, Daemon, rows
-from daemon import Reply, voxeld_binary
-from shared import REGIONS, Memory
-
-POINTS = rows(5000)
-OTHERS = rows(5000, seed=7)
-SIZE = len(POINTS)
-PLACE, ROOM = 4 * MB, 8 * MB  # of the answer
-CHUNK = 2 * MB  # that is pinned at once
-PROGRAM = pathlib.Path(voxeld_binary()).read_bytes()
-STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
-CAN_FAIL = b"VOXELD_INJECT" in PROGRAM
-ENVIRONMENT = {"VOXELD_STANDIN_DEVICES": "1"}
+from client import VOXELIZE
+from pinned import CAN_FAIL, CHUNK, OTHERS, PLACE, POINTS, ROOM, SIZE, STAND_IN, PinnedCase
+from shared import REGIONS
 
 
-def has_gpu():
-    asked = [voxeld_binary(), "--backend", "cuda", "--check-config"]
-    return subprocess.run(asked, capture_output=True, env={**os.environ, **ENVIRONMENT}).returncode == 0
-
-
-@unittest.skipUnless(has_gpu(), "there is no GPU")
-class Pinned(unittest.TestCase):
-    def setUp(self):
-        self.memory = Memory(PLACE + ROOM)
-        self.addCleanup(self.memory.__exit__)
-        self.memory.write(POINTS)
-
-    def start(self, *args, plain=True):
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        self.request = pathlib.Path(folder, "inject")
-        shared = ("--backend", "cuda", "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
-        env = {**ENVIRONMENT, "VOXELD_INJECT": str(self.request)}
-        daemon = self.enterContext(Daemon(*shared, *args, env=env))
-        self.plain = daemon.post(VOXELIZE, POINTS).tensors() if plain else None
-        self.assertEqual(self.memory.register(daemon, "a").status, 200)
-        return daemon
-
-    def inject(self, text):
-        draft = self.request.with_suffix(".draft")
-        draft.write_text(text)
-        draft.rename(self.request)
-
-    def ask(self, daemon, at=0, place=PLACE, path=VOXELIZE):
-        return daemon.post(f"{path}&points_region=a,{at},{SIZE}&output_region=a,{place},{PLACE + ROOM - place}")
-
-    def tensors(self, reply, place=PLACE):
-        self.assertEqual(reply.status, 200, reply)
-        return Reply(200, {}, self.memory.read(reply.json()["output_region"]["bytes"], place)).tensors()
-
-    def works(self, daemon, expected=None):
-        self.memory.write(bytes(ROOM // 2), PLACE)
-        self.assertTrue(self.tensors(self.ask(daemon)) == (expected or self.plain), "the tensors differ")
-
-    def use(self, daemon):
-        return daemon.status()["shared_memory"]
-
-    def ways(self, daemon):
-        use = self.use(daemon)
-        return use["parts_in_place"], use["parts_copied"]
-
+class Pinned(PinnedCase):
     # --- what is pinned ---
 
     def test_the_gpu_reads_and_writes_in_place(self):
@@ -85,11 +27,29 @@ class Pinned(unittest.TestCase):
         daemon.post(f"{REGIONS}/unregister")
         self.assertEqual((self.use(daemon)["regions"], self.use(daemon)["pinned_bytes"]), (0, 0))
 
-    def test_parts_that_are_not_aligned_are_copied(self):
+    def test_points_that_are_not_aligned_are_copied(self):
         daemon = self.start()
         self.memory.write(POINTS, 20)
-        self.assertEqual(self.tensors(self.ask(daemon, 20, PLACE + 4), PLACE + 4), self.plain)
-        self.assertEqual(self.ways(daemon), (0, 2))
+        for place in (PLACE + 4, PLACE + 9):
+            self.assertEqual(self.tensors(self.ask(daemon, 20, place), place), self.plain)
+        self.assertEqual(self.ways(daemon), (2, 2))
+
+    def test_an_answer_over_its_points_is_copied(self):
+        daemon = self.start()
+        self.assertEqual(self.tensors(self.ask(daemon, 0, 64), 64), self.plain)
+        self.assertEqual(self.ways(daemon), (1, 1))
+
+    def test_the_answer_to_no_points_is_copied(self):
+        """The CPU writes it: a region that its owner has shortened is no memory that it could write to."""
+        daemon = self.start()
+        path = f"/v1/voxelize?point_cloud_range=0,0,0,8,8,8&voxel_size=1,1,1&outputs=occupancy&output_region=a,{PLACE},"
+        right = daemon.post(f"{path.partition('&output_region')[0]}", b"").tensors()
+        self.works(daemon)
+        ways = self.ways(daemon)
+        self.assertEqual(self.tensors(daemon.post(f"{path}{ROOM}", b"")), right)
+        self.assertEqual(self.ways(daemon), (ways[0], ways[1] + 1))
+        self.memory.shorten(0)
+        self.assertEqual(daemon.post(f"{path}{ROOM}", b"").status, 400)
 
     def test_points_that_the_cpu_changes_are_copied(self):
         daemon = self.start()

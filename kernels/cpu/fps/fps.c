@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cpu/base/lane.h"
+#include "kernels/finite.h"
 #include "kernels/ops.h"
 #include "kernels/samples.h"
 #include "kernels/spread.h"
@@ -36,7 +37,7 @@ static int32_t find_candidates(const float *rows, int32_t columns, int32_t count
   int32_t candidates = 0, first = -1, first_from_start = -1;
   for (int32_t i = 0; i < count; i++) {
     const float *row = rows + (int64_t)i * columns;
-    if (!((fabsf(row[0]) < INFINITY) & (fabsf(row[1]) < INFINITY) & (fabsf(row[2]) < INFINITY))) {
+    if (!vx_are_finite(row[0], row[1], row[2])) {
       continue;
     }
     candidates++;

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/finite.h"
+
 enum {
   LANES = CPU_SAMPLE_LANES,
   LEAF_AIM = 80,  // points of a leaf, if cuts were exact
@@ -380,7 +382,7 @@ bool cpu_sample_build(struct cpu_sampler *sampler) {
       const float *xyz = task->points + (int64_t)i * task->columns;
       sampler->points[0][all.end] = (struct cpu_sample_point){{xyz[0], xyz[1], xyz[2]}, i};
       // A point that is not finite is overwritten by the next.
-      all.end += (fabsf(xyz[0]) < INFINITY) & (fabsf(xyz[1]) < INFINITY) & (fabsf(xyz[2]) < INFINITY);
+      all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
     }
     if (cpu_sample_stopped(sampler, end - begin)) {
       return false;

@@ -90,10 +90,9 @@ static enum vx_status list_kept(void *cls, const struct vx_hand *hand, int32_t p
 }
 
 static void add_fates(const struct slice *slice, struct vx_counts *counts) {
-  counts->kept += slice->fates[VX_FATE_KEPT];
-  counts->not_finite += slice->fates[VX_FATE_NOT_FINITE];
-  counts->out_of_crop += slice->fates[VX_FATE_OUT_OF_CROP];
-  counts->cut_out += slice->fates[VX_FATE_CUT_OUT];
+  for (enum vx_fate fate = 0; fate < VX_FATE_COUNT; fate++) {
+    vx_set_fate_count(fate, vx_fate_count(fate, counts) + slice->fates[fate], counts);
+  }
 }
 
 static enum vx_status find_kept(struct transform *transform, struct vx_error *error) {

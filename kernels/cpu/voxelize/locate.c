@@ -2,7 +2,8 @@
 #include "kernels/cpu/voxelize/locate.h"
 
 #include <float.h>
-#include <math.h>
+
+#include "kernels/finite.h"
 
 // --- plain C -------------------------------------------------------------------------------------------------------
 
@@ -24,7 +25,7 @@ static void locate_plain(const struct vx_cell_map *map, const float *points, int
     cell[0][i] = at[0];
     cell[1][i] = at[1];
     cell[2][i] = at[2];
-    not_finite += !((fabsf(x) < INFINITY) & (fabsf(y) < INFINITY) & (fabsf(z) < INFINITY));
+    not_finite += !vx_are_finite(x, y, z);
   }
   int32_t inside = 0;
   for (int32_t i = 0; i < count; i++) {

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/finite.h"
 #include "kernels/maps.h"
 
 // --- gathering -----------------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ static void list_pillars(struct cpu_run *run, int32_t cloud) {
 }
 
 static void add_point(struct cpu_pillar *pillar, float height, float intensity) {
-  float z = height + 0.0f, finite = fabsf(intensity) < INFINITY ? intensity + 0.0f : -INFINITY;
+  float z = height + 0.0f, finite = vx_is_finite(intensity) ? intensity + 0.0f : -INFINITY;
   pillar->top_intensity = z > pillar->max ? intensity : pillar->top_intensity;
   pillar->max = z > pillar->max ? z : pillar->max;
   pillar->min = z < pillar->min ? z : pillar->min;

@@ -4,7 +4,7 @@
 // than a search for where each section ends. What the caps of voxels drop stands in the lists behind what they keep.
 #include "kernels/cpu/voxelize/sections.h"
 
-#include <math.h>
+#include "kernels/finite.h"
 
 // The first of the points in range, in their order, that is at least `point`; their number if there is none.
 static int32_t first_inside_from(const struct cpu_run *run, int32_t point) {
@@ -24,7 +24,7 @@ static int64_t count_not_finite(const struct cpu_run *run, int32_t begin, int32_
   const float *point = run->points + (int64_t)begin * run->columns;
   int64_t count = 0;
   for (int32_t i = begin; i < end; i++, point += run->columns) {
-    count += !((fabsf(point[0]) < INFINITY) & (fabsf(point[1]) < INFINITY) & (fabsf(point[2]) < INFINITY));
+    count += !vx_are_finite(point[0], point[1], point[2]);
   }
   return count;
 }

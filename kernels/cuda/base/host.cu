@@ -22,14 +22,18 @@ enum vx_status cuda_see(const void *memory, size_t bytes, void **seen, struct vx
   return VX_OK;
 }
 
-enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
-                             struct vx_error *error) {
+static enum vx_status see_part(const void *memory, size_t bytes, bool pinned, void **seen, struct vx_error *error) {
   CUDA_TRY(cuda_see(memory, bytes, seen, error));
-  if (*seen == NULL && run->job->pinned) {
+  if (*seen == NULL && pinned) {
     snprintf(error->text, sizeof error->text, "the device does not see memory that was pinned for it");
     return VX_REFUSED;
   }
   return VX_OK;
+}
+
+enum vx_status cuda_see_part(const struct cuda_run *run, const void *memory, size_t bytes, void **seen,
+                             struct vx_error *error) {
+  return see_part(memory, bytes, run->job->pinned, seen, error);
 }
 
 static enum vx_status register_pages(void *memory, size_t bytes, struct vx_error *error) {
@@ -224,20 +228,50 @@ static void read_times(const struct cuda_run *run) {
   stage_ns[VX_STAGE_COPY_OUT] = (int64_t)(moments[CUDA_SENT] - moments[CUDA_SENDING]);
 }
 
-enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error) {
+// Adds a part of the image, from `offset` on, to those that are sent. What the device does not see is copied instead.
+static enum vx_status bring(const struct cuda_run *run, size_t offset, size_t bytes, void *to, bool pinned,
+                            struct cuda_parts *parts, struct vx_error *error) {
+  const unsigned char *from = run->lane->image.memory + offset;
   void *seen = NULL;
+  CUDA_TRY(see_part(to, bytes, pinned, &seen, error));
+  if (seen != NULL) {
+    parts->part[parts->count++] = {from, (unsigned char *)seen, bytes};
+  } else {
+    CUDA_CALL(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, run->stream), error);
+  }
+  return VX_OK;
+}
+
+static enum vx_status bring_each(const struct cuda_run *run, struct cuda_parts *parts, struct vx_error *error) {
+  const struct vx_layout *layout = &run->layout;
+  const struct vx_job *job = run->job;
+  struct vx_layout block = *layout;
+  vx_layout_pack(&block, job->places);
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) == 0 || layout->shape[tensor].bytes == 0) {
+      continue;
+    }
+    bool placed = job->places[tensor] != NULL;
+    void *to = placed ? job->places[tensor] : (unsigned char *)run->output + block.offset[tensor];
+    CUDA_TRY(bring(run, layout->offset[tensor], layout->shape[tensor].bytes, to, placed || job->pinned, parts, error));
+  }
+  return VX_OK;
+}
+
+static enum vx_status bring_image(const struct cuda_run *run, struct cuda_parts *parts, struct vx_error *error) {
+  return run->job->places != NULL ? bring_each(run, parts, error)
+                                  : bring(run, 0, run->layout.bytes, run->output, run->job->pinned, parts, error);
+}
+
+enum vx_status cuda_finish_output(const struct cuda_run *run, struct vx_error *error) {
+  struct cuda_parts parts = {};
   if (run->layout.bytes == 0) {
     return cuda_clean(run, error);
   }
   if (!run->resident) {
-    CUDA_TRY(cuda_see_part(run, run->output, run->layout.bytes, &seen, error));
+    CUDA_TRY(bring_image(run, &parts, error));
   }
-  if (!run->resident && seen == NULL) {
-    CUDA_CALL(
-        cudaMemcpyAsync(run->output, run->lane->image.memory, run->layout.bytes, cudaMemcpyDeviceToHost, run->stream),
-        error);
-  }
-  CUDA_TRY(cuda_send(run, seen, seen == NULL ? 0 : run->layout.bytes, error));
+  CUDA_TRY(cuda_send(run, &parts, error));
   CUDA_TRY(cuda_clean(run, error));
   CUDA_TRY(cuda_await(run, &run->lane->report->sent, run->lane->sequence, error));
   read_times(run);

@@ -52,9 +52,15 @@ static enum vx_status take_block(struct vx_lane *lane, struct cuda_memory *block
   return VX_OK;
 }
 
-// Memory that could not be freed is not used again.
+// Those that a job finds clean.
+static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *block) {
+  return block == &lane->control || block == &lane->keys || block == &lane->cells || block == &lane->marks;
+}
+
+// Memory that could not be freed is not used again. What takes its place is not clean.
 static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct vx_error *error) {
   void *memory = block->memory;
+  lane->clean = lane->clean && !is_of_table(lane, block);
   *block = {};
   if (memory == NULL) {
     return VX_OK;
@@ -184,15 +190,10 @@ static size_t control_bytes(uint64_t num_tiles) {
 
 static enum vx_status reserve_table(struct vx_lane *lane, uint64_t num_tiles, uint64_t num_keys, uint64_t num_cells,
                                     uint64_t num_groups, struct vx_error *error) {
-  size_t before = lane->control.bytes + lane->keys.bytes + lane->cells.bytes + lane->marks.bytes;
-  enum vx_status status = cuda_reserve(lane, &lane->control, control_bytes(num_tiles), error);
-  status = status != VX_OK ? status : cuda_reserve(lane, &lane->keys, num_keys * sizeof(uint64_t), error);
-  status = status != VX_OK ? status : cuda_reserve(lane, &lane->cells, num_cells * sizeof(struct cuda_cell), error);
-  size_t group_bytes = CUDA_MARK_WORDS * sizeof(uint32_t);
-  status = status != VX_OK ? status : cuda_reserve(lane, &lane->marks, num_groups * group_bytes, error);
-  size_t after = lane->control.bytes + lane->keys.bytes + lane->cells.bytes + lane->marks.bytes;
-  lane->clean = lane->clean && status == VX_OK && before == after;
-  return status;
+  CUDA_TRY(cuda_reserve(lane, &lane->control, control_bytes(num_tiles), error));
+  CUDA_TRY(cuda_reserve(lane, &lane->keys, num_keys * sizeof(uint64_t), error));
+  CUDA_TRY(cuda_reserve(lane, &lane->cells, num_cells * sizeof(struct cuda_cell), error));
+  return cuda_reserve(lane, &lane->marks, num_groups * CUDA_MARK_WORDS * sizeof(uint32_t), error);
 }
 
 static enum vx_status clear(struct vx_lane *lane, struct vx_error *error) {
@@ -265,11 +266,8 @@ enum vx_status cuda_trim(struct vx_lane *lane, struct vx_error *error) {
     sum += block_of(lane, i)->bytes;
   }
   for (int i = 0; sum > KEPT_BYTES && block_of(lane, i) != NULL; i++) {
-    struct cuda_memory *block = block_of(lane, i);
-    if (block->bytes > KEPT_BLOCK) {
-      lane->clean = lane->clean && block != &lane->control && block != &lane->keys && block != &lane->cells &&
-                    block != &lane->marks;
-      CUDA_TRY(free_block(lane, block, error));
+    if (block_of(lane, i)->bytes > KEPT_BLOCK) {
+      CUDA_TRY(free_block(lane, block_of(lane, i), error));
     }
   }
   return lane->freed ? give_back(lane, error) : VX_OK;

@@ -10,44 +10,59 @@
 
 enum { BLOCK = 256, SEND_BLOCK = 512, SEND_BLOCKS = 32, AHEAD = 4 };
 
-struct send_params {
-  const unsigned char *image;
-  unsigned char *output;  // host
-  uint64_t bytes;
+// `most`: parts that there is room for. Most answers are in one block, and carry no room for more.
+template <int most> struct send_params {
+  struct cuda_part parts[most];
+  int count;
   struct cuda_tally *tally;
   struct cuda_report *report;
   uint32_t sequence;
 };
 
-static __device__ void send_part(const struct send_params &p) {
-  uint64_t count = p.bytes / sizeof(uint4), step = (uint64_t)gridDim.x * SEND_BLOCK;
+template <typename unit> static __device__ void send_units(const struct cuda_part &part) {
+  uint64_t count = part.bytes / sizeof(unit), step = (uint64_t)gridDim.x * SEND_BLOCK;
   for (uint64_t i = (uint64_t)blockIdx.x * SEND_BLOCK + threadIdx.x; i < count; i += AHEAD * step) {
-    uint4 bits[AHEAD];
+    unit bits[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
       if (i + k * step < count) {
-        bits[k] = __ldcs((const uint4 *)p.image + i + k * step);
+        bits[k] = __ldcs((const unit *)part.from + i + k * step);
       }
     }
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) {
       if (i + k * step < count) {
-        __stcs((uint4 *)p.output + i + k * step, bits[k]);
+        __stcs((unit *)part.to + i + k * step, bits[k]);
       }
     }
   }
-  uint64_t rest = count * sizeof(uint4) + threadIdx.x;
-  if (blockIdx.x == 0 && rest < p.bytes) {
-    p.output[rest] = p.image[rest];
+  uint64_t rest = count * sizeof(unit) + threadIdx.x;
+  if (blockIdx.x == 0 && rest < part.bytes) {
+    part.to[rest] = part.from[rest];
   }
 }
 
-static __global__ void __launch_bounds__(SEND_BLOCK) send_kernel(const __grid_constant__ struct send_params p) {
+// Vectors must be aligned to their size. In the image every part is.
+static __device__ void send_part(const struct cuda_part &part) {
+  if ((uintptr_t)part.to % sizeof(uint4) == 0) {
+    send_units<uint4>(part);
+  } else if ((uintptr_t)part.to % sizeof(uint32_t) == 0) {
+    send_units<uint32_t>(part);
+  } else {
+    send_units<unsigned char>(part);
+  }
+}
+
+template <int most>
+static __global__ void __launch_bounds__(SEND_BLOCK) send_kernel(const __grid_constant__ struct send_params<most> p) {
   cuda_wait();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     p.tally->moments[CUDA_SENDING] = cuda_now();
   }
-  send_part(p);
+  send_part(p.parts[0]);
+  for (int i = 1; i < most && i < p.count; i++) {
+    send_part(p.parts[i]);
+  }
   __threadfence_system();
   if (!cuda_last_block(&p.tally->send_ticket, gridDim.x)) {
     return;
@@ -63,17 +78,25 @@ static __global__ void __launch_bounds__(SEND_BLOCK) send_kernel(const __grid_co
   }
 }
 
-enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error) {
-  struct send_params p = {};
-  p.image = run->lane->image.memory;
-  p.output = (unsigned char *)output;
-  p.bytes = bytes;
+template <int most>
+static enum vx_status send(const struct cuda_run *run, const struct cuda_parts *parts, struct vx_error *error) {
+  struct send_params<most> p = {};
+  uint64_t bytes = 0;
+  for (int i = 0; i < parts->count; i++) {
+    p.parts[i] = parts->part[i];
+    bytes += parts->part[i].bytes;
+  }
+  p.count = parts->count;
   p.tally = run->tally;
   p.report = run->lane->device_report;
   p.sequence = run->lane->sequence;
   unsigned blocks = cuda_blocks(bytes, SEND_BLOCK * sizeof(uint4));
   blocks = min(max(blocks, 1u), (unsigned)SEND_BLOCKS);
-  return cuda_launch("send_kernel", send_kernel, blocks, SEND_BLOCK, 0, run, p, error);
+  return cuda_launch("send_kernel", send_kernel<most>, blocks, SEND_BLOCK, 0, run, p, error);
+}
+
+enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts, struct vx_error *error) {
+  return parts->count <= 1 ? send<1>(run, parts, error) : send<VX_TENSOR_COUNT>(run, parts, error);
 }
 
 // --- cleaning ---

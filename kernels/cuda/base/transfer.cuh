@@ -4,8 +4,20 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-// `output`: host memory as the device sees it.
-VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, void *output, size_t bytes, struct vx_error *error);
+// A part of the image, and where it goes: host memory as the device sees it, aligned in any way.
+struct cuda_part {
+  const unsigned char *from;
+  unsigned char *to;
+  uint64_t bytes;
+};
+struct cuda_parts {
+  int count;
+  struct cuda_part part[VX_TENSOR_COUNT];
+};
+
+// Sends the parts, and tells the host the end of the job.
+VX_WARN_UNUSED enum vx_status cuda_send(const struct cuda_run *run, const struct cuda_parts *parts,
+                                        struct vx_error *error);
 // Removes what the job left in the lane's table and counters.
 VX_WARN_UNUSED enum vx_status cuda_clean(const struct cuda_run *run, struct vx_error *error);
 // Copies `words` words. `from`: host memory as the device sees it.

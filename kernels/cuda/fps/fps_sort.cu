@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/publish.cuh"
+#include "kernels/finite.h"
 
 enum { BLOCK = BRING_BLOCK };
 
@@ -20,9 +21,7 @@ static __device__ int32_t ordered(float value) {
 
 static __device__ float unordered(int32_t bits) { return __int_as_float(bits >= 0 ? bits : bits ^ 0x7FFFFFFF); }
 
-static __device__ bool is_finite(const struct location &at) {
-  return (fabsf(at.x) < INFINITY) & (fabsf(at.y) < INFINITY) & (fabsf(at.z) < INFINITY);
-}
+static __device__ bool is_finite(const struct location &at) { return vx_are_finite(at.x, at.y, at.z); }
 
 // --- beginning ---
 

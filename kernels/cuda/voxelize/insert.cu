@@ -11,6 +11,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/table.cuh"
+#include "kernels/finite.h"
 
 enum { BLOCK = BRING_BLOCK };
 
@@ -61,7 +62,7 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     bool here = threadIdx.x < count;
     int32_t cell[3];
     bool inside = vx_cell_of_point(&p.map, at.x, at.y, at.z, cell) && here;
-    bool finite = (fabsf(at.x) < INFINITY) & (fabsf(at.y) < INFINITY) & (fabsf(at.z) < INFINITY);
+    bool finite = vx_are_finite(at.x, at.y, at.z);
     uint32_t point = (uint32_t)first + threadIdx.x, all_inside = __ballot_sync(~0u, inside);
     outside += __popc(__ballot_sync(~0u, here && !inside && finite));
     strange += __popc(__ballot_sync(~0u, here && !finite));

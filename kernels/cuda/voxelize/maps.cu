@@ -13,6 +13,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/voxelize/places.cuh"
+#include "kernels/finite.h"
 
 enum { BLOCK = 256 };
 static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_TENSOR_COUNT) - VX_TENSOR_BIT(VX_BEV_FEATURES + 1),
@@ -127,7 +128,7 @@ static __device__ void raise_pillar(const struct map_params &p, const struct map
   if (maps.min_height != NULL) {
     atomicMax(&maps.min_height[pillar], ~height);
   }
-  if (maps.max_intensity != NULL && fabsf(row[p.intensity]) < INFINITY) {
+  if (maps.max_intensity != NULL && vx_is_finite(row[p.intensity])) {
     atomicMax(&maps.max_intensity[pillar], cuda_ordered(row[p.intensity] + 0.0f));
   }
   if (p.tops != NULL) {

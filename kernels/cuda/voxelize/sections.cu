@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/sections.cuh"
+#include "kernels/finite.h"
 
 enum { BLOCK = 256, WARPS = BLOCK / 32 };
 static_assert(VX_MAX_SECTIONS % 32 == 0, "a warp's threads have equally many sections");
@@ -36,7 +37,7 @@ static __device__ bool is_filtered(const struct section_params &p, uint32_t row)
 static __device__ enum vx_fate fate_of(const struct section_params &p, uint32_t point) {
   if (p.slots[point] == CUDA_NO_SLOT) {
     const float *at = p.points + (uint64_t)point * p.columns;
-    bool finite = (fabsf(at[0]) < INFINITY) & (fabsf(at[1]) < INFINITY) & (fabsf(at[2]) < INFINITY);
+    bool finite = vx_are_finite(at[0], at[1], at[2]);
     return finite ? VX_FATE_OUT_OF_RANGE : VX_FATE_NOT_FINITE;
   }
   uint32_t row = p.cells[p.slots[point]].first;  // its cell's number

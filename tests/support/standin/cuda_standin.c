@@ -165,11 +165,13 @@ static void write_pinned(void *own, void *pinned, size_t bytes) {
 
 // The job's own caller, which the checked one stands in front of.
 struct behind {
+  const struct vx_job *job;
   const struct vx_caller *caller;
   void *cls;
-  bool *pinned;
-  void *points, *output, *output_copy;  // copies; where the job's own output is to go
-  size_t output_bytes;
+  void *points;           // a copy
+  unsigned char *output;  // a copy of the block, with all tensors; NULL: the block itself is used
+  unsigned char *block;   // where the output is to go, but for tensors with a place
+  struct vx_layout layout;
 };
 
 static size_t points_bytes(const struct vx_job *job) {
@@ -207,13 +209,35 @@ static enum vx_status checked_output(void *cls, const struct vx_layout *layout, 
   if (status == VX_OK) {
     status = checked("output", error);
   }
-  if (status == VX_OK && *behind->pinned) {
-    behind->output = *block;
-    behind->output_bytes = layout->bytes;
-    behind->output_copy = *block = take_copy(layout->bytes);
+  if (status == VX_OK && (behind->job->pinned || behind->job->places != NULL)) {
+    behind->block = *block;
+    behind->layout = *layout;
+    behind->output = *block = take_copy(layout->bytes);
     status = *block == NULL ? VX_OUT_OF_MEMORY : VX_OK;
   }
   return status;
+}
+
+static void write_tensors(const struct behind *behind) {
+  const struct vx_layout *layout = &behind->layout;
+  void *const *places = behind->job->places;
+  struct vx_layout block = *layout;
+  vx_layout_pack(&block, places);
+  for (enum vx_tensor tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if ((layout->tensors & VX_TENSOR_BIT(tensor)) != 0) {
+      write_pinned(behind->output + layout->offset[tensor],
+                   places[tensor] != NULL ? places[tensor] : behind->block + block.offset[tensor],
+                   layout->shape[tensor].bytes);
+    }
+  }
+}
+
+static void write_output(const struct behind *behind) {
+  if (behind->job->places != NULL) {
+    write_tensors(behind);
+  } else {
+    write_pinned(behind->output, behind->block, behind->layout.bytes);
+  }
 }
 
 static bool ask_scratch(void *cls, size_t bytes) {
@@ -284,17 +308,17 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
     job->caller = behind->caller;
     job->cls = behind->cls;
   }
-  if (status == VX_OK && behind->output_copy != NULL) {
-    write_pinned(behind->output_copy, behind->output, behind->output_bytes);
+  if (status == VX_OK && behind->output != NULL) {
+    write_output(behind);
   }
   job->inputs[VX_POINTS].data = points;
   free(behind->points);
-  free(behind->output_copy);
+  free(behind->output);
   return status;
 }
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
-  struct behind behind = {.caller = job->caller, .cls = job->cls, .pinned = &job->pinned};
+  struct behind behind = {.job = job, .caller = job->caller, .cls = job->cls};
   enum vx_status status = checked("begin", error);
   if (status == VX_OK) {
     status = run_over(lane, job, &behind, error);

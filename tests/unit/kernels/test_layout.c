@@ -111,6 +111,33 @@ static void shapes(void **state) {
   assert_shape(&layout.shape[VX_VOXEL_POINT_MASK], VX_UINT8, 2, 33, 7, 0);
 }
 
+// Those with a place keep their shape; the others move together.
+static void places(void **state) {
+  (void)state;
+  struct vx_job asked = plain_params(10);
+  struct vx_layout layout;
+  void *at[VX_TENSOR_COUNT] = {NULL};
+  assert_int_equal(lay_out(&asked, (struct vx_sizes){.rows = 1001, .voxels = 33}, &layout, &error), VX_OK);
+  struct vx_layout packed = layout;
+  vx_layout_pack(&packed, at);
+  assert_memory_equal(&packed, &layout, sizeof layout);
+  at[VX_VOXEL_COORDS] = at[VX_VOXELS] = &layout;
+  vx_layout_pack(&packed, at);
+  assert_int_equal(packed.tensors, layout.tensors);
+  assert_memory_equal(packed.shape, layout.shape, sizeof layout.shape);
+  size_t end = 0;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    if (!(layout.tensors & VX_TENSOR_BIT(tensor)) || at[tensor]) continue;
+    assert_int_equal(packed.offset[tensor] % VX_TENSOR_ALIGNMENT, 0);
+    assert_in_range(packed.offset[tensor], end, end + VX_TENSOR_ALIGNMENT - 1);
+    end = packed.offset[tensor] + packed.shape[tensor].bytes;
+  }
+  assert_int_equal(packed.bytes, end);
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) at[tensor] = &layout;
+  vx_layout_pack(&packed, at);
+  assert_int_equal(packed.bytes, 0);
+}
+
 static void sampled_shapes(void **state) {
   (void)state;
   struct vx_job asked = sampling_job(5);
@@ -361,6 +388,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names),
       cmocka_unit_test(shapes),
+      cmocka_unit_test(places),
       cmocka_unit_test(sampled_shapes),
       cmocka_unit_test(no_samples),
       cmocka_unit_test(samples_that_cannot_be),

@@ -1,0 +1,68 @@
+"""Shared memory that a GPU reads and writes in place, for tests. They need a GPU, or the stand-in of the sanitizer
+builds."""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from client import MB, VOXELIZE, Daemon, rows
+from daemon import Reply, voxeld_binary
+from shared import Memory
+
+POINTS = rows(5000)
+OTHERS = rows(5000, seed=7)
+SIZE = len(POINTS)
+PLACE, ROOM = 4 * MB, 8 * MB  # of the answer
+CHUNK = 2 * MB  # that is pinned at once
+PROGRAM = pathlib.Path(voxeld_binary()).read_bytes()
+STAND_IN = b"VOXELD_STANDIN_DEVICES" in PROGRAM
+CAN_FAIL = b"VOXELD_INJECT" in PROGRAM
+ENVIRONMENT = {"VOXELD_STANDIN_DEVICES": "1"}
+
+
+def has_gpu():
+    asked = [voxeld_binary(), "--backend", "cuda", "--check-config"]
+    return subprocess.run(asked, capture_output=True, env={**os.environ, **ENVIRONMENT}).returncode == 0
+
+
+@unittest.skipUnless(has_gpu(), "there is no GPU")
+class PinnedCase(unittest.TestCase):
+    def setUp(self):
+        self.memory = Memory(PLACE + ROOM)
+        self.addCleanup(self.memory.__exit__)
+        self.memory.write(POINTS)
+
+    def start(self, *args, plain=True):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.request = pathlib.Path(folder, "inject")
+        shared = ("--backend", "cuda", "--allow-shared-memory", "--shared-memory-prefix", "voxeld-test")
+        env = {**ENVIRONMENT, "VOXELD_INJECT": str(self.request)}
+        daemon = self.enterContext(Daemon(*shared, *args, env=env))
+        self.plain = daemon.post(VOXELIZE, POINTS).tensors() if plain else None
+        self.assertEqual(self.memory.register(daemon, "a").status, 200)
+        return daemon
+
+    def inject(self, text):
+        draft = self.request.with_suffix(".draft")
+        draft.write_text(text)
+        draft.rename(self.request)
+
+    def ask(self, daemon, at=0, place=PLACE, path=VOXELIZE):
+        return daemon.post(f"{path}&points_region=a,{at},{SIZE}&output_region=a,{place},{PLACE + ROOM - place}")
+
+    def tensors(self, reply, place=PLACE):
+        self.assertEqual(reply.status, 200, reply)
+        return Reply(200, {}, self.memory.read(reply.json()["output_region"]["bytes"], place)).tensors()
+
+    def works(self, daemon, expected=None):
+        self.memory.write(bytes(ROOM // 2), PLACE)
+        self.assertTrue(self.tensors(self.ask(daemon)) == (expected or self.plain), "the tensors differ")
+
+    def use(self, daemon):
+        return daemon.status()["shared_memory"]
+
+    def ways(self, daemon):
+        use = self.use(daemon)
+        return use["parts_in_place"], use["parts_copied"]
