@@ -111,8 +111,8 @@ const struct option options_table[] = {
      "threads of each listener that read requests and send answers, at least 2; 0 = one for each of those processors, "
      "up to 16"},
     {"small_job_points", TYPE_INT, FIELD(small_job_points), 0, 4096, NULL, "1000",
-     "a plain cloud of up to so many points is voxelized or moved by the I/O thread that received it, on the CPU even "
-     "with a GPU: no worker could be woken as soon; 0 = none"},
+     "a plain cloud of up to so many points is voxelized by the I/O thread that received it, on the CPU even with a "
+     "GPU: no worker could be woken as soon; 0 = none"},
     {"queue_depth", TYPE_INT, FIELD(queue_depth), 1, 65536, NULL, "1024",
      "requests that may upload or wait for a worker, and again as many long ones and as many detections; beyond it "
      "503, beyond a client's share 429"},

@@ -129,7 +129,8 @@ static void warn_of_memory(const struct server *server) {
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
   int64_t detecting = workers_at_work(&server->jobs.workers, VX_LANE_DETECT);  // each keeps two blocks of scratch
   int64_t most = options->memory_budget_bytes + connections * of_a_connection +
-                 (server->jobs.workers.count + detecting) * (int64_t)VX_SCRATCH_KEPT;
+                 (server->jobs.workers.count + detecting) * (int64_t)VX_SCRATCH_KEPT +
+                 server->jobs.small.count * server->jobs.small.most_points * SMALL_POINT_BYTES;
   if (limit >= most) return;
   struct log_line line;
   log_begin(&line, LOG_WARNING, "the memory limit is less than may be needed");

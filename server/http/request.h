@@ -24,8 +24,9 @@ enum request_state {
   REQUEST_PAGE,     // IO thread: for a page, answered once its body is here so that the connection is kept
   REQUEST_DISCARD,  // IO thread: refused; the body is discarded, then the problem is answered and the connection kept
   REQUEST_BODY,     // IO thread: the body goes into the job's input
-  REQUEST_WHOLE,    // IO thread: the body is here; suspended and published at the library's next call
-  REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act
+  REQUEST_WHOLE,    // IO thread: the body is here; published at the library's next call
+  REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act. Or,
+                    // if the job is small, IO thread: it runs the job
   REQUEST_DONE,     // IO thread: answer or problem is ready
   REQUEST_REPLY,    // the library: it sends the answer; the response owns the job's output
   REQUEST_STATES

@@ -2,7 +2,8 @@
 // its scratch.
 //
 // Its maker fills it and owns it until jobs_submit. Then the queue owns it, then a worker. Either hands it back by
-// calling `done`, as its last act. A job knows neither requests nor connections.
+// calling `done`, as its last act. A small job stays its maker's (jobs_run_small). A job knows neither requests nor
+// connections.
 #ifndef VOXELD_JOB_H
 #define VOXELD_JOB_H
 
@@ -109,7 +110,7 @@ struct job {
 
   // Its result.
   const void *points;             // rows in the input; NULL: the body is not opened yet
-  bool begun;                     // a worker has begun it
+  bool begun;                     // its run has begun
   bool answered;                  // `output` has the answer; else `problem` says why not
   bool output_refused;            // the answer is too large, or has no memory: another lane could do no better
   size_t output_length;           // bytes of the answer

@@ -77,10 +77,11 @@ static int32_t count_hands(void *cls) {
 }
 
 static const struct vx_caller caller = {provide_output, allow_scratch, is_stopped, spread, count_hands};
+static const struct vx_caller caller_alone = {provide_output, allow_scratch, is_stopped, NULL, NULL};
 
-static void prepare(struct job *job, int64_t now_ns) {
+static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) {
   job->work = job_request_job(&job->asked, job->points);
-  job->work.caller = &caller;
+  job->work.caller = lanes->alone ? &caller_alone : &caller;
   job->work.cls = job;
   job->work.row_counts = job->row_counts;
   job->work.tensors = job->kind->tensors(&job->asked);
@@ -322,7 +323,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   struct vx_error error = {""};
   int64_t now_ns = clock_ns();
   if (!is_in_time(job, now_ns) || !job_may_fit(job, &job->problem)) return false;
-  prepare(job, now_ns);
+  prepare(job, lanes, now_ns);
   enum vx_status status = run_lanes(job, lanes, &error);
   job_give_scratch(job);
   if (status != VX_OK) return failed(job, status, &error);

@@ -1,6 +1,6 @@
-// Runs one job on a worker's lanes: on its GPU, or on the CPU if there is no GPU for it or the GPU fails.
+// Runs one job on lanes: on their GPU, or on the CPU if there is no GPU for it or the GPU fails.
 //
-// Runs on the worker's thread, which owns the job meanwhile.
+// Runs on the thread that has the lanes, a worker's or an I/O thread's (small.h), which owns the job meanwhile.
 #ifndef VOXELD_RUN_H
 #define VOXELD_RUN_H
 
@@ -10,6 +10,7 @@
 struct lanes {
   struct device *gpu;  // NULL: the CPU only
   struct vx_lane *on_gpu, *on_cpu;
+  bool alone;  // nobody helps
 };
 
 enum job_step {

@@ -241,7 +241,7 @@ static void write_pieces(const struct view *view, const char *name, struct text 
 }
 static double given_up(const struct view *view) { return (double)hands_use(&view->jobs->hands).given_up; }
 
-static double small_jobs(const struct view *view) { return (double)atomic_load(&view->jobs->small.ran); }
+static double small_jobs(const struct view *view) { return (double)atomic_load(&view->jobs->small.run); }
 
 static void write_buffers(const struct view *view, const char *name, struct text *out) {
   struct buffers_use use = buffers_use(&view->jobs->buffers);

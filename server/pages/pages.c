@@ -182,7 +182,7 @@ static void write_help(const struct view *view, struct text *out) {
 static void write_small(const struct view *view, struct text *out) {
   const struct small *small = &view->jobs->small;
   text_printf(out, ",\"small_jobs\":{\"points\":%lld,\"run\":%llu}", (long long)small->most_points,
-              (unsigned long long)atomic_load(&small->ran));
+              (unsigned long long)atomic_load(&small->run));
 }
 
 static void write_regions(const struct view *view, struct text *out) {

@@ -11,7 +11,7 @@ CHUNKED = b"40\r\n" + BODY + b"\r\n0\r\n\r\n"  # BODY is 64 bytes
 
 
 class Framing(FaultCase):
-    ARGS = ("--max-body-bytes", str(LIMIT))
+    ARGS = ("--max-body-bytes", str(LIMIT), "--small-job-points", "0")  # workers get tiny bodies too
 
     def refuse_and_close(self, data, status=400):
         connection = self.raw()

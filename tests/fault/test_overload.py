@@ -48,7 +48,7 @@ class Pressure:
 
 
 class Queue(FaultCase):
-    ARGS = ("--workers", "1", "--queue-depth", "2", "--backend", "cpu")
+    ARGS = ("--workers", "1", "--queue-depth", "2", "--backend", "cpu", "--small-job-points", "0")
 
     def ask(self, source=None):
         return self.daemon.post(VOXELIZE, rows(4), source=source)
@@ -253,7 +253,7 @@ class Scratch(FaultCase):
 
 
 class Late(FaultCase):
-    ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu")
+    ARGS = ("--workers", "1", "--queue-depth", "64", "--backend", "cpu", "--small-job-points", "0")
 
     def under_load(self, ask, status):
         """Asks until the answer has this status, while other clients keep the one worker busy; these must all get a

@@ -36,7 +36,7 @@ def stages(request):
 
 
 class Stages(FaultCase):
-    ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90")
+    ARGS = ("--backend", "cpu", "--upload-timeout-s", "60", "--idle-timeout-s", "90", "--small-job-points", "0")
 
     def each_stage(self, leave):
         """Every request, stopped at every stage. `leave` gets the connection, and the status that is due if the

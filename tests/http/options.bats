@@ -198,6 +198,21 @@ rejected() {
   stop_daemon
 }
 
+@test "a small job's answer over max_response_bytes is refused, and the next one is answered" {
+  start_daemon --max-response-bytes 65536 --small-job-points 1000
+  local query='point_cloud_range=0,0,0,1024,4,4&voxel_size=1,1,1&max_points_per_voxel=8&feature=points'
+  # shellcheck disable=SC2046 # a word for each number
+  rows "$BATS_TEST_TMPDIR/apart" $(seq -f '%g 1 1 1' 0 799)
+  post "$BATS_TEST_TMPDIR/apart" "$query"
+  is_problem 422 impossible
+  head -c 1600 "$BATS_TEST_TMPDIR/apart" >"$BATS_TEST_TMPDIR/few"
+  post "$BATS_TEST_TMPDIR/few" "$query"
+  is "$code" 200
+  ask /v1/status
+  is "$(json 'd["small_jobs"]')" "{'points': 1000, 'run': 2}"
+  stop_daemon
+}
+
 @test "an answer over max_response_bytes is refused before it is computed" {
   start_daemon --max-response-bytes 65536
   "$voxel_scan" --points 20000 --output "$BATS_TEST_TMPDIR/scan"

@@ -1,13 +1,16 @@
 // See cell_index.h.
 #include "kernels/cpu/base/cell_index.h"
 
-// A table of 2^20 slots is 4 MiB, enough for the pillars of a whole range.
-enum { DENSE_BITS = 20 };
+// A table of 2^20 slots is 4 MiB, enough for the pillars of a whole range. Few keys are found sooner in a small table
+// that the processor's cache holds than in a large one that memory alone does.
+enum { DENSE_BITS = 20, DENSE_SLOTS = 128 };  // for each key, at most
 
-static bool is_dense(int key_bits) { return key_bits <= DENSE_BITS; }
+static bool is_dense(int64_t most, int key_bits) {
+  return key_bits <= DENSE_BITS && most >= (INT64_C(1) << key_bits) / DENSE_SLOTS;
+}
 
 uint64_t cpu_cell_index_slots(int64_t most, int key_bits) {
-  if (is_dense(key_bits)) {
+  if (is_dense(most, key_bits)) {
     return UINT64_C(1) << key_bits;
   }
   uint64_t slots = 2;
@@ -19,6 +22,6 @@ uint64_t cpu_cell_index_slots(int64_t most, int key_bits) {
 
 void cpu_cell_index_start(struct cpu_cell_index *index, int64_t most, int key_bits) {
   index->count = 0;
-  index->dense = is_dense(key_bits);
+  index->dense = is_dense(most, key_bits);
   index->mask = cpu_cell_index_slots(most, key_bits) - 1;
 }

@@ -5,7 +5,7 @@
 // names an entry below `count` and that entry names the slot. Any other slot is empty: it holds what an earlier cloud
 // or job, or another array in the same memory, left there. So emptying the index is one store: count = 0.
 //
-// If there are few possible keys, the slot of a key is the key itself (dense). Otherwise the slot is found by hashing,
+// If there are few possible keys, for those to be found, the slot of a key is the key itself (dense). Otherwise the slot is found by hashing,
 // with linear probing. The hash is seeded per lane, so nobody can prepare a scan whose cells collide. At most half of
 // the slots are in use, so a probe ends after at most `count` steps.
 #ifndef VOXELD_CPU_CELL_INDEX_H
@@ -29,7 +29,7 @@ struct cpu_cell_index {
   uint64_t seed[2];
 };
 
-// Slots for up to `most` different keys of `key_bits` bits: a power of two.
+// Slots for up to `most` different keys of `key_bits` bits: a power of two, and for fewer keys no more.
 uint64_t cpu_cell_index_slots(int64_t most, int key_bits);
 
 // Empties the index and makes it ready for up to `most` different keys.

@@ -71,7 +71,7 @@ static void counts_and_limits(void **state) {
   for (int i = 0; i < 3; i++) counters_abort(&counters, ABORT_SEND);
   jobs.hands.use = (struct hands_use){71, 72, 73, 74};
   jobs.small.most_points = 75;
-  atomic_store(&jobs.small.ran, 76);
+  atomic_store(&jobs.small.run, 76);
   jobs.buffers.allocated = 42, jobs.buffers.in_use = 41;
   atomic_store(&jobs.regions.pinner.bytes, 51);
   atomic_store(&jobs.regions.pinner.refusals, 52);

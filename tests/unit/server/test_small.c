@@ -10,7 +10,7 @@
 #include "server/base/clock.h"
 #include "server/jobs/jobs.h"
 
-enum { MOST_POINTS = 200, COLUMNS = 4 };
+enum { MOST_POINTS = 1000, ROOM = 6 };  // a row of the body has room for so many
 
 static struct options options;
 static struct jobs jobs;
@@ -30,7 +30,7 @@ static int open_room(void **state) {
       [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 64 << 20, [SHARE_LONG_BYTES] = 64 << 20};
   options = (struct options){.backend = BACKEND_CPU,
                              .devices = "all",
-                             .workers = 1,
+                             .workers = 3,
                              .sampling_workers = 1,
                              .io_threads = 2,
                              .small_job_points = MOST_POINTS,
@@ -86,9 +86,9 @@ static void make(enum vx_op op, int64_t points, const char *query) {
   if (!job_request_finish(&job.asked, &problem)) fail_msg("%s: %s", query, problem.detail);
   if (!job_request_split(&job.asked, points, &problem)) fail_msg("%s: %s", query, problem.detail);
   assert_true(job_take_place(&job, &problem));
-  assert_true(job_take_input(&job, (size_t)points * COLUMNS * sizeof(float) + 1, &problem));
+  assert_true(job_take_input(&job, (size_t)points * ROOM * sizeof(float) + 1, &problem));
   float *values = (float *)(void *)job_body(&job);
-  for (int64_t i = 0; i < points * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
+  for (int64_t i = 0; i < points * ROOM; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
 }
 
 static void give_back(void) {
@@ -98,10 +98,10 @@ static void give_back(void) {
 }
 
 static bool is_run(enum vx_op op, int64_t points, const char *query) {
-  unsigned long long before = atomic_load(&jobs.small.ran);
+  unsigned long long before = atomic_load(&jobs.small.run);
   make(op, points, query);
   bool ran = jobs_run_small(&jobs, &job);
-  assert_int_equal(atomic_load(&jobs.small.ran) - before, ran);
+  assert_int_equal(atomic_load(&jobs.small.run) - before, ran);
   assert_int_equal(job.answered, ran);
   give_back();
   return ran;
@@ -112,20 +112,32 @@ static void plain_clouds_of_few_points(void **state) {
   assert_true(is_run(VX_VOXELIZE, 0, ""));
   assert_true(is_run(VX_VOXELIZE, MOST_POINTS, ""));
   assert_false(is_run(VX_VOXELIZE, MOST_POINTS + 1, ""));
-  assert_true(is_run(VX_VOXELIZE, MOST_POINTS, "feature=points,mean&max_points_per_voxel=5&order=key&dtype=float16"));
-  assert_true(is_run(VX_TRANSFORM, MOST_POINTS, "crop=0,0,0,5,5,5&cut=0,0,0,1,1,1"));
+  assert_true(is_run(VX_VOXELIZE, MOST_POINTS, "feature=points,mean&max_points_per_voxel=5&order=key"));
+  assert_true(is_run(VX_VOXELIZE, MOST_POINTS, "num_features=5"));
 }
 
-static void what_takes_longer_is_left_to_workers(void **state) {
+static void what_may_take_longer_is_left_to_workers(void **state) {
   (void)state;
   assert_false(is_run(VX_FPS, 10, "num_samples=2"));
+  assert_false(is_run(VX_TRANSFORM, 10, "crop=0,0,0,5,5,5"));
   assert_false(is_run(VX_VOXELIZE, 10, "fps=2"));
   assert_false(is_run(VX_VOXELIZE, 10, "point_counts=4,6"));
   assert_false(is_run(VX_VOXELIZE, 10, "block_filter=2,3,0.1,5"));
+  assert_false(is_run(VX_VOXELIZE, 10, "num_features=6"));
+  assert_false(is_run(VX_VOXELIZE, 10, "dtype=float16"));
+  assert_false(is_run(VX_VOXELIZE, 10, "feature_dtype=float16"));
+}
+
+// A voxel of up to 19 points has 324 bytes: 400 have 129,600 of 131,072, 425 have 137,700.
+static void what_could_have_a_large_output_is_left_to_workers(void **state) {
+  (void)state;
   assert_false(is_run(VX_VOXELIZE, 10, "outputs=occupancy"));  // a million cells
-  assert_false(is_run(VX_VOXELIZE, MOST_POINTS, "feature=points&max_points_per_voxel=100"));
-  assert_true(is_run(VX_VOXELIZE, 10, "feature=points&max_points_per_voxel=100"));
-  assert_false(is_run(VX_TRANSFORM, 10, "cut=0,0,0,1,1,1;1,1,1,2,2,2;2,2,2,3,3,3;3,3,3,4,4,4;4,4,4,5,5,5"));
+  assert_true(is_run(VX_VOXELIZE, 400, "feature=points&max_points_per_voxel=19"));
+  assert_false(is_run(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19"));
+  make(VX_VOXELIZE, 425, "feature=points&max_points_per_voxel=19");
+  job.kind = answer_kind_of("application/json");  // without tensors
+  assert_true(jobs_run_small(&jobs, &job));
+  give_back();
 }
 
 static void what_is_not_direct_is_left_to_workers(void **state) {
@@ -140,6 +152,18 @@ static void what_is_not_direct_is_left_to_workers(void **state) {
   strcpy(job.asked.output_region.name, "out");
   assert_false(jobs_run_small(&jobs, &job));
   job.asked.output_region.name[0] = '\0';
+  strcpy(job.asked.points_region.name, "in");
+  assert_false(jobs_run_small(&jobs, &job));
+  job.asked.points_region.name[0] = '\0';
+  strcpy(job.asked.stream.name, "roof");
+  assert_false(jobs_run_small(&jobs, &job));
+  job.asked.stream.name[0] = '\0';
+  job.asked.job.params.voxelize.encoder.num_layers = 1;
+  assert_false(jobs_run_small(&jobs, &job));
+  job.asked.job.params.voxelize.encoder.num_layers = 0;
+  job.infer.model = "voxelize";
+  assert_false(jobs_run_small(&jobs, &job));
+  job.infer.model = NULL;
   assert_true(job.has_place);
   assert_true(jobs_run_small(&jobs, &job));
   assert_false(job.has_place);
@@ -168,17 +192,22 @@ static void a_job_that_is_too_late_has_its_problem(void **state) {
 
 static void the_bytes_are_a_workers(void **state) {
   (void)state;
-  static unsigned char expected[64 << 10];
-  make(VX_VOXELIZE, MOST_POINTS, "feature=points,mean,pillar&max_points_per_voxel=3");
+  static unsigned char expected[128 << 10];
+  static const char query[] =
+      "feature=points,mean&max_points_per_voxel=3&voxel_size=0.01,0.01,0.01";  // hardly a point beside another
+  make(VX_VOXELIZE, MOST_POINTS, query);
   assert_true(jobs_submit(&jobs, &job));
   while (atomic_load(&finished) == 0) sched_yield();
   assert_true(job.answered);
+  assert_true(hands_use(&jobs.hands).pieces > 0);
   size_t bytes = job.layout.bytes;
   assert_in_range(bytes, 1, sizeof expected);
   memcpy(expected, job.output->data + job.header_reserve, bytes);
   give_back();
-  make(VX_VOXELIZE, MOST_POINTS, "feature=points,mean,pillar&max_points_per_voxel=3");
+  make(VX_VOXELIZE, MOST_POINTS, query);
+  uint64_t pieces = hands_use(&jobs.hands).pieces;
   assert_true(jobs_run_small(&jobs, &job));
+  assert_int_equal(hands_use(&jobs.hands).pieces, pieces);  // nobody was asked to help
   assert_int_equal(job.layout.bytes, bytes);
   assert_memory_equal(job.output->data + job.header_reserve, expected, bytes);
   give_back();
@@ -189,7 +218,8 @@ static void the_bytes_are_a_workers(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       IN_ROOM(plain_clouds_of_few_points),
-      IN_ROOM(what_takes_longer_is_left_to_workers),
+      IN_ROOM(what_may_take_longer_is_left_to_workers),
+      IN_ROOM(what_could_have_a_large_output_is_left_to_workers),
       IN_ROOM(what_is_not_direct_is_left_to_workers),
       IN_ROOM(without_a_free_lane_workers_do_it),
       IN_ROOM(a_job_that_is_too_late_has_its_problem),
