@@ -5,9 +5,9 @@
 // names an entry below `count` and that entry names the slot. Any other slot is empty: it holds what an earlier cloud
 // or job, or another array in the same memory, left there. So emptying the index is one store: count = 0.
 //
-// If there are few possible keys, for those to be found, the slot of a key is the key itself (dense). Otherwise the slot is found by hashing,
-// with linear probing. The hash is seeded per lane, so nobody can prepare a scan whose cells collide. At most half of
-// the slots are in use, so a probe ends after at most `count` steps.
+// If there are few possible keys for those to be found, the slot of a key is the key itself (dense). Otherwise the slot
+// is found by hashing, with linear probing. The hash is seeded per lane, so nobody can prepare a scan whose cells
+// collide. At most half of the slots are in use, so a probe ends after at most `count` steps.
 #ifndef VOXELD_CPU_CELL_INDEX_H
 #define VOXELD_CPU_CELL_INDEX_H
 
