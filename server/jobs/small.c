@@ -8,8 +8,8 @@
 #include "kernels/backends.h"
 #include "server/jobs/run.h"
 
-// More bytes are written in some 20 us. Columns beyond those of a sensor, and what is converted from or to float16, could
-// have values that processors are slow with.
+// More bytes are written in some 20 us. Columns beyond those of a sensor, and what is converted from or to float16,
+// could have values that processors are slow with.
 enum { MOST_OUTPUT_BYTES = 128 << 10, MOST_COLUMNS = 5 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------

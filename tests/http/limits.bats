@@ -30,15 +30,15 @@ teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test th
 
 @test "memory that may not suffice is warned of" {
   echo 1073741824 >"$groups/memory.max"
-  start_daemon --backend cpu --sampling-workers 1 --max-connections 100
+  start_daemon --backend cpu --sampling-workers 1 --max-connections 100 --io-threads 3
   warning=$(grep 'memory limit' "$daemon_log")
   has "$warning" 'level=warning'
   has "$warning" 'memory_limit_bytes=1073741824 '
   has "$warning" 'memory_budget_bytes=2147483648'
-  # The budget, connections, workers, and about 48 KiB for each request.
-  without_requests=$((2147483648 + 100 * 262144 + 3 * 67108864))
+  # The budget, connections, workers, the lanes of small jobs, and about 50 KiB for each request.
+  without_requests=$((2147483648 + 100 * 262144 + 3 * 67108864 + 3 * 1000 * 2048))
   may_need=$(sed -E 's/.*may_need_bytes=([0-9]+).*/\1/' <<<"$warning")
-  ((may_need > without_requests + 100 * 48100 && may_need < without_requests + 100 * 49700))
+  ((may_need > without_requests + 100 * 50000 && may_need < without_requests + 100 * 51400))
   stop_daemon
 }
 
