@@ -17,6 +17,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->points_reach.region = NULL;
   job->outputs_reached = 0;
   job->kind = answer_kind_of(NULL);
+  job->regions_registered = 0;
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;

@@ -73,18 +73,19 @@ struct job {
   struct job_means *means;
   struct client *client;  // whose share it counts to
   struct job_request asked;
-  struct infer infer;                 // of a request by KServe's protocol
-  struct detector *detector;          // that `asked` points to; NULL: none
-  const struct answer_kind *kind;     // of the answer
-  enum coding coding;                 // of the body; CODINGS: one that is not taken
-  enum coding answer_coding;          // that its client prefers, and then that of the answer
-  bool local;                         // its client is on this machine, and no proxy is between
-  bool form;                          // the body came as application/x-www-form-urlencoded
-  const char *id, *trace_id;          // of the request; trace_id: NULL if the client sent none
-  const atomic_bool *gone;            // true once nobody can read an answer any more
-  void (*done)(struct job *job);      // called when it has a result; from the call on it is its maker's again
-  void (*outpaced)(struct job *job);  // called once its upload has lost what it held: on any thread, under a lock
-  int64_t started_ns;                 // when its request began
+  struct infer infer;                     // of a request by KServe's protocol
+  struct detector *detector;              // that `asked` points to; NULL: none
+  const struct answer_kind *kind;         // of the answer
+  enum coding coding;                     // of the body; CODINGS: one that is not taken
+  enum coding answer_coding;              // that its client prefers, and then that of the answer
+  bool local;                             // its client is on this machine, and no proxy is between
+  bool form;                              // the body came as application/x-www-form-urlencoded
+  unsigned long long regions_registered;  // when its request began (struct region_user)
+  const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
+  const atomic_bool *gone;                // true once nobody can read an answer any more
+  void (*done)(struct job *job);          // called when it has a result; from the call on it is its maker's again
+  void (*outpaced)(struct job *job);      // called once its upload has lost what it held: on any thread, under a lock
+  int64_t started_ns;                     // when its request began
   int64_t queued_ns, deadline_ns;
   size_t lead;          // bytes of `input` in front of the body, so that what matters of that is aligned
   int64_t input_bytes;  // bytes of the body that are there so far

@@ -19,9 +19,10 @@ struct region {
   int fd;
   dev_t device;  // of the object, with `inode`
   ino_t inode;
-  int users;        // the registry while it is listed, copies under way, and GPUs that have it in reach
-  int writers;      // of them, GPUs that may write
-  int64_t used_ns;  // when it was registered, or used last
+  int users;                  // the registry while it is listed, copies under way, and GPUs that have it in reach
+  int writers;                // of them, GPUs that may write, and copies that do
+  unsigned long long number;  // of its registration, from 1
+  int64_t used_ns;            // when it was registered, or used last
   struct pins pins;
 };
 
@@ -219,6 +220,7 @@ static bool list(struct regions *regions, struct region *region, struct problem 
   if (!take_share(regions, region->client, problem)) return false;
   region->users = 1;
   region->used_ns = clock_ns();
+  region->number = atomic_fetch_add(&regions->registered, 1) + 1;
   region->next = regions->first;
   regions->first = region;
   return true;
@@ -272,10 +274,11 @@ bool regions_write(struct regions *regions, const struct client *client, const c
 // ---- copying --------------------------------------------------------------------------------------------------------
 
 // The client's region, with one more user, if it has such a part. NULL with a problem.
-static struct region *take(struct regions *regions, const struct client *client, const struct region_ref *ref,
+static struct region *take(struct regions *regions, struct region_user user, const struct region_ref *ref,
                            const char *parameter, struct problem *problem) {
   pthread_mutex_lock(&regions->lock);
-  struct region *region = find(regions, client, ref->name);
+  struct region *region = find(regions, user.client, ref->name);
+  if (region && region->number > user.registered) region = NULL;
   uint64_t size = region ? region->terms.bytes : 0;
   bool good = region && region_holds(size, ref->offset, ref->bytes);
   if (good) {
@@ -293,8 +296,19 @@ static struct region *take(struct regions *regions, const struct client *client,
   return NULL;
 }
 
-static void give(struct regions *regions, struct region *region) {
+// Counts a writer, if the region is listed still: an unregistered one is written to no more.
+static bool begin_writing(struct regions *regions, struct region *region) {
   pthread_mutex_lock(&regions->lock);
+  const struct region *listed = regions->first;
+  while (listed && listed != region) listed = listed->next;
+  region->writers += listed != NULL;
+  pthread_mutex_unlock(&regions->lock);
+  return listed != NULL;
+}
+
+static void give(struct regions *regions, struct region *region, bool writes) {
+  pthread_mutex_lock(&regions->lock);
+  if (writes && --region->writers == 0) pthread_cond_broadcast(&regions->left);
   let_go(regions, region);
   unlock(regions);
 }
@@ -339,42 +353,35 @@ static bool write_all(const struct region *region, uint64_t at, const char *data
   return true;
 }
 
-bool regions_read(struct regions *regions, const struct client *client, const struct region_ref *ref, char *out,
+bool regions_read(struct regions *regions, struct region_user user, const struct region_ref *ref, char *out,
                   const char *parameter, struct problem *problem) {
-  struct region *region = take(regions, client, ref, parameter, problem);
+  struct region *region = take(regions, user, ref, parameter, problem);
   if (!region) return false;
   uint64_t at = region->terms.offset + ref->offset;
   bool good = !out || read_all(region, at, out, (size_t)ref->bytes, parameter, problem);
-  give(regions, region);
+  give(regions, region, false);
   return good;
 }
 
-bool regions_fill(struct regions *regions, const struct client *client, const struct region_ref *ref, const char *data,
+bool regions_fill(struct regions *regions, struct region_user user, const struct region_ref *ref, const char *data,
                   size_t bytes, const char *parameter, struct problem *problem) {
-  struct region *region = take(regions, client, ref, parameter, problem);
+  struct region *region = take(regions, user, ref, parameter, problem);
   if (!region) return false;
+  if (!begin_writing(regions, region)) {
+    give(regions, region, false);
+    return refuse_name(problem, PROBLEM_BAD_PARAMETER, parameter, ref->name);
+  }
   bool good = write_all(region, region->terms.offset + ref->offset, data, bytes, parameter, problem);
-  give(regions, region);
+  give(regions, region, true);
   return good;
 }
 
 // ---- in reach of GPUs -----------------------------------------------------------------------------------------------
 
-// Counts a writer once the bytes are in reach, if the region is listed still: an unregistered one is written to no
-// more.
-static bool begin_writing(struct regions *regions, struct region *region) {
-  pthread_mutex_lock(&regions->lock);
-  const struct region *listed = regions->first;
-  while (listed && listed != region) listed = listed->next;
-  region->writers += listed != NULL;
-  pthread_mutex_unlock(&regions->lock);
-  return listed != NULL;
-}
-
-bool regions_reach(struct regions *regions, const struct client *client, const struct region_ref *ref, size_t bytes,
+bool regions_reach(struct regions *regions, struct region_user user, const struct region_ref *ref, size_t bytes,
                    const struct device *device, bool writes, struct reach *reach) {
   struct problem unread;
-  struct region *region = take(regions, client, ref, "", &unread);
+  struct region *region = take(regions, user, ref, "", &unread);
   *reach = (struct reach){.region = region, .bytes = bytes, .writes = writes};
   if (!region) return false;
   const struct pins_file file = {region->fd, region->terms.offset, region->terms.bytes};
@@ -383,7 +390,7 @@ bool regions_reach(struct regions *regions, const struct client *client, const s
   bool aligned = reach->memory && (writes || (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0);
   if (aligned && (!writes || begin_writing(regions, region))) return true;
   reach->region = NULL;
-  give(regions, region);
+  give(regions, region, false);
   return false;
 }
 
@@ -408,10 +415,7 @@ void regions_leave(struct regions *regions, struct reach *reach) {
   struct region *region = reach->region;
   if (!region) return;
   reach->region = NULL;
-  pthread_mutex_lock(&regions->lock);
-  if (reach->writes && --region->writers == 0) pthread_cond_broadcast(&regions->left);
-  let_go(regions, region);
-  unlock(regions);
+  give(regions, region, reach->writes);
 }
 
 struct regions_use regions_use(struct regions *regions) {

@@ -26,9 +26,17 @@ struct regions {
   const char *prefixes;  // see options.h
   int64_t tick_ns;       // the next one looks at the regions then
   struct region *ended;  // used by nobody any more, to be freed without the lock
-  pthread_cond_t left;   // a GPU has ended writing to a region
+  pthread_cond_t left;   // the last writer of a region has left
   struct pinner pinner;
   atomic_ullong reached, copied;  // parts, since the start: by GPUs in place, and by pread and pwrite
+  atomic_ullong registered;       // regions, since the start
+};
+
+// Who uses regions: a client, whose request means none that was registered after it had begun, not even by a name that
+// it knows.
+struct region_user {
+  const struct client *client;
+  unsigned long long registered;  // struct regions had so many then
 };
 
 // The options must stay.
@@ -45,8 +53,8 @@ VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, str
 // own the object, so that it gets nothing through the daemon that it could not open itself. False with a problem.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const char *address,
                                      const struct region_terms *terms, struct problem *problem);
-// Removes the client's region of that name, or all (NULL). Waits until no GPU writes to them any more, which ends by
-// itself within moments; copies that are under way are finished later.
+// Removes the client's region of that name, or all (NULL). Waits until nobody writes to them any more, which ends by
+// itself within moments.
 void regions_unregister(struct regions *regions, const struct client *client, const char *name);
 // Writes the client's region of that name, or all (NULL), as a JSON array. No client (NULL) has none. False with a
 // problem if there is none of that name.
@@ -55,10 +63,10 @@ VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *
 
 // Copies a part of the client's region to `out`; NULL: only checks that the region has this part. False with a problem
 // that names `parameter`, by which the part was given.
-VX_WARN_UNUSED bool regions_read(struct regions *regions, const struct client *client, const struct region_ref *ref,
+VX_WARN_UNUSED bool regions_read(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                  char *out, const char *parameter, struct problem *problem);
 // Likewise copies `bytes` of `data` to the beginning of a part, which has that many or more.
-VX_WARN_UNUSED bool regions_fill(struct regions *regions, const struct client *client, const struct region_ref *ref,
+VX_WARN_UNUSED bool regions_fill(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                  const char *data, size_t bytes, const char *parameter, struct problem *problem);
 
 // A part of a region in reach of a GPU, which keeps the region from being freed. The CPU does not touch its memory.
@@ -71,7 +79,7 @@ struct reach {
 };
 // Brings `bytes` from the beginning of a part, which has that many or more, into the device's reach. False if that
 // cannot be, for a reason that regions_read tells or because they must be copied.
-VX_WARN_UNUSED bool regions_reach(struct regions *regions, const struct client *client, const struct region_ref *ref,
+VX_WARN_UNUSED bool regions_reach(struct regions *regions, struct region_user user, const struct region_ref *ref,
                                   size_t bytes, const struct device *device, bool writes, struct reach *reach);
 // Whether the two have bytes of memory in common, even by regions of different names. What is not in reach has none.
 bool regions_overlap(const struct reach *one, const struct reach *other);

@@ -15,16 +15,20 @@ static void count_reached(const struct job *job, int parts) {
 
 static const char *points_parameter(const struct job *job) { return job->infer.model ? of_tensor : of_points; }
 
+static struct region_user user_of(const struct job *job) {
+  return (struct region_user){job->client, job->regions_registered};
+}
+
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
   const struct job *job = cls;
   if (out) count_copy(job);
   return regions_allow(job->means->regions, job->local, problem) &&
-         regions_read(job->means->regions, job->client, ref, out, points_parameter(job), problem);
+         regions_read(job->means->regions, user_of(job), ref, out, points_parameter(job), problem);
 }
 
 static bool check(struct job *job, const struct region_ref *ref, const char *parameter) {
   return regions_allow(job->means->regions, job->local, &job->problem) &&
-         regions_read(job->means->regions, job->client, ref, NULL, parameter, &job->problem);
+         regions_read(job->means->regions, user_of(job), ref, NULL, parameter, &job->problem);
 }
 
 static bool is_shared(const struct job *job, int tensor) {
@@ -55,7 +59,7 @@ bool shared_fits(struct job *job) {
 // A client that is gone may use its memory for something else by now.
 static bool put(struct job *job, const struct region_ref *ref, const char *data, size_t bytes, const char *parameter) {
   if (atomic_load(job->gone)) return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "the client is gone");
-  return regions_fill(job->means->regions, job->client, ref, data, bytes, parameter, &job->problem);
+  return regions_fill(job->means->regions, user_of(job), ref, data, bytes, parameter, &job->problem);
 }
 
 // ---- without a copy -------------------------------------------------------------------------------------------------
@@ -72,7 +76,7 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
 bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
   struct regions *regions = job->means->regions;
   bool reached = ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
-                 regions_reach(regions, job->client, ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
+                 regions_reach(regions, user_of(job), ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
   if (reached) count_reached(job, 1);
   return reached;
 }
@@ -93,7 +97,7 @@ static void leave_outputs(struct job *job) {
 // that of the tensors. So is what overlaps the points, which a job that runs again still needs.
 static char *reach_part(struct job *job, const struct region_ref *ref, size_t bytes) {
   struct reach *part = &job->output_reach[job->outputs_reached];
-  if (!regions_reach(job->means->regions, job->client, ref, bytes, job->device, true, part)) return NULL;
+  if (!regions_reach(job->means->regions, user_of(job), ref, bytes, job->device, true, part)) return NULL;
   bool apart = !regions_overlap(part, &job->points_reach);
   for (int i = 0; i < job->outputs_reached; i++) apart = apart && !regions_overlap(part, &job->output_reach[i]);
   job->outputs_reached++;

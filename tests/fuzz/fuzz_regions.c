@@ -12,6 +12,7 @@
 //   t NUMBER       the owner makes the memory so long
 #include <assert.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ static bool is_there(const struct region_ref *ref) {
 
 static void read_part(const struct region_ref *ref) {
   struct problem problem = {.kind = PROBLEM_NONE};
-  if (!regions_read(&regions, client, ref, NULL, "p", &problem)) {
+  if (!regions_read(&regions, (struct region_user){client, ULLONG_MAX}, ref, NULL, "p", &problem)) {
     check_problem(&problem);
     assert(!is_there(ref));
     return;
@@ -141,7 +142,7 @@ static void read_part(const struct region_ref *ref) {
   assert(ref->bytes <= SIZE);
   char *out = malloc(ref->bytes + 1);
   assert(out);
-  bool good = regions_read(&regions, client, ref, out, "p", &problem);
+  bool good = regions_read(&regions, (struct region_user){client, ULLONG_MAX}, ref, out, "p", &problem);
   assert(good == is_there(ref) || (good && ref->bytes == 0));
   if (!good) check_problem(&problem);
   if (good && ref->bytes) assert(memcmp(out, shadow + find(ref->name)->offset + ref->offset, ref->bytes) == 0);
@@ -154,7 +155,7 @@ static void write_part(const struct region_ref *ref) {
   size_t bytes = ref->bytes < SIZE ? (size_t)ref->bytes : SIZE;
   bool there = is_there(ref);
   memset(data, WRITTEN, sizeof data);
-  bool good = regions_fill(&regions, client, ref, data, bytes, "p", &problem);
+  bool good = regions_fill(&regions, (struct region_user){client, ULLONG_MAX}, ref, data, bytes, "p", &problem);
   assert(good == there);
   if (!good) check_problem(&problem);
   if (good) memset(shadow + find(ref->name)->offset + ref->offset, WRITTEN, bytes);

@@ -116,6 +116,7 @@ static void bytes_are_taken_in_the_order_of_the_inputs(void **state) {
   assert_int_equal(request.point_counts[0], 2);
   assert_int_equal(request.point_counts[1], 0);
   assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
+  assert_true(infer.binary & VX_TENSOR_BIT(VX_TENSOR_COUNT - 1));  // all tensors, however many there are
   infer_end(&body);
 }
 
@@ -150,6 +151,7 @@ static void a_body_without_json_is_rows_of_the_model(void **state) {
   assert_int_equal(points()->tensor.dims[1], 5);
   assert_null(body.root);
   assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
+  assert_true(infer.binary & VX_TENSOR_BIT(VX_TENSOR_COUNT - 1));
   infer_end(&body);
   assert_false(read_by(&raw, "", (float[8]){0}, 8 * sizeof(float)));
   assert_non_null(strstr(problem.detail, "a multiple of 20"));

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,12 +87,13 @@ static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes)
 
 static bool get(const struct client *client, const char *name, uint64_t offset, uint64_t bytes, char *out) {
   struct region_ref ref = part(name, offset, bytes);
-  return regions_read(&regions, client, &ref, out, "points_region", &problem);
+  return regions_read(&regions, (struct region_user){client, ULLONG_MAX}, &ref, out, "points_region", &problem);
 }
 
 static bool put(const struct client *client, const char *name, uint64_t offset, uint64_t room, const char *data) {
   struct region_ref ref = part(name, offset, room);
-  return regions_fill(&regions, client, &ref, data, strlen(data), "output_region", &problem);
+  return regions_fill(&regions, (struct region_user){client, ULLONG_MAX}, &ref, data, strlen(data), "output_region",
+                      &problem);
 }
 
 static const char *listed(const struct client *client, const char *name) {
@@ -124,6 +126,22 @@ static void bytes_are_copied(void **state) {
   assert_false(get(ours, "a", 0, 65, NULL) || get(ours, "a", 65, 0, NULL) || get(ours, "a", UINT64_MAX, 2, NULL));
   assert_int_equal(problem.kind, PROBLEM_BAD_PARAMETER);
   assert_string_equal(problem.parameter, "points_region");
+}
+
+// A request that began before means none of that name that came later.
+static void a_request_means_what_was_registered_when_it_began(void **state) {
+  (void)state;
+  char byte;
+  assert_true(add(ours, "a", 0, 64));
+  struct region_user early = {ours, atomic_load(&regions.registered)};
+  struct region_ref ref = part("a", 0, 1);
+  assert_true(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
+  regions_unregister(&regions, ours, "a");
+  assert_true(add(ours, "a", 0, 64));
+  assert_false(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
+  assert_non_null(strstr(problem.detail, "no region 'a'"));
+  assert_false(regions_fill(&regions, early, &ref, "x", 1, "output_region", &problem));
+  assert_true(get(ours, "a", 0, 1, &byte));
 }
 
 static void regions_are_their_clients(void **state) {
@@ -266,6 +284,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(who_may_share),
       TEST(bytes_are_copied),
+      TEST(a_request_means_what_was_registered_when_it_began),
       TEST(regions_are_their_clients),
       TEST(a_region_lies_in_its_memory),
       TEST(keys_that_are_refused),
