@@ -90,7 +90,6 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   struct request *request = take(&service->requests);
   if (!request) return NULL;
   job_init(&request->job, &service->jobs->means);
-  request->job.regions_registered = atomic_load(&service->jobs->regions.registered);
   request->state = REQUEST_NEW;
   request->service = service;
   request->next = NULL;

@@ -17,7 +17,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->points_reach.region = NULL;
   job->outputs_reached = 0;
   job->kind = answer_kind_of(NULL);
-  job->regions_registered = 0;
+  job->regions_registered = atomic_load(&means->regions->registered);
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;
@@ -56,15 +56,20 @@ struct site_kind job_site_kind(const struct job *job) {
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
 
-// Until its rows are counted, a batch whose parts are not given has one cloud. Sizes that only the run shows are 0.
-bool job_may_fit(const struct job *job, struct problem *problem) {
+// Until its rows are counted, a batch whose parts are not given has one cloud.
+enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct vx_error *error) {
   struct vx_job work = job->asked.job;
-  struct vx_layout layout;
-  struct vx_error error;
   work.tensors = job->kind->tensors(&job->asked);
+  work.counts.voxels_kept = work.counts.kept = rows;
   if (work.num_clouds == 0) work.num_clouds = job->asked.num_clouds ? job->asked.num_clouds : 1;
   struct vx_sizes sizes = vx_sizes_of(&work);
-  if (vx_layout_of(work.tensors, &sizes, &layout, &error) != VX_OK)
+  return vx_layout_of(work.tensors, &sizes, layout, error);
+}
+
+bool job_may_fit(const struct job *job, struct problem *problem) {
+  struct vx_layout layout;
+  struct vx_error error;
+  if (job_layout(job, 0, &layout, &error) != VX_OK)
     return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "%s", error.text);
   return layout.bytes <= job->means->max_response_bytes ||
          problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "the answer would have %zu bytes or more; allowed: up to %zu",

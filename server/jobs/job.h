@@ -145,6 +145,9 @@ struct site_kind job_site_kind(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
 
+// The layout of its tensors, if of what only its run shows there were so many rows: voxels, or points that are kept.
+VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
+                                         struct vx_error *error);
 // Whether the answer may be within max_response_bytes, by the tensors whose sizes the parameters and the inputs give.
 // False with a problem.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct problem *problem);

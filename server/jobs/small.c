@@ -67,13 +67,9 @@ static bool is_direct(const struct job *job) {
 
 // If each point had a voxel of its own.
 static bool has_small_output(const struct job *job, int64_t points) {
-  struct vx_job work = job->asked.job;
   struct vx_layout layout;
   struct vx_error error;
-  work.tensors = job->kind->tensors(&job->asked);
-  work.counts.voxels_kept = work.counts.kept = points;
-  struct vx_sizes sizes = vx_sizes_of(&work);
-  return vx_layout_of(work.tensors, &sizes, &layout, &error) == VX_OK && layout.bytes <= MOST_OUTPUT_BYTES;
+  return job_layout(job, points, &layout, &error) == VX_OK && layout.bytes <= MOST_OUTPUT_BYTES;
 }
 
 static bool is_small(const struct small *small, const struct job *job) {

@@ -12,7 +12,7 @@
 
 #include "kernels/backends.h"
 #include "server/base/clock.h"
-#include "server/jobs/jobs.h"
+#include "tests/support/job_room.h"
 
 enum { CLOUDS = 6, COLUMNS = 4, JOBS = 8 };
 static const char sizes[] = "700,0,1500,1,900,400";
@@ -22,47 +22,25 @@ enum { POINTS = 700 + 1500 + 1 + 900 + 400, LONE_POINTS = 30000 };
 enum kind { BATCH, SAMPLES, LONE, KINDS };
 
 static struct options options;
-static struct jobs jobs;
-static struct clients clients;
-static struct client *client;
-static struct counters counters;
-static atomic_bool gone;
 static struct vx_lane *lane;    // of this thread, as the worker of a job
 static struct vx_lane *second;  // of the same thread, as one that helps
 
-static void on_gpu_lost(void *cls) { (void)cls; }
-
 static void open_room(int64_t workers) {
-  char text[256];
   struct vx_error error;
-  const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 64 << 20, [SHARE_LONG_BYTES] = 64 << 20};
-  options = (struct options){.backend = BACKEND_CPU,
-                             .devices = "all",
-                             .workers = workers,
+  options = (struct options){.workers = workers,
                              .sampling_workers = workers,
                              .queue_depth = 64,
                              .max_response_bytes = 8 << 20,
                              .memory_budget_bytes = 64 << 20};
-  memset(&jobs, 0, sizeof jobs);
-  atomic_store(&gone, false);
-  assert_true(clients_init(&clients, 4, limits));
-  client = clients_join(&clients, "", "192.0.2.1");
-  if (!jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, text, sizeof text)) fail_msg("%s", text);
+  open_job_room(&options);
   assert_int_equal(vx_cpu_backend.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &lane, &error), VX_OK);
   assert_int_equal(vx_cpu_backend.lane_open(jobs.devices.cpu.handle, VX_LANE_QUICK, &second, &error), VX_OK);
 }
 
 static void close_room(void) {
-  jobs_close(&jobs);
-  jobs_join(&jobs);
-  assert_int_equal(hands_use(&jobs.hands).at_work, 0);
-  assert_null(jobs.hands.first);
   vx_cpu_backend.lane_close(lane);
   vx_cpu_backend.lane_close(second);
-  clients_leave(&clients, client);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
+  close_job_room();
 }
 
 // ---- pieces of the test ---------------------------------------------------------------------------------------------

@@ -12,25 +12,16 @@
 
 #include "kernels/backends.h"
 #include "server/base/clock.h"
-#include "server/jobs/jobs.h"
 #include "server/jobs/run.h"
+#include "tests/support/job_room.h"
 
 enum { POINTS = 1000, COLUMNS = 4, POINT_BYTES = POINTS * COLUMNS * 4 };
 
-static struct options options = {.backend = BACKEND_CPU,
-                                 .devices = "all",
-                                 .workers = 2,
+static struct options options = {.workers = 2,
                                  .sampling_workers = 1,
                                  .queue_depth = 64,
                                  .max_response_bytes = 1 << 20,
                                  .memory_budget_bytes = 16 << 20};
-static struct jobs jobs;
-static struct clients clients;
-static struct client *client;
-static struct counters counters;
-static atomic_bool gone;
-
-static void on_gpu_lost(void *cls) { (void)cls; }
 
 // ---- who waits for `done` -------------------------------------------------------------------------------------------
 
@@ -60,27 +51,15 @@ static void await(int count) {
 
 static int open_room(void **state) {
   (void)state;
-  char error[256];
-  const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 16 << 20, [SHARE_LONG_BYTES] = 8 << 20};
-  memset(&jobs, 0, sizeof jobs);
-  atomic_store(&gone, false);
   finished = 0;
-  if (!clients_init(&clients, 4, limits)) return -1;
-  client = clients_join(&clients, "", "192.0.2.1");
-  return jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error) ? 0 : -1;
+  open_job_room(&options);
+  return 0;
 }
 
 static int close_room(void **state) {
   (void)state;
-  jobs_close(&jobs);
-  jobs_join(&jobs);
-  int64_t left = (int64_t)buffers_use(&jobs.buffers).in_use;
-  for (int share = 0; share < SHARES; share++) left += clients_use(&clients).held[share];
-  clients_leave(&clients, client);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
-  return left == 0 ? 0 : -1;
+  close_job_room();
+  return 0;
 }
 
 // One that voxelizes POINTS points, or samples as many of them.

@@ -8,50 +8,30 @@
 #include <string.h>
 
 #include "server/base/clock.h"
-#include "server/jobs/jobs.h"
+#include "tests/support/job_room.h"
 
 enum { MOST_POINTS = 1000, ROOM = 6 };  // a row of the body has room for so many
 
 static struct options options;
-static struct jobs jobs;
-static struct clients clients;
-static struct client *client;
-static struct counters counters;
-static atomic_bool gone;
 static struct job job;
 static atomic_int finished;
 
-static void on_gpu_lost(void *cls) { (void)cls; }
-
 static int open_room(void **state) {
   (void)state;
-  char text[256];
-  const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 64, [SHARE_LONG_JOBS] = 64, [SHARE_BYTES] = 64 << 20, [SHARE_LONG_BYTES] = 64 << 20};
-  options = (struct options){.backend = BACKEND_CPU,
-                             .devices = "all",
-                             .workers = 3,
+  options = (struct options){.workers = 3,
                              .sampling_workers = 1,
                              .io_threads = 2,
                              .small_job_points = MOST_POINTS,
                              .queue_depth = 64,
                              .max_response_bytes = 8 << 20,
                              .memory_budget_bytes = 64 << 20};
-  memset(&jobs, 0, sizeof jobs);
-  atomic_store(&gone, false);
-  assert_true(clients_init(&clients, 4, limits));
-  client = clients_join(&clients, "", "192.0.2.1");
-  if (!jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, text, sizeof text)) fail_msg("%s", text);
+  open_job_room(&options);
   return 0;
 }
 
 static int close_room(void **state) {
   (void)state;
-  jobs_close(&jobs);
-  jobs_join(&jobs);
-  clients_leave(&clients, client);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
+  close_job_room();
   return 0;
 }
 

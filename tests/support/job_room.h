@@ -1,0 +1,48 @@
+// The room of jobs with one client, opened as the daemon opens it: for one program of unit tests, which makes jobs and
+// submits them, or runs them itself. Main thread, beside the workers.
+#ifndef VOXELD_TESTS_JOB_ROOM_H
+#define VOXELD_TESTS_JOB_ROOM_H
+
+#include <string.h>
+
+#include "server/jobs/jobs.h"
+
+static struct jobs jobs;
+static struct clients clients;
+static struct client *client;
+static struct counters counters;
+static atomic_bool gone;  // the client is, for its jobs
+
+static void on_gpu_lost(void *cls) { (void)cls; }
+
+// On the CPU. The options must stay. As in the daemon, long jobs get up to half of the memory.
+static void open_job_room(struct options *options) {
+  char error[256];
+  const int64_t limits[SHARES] = {[SHARE_JOBS] = options->queue_depth,
+                                  [SHARE_LONG_JOBS] = options->queue_depth,
+                                  [SHARE_BYTES] = options->memory_budget_bytes,
+                                  [SHARE_LONG_BYTES] = options->memory_budget_bytes / 2};
+  options->backend = BACKEND_CPU;
+  strcpy(options->devices, "all");
+  memset(&jobs, 0, sizeof jobs);
+  atomic_store(&gone, false);
+  assert_true(clients_init(&clients, 4, limits));
+  client = clients_join(&clients, "", "192.0.2.1");
+  if (!jobs_start(&jobs, options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)) fail_msg("%s", error);
+}
+
+// The jobs have ended, and hold nothing any more.
+static void close_job_room(void) {
+  jobs_close(&jobs);
+  jobs_join(&jobs);
+  assert_int_equal(hands_use(&jobs.hands).at_work, 0);
+  assert_null(jobs.hands.first);
+  assert_int_equal(buffers_use(&jobs.buffers).in_use, 0);
+  struct clients_use use = clients_use(&clients);
+  for (int share = 0; share < SHARES; share++) assert_int_equal(use.held[share], 0);
+  clients_leave(&clients, client);
+  jobs_destroy(&jobs);
+  clients_destroy(&clients);
+}
+
+#endif
