@@ -28,7 +28,7 @@ void hands_init(struct hands *hands, const struct devices *devices, struct queue
 void hands_destroy(struct hands *hands) { pthread_mutex_destroy(&hands->lock); }
 
 struct hands_use hands_use(struct hands *hands) {
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   struct hands_use use = hands->use;
   pthread_mutex_unlock(&hands->lock);
   return use;
@@ -51,7 +51,7 @@ static bool await_helper(struct hands *hands, struct spread *spread) {
   struct await_helper await = {spread, atomic_load(&spread->helpers)};
   pthread_mutex_unlock(&hands->lock);
   awake_until(clock_ns() + AWAKE_NS, has_helper_changed, &await);
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   return has_helper_changed(&await);
 }
 
@@ -72,7 +72,7 @@ static bool await_pieces(struct hands *hands, const struct queue *queue) {
   hands->awake++;
   pthread_mutex_unlock(&hands->lock);
   awake_until(clock_ns() + AWAKE_NS, has_work_come, &await);
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   hands->awake--;
   return atomic_load(&hands->showings) != await.before;
 }
@@ -144,7 +144,7 @@ static void call(struct hands *hands, int64_t wanted) {
 
 int32_t hands_count(struct hands *hands) {
   bool shown = atomic_load(&hands->devices->working) == 0;
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   int64_t more = shown ? room(hands) : 0;
   pthread_mutex_unlock(&hands->lock);
   return more > 0 ? (int32_t)more + 1 : 1;
@@ -156,16 +156,16 @@ enum vx_status hands_spread(struct hands *hands, const struct vx_hand *own, cons
   bool shown = atomic_load(&hands->devices->working) == 0;
   enum vx_status status = VX_OK;
   int32_t piece;
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   int64_t more = wanted(hands, pieces->count);
   if (shown) show(hands, &spread);
   pthread_mutex_unlock(&hands->lock);
   if (shown) call(hands, more);
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   while (status == VX_OK && take_as_owner(hands, &spread, &piece)) {
     pthread_mutex_unlock(&hands->lock);
     status = pieces->run(pieces->cls, own, piece, error);
-    pthread_mutex_lock(&hands->lock);
+    awake_lock(&hands->lock);
     hands->use.pieces += status == VX_OK;
   }
   hide(hands, &spread);
@@ -204,7 +204,7 @@ static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *q
   hands->use.at_work++;
   pthread_mutex_unlock(&hands->lock);
   bool done = help_with(spread, piece, lane, queue);
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   hands->use.at_work--;
   hands->use.pieces += done;
   hands->use.helped += done;
@@ -215,7 +215,7 @@ static bool help_once(struct hands *hands, struct vx_lane *lane, struct queue *q
 }
 
 void hands_help(struct hands *hands, struct vx_lane *lane, struct queue *queue) {
-  pthread_mutex_lock(&hands->lock);
+  awake_lock(&hands->lock);
   bool helped;
   do {
     for (helped = false; help_once(hands, lane, queue); helped = true)

@@ -14,10 +14,10 @@ void queue_destroy(struct queue *queue) { pthread_mutex_destroy(&queue->lock); }
 
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load) {
   *waiter = (struct queue_waiter){.device = device, .load = load};
-  pthread_cond_init(&waiter->wake, NULL);
+  (void)sem_init(&waiter->wake, 0, 0);  // which fails for a first count that is too large
 }
 
-void queue_waiter_destroy(struct queue_waiter *waiter) { pthread_cond_destroy(&waiter->wake); }
+void queue_waiter_destroy(struct queue_waiter *waiter) { (void)sem_destroy(&waiter->wake); }
 
 // ---- turns; with the lock held --------------------------------------------------------------------------------------
 
@@ -128,6 +128,9 @@ static void take_back(struct queue *queue, struct queue_waiter *waiter, const st
   if (queue->sites) sites_end(queue->sites, &waiter->run);
 }
 
+// Whoever has taken a waiter off its stack wakes it, once.
+static void wake(struct queue_waiter *waiter) { (void)sem_post(&waiter->wake); }
+
 static bool has_waiter(const struct queue *queue) {
   bool has = queue->awake;
   for (int device = 0; device < QUEUE_DEVICES; device++) has |= queue->idle[device] != NULL;
@@ -144,7 +147,7 @@ static void hand_over(struct queue *queue, int64_t now_ns) {
       queue->awake = NULL;
     } else {
       queue->idle[waiter->device] = waiter->next;
-      pthread_cond_signal(&waiter->wake);
+      wake(waiter);
     }
     waiter = NULL;
   }
@@ -216,12 +219,14 @@ static void wait_awake(struct queue *queue, struct queue_waiter *waiter) {
   if (queue->awake == waiter) queue->awake = NULL;
 }
 
+// The lock is held before, but not after: many may wake at once, and would only wait for it.
 static void wait_asleep(struct queue *queue, struct queue_waiter *waiter) {
   waiter->next = queue->idle[waiter->device];
   queue->idle[waiter->device] = waiter;
   if (queue->sites) hand_over(queue, clock_ns());
-  while (!atomic_load(&waiter->job) && !waiter->called && !queue->closed)
-    pthread_cond_wait(&waiter->wake, &queue->lock);
+  pthread_mutex_unlock(&queue->lock);
+  while (sem_wait(&waiter->wake) != 0)  // a signal came
+    ;
 }
 
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
@@ -232,13 +237,13 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   bool any = !queue->sites || queue->closed;
   give(queue, waiter, any ? take_first(queue, now_ns, &waiter) : NULL, now_ns);
   if (!atomic_load(&waiter->job) && !queue->closed && queue->awake_ns > 0 && !queue->awake) wait_awake(queue, waiter);
-  if (!atomic_load(&waiter->job) && !queue->closed) wait_asleep(queue, waiter);
-  struct job *job = atomic_load(&waiter->job);
-  pthread_mutex_unlock(&queue->lock);
-  return job;
+  if (!atomic_load(&waiter->job) && !queue->closed)
+    wait_asleep(queue, waiter);
+  else
+    pthread_mutex_unlock(&queue->lock);
+  return atomic_load(&waiter->job);
 }
 
-// The lock is not held to wake them: whoever wakes wants it, and would sleep again.
 int64_t queue_call(struct queue *queue, int64_t most) {
   struct queue_waiter *waiters[QUEUE_CALLED_MOST];
   int64_t called = 0;
@@ -251,7 +256,7 @@ int64_t queue_call(struct queue *queue, int64_t most) {
       waiters[called] = waiter;
     }
   pthread_mutex_unlock(&queue->lock);
-  for (int64_t i = 0; i < called; i++) pthread_cond_signal(&waiters[i]->wake);
+  for (int64_t i = 0; i < called; i++) wake(waiters[i]);
   return called;
 }
 
@@ -305,7 +310,7 @@ void queue_close(struct queue *queue) {
   for (int device = 0; device < QUEUE_DEVICES; device++)
     for (struct queue_waiter *waiter; (waiter = queue->idle[device]);) {
       queue->idle[device] = waiter->next;
-      pthread_cond_signal(&waiter->wake);
+      wake(waiter);
     }
   pthread_mutex_unlock(&queue->lock);
 }

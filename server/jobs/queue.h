@@ -17,6 +17,7 @@
 #define VOXELD_QUEUE_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +32,7 @@ struct job;
 
 // A worker's entry in the queue, in use while the worker is in queue_pop.
 struct queue_waiter {
-  pthread_cond_t wake;
+  sem_t wake;
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
   struct site_run run;  // of its job, if the queue has sites

@@ -9,7 +9,7 @@
 #include "kernels/place.h"
 #include "kernels/spread.h"
 
-enum { SLICE = 1 << 15 };  // points of one cloud that are one piece
+enum { SLICE = 1 << 13 };  // points of one cloud that are one piece
 
 struct slice {
   int32_t cloud, section;  // the latter if the job has any

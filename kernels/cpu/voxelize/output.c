@@ -48,39 +48,50 @@ static void add(struct writing *writing, const struct cpu_writer *writer, void *
 
 // --- pieces --------------------------------------------------------------------------------------------------------
 
-// Shows a part of the run its rows or clouds, from number `first` on.
-static void show(const struct writing *writing, int32_t first, int32_t count, struct cpu_run *part,
-                 struct vx_job *job) {
-  if (writing->unit == CPU_ROWS) {
-    part->rows += first;
-    part->num_rows = count;
-  } else {
-    int32_t first_row = part->grouped[first].first_row;
-    job->num_clouds = count;
-    job->row_counts += first;
-    part->job = job;
-    part->rows += first_row;
-    part->features += (size_t)first_row * cpu_run_feature_bytes(part);
+static void write_targets(const struct writing *writing, const struct cpu_run *part, int32_t first) {
+  for (int32_t i = 0; i < writing->count; i++) {
+    const struct target *target = &writing->targets[i];
+    target->writer->write(part, target->out + (size_t)first * target->item_bytes);
   }
+}
+
+// The rows of each cloud lie at a place of their own.
+static void write_rows(const struct writing *writing, struct cpu_run *part, int32_t first, int32_t count) {
+  for (const struct cpu_grouped *cloud = part->grouped; count > 0; cloud++) {
+    int32_t skipped = first - cloud->first_row;
+    if (skipped < cloud->num_rows) {
+      part->rows = writing->run->rows + cloud->place + skipped;
+      part->num_rows = cpu_smaller(count, cloud->num_rows - skipped);
+      write_targets(writing, part, first);
+      first += part->num_rows;
+      count -= part->num_rows;
+    }
+  }
+}
+
+static void write_cloud(const struct writing *writing, struct cpu_run *part, int32_t number) {
+  const struct cpu_grouped *cloud = &part->grouped[number];
+  struct vx_job job = *part->job;
+  job.num_clouds = 1;
+  job.row_counts += number;
+  part->job = &job;
+  part->rows += cloud->place;
+  part->features += (size_t)cloud->first_row * cpu_run_feature_bytes(part);
+  write_targets(writing, part, number);
 }
 
 static enum vx_status write_piece(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
   const struct writing *writing = cls;
-  int32_t first = piece * writing->step, left = writing->items - first;
-  struct vx_job job = *writing->run->job;
+  int32_t first = piece * writing->step;
   struct cpu_run part;
   enum vx_status status = cpu_parts_take(writing->run, hand, writing->unit == CPU_CLOUDS, &part, error);
   if (status != VX_OK) {
     return status;
   }
-  if (writing->unit == CPU_TENSORS) {
-    writing->targets[piece].writer->write(&part, writing->targets[piece].out);
-    return VX_OK;
-  }
-  show(writing, first, left < writing->step ? left : writing->step, &part, &job);
-  for (int32_t i = 0; i < writing->count; i++) {
-    const struct target *target = &writing->targets[i];
-    target->writer->write(&part, target->out + (size_t)first * target->item_bytes);
+  switch (writing->unit) {
+    case CPU_ROWS: write_rows(writing, &part, first, cpu_smaller(writing->step, writing->items - first)); break;
+    case CPU_CLOUDS: write_cloud(writing, &part, piece); break;
+    case CPU_TENSORS: writing->targets[piece].writer->write(&part, writing->targets[piece].out); break;
   }
   return VX_OK;
 }

@@ -167,7 +167,7 @@ void cpu_parts_gather(struct cpu_run *run) {
     struct cpu_grouped *grouped = &run->grouped[cloud];
     int32_t begin = grouped->begin;
     grouped->first_row = run->num_rows;
-    run->num_rows = move(run->rows, sizeof *run->rows, run->num_rows, grouped->place, grouped->num_rows);
+    run->num_rows += grouped->num_rows;
     run->num_filled = move(run->filled, sizeof *run->filled, run->num_filled, begin, grouped->num_filled);
     run->num_pillars = move(run->pillars, sizeof *run->pillars, run->num_pillars, begin, grouped->num_pillars);
     if (run->ids_wanted) {

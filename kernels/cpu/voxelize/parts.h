@@ -14,7 +14,7 @@ VX_WARN_UNUSED enum vx_status cpu_parts_take(const struct cpu_run *run, const st
 
 // Gives each cloud its places in the lists of the whole job.
 void cpu_parts_place(struct cpu_run *run);
-// Moves together what the clouds have listed there, and adds up their counts.
+// Numbers the rows of all clouds, moves together their cells and pillars, and adds up their counts.
 void cpu_parts_gather(struct cpu_run *run);
 
 #endif

@@ -7,27 +7,43 @@ static int32_t voxels_let_in(const struct cpu_run *run) {
   return run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
 }
 
-static void drop_voxels(struct cpu_run *run, int32_t first_dropped) {
-  struct vx_counts *counts = &run->job->counts;
-  for (int32_t number = first_dropped; number < run->cells.count; number++) {
-    counts->over_max_voxels += run->cells.entries[number].hits;
+void cpu_make_rows_of(const struct cpu_run *run, const struct cpu_cloud *cloud, const struct cpu_stretch *stretch,
+                      struct vx_counts *counts) {
+  struct cpu_row *rows = run->rows + cloud->first_row;
+  int32_t let_in = voxels_let_in(run), listed = stretch->listed;
+  *counts = (struct vx_counts){0};
+  for (int32_t number = stretch->begin; number < stretch->end; number++) {
+    const struct cpu_cell_entry *entry = &run->cells.entries[number];
+    int32_t kept = entry->hits < run->cap ? entry->hits : run->cap;
+    if (number >= let_in) {
+      counts->over_max_voxels += entry->hits;
+      counts->voxels_dropped++;
+      continue;
+    }
+    rows[number] =
+        (struct cpu_row){.key = entry->key, .number = number, .first = listed, .kept = kept, .cloud = cloud->number};
+    listed += entry->hits;
+    counts->kept += kept;
+    counts->over_voxel_cap += entry->hits - kept;
+    counts->voxels_kept++;
   }
-  counts->voxels_dropped += run->cells.count - first_dropped;
+}
+
+void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts) {
+  struct vx_counts *sums = &run->job->counts;
+  run->num_rows += (int32_t)counts->voxels_kept;
+  run->num_listed += (int32_t)(counts->kept + counts->over_voxel_cap);
+  sums->kept += counts->kept;
+  sums->over_voxel_cap += counts->over_voxel_cap;
+  sums->over_max_voxels += counts->over_max_voxels;
+  sums->voxels_dropped += counts->voxels_dropped;
 }
 
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {
-  struct vx_counts *counts = &run->job->counts;
-  int32_t num_rows = voxels_let_in(run);
-  for (int32_t number = 0; number < num_rows; number++) {
-    const struct cpu_cell_entry *entry = &run->cells.entries[number];
-    int32_t kept = entry->hits < run->cap ? entry->hits : run->cap;
-    run->rows[run->num_rows++] = (struct cpu_row){
-        .key = entry->key, .number = number, .first = run->num_listed, .kept = kept, .cloud = cloud->number};
-    run->num_listed += entry->hits;
-    counts->kept += kept;
-    counts->over_voxel_cap += entry->hits - kept;
-  }
-  drop_voxels(run, num_rows);
+  const struct cpu_stretch all = {0, run->cells.count, run->num_listed};
+  struct vx_counts counts;
+  cpu_make_rows_of(run, cloud, &all, &counts);
+  cpu_add_rows(run, &counts);
 }
 
 // Writes the indices of all points, voxel by voxel, each where its voxel's next one goes. Rows have room for what the

@@ -4,8 +4,21 @@
 
 #include "kernels/cpu/voxelize/run.h"
 
-// Appends a row for each voxel that max_voxels lets in, with room in the list for its points. Counts what the caps
-// drop.
+// Voxels of a cloud whose numbers follow each other.
+struct cpu_stretch {
+  int32_t begin, end;
+  int32_t listed;  // where the points of the first are listed
+};
+
+// Makes a row for each voxel that max_voxels lets in, at the place of its number, with room in the list for its points.
+// Counts the rows (voxels_kept), the points that they keep, and what the caps drop.
+void cpu_make_rows_of(const struct cpu_run *run, const struct cpu_cloud *cloud, const struct cpu_stretch *stretch,
+                      struct vx_counts *counts);
+
+// Adds the rows that were counted, which are those behind the run's.
+void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts);
+
+// Both, for all voxels of the cloud.
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud);
 
 // Lists the points of the rows that cpu_make_rows has made.

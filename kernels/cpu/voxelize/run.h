@@ -33,11 +33,11 @@ struct cpu_cloud {
   int32_t first_row;   // its rows are run.rows[first_row .. run.num_rows)
 };
 
-// What the stages found in a cloud. Its rows, cells and pillars are listed apart from those of other clouds, until
-// cpu_parts_gather moves them together.
+// What the stages found in a cloud. Its rows, cells and pillars are listed apart from those of other clouds. The rows
+// stay there; cpu_parts_gather moves the others together.
 struct cpu_grouped {
   int32_t begin;  // its first point; its cells and its pillars are listed from there on
-  int32_t place;  // its rows are listed from there on
+  int32_t place;  // its rows are run.rows[place .. place + num_rows)
   struct vx_counts counts;
   int32_t num_rows, num_filled, num_pillars;
   int32_t first_row;  // of the output
@@ -61,25 +61,42 @@ struct cpu_pillar {
 
 // A stretch of the points of a lone cloud, which are looked up apart (segments.h).
 struct cpu_segment {
-  int32_t begin, end;    // its points
-  int32_t num_inside;    // of them in range
-  int32_t not_finite;    // of them
-  int32_t num_seen;      // its voxels
-  int32_t first_inside;  // points in range before it
-  int32_t first_number;  // the number that the first of its new voxels gets
+  int32_t begin, end;       // its points
+  int32_t num_inside;       // of them in range
+  int32_t not_finite;       // of them
+  int32_t num_seen;         // its voxels
+  int32_t num_new;          // of them that no segment before it has
+  int32_t first_inside;     // points in range before it
+  int32_t first_number;     // the number that the first of its new voxels gets
+  int32_t first_listed;     // where the points of that are listed
+  struct vx_counts counts;  // of its new voxels, as cpu_make_rows has them
 };
 
-// A lone cloud in segments. What a segment has is listed from the place of its first point on.
+// A voxel of a segment, in the list of a share.
+struct cpu_dealt {
+  uint64_t key;
+  int32_t hits;     // in the segment; where the voxel is new: in the cloud, once the shares are united
+  int32_t before;   // in the segments before
+  int32_t same_as;  // the place in `dealt` where the voxel is new
+  int32_t number;   // in the cloud, where it is new
+};
+
+// What a share has of a segment.
+struct cpu_lot {
+  int32_t end;         // of its voxels in `dealt`
+  int32_t num_new;     // of them
+  int32_t num_points;  // of the cloud, in those that are new
+};
+
+// A lone cloud in segments. What a segment has is listed from the place of its first point on. Whoever unites a share
+// writes nothing but what is the share's, so that processors do not take the same memory from each other.
 struct cpu_cut {
-  int32_t count;                 // of segments; 0 if the cloud is not cut
+  int32_t count;                 // of segments, and of shares; 0 if the cloud is not cut
   struct cpu_segment *segments;  // [count]
-  struct cpu_cell_entry *seen;   // [num_points]: the voxels of each segment, by their appearance in it
-  int32_t *same_as;              // [num_points]: the place in `seen` where each of them appears first
-  int32_t *number;               // [num_points]: its number in the cloud
-  int32_t *before;               // [num_points]: how many points it has in the segments before
-  int32_t *dealt;                // [num_points]: the places in `seen` of each segment, share of all keys by share
-  int32_t *dealt_end;            // [segment, share]: where those of the share end in `dealt`
-  int32_t *num_new;              // [segment, share]: how many of them appear first in the segment
+  struct cpu_dealt *dealt;       // [num_points]: the voxels of each segment, share of all keys by share
+  struct cpu_lot *lots;          // [segment, share]
+  int32_t *dealt_at;             // [num_points]: where in `dealt` each voxel of a segment is, by their appearance in it
+  int32_t *next;                 // [num_points]: where in the list the next point of each of them goes
   int32_t *inside;               // [num_points]: indices of the points in range of each segment
   int32_t *seen_of;              // [num_points]: which of its segment's voxels each of them is in
 };

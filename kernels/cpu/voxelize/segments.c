@@ -1,10 +1,10 @@
 // See segments.h. Steps, of which each needs all of the one before; the pieces of a step are done in any order.
 //
-// 1. Look up: each segment has an index of its own. It lists the voxels that it has seen, and deals them out to shares
-//    by the hash of their keys.
+// 1. Look up: each segment has an index of its own. Its voxels are dealt out to shares by the hash of their keys.
 // 2. Unite: each share has an index of its own. It goes through what the segments, first to last, have dealt to it: a
-//    voxel appears first where it is new, and the later ones are the same as that.
-// 3. Number: a voxel's number is how many have appeared before it. The shares have counted those of each segment.
+//    voxel is new where it appears first, and the later ones are the same as that.
+// 3. Number: a voxel's number is how many were new before it. The shares have counted those of each segment, and their
+//    points, so each segment makes the rows of its new voxels.
 // 4. Pack: the points of the segments, each with the number of its voxel, behind each other.
 // 5. List: each segment knows how many points of a voxel the segments before it have, so where its own go.
 #include "kernels/cpu/voxelize/segments.h"
@@ -14,6 +14,7 @@
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/voxelize/locate.h"
 #include "kernels/cpu/voxelize/points.h"
+#include "kernels/cpu/voxelize/rows.h"
 #include "kernels/spread.h"
 
 enum {
@@ -34,13 +35,10 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
   struct cpu_cut *cut = &run->cut;
   uint64_t count = (uint64_t)cut->count, points = (uint64_t)run->num_points;
   cut->segments = cpu_arena_take(arena, count, sizeof *cut->segments);
-  cut->seen = cpu_arena_take(arena, points, sizeof *cut->seen);
-  cut->same_as = cpu_arena_take(arena, points, sizeof *cut->same_as);
-  cut->number = cpu_arena_take(arena, points, sizeof *cut->number);
   cut->dealt = cpu_arena_take(arena, points, sizeof *cut->dealt);
-  cut->dealt_end = cpu_arena_take(arena, count * count, sizeof *cut->dealt_end);
-  cut->before = cpu_arena_take(arena, points, sizeof *cut->before);
-  cut->num_new = cpu_arena_take(arena, count * count, sizeof *cut->num_new);
+  cut->lots = cpu_arena_take(arena, count * count, sizeof *cut->lots);
+  cut->dealt_at = cpu_arena_take(arena, points, sizeof *cut->dealt_at);
+  cut->next = cpu_arena_take(arena, points, sizeof *cut->next);
   cut->inside = cpu_arena_take(arena, points, sizeof *cut->inside);
   cut->seen_of = cpu_arena_take(arena, points, sizeof *cut->seen_of);
 }
@@ -49,7 +47,7 @@ void cpu_segments_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 
 struct tools {
   struct cpu_cell_index index;
-  int32_t *places;  // [num_points]: where in `seen` each voxel of the index appears first
+  int32_t *places;  // [num_points]: where in `dealt` each voxel of the index is new
 };
 
 // The run's own hand has these arrays for the cloud: they get their contents after the shares are united, when nobody
@@ -82,27 +80,28 @@ static int32_t share_of(const struct cpu_run *run, uint64_t key) {
   return (int32_t)(((key * (run->lane->seed[1] | 1) >> 32) * (uint64_t)run->cut.count) >> 32);
 }
 
-// A number for each share of a segment.
-static int32_t *shares_of(const struct cpu_cut *cut, int32_t *numbers, int32_t segment) {
-  return numbers + (ptrdiff_t)segment * cut->count;
+static struct cpu_lot *lots_of(const struct cpu_cut *cut, int32_t segment) {
+  return cut->lots + (ptrdiff_t)segment * cut->count;
 }
 
 // Lists the segment's voxels share by share, each in the order of their appearance.
-static void deal(const struct cpu_run *run, int32_t number) {
+static void deal(const struct cpu_run *run, int32_t number, const struct cpu_cell_entry *seen) {
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[number];
-  const struct cpu_cell_entry *seen = cut->seen + segment->begin;
-  int32_t *end = shares_of(cut, cut->dealt_end, number), next[MOST_SEGMENTS] = {0}, sum = segment->begin;
+  struct cpu_lot *lots = lots_of(cut, number);
+  int32_t next[MOST_SEGMENTS] = {0}, sum = segment->begin;
   for (int32_t i = 0; i < segment->num_seen; i++) {
     next[share_of(run, seen[i].key)]++;
   }
   for (int32_t share = 0; share < cut->count; share++) {
     int32_t count = next[share];
     next[share] = sum;
-    end[share] = sum += count;
+    lots[share].end = sum += count;
   }
   for (int32_t i = 0; i < segment->num_seen; i++) {
-    cut->dealt[next[share_of(run, seen[i].key)]++] = segment->begin + i;
+    int32_t place = next[share_of(run, seen[i].key)]++;
+    cut->dealt[place] = (struct cpu_dealt){.key = seen[i].key, .hits = seen[i].hits};
+    cut->dealt_at[segment->begin + i] = place;
   }
 }
 
@@ -117,44 +116,51 @@ static enum vx_status look_up_segment(void *cls, const struct vx_hand *hand, int
   }
   struct cpu_lookup lookup = {
       .index = tools.index, .inside = cut->inside + segment->begin, .voxel_of = cut->seen_of + segment->begin};
-  lookup.index.entries = cut->seen + segment->begin;
   cpu_cell_index_start(&lookup.index, segment->end - segment->begin, run->map.key.bits);
   cpu_look_up_points(run, segment->begin, segment->end, &lookup);
   segment->num_inside = lookup.num_inside;
   segment->not_finite = lookup.not_finite;
   segment->num_seen = lookup.index.count;
-  deal(run, number);
+  deal(run, number, lookup.index.entries);
   return VX_OK;
 }
 
 // --- unite ---------------------------------------------------------------------------------------------------------
 
-static void find_homes(const struct cpu_cut *cut, const struct cpu_cell_index *index, const int32_t *places,
-                       int32_t count, uint32_t *home) {
+static void find_homes(const struct cpu_cell_index *index, const struct cpu_dealt *dealt, int32_t count,
+                       uint32_t *home) {
   for (int32_t i = 0; i < count; i++) {
-    home[i] = cpu_cell_index_home(index, cut->seen[places[i]].key);
+    home[i] = cpu_cell_index_home(index, dealt[i].key);
     __builtin_prefetch(&index->table[home[i]]);
   }
 }
 
-// Returns how many of the voxels at these places are new.
-static int32_t unite(const struct cpu_cut *cut, const int32_t *places, int32_t count, struct tools *tools) {
+// Adds the voxels from `place` on, at most a chunk of them.
+static void unite(const struct cpu_cut *cut, int32_t place, int32_t count, struct tools *tools) {
   struct cpu_cell_index index = tools->index;
   uint32_t home[CPU_CHUNK];
-  find_homes(cut, &index, places, count, home);
+  find_homes(&index, cut->dealt + place, count, home);
   for (int32_t i = 0; i < count; i++) {
-    const struct cpu_cell_entry *seen = &cut->seen[places[i]];
-    int32_t known = index.count, voxel = cpu_cell_index_add(&index, seen->key, home[i]);
+    struct cpu_dealt *dealt = &cut->dealt[place + i];
+    int32_t known = index.count, voxel = cpu_cell_index_add(&index, dealt->key, home[i]);
     if (voxel == known) {
-      tools->places[voxel] = places[i];
+      tools->places[voxel] = place + i;
     }
-    cut->before[places[i]] = index.entries[voxel].hits - 1;
-    index.entries[voxel].hits += seen->hits - 1;
-    cut->same_as[places[i]] = tools->places[voxel];
+    dealt->before = index.entries[voxel].hits - 1;
+    index.entries[voxel].hits += dealt->hits - 1;
+    dealt->same_as = tools->places[voxel];
   }
-  int32_t num_new = index.count - tools->index.count;
   tools->index.count = index.count;
-  return num_new;
+}
+
+// Of the voxels that a segment has dealt to the share and that are new, `count` from number `first` of the index on.
+static void sum_up(const struct cpu_cut *cut, const struct tools *tools, int32_t first, struct cpu_lot *lot) {
+  lot->num_points = 0;
+  for (int32_t voxel = first; voxel < first + lot->num_new; voxel++) {
+    int32_t hits = tools->index.entries[voxel].hits;  // of all segments
+    cut->dealt[tools->places[voxel]].hits = hits;
+    lot->num_points += hits;
+  }
 }
 
 static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct vx_error *error) {
@@ -167,34 +173,50 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   }
   cpu_cell_index_start(&tools.index, run->num_points, run->map.key.bits);
   for (int32_t number = 0; number < cut->count; number++) {
-    const int32_t *end = shares_of(cut, cut->dealt_end, number) + share;
-    int32_t num_new = 0;
-    for (int32_t i = share == 0 ? cut->segments[number].begin : end[-1]; i < *end; i += CPU_CHUNK) {
-      num_new += unite(cut, cut->dealt + i, cpu_smaller(CPU_CHUNK, *end - i), &tools);
+    struct cpu_lot *lot = lots_of(cut, number) + share;
+    int32_t begin = share == 0 ? cut->segments[number].begin : lot[-1].end, known = tools.index.count;
+    for (int32_t place = begin; place < lot->end; place += CPU_CHUNK) {
+      unite(cut, place, cpu_smaller(CPU_CHUNK, lot->end - place), &tools);
     }
-    shares_of(cut, cut->num_new, number)[share] = num_new;
+    lot->num_new = tools.index.count - known;
   }
-  for (int32_t voxel = 0; voxel < tools.index.count; voxel++) {
-    cut->seen[tools.places[voxel]].hits = tools.index.entries[voxel].hits;  // of all segments
+  for (int32_t number = 0, first = 0; number < cut->count; number++) {
+    struct cpu_lot *lot = lots_of(cut, number) + share;
+    sum_up(cut, &tools, first, lot);
+    first += lot->num_new;
   }
   return VX_OK;
 }
 
 // --- number, pack --------------------------------------------------------------------------------------------------
 
+struct numbering {
+  const struct cpu_run *run;
+  const struct cpu_cloud *cloud;
+};
+
 static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
-  const struct cpu_run *run = cls;
+  const struct numbering *numbering = cls;
+  const struct cpu_run *run = numbering->run;
   const struct cpu_cut *cut = &run->cut;
-  const struct cpu_segment *segment = &cut->segments[piece];
+  struct cpu_segment *segment = &cut->segments[piece];
   int32_t number = segment->first_number;
   (void)hand, (void)error;
-  for (int32_t place = segment->begin; place < segment->begin + segment->num_seen; place++) {
-    if (cut->same_as[place] == place) {
-      run->cells.entries[number] = cut->seen[place];
-      cut->number[place] = number++;
+  for (int32_t i = segment->begin; i < segment->begin + segment->num_seen; i++) {
+    struct cpu_dealt *dealt = &cut->dealt[cut->dealt_at[i]];
+    if (dealt->same_as == cut->dealt_at[i]) {
+      run->cells.entries[number] = (struct cpu_cell_entry){.key = dealt->key, .hits = dealt->hits};
+      dealt->number = number++;
     }
   }
+  const struct cpu_stretch stretch = {segment->first_number, number, segment->first_listed};
+  cpu_make_rows_of(run, numbering->cloud, &stretch, &segment->counts);
   return VX_OK;
+}
+
+// The number in the cloud of each voxel of the segment, by its appearance there.
+static int32_t number_of(const struct cpu_cut *cut, int32_t dealt_at) {
+  return cut->dealt[cut->dealt[dealt_at].same_as].number;
 }
 
 static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {
@@ -202,11 +224,11 @@ static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_
   const struct cpu_cut *cut = &run->cut;
   const struct cpu_segment *segment = &cut->segments[piece];
   const int32_t *inside = cut->inside + segment->begin, *seen_of = cut->seen_of + segment->begin;
-  const int32_t *same_as = cut->same_as + segment->begin;
+  const int32_t *dealt_at = cut->dealt_at + segment->begin;
   (void)hand, (void)error;
   for (int32_t i = 0; i < segment->num_inside; i++) {
     run->inside[segment->first_inside + i] = inside[i];
-    run->voxel_of[segment->first_inside + i] = cut->number[same_as[seen_of[i]]];
+    run->voxel_of[segment->first_inside + i] = number_of(cut, dealt_at[seen_of[i]]);
   }
   return VX_OK;
 }
@@ -219,14 +241,14 @@ struct listing {
   int32_t num_rows;
 };
 
-// Where the next point of each of the segment's voxels goes; -1 if the voxel has no row. The shares need `dealt` no
-// more.
+// Where the next point of each of the segment's voxels goes; -1 if the voxel has no row.
 static int32_t *find_places(const struct listing *listing, const struct cpu_segment *segment) {
   const struct cpu_cut *cut = &listing->run->cut;
-  int32_t *next = cut->dealt + segment->begin;
+  int32_t *next = cut->next + segment->begin;
+  const int32_t *dealt_at = cut->dealt_at + segment->begin;
   for (int32_t i = 0; i < segment->num_seen; i++) {
-    int32_t place = segment->begin + i, number = cut->number[cut->same_as[place]];
-    next[i] = number < listing->num_rows ? listing->rows[number].first + cut->before[place] : -1;
+    int32_t number = number_of(cut, dealt_at[i]), before = cut->dealt[dealt_at[i]].before;
+    next[i] = number < listing->num_rows ? listing->rows[number].first + before : -1;
   }
   return next;
 }
@@ -261,15 +283,17 @@ static void begin_segments(const struct cpu_run *run, const struct cpu_cloud *cl
 static void place_segments(struct cpu_run *run, const struct cpu_cloud *cloud) {
   const struct cpu_cut *cut = &run->cut;
   struct vx_counts *counts = &run->job->counts;
-  int32_t inside = 0, not_finite = 0, number = 0;
+  int32_t inside = 0, not_finite = 0, number = 0, listed = run->num_listed;
   for (int32_t i = 0; i < cut->count; i++) {
     struct cpu_segment *segment = &cut->segments[i];
     segment->first_inside = inside;
     segment->first_number = number;
+    segment->first_listed = listed;
     inside += segment->num_inside;
     not_finite += segment->not_finite;
     for (int32_t share = 0; share < cut->count; share++) {
-      number += shares_of(cut, cut->num_new, i)[share];
+      number += lots_of(cut, i)[share].num_new;
+      listed += lots_of(cut, i)[share].num_points;
     }
   }
   run->cells.count = number;
@@ -290,6 +314,7 @@ static bool is_packed(const struct cpu_run *run) {
 }
 
 enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+  struct numbering numbering = {run, cloud};
   begin_segments(run, cloud);
   enum vx_status status = spread(run, look_up_segment, run, error);
   if (status == VX_OK) {
@@ -297,7 +322,10 @@ enum vx_status cpu_index_segments(struct cpu_run *run, const struct cpu_cloud *c
   }
   if (status == VX_OK) {
     place_segments(run, cloud);
-    status = spread(run, number_segment, run, error);
+    status = spread(run, number_segment, &numbering, error);
+  }
+  for (int32_t i = 0; i < run->cut.count && status == VX_OK; i++) {
+    cpu_add_rows(run, &run->cut.segments[i].counts);
   }
   return status == VX_OK && is_packed(run) ? spread(run, pack_segment, run, error) : status;
 }

@@ -80,11 +80,12 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
   return status;
 }
 
-static enum vx_status index_points(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
+static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
   if (run->cut.count > 0) {
     return cpu_index_segments(run, cloud, error);
   }
   cpu_index_points(run, cloud);
+  cpu_make_rows(run, cloud);
   return VX_OK;
 }
 
@@ -100,10 +101,9 @@ static enum vx_status list_points(struct cpu_run *run, const struct cpu_cloud *c
 
 // Finds the rows of one cloud and appends them to those of the clouds before it.
 static enum vx_status group_cloud(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
-  enum vx_status status = index_points(run, cloud, error);
+  enum vx_status status = find_voxels(run, cloud, error);
   if (status == VX_OK) {
     cpu_gather_maps(run, cloud);
-    cpu_make_rows(run, cloud);
     status = list_points(run, cloud, error);
   }
   if (status != VX_OK) {
