@@ -20,8 +20,8 @@ static inline void awake_until(int64_t until_ns, bool (*came)(const void *cls), 
   } while (clock_ns() < until_ns);
 }
 
-// Locks what is held for well under a microsecond each time, by threads on other processors: to sleep on it and be woken
-// takes a hundred times as long.
+// Locks what threads on other processors mostly hold for less than a microsecond: to sleep on it and be woken would
+// take a hundred times as long.
 static inline void awake_lock(pthread_mutex_t *lock) {
   enum { TRIES = 100 };
   for (int i = 0; i < TRIES; i++) {

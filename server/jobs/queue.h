@@ -30,16 +30,19 @@
 
 struct job;
 
-// A worker's entry in the queue, in use while the worker is in queue_pop.
+// A worker's entry in the queue, in use while the worker is in queue_pop. Whoever wakes the worker may still be at it
+// then, so it outlives all calls.
 struct queue_waiter {
   sem_t wake;
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
-  struct site_run run;  // of its job, if the queue has sites
-  bool counted;         // its job counts among those of the client that run
-  bool called;          // by queue_call
-  int device;           // the worker's, below QUEUE_DEVICES
-  atomic_llong *load;   // jobs handed to that device and not done, from all queues
+  struct site_run run;           // of its job, if the queue has sites
+  bool counted;                  // its job counts among those of the client that run
+  bool called;                   // by queue_call
+  int device;                    // the worker's, below QUEUE_DEVICES
+  void (*meanwhile)(void *cls);  // called again and again while it waits awake; may be NULL
+  void *cls;
+  atomic_llong *load;  // jobs handed to that device and not done, from all queues
 };
 
 enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
@@ -72,8 +75,9 @@ void queue_waiter_destroy(struct queue_waiter *waiter);
 // Waits for a job; NULL if the waiter is `called` meanwhile, or once the queue is closed and empty.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` waiters that sleep, and no more than QUEUE_CALLED_MOST, to do something else. Returns how many.
-// They must not be destroyed before it returns.
 int64_t queue_call(struct queue *queue, int64_t most);
+// If none waits awake, but may, wakes one of a GPU's that sleep to do so.
+void queue_rouse(struct queue *queue);
 // The worker has done that job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
 // The worker puts its job back for other workers. False if the queue is closed: the job stays the worker's.

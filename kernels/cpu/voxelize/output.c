@@ -71,11 +71,8 @@ static void write_rows(const struct writing *writing, struct cpu_run *part, int3
 
 static void write_cloud(const struct writing *writing, struct cpu_run *part, int32_t number) {
   const struct cpu_grouped *cloud = &part->grouped[number];
-  struct vx_job job = *part->job;
-  job.num_clouds = 1;
-  job.row_counts += number;
-  part->job = &job;
   part->rows += cloud->place;
+  part->num_rows = cloud->num_rows;
   part->features += (size_t)cloud->first_row * cpu_run_feature_bytes(part);
   write_targets(writing, part, number);
 }

@@ -65,7 +65,6 @@ struct cpu_segment {
   int32_t num_inside;       // of them in range
   int32_t not_finite;       // of them
   int32_t num_seen;         // its voxels
-  int32_t num_new;          // of them that no segment before it has
   int32_t first_inside;     // points in range before it
   int32_t first_number;     // the number that the first of its new voxels gets
   int32_t first_listed;     // where the points of that are listed
@@ -89,7 +88,7 @@ struct cpu_lot {
 };
 
 // A lone cloud in segments. What a segment has is listed from the place of its first point on. Whoever unites a share
-// writes nothing but what is the share's, so that processors do not take the same memory from each other.
+// writes nothing among what is another's, so that processors do not take the same memory from each other.
 struct cpu_cut {
   int32_t count;                 // of segments, and of shares; 0 if the cloud is not cut
   struct cpu_segment *segments;  // [count]

@@ -153,14 +153,16 @@ static void unite(const struct cpu_cut *cut, int32_t place, int32_t count, struc
   tools->index.count = index.count;
 }
 
-// Of the voxels that a segment has dealt to the share and that are new, `count` from number `first` of the index on.
-static void sum_up(const struct cpu_cut *cut, const struct tools *tools, int32_t first, struct cpu_lot *lot) {
-  lot->num_points = 0;
-  for (int32_t voxel = first; voxel < first + lot->num_new; voxel++) {
+// The points of the voxels that a segment has dealt to the share and that are new: numbers `first` up to `end` of the
+// index. Each is told how many it has.
+static int32_t sum_up(const struct cpu_cut *cut, const struct tools *tools, int32_t first, int32_t end) {
+  int32_t sum = 0;
+  for (int32_t voxel = first; voxel < end; voxel++) {
     int32_t hits = tools->index.entries[voxel].hits;  // of all segments
     cut->dealt[tools->places[voxel]].hits = hits;
-    lot->num_points += hits;
+    sum += hits;
   }
+  return sum;
 }
 
 static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t share, struct vx_error *error) {
@@ -182,7 +184,7 @@ static enum vx_status unite_share(void *cls, const struct vx_hand *hand, int32_t
   }
   for (int32_t number = 0, first = 0; number < cut->count; number++) {
     struct cpu_lot *lot = lots_of(cut, number) + share;
-    sum_up(cut, &tools, first, lot);
+    lot->num_points = sum_up(cut, &tools, first, first + lot->num_new);
     first += lot->num_new;
   }
   return VX_OK;
@@ -214,9 +216,9 @@ static enum vx_status number_segment(void *cls, const struct vx_hand *hand, int3
   return VX_OK;
 }
 
-// The number in the cloud of each voxel of the segment, by its appearance there.
-static int32_t number_of(const struct cpu_cut *cut, int32_t dealt_at) {
-  return cut->dealt[cut->dealt[dealt_at].same_as].number;
+// The number in the cloud of the voxel at that place in `dealt`.
+static int32_t number_of(const struct cpu_cut *cut, int32_t place) {
+  return cut->dealt[cut->dealt[place].same_as].number;
 }
 
 static enum vx_status pack_segment(void *cls, const struct vx_hand *hand, int32_t piece, struct vx_error *error) {

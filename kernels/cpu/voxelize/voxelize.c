@@ -80,6 +80,7 @@ static enum vx_status prepare(struct cpu_run *run, struct vx_error *error) {
   return status;
 }
 
+// And makes their rows.
 static enum vx_status find_voxels(struct cpu_run *run, const struct cpu_cloud *cloud, struct vx_error *error) {
   if (run->cut.count > 0) {
     return cpu_index_segments(run, cloud, error);

@@ -248,23 +248,18 @@ static void write_mask(const struct cpu_run *run, void *out) {
   }
 }
 
-// The rows of a cloud are neighbours, and so are their features.
+// Of one cloud.
 static void write_bev_features(const struct cpu_run *run, void *out) {
-  const int32_t *size = run->grid.cells, *rows = run->job->row_counts;
+  const int32_t *size = run->grid.cells;
   int32_t width = run->encoded_values;
   struct cpu_planes planes = {run->features, run->params->feature_dtype, width == 0 ? run->columns : width,
                               (int64_t)size[0] * size[1] * size[2]};
-  size_t cloud_bytes = (size_t)planes.channels * (size_t)planes.cells * vx_dtype_size(planes.dtype);
-  unsigned char *map = out;
-  for (int32_t cloud = 0, first = 0; cloud < run->job->num_clouds; first += rows[cloud++], map += cloud_bytes) {
-    for (int32_t i = 0; i < rows[cloud]; i++) {
-      int32_t cell[3];
-      vx_cell_of_key(run->map.key, run->rows[first + i].key, cell);
-      run->placed[i] =
-          (struct cpu_placed){.cell = ((int64_t)cell[2] * size[1] + cell[1]) * size[0] + cell[0], .row = first + i};
-    }
-    cpu_write_planes(&planes, run->placed, rows[cloud], map);
+  for (int32_t i = 0; i < run->num_rows; i++) {
+    int32_t cell[3];
+    vx_cell_of_key(run->map.key, run->rows[i].key, cell);
+    run->placed[i] = (struct cpu_placed){.cell = ((int64_t)cell[2] * size[1] + cell[1]) * size[0] + cell[0], .row = i};
   }
+  cpu_write_planes(&planes, run->placed, run->num_rows, out);
 }
 
 // --- all of them ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@
 // What a piece of the work has a number of.
 enum cpu_unit { CPU_ROWS, CPU_CLOUDS, CPU_TENSORS };
 
-// A writer writes what the run has from the first byte to the last, as if that were all of the tensor.
+// A writer writes what the run has from the first byte to the last, as if that were all of the tensor: some rows, which
+// lie together, or one cloud, or the tensor.
 struct cpu_writer {
   void (*write)(const struct cpu_run *run, void *out);
   enum cpu_unit unit;

@@ -11,6 +11,9 @@
 //
 // Memory that is pinned is not touched by its addresses, as on a GPU: jobs over it run on copies, which the kernel
 // makes (process_vm_readv), so that pages that go just then are an error and no signal.
+//
+// Points that come ahead of their job are copied, and compared with the job's own. If they differ, the program ends.
+// Each part is a checked call.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +37,9 @@ struct vx_device {
 struct vx_lane {
   int device;
   struct vx_lane *cpu;
+  unsigned char *ahead;  // points of a job to come
+  size_t brought;        // bytes of these
+  bool lost;             // so the next run is told
 };
 
 static enum vx_status count_devices(int *count, struct vx_error *error) {
@@ -98,7 +104,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   if (*lane == NULL) {
     return VX_OUT_OF_MEMORY;
   }
-  (*lane)->device = device->index;
+  **lane = (struct vx_lane){.device = device->index};
   status = vx_cpu_backend.lane_open(device->cpu, use, &(*lane)->cpu, error);
   if (status != VX_OK) {
     free(*lane);
@@ -108,6 +114,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
 
 static void close_lane(struct vx_lane *lane) {
   vx_cpu_backend.lane_close(lane->cpu);
+  free(lane->ahead);
   free(lane);
 }
 
@@ -115,6 +122,38 @@ static void close_lane(struct vx_lane *lane) {
 static void place(const struct vx_lane *lane, struct vx_place *place) {
   place->device = lane->device;
   place->stream = (void *)(uintptr_t)lane;
+}
+
+// ---- points that come ahead -----------------------------------------------------------------------------------------
+
+static enum vx_status bring(struct vx_lane *lane, const void *points, size_t bytes, size_t from, size_t to,
+                            struct vx_error *error) {
+  enum vx_status status = checked("bring", error);
+  if (status == VX_OK && from == 0) {
+    free(lane->ahead);
+    lane->ahead = malloc(bytes);
+    lane->brought = 0;
+  }
+  if (status == VX_OK && (lane->ahead == NULL || from != lane->brought || to > bytes)) {
+    snprintf(error->text, sizeof error->text, "bring: no such part");
+    status = VX_REFUSED;
+  }
+  if (status == VX_OK) {
+    memcpy(lane->ahead + from, (const unsigned char *)points + from, to - from);
+    lane->brought = to;
+  }
+  lane->lost = lane->lost || status == VX_DEVICE_LOST;
+  return status;
+}
+
+static void settle(struct vx_lane *lane) { (void)lane; }
+
+static void check_brought(const struct vx_lane *lane, const struct vx_job *job) {
+  bool there = job->brought <= lane->brought;
+  if (job->brought > 0 && !(there && memcmp(lane->ahead, job->inputs[VX_POINTS].data, job->brought) == 0)) {
+    fprintf(stderr, "stand-in: the points that came ahead are not those of the job\n");
+    abort();
+  }
 }
 
 // ---- pinned memory --------------------------------------------------------------------------------------------------
@@ -319,7 +358,8 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   struct behind behind = {.job = job, .caller = job->caller, .cls = job->cls};
-  enum vx_status status = checked("begin", error);
+  enum vx_status status = lane->lost ? VX_DEVICE_LOST : checked("begin", error);
+  check_brought(lane, job);
   if (status == VX_OK) {
     status = run_over(lane, job, &behind, error);
   }
@@ -345,6 +385,8 @@ const struct vx_backend vx_cuda_backend = {
     .place = place,
     .runs = runs,
     .run = run,
+    .bring = bring,
+    .settle = settle,
     .host_alloc = alloc_host,
     .host_free = free_host,
     .host_pin = pin,
