@@ -54,9 +54,15 @@ void ahead_show(struct ahead *ahead, struct arrival *arrival) {
   if (shown) {
     ahead->copied = 0;
     atomic_store(&ahead->arrival, arrival);
+    atomic_fetch_add(&ahead->news, 1);
   }
   pthread_mutex_unlock(&ahead->lock);
   if (shown) ahead->rouse(ahead->cls);
+}
+
+void ahead_note(struct ahead *ahead, struct arrival *arrival, size_t come) {
+  atomic_store(&arrival->come, come);
+  if (is_shown(ahead, arrival)) atomic_fetch_add(&ahead->news, 1);
 }
 
 void ahead_hide(struct ahead *ahead, struct arrival *arrival) {
@@ -69,7 +75,8 @@ void ahead_hide(struct ahead *ahead, struct arrival *arrival) {
 // ---- workers --------------------------------------------------------------------------------------------------------
 
 void ahead_copy(struct ahead *ahead, struct device *gpu, struct vx_lane *lane) {
-  if (!atomic_load(&ahead->arrival) || pthread_mutex_trylock(&ahead->lock) != 0) return;
+  if (pthread_mutex_trylock(&ahead->lock) != 0) return;
+  ahead->heard = atomic_load(&ahead->news);
   const struct arrival *arrival = atomic_load(&ahead->arrival);
   if (arrival) copy(ahead, arrival, gpu, lane);
   pthread_mutex_unlock(&ahead->lock);

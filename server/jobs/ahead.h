@@ -27,6 +27,8 @@ struct ahead {
   pthread_mutex_t lock;
   _Atomic(struct arrival *) arrival;  // that is shown, or NULL. Changes with the lock held
   size_t copied;                      // bytes of that
+  atomic_uint news;                   // changes when more may be worth a copy: all that a waiting worker looks at
+  unsigned heard;                     // of these, by the one worker that waits awake
   struct device *gpu;                 // that has copied them
   struct vx_lane *lane;               // likewise; NULL: none has
   struct devices *devices;
@@ -40,9 +42,13 @@ void ahead_destroy(struct ahead *ahead);
 
 // Shows a body that is worth it, unless another one is shown or a GPU has something to do.
 void ahead_show(struct ahead *ahead, struct arrival *arrival);
+// So many bytes of it have come, shown or not.
+void ahead_note(struct ahead *ahead, struct arrival *arrival, size_t come);
 // Its memory is about to be given back: nothing of it is copied from now on. It need not be shown.
 void ahead_hide(struct ahead *ahead, struct arrival *arrival);
 
+// Whether there may be something to copy. Costs a worker that asks all the time, and its neighbours, nothing.
+static inline bool ahead_has_news(const struct ahead *ahead) { return atomic_load(&ahead->news) != ahead->heard; }
 // For a worker with this lane: copies what has come, if it is worth a copy.
 void ahead_copy(struct ahead *ahead, struct device *gpu, struct vx_lane *lane);
 // The body's job is about to run on the lane. Returns how many bytes are there. If the run fails, settle the lane.

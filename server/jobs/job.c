@@ -55,7 +55,7 @@ void job_note_arrival(struct job *job, size_t bytes) {
     arrival->body = job_body(job);
     arrival->whole = (size_t)job->loan.expected;
   }
-  atomic_store(&arrival->come, (size_t)job->input_bytes + bytes);
+  ahead_note(job->means->ahead, arrival, (size_t)job->input_bytes + bytes);
   if (begins) ahead_show(job->means->ahead, arrival);
 }
 

@@ -109,8 +109,9 @@ static void help(struct worker *worker) {
 // While it waits awake.
 static void look_ahead(void *cls) {
   struct worker *worker = cls;
-  if (pthread_mutex_trylock(&worker->busy) != 0) return;
-  ahead_copy(worker->workers->ahead, worker->lanes.gpu, worker->lanes.on_gpu);
+  struct ahead *ahead = worker->workers->ahead;
+  if (!ahead_has_news(ahead) || pthread_mutex_trylock(&worker->busy) != 0) return;
+  ahead_copy(ahead, worker->lanes.gpu, worker->lanes.on_gpu);
   pthread_mutex_unlock(&worker->busy);
 }
 
