@@ -198,7 +198,8 @@ struct vx_backend {
   // Has the device copy a part of the points of a job that is to come, bytes `from` up to `to` of `bytes`: the first
   // part from 0 on, each of the others where the last one ended. The points may be those of any voxelization or
   // transform. The lane's thread calls it between jobs, and does not wait for the copy: the memory, of host_alloc, must
-  // stay and those bytes must not change until the lane has run the job, or `settle` has returned. NULL: it cannot.
+  // stay and those bytes must not change until the lane has run the job, or `settle` has returned. Both are NULL if
+  // the backend cannot.
   VX_WARN_UNUSED enum vx_status (*bring)(struct vx_lane *lane, const void *points, size_t bytes, size_t from, size_t to,
                                          struct vx_error *error);
   // Returns once nothing more is copied for `bring`. Any thread.

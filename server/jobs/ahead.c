@@ -2,9 +2,14 @@
 #include "server/jobs/ahead.h"
 
 #include "server/base/awake.h"
+#include "server/base/clock.h"
 
 // The bus moves a part in some 3 us, and to begin a copy takes as long. A body of less than two is read by its job.
 enum { LEAST_PART = 128 << 10, LEAST_BODY = 2 * LEAST_PART };
+// A body whose first part takes longer comes over a network to which some 40 us are nothing.
+#define FAST_NS (10 * NS_PER_MS)
+// A body of which nothing comes for so long makes room for another one.
+#define STALLED_NS NS_PER_MS
 
 void ahead_init(struct ahead *ahead, struct devices *devices, void (*rouse)(void *cls), void *cls) {
   *ahead = (struct ahead){.devices = devices, .rouse = rouse, .cls = cls};
@@ -47,12 +52,18 @@ static bool is_idle(struct devices *devices) {
   return idle;
 }
 
-void ahead_show(struct ahead *ahead, struct arrival *arrival) {
-  if (arrival->whole < LEAST_BODY || atomic_load(&ahead->arrival) || !is_idle(ahead->devices)) return;
+static bool has_room(struct ahead *ahead, int64_t now_ns) {
+  return is_shown(ahead, NULL) || now_ns - atomic_load(&ahead->noted_ns) > STALLED_NS;
+}
+
+static void show(struct ahead *ahead, struct arrival *arrival, int64_t now_ns) {
+  if (!has_room(ahead, now_ns) || !is_idle(ahead->devices)) return;
   awake_lock(&ahead->lock);
-  bool shown = is_shown(ahead, NULL);
+  bool shown = has_room(ahead, now_ns);
   if (shown) {
+    drop(ahead);
     ahead->copied = 0;
+    atomic_store(&ahead->noted_ns, now_ns);
     atomic_store(&ahead->arrival, arrival);
     atomic_fetch_add(&ahead->news, 1);
   }
@@ -61,8 +72,15 @@ void ahead_show(struct ahead *ahead, struct arrival *arrival) {
 }
 
 void ahead_note(struct ahead *ahead, struct arrival *arrival, size_t come) {
-  atomic_store(&arrival->come, come);
-  if (is_shown(ahead, arrival)) atomic_fetch_add(&ahead->news, 1);
+  size_t before = atomic_exchange(&arrival->come, come);
+  int64_t now_ns = clock_ns();
+  bool enough = before < LEAST_PART && come >= LEAST_PART && arrival->whole >= LEAST_BODY;
+  if (is_shown(ahead, arrival)) {
+    atomic_store(&ahead->noted_ns, now_ns);
+    atomic_fetch_add(&ahead->news, 1);
+  } else if (enough && ahead->possible && now_ns - arrival->began_ns < FAST_NS) {
+    show(ahead, arrival, now_ns);
+  }
 }
 
 void ahead_hide(struct ahead *ahead, struct arrival *arrival) {

@@ -1,25 +1,29 @@
 // Points that reach a GPU ahead of their job, while the rest of the body is still on its way.
 //
-// While no GPU has a job, a large body of plain rows is shown here as it arrives. The worker that waits awake (queue.h)
-// has its lane copy what has come; if none is awake, one is woken. The whole body's job goes to that worker as to any
-// other, and finds those points on the device. One body at a time is shown, that of a lone client. Whatever comes
-// between, such as another job for the worker, costs the copies and no more: in the host's memory the body is whole.
+// While no GPU has a job, a large body of plain rows that comes fast is shown here as it arrives. The worker that waits
+// awake (queue.h) has its lane copy what has come; if none is awake, one is woken. The whole body's job goes to that
+// worker as to any other, and finds those points on the device. One body at a time is shown, that of a lone client, for
+// as long as it goes on coming. Whatever comes between, such as another job for the worker, costs the copies and no
+// more: in the host's memory the body is whole.
 //
-// I/O threads show bodies and hide them, workers copy. The lock is held while a lane is told to copy, some
-// microseconds, and for longer only by who gives the body's memory back while it is copied.
+// I/O threads show bodies and hide them, workers copy. The lock is held while a lane is told to copy, mostly some
+// microseconds; for longer by who gives the body's memory back while it is copied, and while a lane grows.
 #ifndef VOXELD_AHEAD_H
 #define VOXELD_AHEAD_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "server/jobs/devices.h"
 
 // A body as it arrives. Only `come` changes while it is shown.
 struct arrival {
   const char *body;
-  size_t whole;        // bytes
+  size_t whole;        // bytes; 0: it is not to be shown
+  int64_t began_ns;    // when the first of them came
   atomic_size_t come;  // of these, in the memory
 };
 
@@ -32,6 +36,8 @@ struct ahead {
   struct device *gpu;                 // that has copied them
   struct vx_lane *lane;               // likewise; NULL: none has
   struct devices *devices;
+  bool possible;             // some worker copies; set at the start
+  atomic_llong noted_ns;     // when more of the body has come last
   void (*rouse)(void *cls);  // is to have a worker wait awake
   void *cls;
   atomic_ullong found;  // bytes that jobs have found on their lanes, since the start
@@ -40,9 +46,8 @@ struct ahead {
 void ahead_init(struct ahead *ahead, struct devices *devices, void (*rouse)(void *cls), void *cls);
 void ahead_destroy(struct ahead *ahead);
 
-// Shows a body that is worth it, unless another one is shown or a GPU has something to do.
-void ahead_show(struct ahead *ahead, struct arrival *arrival);
-// So many bytes of it have come, shown or not.
+// So many bytes of a body have come. Shows it, once there are enough for a copy, unless another one is shown or a GPU
+// has something to do.
 void ahead_note(struct ahead *ahead, struct arrival *arrival, size_t come);
 // Its memory is about to be given back: nothing of it is copied from now on. It need not be shown.
 void ahead_hide(struct ahead *ahead, struct arrival *arrival);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kernels/ops.h"
+#include "server/base/clock.h"
 
 void job_init(struct job *job, struct job_means *means) {
   job->next = NULL;
@@ -50,13 +51,12 @@ static bool may_come_ahead(const struct job *job) {
 
 void job_note_arrival(struct job *job, size_t bytes) {
   struct arrival *arrival = &job->arrival;
-  bool begins = job->input_bytes == 0 && may_come_ahead(job);
-  if (begins) {
+  if (job->input_bytes == 0) {
     arrival->body = job_body(job);
-    arrival->whole = (size_t)job->loan.expected;
+    arrival->whole = may_come_ahead(job) ? (size_t)job->loan.expected : 0;
+    arrival->began_ns = clock_ns();
   }
   ahead_note(job->means->ahead, arrival, (size_t)job->input_bytes + bytes);
-  if (begins) ahead_show(job->means->ahead, arrival);
 }
 
 bool job_has_rows(const struct job *job) {

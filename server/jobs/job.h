@@ -140,7 +140,7 @@ void job_init(struct job *job, struct job_means *means);
 // Where the body begins.
 static inline char *job_body(const struct job *job) { return job->input->data + job->lead; }
 
-// So many bytes more of a body that is no coding are in its input, but not counted yet; the input is in the caller's
+// So many bytes more of a body that is not coded are in its input, but not counted yet: the loan of its memory is in
 // hand (loans.h).
 void job_note_arrival(struct job *job, size_t bytes);
 

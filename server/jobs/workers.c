@@ -183,9 +183,11 @@ static bool start_worker(struct worker *worker, bool must, char *error, size_t e
     queue_waiter_init(&worker->waiter, (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
   else
     queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
-  if (lanes->on_gpu && lanes->gpu->backend->bring && !lanes->gpu->description.integrated) {
+  if (lanes->on_gpu && lanes->gpu->backend->bring && !lanes->gpu->description.integrated &&
+      worker->workers->queues[worker->use].awake_ns > 0) {
     worker->waiter.meanwhile = look_ahead;
     worker->waiter.cls = worker;
+    worker->workers->ahead->possible = true;
   }
   pthread_mutex_init(&worker->busy, NULL);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);

@@ -103,6 +103,22 @@ class Ahead(unittest.TestCase):
         self.assertEqual(self.found(daemon), 0)
         self.end(daemon)
 
+    def test_bodies_that_stall_or_are_slow_hold_up_none(self):
+        daemon = self.start()
+        stalled, slow = self.begin(daemon, 700000), self.begin(daemon, 1000)
+        self.ask_in_parts(daemon, 700000)
+        self.assertGreater(self.found(daemon), 500000)
+        for begin in range(1000, 301000, 100000):  # the first part takes too long
+            slow.send(BODY[begin : begin + 100000])
+            time.sleep(0.02)
+        before = self.found(daemon)
+        for raw, rest in ((slow, 301000), (stalled, 700000)):
+            raw.send(BODY[rest:])
+            self.assertEqual(raw.read().status, 200)
+            raw.close()
+        self.assertEqual(self.found(daemon), before)
+        self.end(daemon)
+
     def test_clients_that_vanish(self):
         right = self.right()
         daemon = self.start()
@@ -172,12 +188,10 @@ class Ahead(unittest.TestCase):
             request = os.path.join(folder, "inject")
             daemon = self.start(env={"VOXELD_INJECT": request})
             for text in ("refused@1", "memory@1", "refused@2", "memory@2", "lost@1"):
-                raw = self.begin(daemon, 1)
                 with open(request + ".draft", "w", encoding="utf-8") as file:
                     file.write(text)
                 os.rename(request + ".draft", request)
-                raw.send(BODY[1:500000])
-                time.sleep(0.02)
+                raw = self.begin(daemon, 500000)
                 raw.send(BODY[500000:])
                 self.assertEqual(raw.read().tensors(), right, text)
                 raw.close()

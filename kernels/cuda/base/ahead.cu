@@ -37,12 +37,16 @@ enum vx_status cuda_bring(struct vx_lane *lane, const void *points, size_t bytes
 }
 
 // Jobs that the lane has begun meanwhile are not waited for. If this fails, so does whatever the lane does next, which
-// says so.
-void cuda_settle(struct vx_lane *lane) { (void)cudaEventSynchronize(lane->brought_last); }
+// says so; the thread, which may have a lane of another device, keeps no error.
+void cuda_settle(struct vx_lane *lane) {
+  (void)cudaEventSynchronize(lane->brought_last);
+  (void)cudaGetLastError();
+}
 
 void cuda_find_brought(struct cuda_run *run) {
   size_t bytes = run->job->brought < run->lane->brought ? run->job->brought : run->lane->brought;
   size_t row_bytes = run->columns * (run->halves ? sizeof(uint16_t) : sizeof(float));
   run->brought = run->lane->ahead.memory;
   run->num_brought = row_bytes == 0 ? 0 : (uint32_t)(bytes / row_bytes);
+  run->lane->reads_ahead = run->num_brought > 0;
 }

@@ -100,6 +100,7 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
   CUDA_TRY(free_block(lane, block, error));
   enum vx_status status = take_block(lane, block, grown, error);
   if (status == VX_OUT_OF_MEMORY) {
+    CUDA_TRY(lane->reads_ahead ? VX_OK : free_block(lane, &lane->ahead, error));
     CUDA_TRY(give_back(lane, error));
     status = take_block(lane, block, bytes, error);
   }
