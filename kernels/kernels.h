@@ -150,8 +150,7 @@ struct vx_job {
   const int32_t *sample_counts;           // [num_clouds], 0 or more each; may be NULL if nothing is sampled
   const struct vx_caller *caller;
   void *cls;
-  size_t brought;  // bytes of the points, from the first on, that the lane has by vx_backend.bring
-  bool pinned;     // points or block may lie in memory of host_pin, which the device alone touches; `output` may set it
+  bool pinned;  // points or block may lie in memory of host_pin, which the device alone touches; `output` may set it
   // [VX_TENSOR_COUNT], or NULL: the tensors that go to memory of host_pin, each by itself. `output` may set it. The
   // others, whose place is NULL, are in the block, as vx_layout_pack lays them out.
   void *const *places;
@@ -194,16 +193,6 @@ struct vx_backend {
   // expects a job that the backend has.
   bool (*runs)(const struct vx_job *job);
   VX_WARN_UNUSED enum vx_status (*run)(struct vx_lane *lane, struct vx_job *job, struct vx_error *error);
-
-  // Has the device copy a part of the points of a job that is to come, bytes `from` up to `to` of `bytes`: the first
-  // part from 0 on, each of the others where the last one ended. The points may be those of any voxelization or
-  // transform. The lane's thread calls it between jobs, and does not wait for the copy: the memory, of host_alloc, must
-  // stay and those bytes must not change until the lane has run the job, or `settle` has returned. Both are NULL if
-  // the backend cannot.
-  VX_WARN_UNUSED enum vx_status (*bring)(struct vx_lane *lane, const void *points, size_t bytes, size_t from, size_t to,
-                                         struct vx_error *error);
-  // Returns once nothing more is copied for `bring`. Any thread.
-  void (*settle)(struct vx_lane *lane);
 
   // Memory for the input and output of jobs, aligned to 4096 bytes; NULL if there is none. A GPU backend pins it for
   // all of its devices, if it can.

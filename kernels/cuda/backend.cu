@@ -11,7 +11,6 @@
 #include <sys/random.h>
 
 #include "kernels/backends.h"
-#include "kernels/cuda/base/ahead.cuh"
 #include "kernels/cuda/base/host.cuh"
 #include "kernels/cuda/base/job.cuh"
 #include "kernels/cuda/base/memory.cuh"
@@ -120,9 +119,6 @@ static void close_lane(struct vx_lane *lane) {
   if (lane->stream != NULL) {
     (void)cudaStreamDestroy(lane->stream);
   }
-  if (lane->brought_last != NULL) {
-    (void)cudaEventDestroy(lane->brought_last);
-  }
   (void)cudaGetLastError();
   free(lane);
 }
@@ -137,7 +133,6 @@ static enum vx_status fill_lane(struct vx_lane *lane, enum vx_lane_use use, stru
   CUDA_CALL(cudaDeviceGetStreamPriorityRange(&lowest, &highest), error);
   int priority = use == VX_LANE_LONG ? lowest : highest;
   CUDA_CALL(cudaStreamCreateWithPriority(&lane->stream, cudaStreamNonBlocking, priority), error);
-  CUDA_CALL(cudaEventCreateWithFlags(&lane->brought_last, cudaEventDisableTiming), error);
   void *report;
   CUDA_CALL(cudaHostAlloc(&report, sizeof(struct cuda_report), cudaHostAllocMapped), error);
   memset(report, 0, sizeof(struct cuda_report));
@@ -235,8 +230,6 @@ extern "C" const struct vx_backend vx_cuda_backend = {
     /* place */ place,
     /* runs */ runs,
     /* run */ run_job,
-    /* bring */ cuda_bring,
-    /* settle */ cuda_settle,
     /* host_alloc */ alloc_host,
     /* host_free */ free_host,
     /* host_pin */ cuda_pin,

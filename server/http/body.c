@@ -68,7 +68,6 @@ static bool copy(struct request *request, const char *data, size_t size) {
   char *place = loan_pick_up(job, size, &request->problem);
   if (!place) return false;
   memcpy(place, data, size);
-  job_note_arrival(job, size);
   loan_put_down(job, size);
   return true;
 }

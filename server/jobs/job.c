@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "kernels/ops.h"
-#include "server/base/clock.h"
 
 void job_init(struct job *job, struct job_means *means) {
   job->next = NULL;
@@ -24,7 +23,6 @@ void job_init(struct job *job, struct job_means *means) {
   job->gone = NULL;
   job->done = job->outpaced = NULL;
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
-  atomic_store(&job->arrival.come, 0);
   job->lead = 0;
   job->infer.model = NULL;
   job->detector = NULL;
@@ -38,30 +36,6 @@ void job_init(struct job *job, struct job_means *means) {
   job->decoder_bytes = job->scratch_bytes = job->output_length = 0;
   job->device = NULL;
   job->problem.kind = PROBLEM_NONE;
-}
-
-static size_t input_capacity(const struct job *job) { return job->input ? job->input->capacity : 0; }
-
-// Whether the body is the points as the GPU is to have them, of an operation that finds them there.
-static bool may_come_ahead(const struct job *job) {
-  enum vx_op op = job->asked.job.op;
-  return (op == VX_VOXELIZE || op == VX_TRANSFORM) && job_lane_use(job) == VX_LANE_QUICK && job_has_rows(job) &&
-         job->asked.intensity_scale == 0 && input_capacity(job) - job->lead >= (size_t)job->loan.expected;
-}
-
-void job_note_arrival(struct job *job, size_t bytes) {
-  struct arrival *arrival = &job->arrival;
-  if (job->input_bytes == 0) {
-    arrival->body = job_body(job);
-    arrival->whole = may_come_ahead(job) ? (size_t)job->loan.expected : 0;
-    arrival->began_ns = clock_ns();
-  }
-  ahead_note(job->means->ahead, arrival, (size_t)job->input_bytes + bytes);
-}
-
-bool job_has_rows(const struct job *job) {
-  const struct job_request *asked = &job->asked;
-  return asked->format == FORMAT_RAW && !job->infer.model && !asked->stream.name[0] && !asked->points_region.name[0];
 }
 
 enum vx_lane_use job_lane_use(const struct job *job) {
@@ -125,6 +99,8 @@ static bool refuse_memory(struct job *job, const struct shortage *shortage, cons
   note_lack(job, shortage->share, (int64_t)bytes, shortage->grant);
   return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
 }
+
+static size_t input_capacity(const struct job *job) { return job->input ? job->input->capacity : 0; }
 
 // Bytes that the job holds when it takes more memory: its input, its decoder, what became its sweeps, and the sweeps of
 // its client that it reads.
@@ -257,7 +233,6 @@ void job_leave_place(struct job *job) {
 }
 
 void job_give_input(struct job *job) {
-  ahead_hide(job->means->ahead, &job->arrival);
   if (job->input) buffer_give(job->input);
   job->input = NULL;
 }

@@ -21,7 +21,6 @@
 #include "server/base/counters.h"
 #include "server/base/pace.h"
 #include "server/clients/clients.h"
-#include "server/jobs/ahead.h"
 #include "server/jobs/buffers.h"
 #include "server/jobs/coders.h"
 #include "server/jobs/devices.h"
@@ -36,7 +35,6 @@ struct job;
 // What all jobs share.
 struct job_means {
   struct loans *loans;
-  struct ahead *ahead;
   struct devices *devices;
   struct buffers *buffers;
   struct coders *coders;
@@ -89,9 +87,8 @@ struct job {
   void (*outpaced)(struct job *job);      // called once its upload has lost what it held: on any thread, under a lock
   int64_t started_ns;                     // when its request began
   int64_t queued_ns, deadline_ns;
-  size_t lead;             // bytes of `input` in front of the body, so that what matters of that is aligned
-  int64_t input_bytes;     // bytes of the body that are there so far
-  struct arrival arrival;  // the body, if a GPU may have its points ahead
+  size_t lead;          // bytes of `input` in front of the body, so that what matters of that is aligned
+  int64_t input_bytes;  // bytes of the body that are there so far
 
   // What it holds.
   bool has_place;
@@ -140,12 +137,6 @@ void job_init(struct job *job, struct job_means *means);
 // Where the body begins.
 static inline char *job_body(const struct job *job) { return job->input->data + job->lead; }
 
-// So many bytes more of a body that is not coded are in its input, but not counted yet: the loan of its memory is in
-// hand (loans.h).
-void job_note_arrival(struct job *job, size_t bytes);
-
-// Whether its points are rows in the body of its request, and no others.
-bool job_has_rows(const struct job *job);
 // The use of the lanes that the job goes to. Once its body is open it may be another: the body says how many boxes are
 // to be compared.
 enum vx_lane_use job_lane_use(const struct job *job);

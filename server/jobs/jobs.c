@@ -39,18 +39,12 @@ static void on_gpu_changed(void *cls) {
   workers_wake(&jobs->workers);
 }
 
-static void rouse(void *cls) {
-  struct queue *queue = cls;
-  queue_rouse(queue);
-}
-
 bool jobs_start(struct jobs *jobs, const struct options *options, struct clients *clients, struct counters *counters,
                 void (*gpu_lost)(void *cls), void *gpu_lost_cls, char *error, size_t error_size) {
   if (!devices_open(&jobs->devices, options, error, error_size)) return false;
   jobs->gpu_lost = gpu_lost;
   jobs->gpu_lost_cls = gpu_lost_cls;
   jobs->means = (struct job_means){.loans = &jobs->loans,
-                                   .ahead = &jobs->ahead,
                                    .devices = &jobs->devices,
                                    .buffers = &jobs->buffers,
                                    .coders = &jobs->coders,
@@ -73,7 +67,6 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   // Only the queue of quick jobs has a worker wait awake: the others' jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
   queue_init(&jobs->queues[VX_LANE_QUICK], VX_LANE_QUICK, awake_ns);
-  ahead_init(&jobs->ahead, &jobs->devices, rouse, &jobs->queues[VX_LANE_QUICK]);
   queue_init(&jobs->queues[VX_LANE_LONG], VX_LANE_LONG, 0);
   queue_init(&jobs->queues[VX_LANE_DETECT], VX_LANE_DETECT, 0);
   struct sites *sites = jobs->devices.count > 0 ? &jobs->sites : NULL;
@@ -81,8 +74,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   jobs->queues[VX_LANE_LONG].sites = sites;
   hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
   if (!small_start(&jobs->small, options, &jobs->devices, error, error_size)) return false;
-  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, &jobs->ahead, error,
-                       error_size);
+  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, error, error_size);
 }
 
 bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }
@@ -150,7 +142,6 @@ void jobs_destroy(struct jobs *jobs) {
   workers_destroy(&jobs->workers);
   small_end(&jobs->small);
   hands_destroy(&jobs->hands);
-  ahead_destroy(&jobs->ahead);
   for (int use = 0; use < VX_LANE_USES; use++) queue_destroy(&jobs->queues[use]);
   streams_destroy(&jobs->streams);
   regions_destroy(&jobs->regions);

@@ -5,7 +5,6 @@
 #define VOXELD_JOBS_H
 
 #include "server/config/options.h"
-#include "server/jobs/ahead.h"
 #include "server/jobs/hands.h"
 #include "server/jobs/job.h"
 #include "server/jobs/loans.h"
@@ -24,7 +23,6 @@ struct jobs {
   struct streams streams;
   struct loans loans;
   struct queue queues[VX_LANE_USES];
-  struct ahead ahead;  // of quick jobs
   struct sites sites;  // of long jobs, if there are GPUs
   struct hands hands;
   struct small small;

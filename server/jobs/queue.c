@@ -207,7 +207,6 @@ void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns) {
 
 static bool has_job(const void *cls) {
   const struct queue_waiter *waiter = cls;
-  if (waiter->meanwhile) waiter->meanwhile(waiter->cls);
   return atomic_load(&waiter->job) != NULL;
 }
 
@@ -245,34 +244,20 @@ struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter) {
   return atomic_load(&waiter->job);
 }
 
-// A waiter that sleeps, of the first so many devices, which is to do something else; NULL if there is none.
-static struct queue_waiter *take_sleeper(struct queue *queue, int devices) {
-  for (int device = 0; device < devices; device++) {
-    struct queue_waiter *waiter = queue->idle[device];
-    if (!waiter) continue;
-    queue->idle[device] = waiter->next;
-    waiter->called = true;
-    return waiter;
-  }
-  return NULL;
-}
-
 int64_t queue_call(struct queue *queue, int64_t most) {
   struct queue_waiter *waiters[QUEUE_CALLED_MOST];
   int64_t called = 0;
   if (most > QUEUE_CALLED_MOST) most = QUEUE_CALLED_MOST;
   pthread_mutex_lock(&queue->lock);
-  while (called < most && (waiters[called] = take_sleeper(queue, QUEUE_DEVICES))) called++;
+  for (int device = 0; device < QUEUE_DEVICES; device++)
+    for (struct queue_waiter *waiter; called < most && (waiter = queue->idle[device]); called++) {
+      queue->idle[device] = waiter->next;
+      waiter->called = true;
+      waiters[called] = waiter;
+    }
   pthread_mutex_unlock(&queue->lock);
   for (int64_t i = 0; i < called; i++) wake(waiters[i]);
   return called;
-}
-
-void queue_rouse(struct queue *queue) {
-  pthread_mutex_lock(&queue->lock);
-  struct queue_waiter *waiter = queue->awake || queue->awake_ns == 0 ? NULL : take_sleeper(queue, MAX_DEVICES);
-  pthread_mutex_unlock(&queue->lock);
-  if (waiter) wake(waiter);
 }
 
 // Moves a client's stale jobs (all if now_ns is INT64_MAX) to the end of a list. Returns the list's new end.

@@ -36,13 +36,11 @@ struct queue_waiter {
   sem_t wake;
   _Atomic(struct job *) job;  // that was handed over, or NULL
   struct queue_waiter *next;
-  struct site_run run;           // of its job, if the queue has sites
-  bool counted;                  // its job counts among those of the client that run
-  bool called;                   // by queue_call
-  int device;                    // the worker's, below QUEUE_DEVICES
-  void (*meanwhile)(void *cls);  // called again and again while it waits awake; may be NULL
-  void *cls;
-  atomic_llong *load;  // jobs handed to that device and not done, from all queues
+  struct site_run run;  // of its job, if the queue has sites
+  bool counted;         // its job counts among those of the client that run
+  bool called;          // by queue_call
+  int device;           // the worker's, below QUEUE_DEVICES
+  atomic_llong *load;   // jobs handed to that device and not done, from all queues
 };
 
 enum { QUEUE_DEVICES = MAX_DEVICES + 1 };  // GPUs, and the CPU
@@ -76,8 +74,6 @@ void queue_waiter_destroy(struct queue_waiter *waiter);
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` waiters that sleep, and no more than QUEUE_CALLED_MOST, to do something else. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
-// If none waits awake, but may, wakes one of a GPU's that sleep to do so.
-void queue_rouse(struct queue *queue);
 // The worker has done that job.
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
 // The worker puts its job back for other workers. False if the queue is closed: the job stays the worker's.

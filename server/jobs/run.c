@@ -122,9 +122,7 @@ static enum vx_status run_on(struct job *job, struct device *device, struct vx_l
 // If the owner of a region shortens it meanwhile, the GPU may have read old bytes there, or written to pages that are
 // the region's no more. That region is copied from then on, and the job runs again.
 static enum vx_status run_on_gpu(struct job *job, const struct lanes *lanes, struct vx_error *error) {
-  job->work.brought = ahead_take(job->means->ahead, &job->arrival, lanes->on_gpu);
   enum vx_status status = run_on(job, lanes->gpu, lanes->on_gpu, error);
-  if (status != VX_OK && job->work.brought) lanes->gpu->backend->settle(lanes->on_gpu);
   while (!shared_held(job) && status == VX_OK) {
     job_give_output(job);
     job->output_refused = !points_copy(job);

@@ -60,7 +60,9 @@ static bool is_plain(const struct job_request *asked) {
 
 // Whether the body is rows as they are, and the answer is not compressed.
 static bool is_direct(const struct job *job) {
-  return job_has_rows(job) && !job->asked.output_region.name[0] && job->answer_coding == CODING_NONE;
+  const struct job_request *asked = &job->asked;
+  return asked->format == FORMAT_RAW && !job->infer.model && !asked->stream.name[0] && !asked->points_region.name[0] &&
+         !asked->output_region.name[0] && job->answer_coding == CODING_NONE;
 }
 
 // If each point had a voxel of its own.

@@ -106,15 +106,6 @@ static void help(struct worker *worker) {
   pthread_mutex_unlock(&worker->busy);
 }
 
-// While it waits awake.
-static void look_ahead(void *cls) {
-  struct worker *worker = cls;
-  struct ahead *ahead = worker->workers->ahead;
-  if (!ahead_has_news(ahead) || pthread_mutex_trylock(&worker->busy) != 0) return;
-  ahead_copy(ahead, worker->lanes.gpu, worker->lanes.on_gpu);
-  pthread_mutex_unlock(&worker->busy);
-}
-
 static void *worker_main(void *argument) {
   struct worker *worker = argument;
   struct workers *workers = worker->workers;
@@ -140,7 +131,6 @@ static void *worker_main(void *argument) {
     job->done(job);  // from here on the job is no longer ours
     help(worker);
   }
-  if (worker->lanes.on_gpu) ahead_leave(workers->ahead, worker->lanes.on_gpu);
   return NULL;
 }
 
@@ -183,12 +173,6 @@ static bool start_worker(struct worker *worker, bool must, char *error, size_t e
     queue_waiter_init(&worker->waiter, (int)(lanes->gpu - devices->gpu), &lanes->gpu->load);
   else
     queue_waiter_init(&worker->waiter, MAX_DEVICES, &devices->cpu.load);
-  if (lanes->on_gpu && lanes->gpu->backend->bring && !lanes->gpu->description.integrated &&
-      worker->workers->queues[worker->use].awake_ns > 0) {
-    worker->waiter.meanwhile = look_ahead;
-    worker->waiter.cls = worker;
-    worker->workers->ahead->possible = true;
-  }
   pthread_mutex_init(&worker->busy, NULL);
   int code = pthread_create(&worker->thread, NULL, worker_main, worker);
   if (code == 0) return true;
@@ -235,8 +219,8 @@ static bool start_crew(struct workers *workers, enum vx_lane_use use, const stru
 }
 
 bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
-                   struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands, struct ahead *ahead,
-                   char *error, size_t error_size) {
+                   struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands, char *error,
+                   size_t error_size) {
   struct crew crews[VX_LANE_USES];
   int64_t wanted = 0;
   for (int use = 0; use < VX_LANE_USES; use++) {
@@ -249,7 +233,6 @@ bool workers_start(struct workers *workers, const struct options *options, struc
   workers->queues = queues;
   workers->sites = sites;
   workers->hands = hands;
-  workers->ahead = ahead;
   workers->worker = calloc((size_t)wanted, sizeof *workers->worker);
   if (!workers->worker) {
     snprintf(error, error_size, "workers: out of memory");

@@ -39,7 +39,6 @@ struct workers {
   struct devices *devices;
   struct queue *queues;  // [VX_LANE_USES]
   struct hands *hands;
-  struct ahead *ahead;
   atomic_llong running[VX_LANE_USES];  // jobs that run now, by the use of their lanes
   pthread_mutex_t lock;                // for standing by: of `needed` and `stopping`
   pthread_cond_t needed;
@@ -51,7 +50,7 @@ struct workers {
 // Opens the lanes and starts the threads. False with a reason. `sites`: of the queue of long jobs.
 VX_WARN_UNUSED bool workers_start(struct workers *workers, const struct options *options, struct devices *devices,
                                   struct queue queues[VX_LANE_USES], struct sites *sites, struct hands *hands,
-                                  struct ahead *ahead, char *error, size_t error_size);
+                                  char *error, size_t error_size);
 // Call after the queues were closed. Waits for the threads. /v1/status may still read the workers.
 void workers_join(struct workers *workers);
 // Closes the lanes, once no network has a seat on them.

@@ -242,7 +242,6 @@ static void write_pieces(const struct view *view, const char *name, struct text 
 static double given_up(const struct view *view) { return (double)hands_use(&view->jobs->hands).given_up; }
 
 static double small_jobs(const struct view *view) { return (double)atomic_load(&view->jobs->small.run); }
-static double ahead_bytes(const struct view *view) { return (double)atomic_load(&view->jobs->ahead.found); }
 
 static void write_buffers(const struct view *view, const char *name, struct text *out) {
   struct buffers_use use = buffers_use(&view->jobs->buffers);
@@ -371,7 +370,6 @@ static const struct family {
     {"voxeld_pieces_given_up_total", "counter", "Pieces that a helper left to others, mostly since it got a job.", NULL,
      given_up},
     {"voxeld_small_jobs_total", "counter", "Small jobs, which I/O threads have run themselves.", NULL, small_jobs},
-    {"voxeld_ahead_bytes_total", "counter", "Bytes of points that GPUs had before all had come.", NULL, ahead_bytes},
     {"voxeld_requests_active", "gauge", "Requests that upload, have a job, or get the answer of one.", NULL, active},
     {"voxeld_connections", "gauge", "Open connections.", NULL, connections},
     {"voxeld_connections_limit", "gauge", "Connections that may be open.", NULL, connection_limit},

@@ -45,7 +45,7 @@ struct side {
   unsigned char *places_at;  // pinned; NULL: there is no room for places
   size_t places_bytes;       // of the job
   void *places[VX_TENSOR_COUNT];
-  struct random random;  // of the places, and of what is brought ahead
+  struct random random;  // of the places
 };
 
 enum { SECTION_PARTS = 1000 };
@@ -79,11 +79,8 @@ void places_give(struct side *side, const struct vx_layout *layout);
 // Brings all tensors together in the side's output, as its layout has them. False if anything else was written.
 bool places_gather(struct side *side);
 
-// Brings points of the side's job ahead of it, mostly.
-void ahead_bring(struct side *side);
-
-// Runs a job on sides[0], and twice on sides[1], the second time with places, and with points that were brought ahead;
-// prints a line for each difference and counts.
+// Runs a job on sides[0], and twice on sides[1], the second time with places; prints a line for each difference and
+// counts.
 void compare(struct side sides[2], const struct vx_job *asked, const struct scan *scan, const char *name);
 
 // --- jobs ---
@@ -130,9 +127,6 @@ void test_detect(struct side sides[2], uint64_t seed, int jobs);
 
 // Points and output in memory that is pinned, whose owner writes to it and resizes it while jobs run.
 void test_regions(struct side sides[2], uint64_t seed);
-
-// Whether a job reads the points that were brought ahead, and no others.
-void test_ahead(struct side *side);
 
 // What one lane keeps from job to job, lanes side by side, and what those do that grow.
 void test_lanes(uint64_t seed);

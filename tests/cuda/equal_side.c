@@ -111,7 +111,6 @@ enum vx_status side_run(struct side *side, const struct vx_job *asked, const str
   memset(side->section_counts, 0x5A, sizeof side->section_counts);
   side_set_job(side, asked, scan);
   if (!scan->unseen) move_inputs(side, scan->offset);
-  if (side->placing) ahead_bring(side);
   enum vx_status status = side->backend->run(side->lane, &side->job, error);
   if (status != VX_OK || side->job.places == NULL || places_gather(side)) return status;
   snprintf(error->text, sizeof error->text, "bytes beside a tensor's place were written");

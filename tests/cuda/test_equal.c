@@ -166,7 +166,6 @@ int main(int argc, char **argv) {
   test_nms(sides, options.seed, options.jobs, options.largest);
   test_decode(sides, options.seed, options.jobs, options.largest);
   test_detect(sides, options.seed, options.jobs);
-  test_ahead(&sides[1]);
   if (!options.no_regions) test_regions(sides, options.seed);
   if (!options.no_lanes) test_lanes(options.seed);
   printf("%d scans, %d jobs, %d equal, %d unequal, %d of them refused by both, %.1f MB compared\n", loaded, jobs_run,

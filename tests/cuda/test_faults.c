@@ -188,30 +188,6 @@ static void go_through_pinning(struct vx_device *device) {
   if (memory == MAP_FAILED || munmap(memory, BYTES) != 0) fail(&ways[0], 0, 0, "no memory for the test");
 }
 
-// Points that were to come ahead are those that the next job reads, whatever call of theirs has failed.
-static void go_through_bringing(struct vx_lane *lane) {
-  enum { BYTES = 1 << 16 };
-  struct vx_error error = {""};
-  void *memory = calloc(1, BYTES);
-  for (int class = VX_REFUSED; memory != NULL && class <= VX_DEVICE_LOST; class ++) {
-    bool reached = true;
-    for (long long call = 1; reached; call++, faults++) {
-      inject_set((enum vx_status) class, call, INJECT_ONCE);
-      enum vx_status status = vx_cuda_backend.bring(lane, memory, BYTES, 0, BYTES / 2, &error);
-      reached = inject_calls() >= call;
-      inject_set(VX_OK, 0, INJECT_ONCE);
-      bool passed = status == VX_OK && (!reached || class == VX_OUT_OF_MEMORY);
-      if ((int)status != class && !passed) fail(&ways[0], call, class, "bring does not tell");
-      if (status == VX_OK) vx_cuda_backend.settle(lane);
-      if (vx_cuda_backend.bring(lane, memory, BYTES, 0, BYTES, &error) != VX_OK)
-        fail(&ways[0], call, class, error.text);
-      vx_cuda_backend.settle(lane);
-    }
-  }
-  if (memory == NULL) fail(&ways[0], 0, 0, "no memory for the test");
-  free(memory);
-}
-
 static bool pin_places(struct vx_device *device) {
   struct vx_error error = {"no memory for the test"};
   void *memory = mmap(NULL, PLACES_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -240,7 +216,6 @@ int main(void) {
   ways_init(place.stream);
   go_through_opening(gpu);
   go_through_pinning(gpu);
-  go_through_bringing(gpu_lane);
   if (!pin_places(gpu)) return 1;
   for (int i = 0; i < num_ways; i++) {
     struct block right;

@@ -66,16 +66,6 @@ def voxelize_few_points(_):
         yield from voxelize(daemon)
 
 
-@deed(("voxeld_ahead_bytes_total",), lacking=NO_GPU)
-def pause_in_a_body(_):
-    body = many_rows(1 << 16)
-    with Daemon("--backend", "cuda", "--busy-poll-us", "1000000", env=GPUS) as daemon, Raw(daemon) as raw:
-        raw.send(head("POST", VOXELIZE, f"Content-Length: {len(body)}") + body[:400000])
-        time.sleep(0.1)
-        assert raw.send(body[400000:]).read().status == 200
-        yield daemon
-
-
 @deed(("voxeld_warnings_total", "max_voxels"))
 def voxelize_into_too_few(daemon):
     assert daemon.post(VOXELIZE + "&max_voxels=1", rows(100)).status == 200

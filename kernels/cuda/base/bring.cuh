@@ -1,7 +1,6 @@
 // Brings points from the host's memory as float32 rows, within a kernel that handles each of them.
 //
-// The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy. A
-// chunk whose rows were brought ahead of the job is read on the device.
+// The points are read straight from pinned memory. A few blocks, each reading chunk after chunk, keep the bus busy.
 #ifndef VOXELD_CUDA_BRING_CUH
 #define VOXELD_CUDA_BRING_CUH
 
@@ -15,14 +14,7 @@ struct bring_params {
   bool halves;
   float *points;  // the same, or a copy
   uint32_t columns;
-  uint32_t num_brought;
-  const void *brought;  // [num_brought, columns], as the source
 };
-
-// Of the run's points.
-static inline struct bring_params cuda_bring_points(const struct cuda_run *run) {
-  return {run->source, run->halves, run->points, run->columns, run->num_brought, run->brought};
-}
 
 struct location {
   float x, y, z;
@@ -47,7 +39,7 @@ static __device__ void store_part(const struct bring_params &p, uint64_t part, u
 }
 
 // As a block: brings rows first .. first + count - 1, in parts of 16 bytes, then the rest at the scan's end.
-static __device__ void bring_rows(const struct bring_params &p, const void *source, uint64_t first, uint32_t count) {
+static __device__ void bring_rows(const struct bring_params &p, uint64_t first, uint32_t count) {
   uint32_t per_part = p.halves ? 8 : 4;
   uint64_t begin = first * p.columns, end = begin + (uint64_t)count * p.columns;  // begin: a multiple of BRING_BLOCK
   uint64_t begin_part = begin / per_part, end_part = end / per_part;
@@ -56,7 +48,7 @@ static __device__ void bring_rows(const struct bring_params &p, const void *sour
 #pragma unroll
     for (int i = 0; i < BRING_AHEAD; i++) {
       if (part + i * BRING_BLOCK < end_part) {
-        bits[i] = __ldcs((const uint4 *)source + part + i * BRING_BLOCK);
+        bits[i] = __ldcs((const uint4 *)p.source + part + i * BRING_BLOCK);
       }
     }
 #pragma unroll
@@ -68,23 +60,22 @@ static __device__ void bring_rows(const struct bring_params &p, const void *sour
   }
   uint64_t at = end_part * per_part + threadIdx.x;
   if (at < end) {
-    p.points[at] = p.halves ? vx_half_to_float(((const uint16_t *)source)[at]) : ((const float *)source)[at];
+    p.points[at] = p.halves ? vx_half_to_float(((const uint16_t *)p.source)[at]) : ((const float *)p.source)[at];
   }
   __syncthreads();
 }
 
 // Brings a chunk and returns the coordinates of this thread's point. All rows of the chunk are then in place.
 static __device__ struct location bring(const struct bring_params &p, uint64_t first, uint32_t count) {
-  const void *source = first + count <= p.num_brought ? p.brought : p.source;
   if (p.columns == 4 && !p.halves) {
     float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (threadIdx.x < count) {
-      row = __ldcs((const float4 *)source + first + threadIdx.x);
+      row = __ldcs((const float4 *)p.source + first + threadIdx.x);
       ((float4 *)p.points)[first + threadIdx.x] = row;
     }
     return {row.x, row.y, row.z};
   }
-  bring_rows(p, source, first, count);
+  bring_rows(p, first, count);
   if (threadIdx.x >= count) {
     return {0.0f, 0.0f, 0.0f};
   }

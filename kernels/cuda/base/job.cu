@@ -1,8 +1,6 @@
 // See job.cuh.
 #include "kernels/cuda/base/job.cuh"
 
-#include "kernels/cuda/base/ahead.cuh"
-
 static void measure_clouds(struct cuda_run *run) {
   const struct vx_job *job = run->job;
   uint32_t *first = run->lane->orders->cloud_points;
@@ -33,7 +31,6 @@ static struct cuda_run read_job(struct vx_lane *lane, struct vx_job *job) {
   run.halves = job->inputs[VX_POINTS].dtype == VX_FLOAT16;
   run.columns = (uint32_t)job->inputs[VX_POINTS].dims[1];
   measure_clouds(&run);
-  cuda_find_brought(&run);
   return run;
 }
 

@@ -139,10 +139,6 @@ struct vx_lane {
   struct cuda_memory image;             // output block of one job
   struct cuda_memory features, maps;    // what the stages of one detection leave to each other
   struct cuda_memory weights;           // of the last encoder
-  struct cuda_memory ahead;             // points of a job to come: see ahead.cuh
-  size_t brought;                       // bytes of these that are there
-  cudaEvent_t brought_last;             // when the last of these were copied
-  bool reads_ahead;                     // the job does
   float *host_weights;                  // host: the same, to compare the next encoder's with
   size_t num_weights;                   // in both; 0 if there are none
   volatile struct cuda_report *report;  // host, pinned

@@ -61,7 +61,6 @@ static bool is_of_table(const struct vx_lane *lane, const struct cuda_memory *bl
 static enum vx_status free_block(struct vx_lane *lane, struct cuda_memory *block, struct vx_error *error) {
   void *memory = block->memory;
   lane->clean = lane->clean && !is_of_table(lane, block);
-  lane->brought = block == &lane->ahead ? 0 : lane->brought;
   *block = {};
   if (memory == NULL) {
     return VX_OK;
@@ -100,7 +99,6 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
   CUDA_TRY(free_block(lane, block, error));
   enum vx_status status = take_block(lane, block, grown, error);
   if (status == VX_OUT_OF_MEMORY) {
-    CUDA_TRY(lane->reads_ahead ? VX_OK : free_block(lane, &lane->ahead, error));
     CUDA_TRY(give_back(lane, error));
     status = take_block(lane, block, bytes, error);
   }
@@ -258,7 +256,7 @@ enum vx_status cuda_presize(struct vx_lane *lane, struct vx_error *error) {
 static struct cuda_memory *block_of(struct vx_lane *lane, int i) {
   struct cuda_memory *blocks[] = {&lane->control, &lane->keys,     &lane->cells,    &lane->marks,
                                   &lane->scratch, &lane->sorting,  &lane->sampling, &lane->image,
-                                  &lane->weights, &lane->features, &lane->maps,     &lane->ahead};
+                                  &lane->weights, &lane->features, &lane->maps};
   return i < (int)(sizeof blocks / sizeof blocks[0]) ? blocks[i] : NULL;
 }
 

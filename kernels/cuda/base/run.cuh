@@ -107,8 +107,6 @@ struct cuda_run {
   // Arrays of the job; those not needed are NULL.
   const void *source;           // [num_points, columns] as the client sent it; host memory, or a copy of it
   void *source_copy;            // if the device cannot read `source`
-  const void *brought;          // [num_brought, columns]: the first of the same rows, on the device
-  uint32_t num_brought;         // mostly 0
   float *points;                // [num_points, columns]
   uint64_t *keys;               // [table_slots], or NULL if direct
   struct cuda_cell *cells;      // [table_slots]

@@ -270,7 +270,7 @@ static enum vx_status find_boxes(const struct cuda_run *run, struct vx_error *er
   CUDA_TRY(cuda_launch("fps_begin_kernel", fps_begin_kernel, 1, BLOCK, 0, run, begin, error));
   struct box_params box = {};
   bool points = !run->operation->makes_voxels;
-  box.bring = {points ? run->source : fps->rows, points && run->halves, fps->rows, run->columns, 0, NULL};
+  box.bring = {points ? run->source : fps->rows, points && run->halves, fps->rows, run->columns};
   box.clouds = fps->clouds;
   box.boxes = fps->boxes;
   box.candidates = run->control->cloud_rows;

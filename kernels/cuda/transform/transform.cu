@@ -109,7 +109,7 @@ static enum vx_status judge(const struct transform *transform, struct vx_error *
   const struct cuda_run *run = transform->run;
   const struct vx_transform *params = &run->job->params.transform;
   struct judge_params p = {};
-  p.bring = cuda_bring_points(run);
+  p.bring = {run->source, run->halves, run->points, run->columns};
   p.clouds = run->clouds;
   p.matrices = transform->matrices;
   p.boxes = *params;

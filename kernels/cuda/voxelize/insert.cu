@@ -93,7 +93,7 @@ enum vx_status cuda_insert(const struct cuda_run *run, struct vx_error *error) {
   p.z_cells = (uint64_t)run->grid.cells[2];
   p.yz_cells = p.z_cells * (uint64_t)run->grid.cells[1];
   p.cells_per_cloud = p.yz_cells * (uint64_t)run->grid.cells[0];
-  p.bring = cuda_bring_points(run);
+  p.bring = {run->source, run->halves, run->points, run->columns};
   p.clouds = run->clouds;
   p.table = cuda_table_of(run);
   p.slots = run->slots;

@@ -76,14 +76,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t) DONE cudaError_t cudaStreamQuery
   *attributes = {};
   return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-  static int one;
-  *event = (cudaEvent_t)&one;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) DONE cudaError_t
-    cudaEventSynchronize(cudaEvent_t) DONE cudaError_t cudaEventDestroy(cudaEvent_t) DONE cudaError_t
-    cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) DONE cudaError_t
+cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) DONE cudaError_t
     cudaOccupancyMaxActiveClusters(int *clusters, const void *, const cudaLaunchConfig_t *) {
   *clusters = 0;
   return cudaSuccess;

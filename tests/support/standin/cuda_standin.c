@@ -11,9 +11,6 @@
 //
 // Memory that is pinned is not touched by its addresses, as on a GPU: jobs over it run on copies, which the kernel
 // makes (process_vm_readv), so that pages that go just then are an error and no signal.
-//
-// Points that come ahead of their job are copied, and compared with the job's own. If they differ, the program ends.
-// Each part is a checked call; the copies come late (copier.h).
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +22,6 @@
 
 #include "kernels/backends.h"
 #include "kernels/ops.h"
-#include "tests/support/standin/copier.h"
 #include "tests/support/standin/inject.h"
 
 enum { MEGABYTE = 1 << 20, PAGE = 4096 };
@@ -38,10 +34,6 @@ struct vx_device {
 struct vx_lane {
   int device;
   struct vx_lane *cpu;
-  unsigned char *ahead;  // points of a job to come
-  size_t brought;        // bytes of these
-  struct copier *copier;
-  bool lost;  // so the next run is told
 };
 
 static enum vx_status count_devices(int *count, struct vx_error *error) {
@@ -106,20 +98,16 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
   if (*lane == NULL) {
     return VX_OUT_OF_MEMORY;
   }
-  **lane = (struct vx_lane){.device = device->index, .copier = copier_new()};
-  status =
-      (*lane)->copier == NULL ? VX_OUT_OF_MEMORY : vx_cpu_backend.lane_open(device->cpu, use, &(*lane)->cpu, error);
+  (*lane)->device = device->index;
+  status = vx_cpu_backend.lane_open(device->cpu, use, &(*lane)->cpu, error);
   if (status != VX_OK) {
-    if ((*lane)->copier != NULL) copier_free((*lane)->copier);
     free(*lane);
   }
   return status;
 }
 
 static void close_lane(struct vx_lane *lane) {
-  copier_free(lane->copier);
   vx_cpu_backend.lane_close(lane->cpu);
-  free(lane->ahead);
   free(lane);
 }
 
@@ -127,43 +115,6 @@ static void close_lane(struct vx_lane *lane) {
 static void place(const struct vx_lane *lane, struct vx_place *place) {
   place->device = lane->device;
   place->stream = (void *)(uintptr_t)lane;
-}
-
-// ---- points that come ahead -----------------------------------------------------------------------------------------
-
-static enum vx_status bring(struct vx_lane *lane, const void *points, size_t bytes, size_t from, size_t to,
-                            struct vx_error *error) {
-  enum vx_status status = checked("bring", error);
-  if (status != VX_OK || from == 0) {
-    copier_drain(lane->copier);
-  }
-  if (status == VX_OK && from == 0) {
-    free(lane->ahead);
-    lane->ahead = malloc(bytes);
-    lane->brought = 0;
-  }
-  if (status == VX_OK && (lane->ahead == NULL || from != lane->brought || to > bytes)) {
-    snprintf(error->text, sizeof error->text, "bring: no such part");
-    status = VX_REFUSED;
-  }
-  if (status == VX_OK) {
-    status = copier_add(lane->copier, lane->ahead + from, (const unsigned char *)points + from, to - from) ? VX_OK
-                                                                                                           : VX_REFUSED;
-    lane->brought = status == VX_OK ? to : lane->brought;
-  }
-  lane->lost = lane->lost || status == VX_DEVICE_LOST;
-  return status;
-}
-
-static void settle(struct vx_lane *lane) { copier_drain(lane->copier); }
-
-static void check_brought(const struct vx_lane *lane, const struct vx_job *job) {
-  copier_drain(lane->copier);
-  bool there = job->brought <= lane->brought;
-  if (job->brought > 0 && !(there && memcmp(lane->ahead, job->inputs[VX_POINTS].data, job->brought) == 0)) {
-    fprintf(stderr, "stand-in: the points that came ahead are not those of the job\n");
-    abort();
-  }
 }
 
 // ---- pinned memory --------------------------------------------------------------------------------------------------
@@ -368,9 +319,8 @@ static enum vx_status run_over(struct vx_lane *lane, struct vx_job *job, struct 
 
 static enum vx_status run(struct vx_lane *lane, struct vx_job *job, struct vx_error *error) {
   struct behind behind = {.job = job, .caller = job->caller, .cls = job->cls};
-  enum vx_status status = lane->lost ? VX_DEVICE_LOST : checked("begin", error);
+  enum vx_status status = checked("begin", error);
   if (status == VX_OK) {
-    check_brought(lane, job);
     status = run_over(lane, job, &behind, error);
   }
   return status == VX_OK ? checked("end", error) : status;
@@ -395,8 +345,6 @@ const struct vx_backend vx_cuda_backend = {
     .place = place,
     .runs = runs,
     .run = run,
-    .bring = bring,
-    .settle = settle,
     .host_alloc = alloc_host,
     .host_free = free_host,
     .host_pin = pin,
