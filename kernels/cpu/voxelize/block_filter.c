@@ -121,6 +121,7 @@ static void count_filtered(struct cpu_run *run, const struct cpu_row *row) {
   counts->kept -= row->kept;
   counts->over_voxel_cap -= hits - row->kept;
   counts->block_filtered += hits;
+  counts->voxels_kept--;
   counts->voxels_block_filtered++;
 }
 

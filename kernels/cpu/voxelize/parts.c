@@ -149,18 +149,6 @@ static void rename_points(const struct cpu_run *run, const struct cpu_grouped *g
   }
 }
 
-// All of them are sums.
-static void add_counts(struct vx_counts *to, const struct vx_counts *from) {
-  enum { COUNTS = sizeof *to / sizeof to->kept };
-  int64_t sums[COUNTS], more[COUNTS];
-  memcpy(sums, to, sizeof sums);
-  memcpy(more, from, sizeof more);
-  for (int i = 0; i < COUNTS; i++) {
-    sums[i] += more[i];
-  }
-  memcpy(to, sums, sizeof sums);
-}
-
 void cpu_parts_gather(struct cpu_run *run) {
   struct vx_job *job = run->job;
   for (int32_t cloud = 0; cloud < job->num_clouds; cloud++) {
@@ -173,8 +161,7 @@ void cpu_parts_gather(struct cpu_run *run) {
     if (run->ids_wanted) {
       rename_points(run, grouped, job->point_counts[cloud]);
     }
-    add_counts(&job->counts, &grouped->counts);
+    cpu_add_counts(&job->counts, &grouped->counts);
     job->row_counts[cloud] = grouped->num_rows;
   }
-  job->counts.voxels_kept = run->num_rows;
 }

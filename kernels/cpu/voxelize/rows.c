@@ -30,13 +30,9 @@ void cpu_make_rows_of(const struct cpu_run *run, const struct cpu_cloud *cloud, 
 }
 
 void cpu_add_rows(struct cpu_run *run, const struct vx_counts *counts) {
-  struct vx_counts *sums = &run->job->counts;
   run->num_rows += (int32_t)counts->voxels_kept;
   run->num_listed += (int32_t)(counts->kept + counts->over_voxel_cap);
-  sums->kept += counts->kept;
-  sums->over_voxel_cap += counts->over_voxel_cap;
-  sums->over_max_voxels += counts->over_max_voxels;
-  sums->voxels_dropped += counts->voxels_dropped;
+  cpu_add_counts(&run->job->counts, counts);
 }
 
 void cpu_make_rows(struct cpu_run *run, const struct cpu_cloud *cloud) {

@@ -10,6 +10,8 @@
 #ifndef VOXELD_CPU_VOXELIZE_RUN_H
 #define VOXELD_CPU_VOXELIZE_RUN_H
 
+#include <string.h>
+
 #include "kernels/cpu/base/cell_index.h"
 #include "kernels/cpu/base/sort.h"
 #include "kernels/cpu/fps/fps.h"
@@ -179,6 +181,18 @@ struct cpu_run {
 };
 
 static inline int32_t cpu_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
+
+// All of them are sums.
+static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *from) {
+  enum { COUNTS = sizeof *to / sizeof to->kept };
+  int64_t sums[COUNTS], more[COUNTS];
+  memcpy(sums, to, sizeof sums);
+  memcpy(more, from, sizeof more);
+  for (int i = 0; i < COUNTS; i++) {
+    sums[i] += more[i];
+  }
+  memcpy(to, sums, sizeof sums);
+}
 
 // The bytes of a row of features, as bev_features has them.
 static inline size_t cpu_run_feature_bytes(const struct cpu_run *run) {
