@@ -4,28 +4,28 @@
 
 // Voxels of the cloud that max_voxels lets in: those numbered below this.
 static int32_t voxels_let_in(const struct cpu_run *run) {
-  return run->cells.count < run->params->max_voxels ? run->cells.count : run->params->max_voxels;
+  return cpu_smaller(run->cells.count, run->params->max_voxels);
 }
 
 void cpu_make_rows_of(const struct cpu_run *run, const struct cpu_cloud *cloud, const struct cpu_stretch *stretch,
                       struct vx_counts *counts) {
+  const struct cpu_cell_entry *entries = run->cells.entries;
   struct cpu_row *rows = run->rows + cloud->first_row;
-  int32_t let_in = voxels_let_in(run), listed = stretch->listed;
+  int32_t number = stretch->begin, end = cpu_smaller(stretch->end, voxels_let_in(run)), listed = stretch->listed;
   *counts = (struct vx_counts){0};
-  for (int32_t number = stretch->begin; number < stretch->end; number++) {
-    const struct cpu_cell_entry *entry = &run->cells.entries[number];
-    int32_t kept = entry->hits < run->cap ? entry->hits : run->cap;
-    if (number >= let_in) {
-      counts->over_max_voxels += entry->hits;
-      counts->voxels_dropped++;
-      continue;
-    }
+  for (; number < end; number++) {
+    const struct cpu_cell_entry *entry = &entries[number];
+    int32_t kept = cpu_smaller(entry->hits, run->cap);
     rows[number] =
         (struct cpu_row){.key = entry->key, .number = number, .first = listed, .kept = kept, .cloud = cloud->number};
     listed += entry->hits;
     counts->kept += kept;
     counts->over_voxel_cap += entry->hits - kept;
     counts->voxels_kept++;
+  }
+  for (; number < stretch->end; number++) {
+    counts->over_max_voxels += entries[number].hits;
+    counts->voxels_dropped++;
   }
 }
 
