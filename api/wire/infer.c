@@ -13,6 +13,8 @@
 #include "api/wire/region.h"
 #include "kernels/ops.h"
 
+static const vx_tensor_set all_tensors = ~(vx_tensor_set)0;
+
 // A body that is read, and what the query's values point to.
 struct reading {
   struct infer_body *body;
@@ -194,7 +196,7 @@ static bool take_outputs(struct reading *reading, const json_t *outputs) {
   size_t begin = reading->texts.length, count = json_array_size(outputs);
   if (outputs && !json_is_array(outputs)) return refuse(reading, "outputs is no list");
   if (count == 0) {
-    if (reading->binary_output) reading->infer->binary = ~(vx_tensor_set)0;
+    if (reading->binary_output) reading->infer->binary = all_tensors;
     return true;
   }
   for (size_t i = 0; i < count; i++) {
@@ -243,7 +245,7 @@ static bool read_raw(struct reading *reading, const struct job_request *request)
     return refuse(reading, "a body without JSON is the input points, which %s does not have", operation->name);
   if (size % row != 0)
     return refuse(reading, "the body has %zu bytes; allowed: a multiple of %zu, the size of a row", size, row);
-  reading->infer->binary = ~(vx_tensor_set)0;
+  reading->infer->binary = all_tensors;
   reading->body->inputs.list[VX_POINTS] = (struct infer_input){
       .tensor = vx_points_of(request->dtype, (int64_t)(size / row), request->num_features, NULL),
       .bytes = size,
