@@ -13,9 +13,8 @@ void job_init(struct job *job, struct job_means *means) {
   job->client = NULL;
   job->coding = job->answer_coding = CODING_NONE;
   job->local = job->form = job->has_place = job->begun = job->answered = job->output_refused = job->packed = false;
-  job->in_region = false;
   job->points_reach.region = NULL;
-  job->outputs_reached = 0;
+  job->outputs_reached = job->parts_in_place = job->parts_copied = 0;
   job->kind = answer_kind_of(NULL);
   job->regions_registered = atomic_load(&means->regions->registered);
   job->id = "";

@@ -28,7 +28,7 @@ struct regions {
   struct region *ended;  // used by nobody any more, to be freed without the lock
   pthread_cond_t left;   // the last writer of a region has left
   struct pinner pinner;
-  atomic_ullong reached, copied;  // parts, since the start: by GPUs in place, and by pread and pwrite
+  atomic_ullong reached, copied;  // parts of answered jobs, since the start: by GPUs in place, and by pread and pwrite
   atomic_ullong registered;       // regions, since the start
 };
 
@@ -95,7 +95,7 @@ struct regions_use {
   int64_t count;                       // regions
   int64_t pinned_bytes;                // of them
   unsigned long long refusals;         // chunks that could not be pinned
-  unsigned long long reached, copied;  // parts, since the start
+  unsigned long long reached, copied;  // parts of answered jobs, since the start
 };
 struct regions_use regions_use(struct regions *regions);
 

@@ -45,9 +45,9 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   if (!shared_fits(job)) return VX_REFUSED;
   job->work.pinned = job->points_reach.region;
   job->work.places = NULL;
-  job->in_region = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
-  if (shared_has_answer(job) && job->in_region) return give_region(job, block);
-  if (job->in_region) give_places(job);
+  job->parts_in_place = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
+  if (shared_has_answer(job) && job->parts_in_place) return give_region(job, block);
+  if (job->parts_in_place) give_places(job);
   if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
@@ -104,7 +104,8 @@ static void prepare(struct job *job, const struct lanes *lanes, int64_t now_ns) 
     sweeps_count(job);
   }
   job->begun = true;
-  job->output_refused = job->in_region = false;
+  job->output_refused = false;
+  job->parts_in_place = 0;
 }
 
 // ---- the lanes ------------------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ static bool write_answer(struct job *job) {
     if (!job->output && !loans_take_output(job, job->header_reserve, &job->problem)) return false;
     char *block = job->output->data;
     job->kind->frame(answer, &job->layout, block, job->header_reserve,
-                     job->in_region ? NULL : block + job->header_reserve);
+                     job->parts_in_place ? NULL : block + job->header_reserve);
     return true;
   }
   answer->began_ns = clock_wall_ns() - answer->total_ns;
@@ -310,6 +311,7 @@ static void count(struct job *job) {
   struct vx_counts counts = job->work.counts;
   if (!job->work.tensors) counts.sampled = 0;  // no samples were chosen
   atomic_fetch_add(&job->device->answered, 1);
+  shared_count(job);
   counters_job(job->means->counters, &counts, &job->answer);
 }
 

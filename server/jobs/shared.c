@@ -7,12 +7,6 @@
 // The parameter by which an inference request names a region.
 static const char of_tensor[] = "shared_memory_region", of_points[] = "points_region", of_answer[] = "output_region";
 
-static void count_copy(const struct job *job) { atomic_fetch_add(&job->means->regions->copied, 1); }
-
-static void count_reached(const struct job *job, int parts) {
-  atomic_fetch_add(&job->means->regions->reached, (unsigned)parts);
-}
-
 static const char *points_parameter(const struct job *job) { return job->infer.model ? of_tensor : of_points; }
 
 static struct region_user user_of(const struct job *job) {
@@ -20,8 +14,8 @@ static struct region_user user_of(const struct job *job) {
 }
 
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
-  const struct job *job = cls;
-  if (out) count_copy(job);
+  struct job *job = cls;
+  job->parts_copied += out != NULL;
   return regions_allow(job->means->regions, job->local, problem) &&
          regions_read(job->means->regions, user_of(job), ref, out, points_parameter(job), problem);
 }
@@ -75,10 +69,8 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
 // More points than a body may have are left to the copy, which is refused.
 bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
   struct regions *regions = job->means->regions;
-  bool reached = ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
-                 regions_reach(regions, user_of(job), ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
-  if (reached) count_reached(job, 1);
-  return reached;
+  return ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
+         regions_reach(regions, user_of(job), ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
 }
 
 // Whether the GPU writes all of the job's output. It does not for a job without rows. Jobs that sample take too long:
@@ -104,20 +96,19 @@ static char *reach_part(struct job *job, const struct region_ref *ref, size_t by
   return apart ? part->memory : NULL;
 }
 
-// All parts are reached, or none.
-static bool end_reaching(struct job *job, bool all) {
-  if (all) count_reached(job, job->outputs_reached);
+// All parts are reached, or none. Returns how many.
+static int end_reaching(struct job *job, bool all) {
   if (!all) leave_outputs(job);
-  return job->outputs_reached > 0;
+  return job->outputs_reached;
 }
 
-bool shared_reach_answer(struct job *job) {
+int shared_reach_answer(struct job *job) {
   bool may = shared_has_answer(job) && job->kind->frame && gpu_alone_writes(job);
   return end_reaching(job, may && reach_part(job, &job->asked.output_region, job->output_length));
 }
 
-bool shared_reach_tensors(struct job *job) {
-  if (!job->infer.model || !job->infer.shared) return false;
+int shared_reach_tensors(struct job *job) {
+  if (!job->infer.model || !job->infer.shared) return 0;
   bool all = gpu_alone_writes(job);
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     bool there = job->layout.tensors & VX_TENSOR_BIT(tensor) && job->layout.shape[tensor].bytes > 0;
@@ -130,7 +121,7 @@ bool shared_reach_tensors(struct job *job) {
 }
 
 bool shared_copy_points(struct job *job, char *out) {
-  count_copy(job);
+  job->parts_copied++;
   return regions_copy(&job->points_reach, out, points_parameter(job), &job->problem);
 }
 
@@ -152,25 +143,31 @@ void shared_leave(struct job *job) {
 bool shared_put_tensors(struct job *job) {
   const struct vx_layout *layout = &job->layout;
   const char *tensors = job->output->data + job->header_reserve;
-  if (job->in_region) return true;
+  if (job->parts_in_place) return true;
   for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
     if (!(layout->tensors & VX_TENSOR_BIT(tensor)) || !is_shared(job, tensor)) continue;
     if (!put(job, &job->infer.regions[tensor], tensors + layout->offset[tensor], layout->shape[tensor].bytes,
              of_tensor))
       return false;
-    count_copy(job);
+    job->parts_copied++;
   }
   return true;
 }
 
 bool shared_put(struct job *job) {
   struct answer *answer = &job->answer;
-  size_t bytes = job->in_region ? job->header_reserve : job->output_length;
+  size_t bytes = job->parts_in_place ? job->header_reserve : job->output_length;
   if (!shared_fits(job) || !put(job, &job->asked.output_region, job->output->data, bytes, of_answer)) return false;
-  if (!job->in_region) count_copy(job);
+  job->parts_copied += !job->parts_in_place;
   answer->region_bytes = job->output_length;
   answer->total_ns = clock_ns() - job->started_ns;
   job->kind = &answer_of_region;
   job->answer_coding = CODING_NONE;
   return true;
+}
+
+void shared_count(const struct job *job) {
+  struct regions *regions = job->means->regions;
+  atomic_fetch_add(&regions->reached, (unsigned)job->parts_in_place + (job->points_reach.region != NULL));
+  atomic_fetch_add(&regions->copied, (unsigned)job->parts_copied);
 }

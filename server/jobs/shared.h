@@ -15,9 +15,10 @@ VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *o
 // Brings points that are in a region into the GPU's reach, as job->points_reach. False if they must be copied.
 VX_WARN_UNUSED bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu);
 // Likewise output_region, once the answer's layout is known, for the GPU that runs the job: as job->output_reach[0].
-VX_WARN_UNUSED bool shared_reach_answer(struct job *job);
+// Returns how many parts are reached.
+VX_WARN_UNUSED int shared_reach_answer(struct job *job);
 // Likewise the regions of an inference request's tensors, all of them or none: fills job->places.
-VX_WARN_UNUSED bool shared_reach_tensors(struct job *job);
+VX_WARN_UNUSED int shared_reach_tensors(struct job *job);
 // Copies the points in reach to `out`. False with a problem.
 VX_WARN_UNUSED bool shared_copy_points(struct job *job, char *out);
 // After a run on a GPU: whether all that it reached was the regions' still. Ends the writing.
@@ -37,5 +38,8 @@ static inline bool shared_has_answer(const struct job *job) { return job->asked.
 // Puts the answer into output_region, or what is in front of tensors that a GPU put there. What is sent is of the kind
 // `answer_of_region` then.
 VX_WARN_UNUSED bool shared_put(struct job *job);
+
+// Counts the parts of a job that is answered, by the way that each took in the end.
+void shared_count(const struct job *job);
 
 #endif

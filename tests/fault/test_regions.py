@@ -82,6 +82,14 @@ class Regions(FaultCase):
         self.assertEqual(self.memory.read(ROOM, SIZE), before)
         self.works()
 
+    def test_only_parts_of_answered_jobs_are_counted(self):
+        parts = lambda: sum(self.daemon.status()["shared_memory"][f"parts_{way}"] for way in ("in_place", "copied"))
+        before = parts()
+        self.refused(self.ask(output=f"a,{SIZE},100"), 422, "the region's part has 100")
+        self.assertEqual(parts(), before)
+        self.works()  # points, points and an answer
+        self.assertEqual(parts(), before + 3)
+
     def test_every_kind_of_answer_goes_to_the_region(self):
         for accept in ("application/x-npz", "application/x-mcap", "application/json"):
             coded = {"Accept": accept, "Accept-Encoding": "gzip"}
