@@ -26,7 +26,7 @@ static void open_job_room(struct options *options) {
   strcpy(options->devices, "all");
   memset(&jobs, 0, sizeof jobs);
   atomic_store(&gone, false);
-  assert_true(clients_init(&clients, 4, limits));
+  assert_true(clients_init(&clients, 16, limits));
   client = clients_join(&clients, "", "192.0.2.1");
   if (!jobs_start(&jobs, options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error)) fail_msg("%s", error);
 }

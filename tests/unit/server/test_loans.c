@@ -7,29 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/jobs/jobs.h"
+#include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
-enum { MB = 1 << 20, UPLOADS = 20, COME = 70000 };  // of which 4 MB of memory come
+enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // of which 4 MB of memory come
 
-static const struct options options = {.backend = BACKEND_CPU,
-                                       .devices = "all",
-                                       .workers = 1,
-                                       .sampling_workers = 1,
-                                       .queue_depth = 64,
-                                       .max_response_bytes = 16 * MB,
-                                       .memory_budget_bytes = 16 * MB};
-static struct jobs jobs;
-static struct clients clients;
-static struct counters counters;
-static atomic_bool gone;
+static struct options options = {.workers = 1,
+                                 .sampling_workers = 1,
+                                 .queue_depth = 12,
+                                 .max_response_bytes = 16 * MB,
+                                 .memory_budget_bytes = 16 * MB};
 static struct job uploads[UPLOADS];
-static struct client *client[UPLOADS];
+static struct client *owners[UPLOADS];
 static int outpaced;
 static struct job *last_outpaced;
 static struct problem problem;
-
-static void on_gpu_lost(void *cls) { (void)cls; }
 
 static void on_outpaced(struct job *job) {
   outpaced++;
@@ -38,19 +30,15 @@ static void on_outpaced(struct job *job) {
 
 static int open_room(void **state) {
   (void)state;
-  char error[256];
-  const int64_t limits[SHARES] = {
-      [SHARE_JOBS] = 12, [SHARE_LONG_JOBS] = 4, [SHARE_BYTES] = 16 * MB, [SHARE_LONG_BYTES] = 8 * MB};
-  memset(&jobs, 0, sizeof jobs);
   outpaced = 0;
   last_outpaced = NULL;
-  if (!clients_init(&clients, UPLOADS, limits)) return -1;
+  open_job_room(&options);
   for (int i = 0; i < UPLOADS; i++) {
     char address[32];
     snprintf(address, sizeof address, "192.0.2.%d", i + 1);
-    client[i] = clients_join(&clients, "", address);
+    owners[i] = clients_join(&clients, "", address);
   }
-  return jobs_start(&jobs, &options, &clients, &counters, on_gpu_lost, NULL, error, sizeof error) ? 0 : -1;
+  return 0;
 }
 
 static int close_room(void **state) {
@@ -58,21 +46,16 @@ static int close_room(void **state) {
   for (int i = 0; i < UPLOADS; i++)
     if (uploads[i].means) loan_end(&uploads[i]);
   memset(uploads, 0, sizeof uploads);
-  int64_t left = (int64_t)buffers_use(&jobs.buffers).in_use;
-  for (int share = 0; share < SHARES; share++) left += clients_use(&clients).held[share];
-  for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, client[i]);
-  jobs_close(&jobs);
-  jobs_join(&jobs);
-  jobs_destroy(&jobs);
-  clients_destroy(&clients);
-  return left == 0 ? 0 : -1;
+  for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, owners[i]);
+  close_job_room();
+  return 0;
 }
 
 // The headers of upload `index` are here. Each is another client's.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
   struct job *job = &uploads[index];
   job_init(job, &jobs.means);
-  job->client = client[index];
+  job->client = owners[index];
   job->gone = &gone;
   job->outpaced = on_outpaced;
   job_request_init(&job->asked, op);
@@ -221,7 +204,7 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
   pass_ms(1000);
   struct job *job = &uploads[4];
   job_init(job, &jobs.means);
-  job->client = client[4];
+  job->client = owners[4];
   assert_true(loans_take_output(job, 3 * MB, &problem));
   assert_int_equal(problem.kind, PROBLEM_NONE);
   assert_int_equal(outpaced, 1);
@@ -233,15 +216,15 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
 
 static void places_are_lent_by_lanes(void **state) {
   (void)state;
-  for (int i = 0; i < 4; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10));
-  for (int i = 4; i < 15; i++) assert_true(announce(i, 1000) && receive(i, 10));
+  for (int i = 0; i < 12; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10));
+  for (int i = 12; i < 23; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
-  assert_true(announce_op(16, VX_FPS, 1000) && receive(16, 1000));
+  assert_true(announce_op(23, VX_FPS, 1000) && receive(23, 1000));
   assert_int_equal(outpaced, 1);
   assert_int_equal(last_outpaced->asked.job.op, VX_FPS);
-  assert_true(announce(17, 1000) && receive(17, 1000));
+  assert_true(announce(24, 1000) && receive(24, 1000));
   assert_int_equal(outpaced, 1);  // there was a place
-  assert_true(announce(18, 1000) && receive(18, 1000));
+  assert_true(announce(25, 1000) && receive(25, 1000));
   assert_int_equal(outpaced, 2);
   assert_int_equal(last_outpaced->asked.job.op, VX_VOXELIZE);
 }
@@ -258,10 +241,10 @@ static void memory_of_samplings_comes_from_samplings(void **state) {
 
 // The same for a further upload of another one's client.
 static bool announce_of(int owner, int index, size_t bytes) {
-  struct client *own = client[index];
-  client[index] = client[owner];
+  struct client *own = owners[index];
+  owners[index] = owners[owner];
   bool begun = announce(index, bytes);
-  client[index] = own;
+  owners[index] = own;
   return begun;
 }
 
@@ -275,7 +258,7 @@ static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   struct job *answer = &uploads[4];
   job_init(answer, &jobs.means);
-  answer->client = client[0];
+  answer->client = owners[0];
   assert_false(loans_take_output(answer, 4 * MB, &problem));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   assert_int_equal(outpaced, 0);
@@ -304,7 +287,7 @@ static void greedy_client_makes_room_for_one_that_has_none(void **state) {
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_true(announce(6, MB) && receive(6, MB));
   assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced->client, client[0]);
+  assert_ptr_equal(last_outpaced->client, owners[0]);
   assert_true(announce(7, MB) && receive(7, MB));  // from what that one gave up
   assert_int_equal(outpaced, 1);
   assert_false(announce_of(0, 8, MB));
@@ -317,10 +300,10 @@ static void greedy_client_gives_up_places_too(void **state) {
   for (int i = 6; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 900));
   assert_true(announce(12, 1000) && receive(12, 900));
   assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced->client, client[0]);
+  assert_ptr_equal(last_outpaced->client, owners[0]);
   assert_true(announce(13, 1000) && receive(13, 900));
   assert_int_equal(outpaced, 2);
-  assert_ptr_equal(last_outpaced->client, client[0]);
+  assert_ptr_equal(last_outpaced->client, owners[0]);
   assert_false(announce(14, 1000));  // it has four, and would have three
   assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
 }
@@ -395,11 +378,11 @@ static void a_decoder_is_charged_while_the_body_comes(void **state) {
   begin_coded(0);
   size_t held = buffers_use(&jobs.buffers).in_use;
   assert_int_equal(held, uploads[0].decoder_bytes + uploads[0].input->capacity);
-  assert_int_equal(client_held(&clients, client[0], SHARE_BYTES), held);
+  assert_int_equal(client_held(&clients, owners[0], SHARE_BYTES), held);
   assert_true(loan_settle(&uploads[0], &problem));
   assert_null(uploads[0].decoder);
   assert_int_equal(buffers_use(&jobs.buffers).in_use, uploads[0].input->capacity);
-  assert_int_equal(client_held(&clients, client[0], SHARE_BYTES), uploads[0].input->capacity);
+  assert_int_equal(client_held(&clients, owners[0], SHARE_BYTES), uploads[0].input->capacity);
 }
 
 static void a_slow_coded_upload_gives_its_decoder_up(void **state) {
