@@ -6,18 +6,15 @@
 #ifndef VOXELD_CUDA_SCAN_CUH
 #define VOXELD_CUDA_SCAN_CUH
 
-#include <cub/block/block_scan.cuh>
-
+#include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/run.cuh"
 
 enum { SCAN_BLOCK = 256, SCAN_ITEMS = CUDA_TILE / SCAN_BLOCK, SCAN_WARPS = SCAN_BLOCK / 32 };
 enum : uint64_t { TILE_SUM = UINT64_C(1) << 31, TILE_PREFIX = UINT64_C(1) << 63 };
 enum : uint64_t { TILE_FLAGS = TILE_SUM | TILE_PREFIX };
 
-typedef cub::BlockScan<uint64_t, SCAN_BLOCK, cub::BLOCK_SCAN_WARP_SCANS> block_scan;
-
 struct scan_shared {
-  block_scan::TempStorage temporary;
+  uint64_t sums[SCAN_WARPS];  // of the tile's items
   uint64_t parts[SCAN_WARPS];
   int complete[SCAN_WARPS];
   uint32_t tile;
@@ -32,36 +29,43 @@ static __device__ uint32_t scan_next_tile(uint32_t *ticket, struct scan_shared *
   return shared->tile;
 }
 
+static __device__ uint64_t warp_add_pair(uint64_t pair) {
+  return (uint64_t)cuda_warp_add((uint32_t)(pair >> 32)) << 32 | cuda_warp_add((uint32_t)pair);
+}
+
+// As a warp: the sum of the pairs of the lanes up to this one.
+static __device__ uint64_t warp_upto_pair(uint64_t pair) {
+  for (uint32_t offset = 1; offset < 32; offset *= 2) {
+    uint64_t other = __shfl_up_sync(~0u, (unsigned long long)pair, offset);
+    pair += threadIdx.x % 32 >= offset ? other : 0;
+  }
+  return pair;
+}
+
 // Adds up the states of a window of tiles, the nearest first, up to the nearest that knows the sum of all before it.
 static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared, bool *complete) {
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t prefixes = __ballot_sync(~0u, (state & TILE_PREFIX) != 0);
   uint32_t last = prefixes == 0 ? 31 : __ffs(prefixes) - 1;
-  uint64_t part = lane <= last ? state & ~TILE_FLAGS : 0;
-  for (int offset = 16; offset > 0; offset /= 2) {
-    part += __shfl_xor_sync(~0u, part, offset);
-  }
+  uint64_t part = warp_add_pair(lane <= last ? state & ~TILE_FLAGS : 0), sum = 0;
   if (lane == 0) {
     shared->parts[warp] = part;
     shared->complete[warp] = prefixes != 0;
   }
   __syncthreads();
-  uint64_t sum = 0;
   *complete = false;
-  for (int i = 0; i < SCAN_WARPS && !*complete; i++) {
-    sum += shared->parts[i];
-    *complete = shared->complete[i] != 0;
+#pragma unroll
+  for (int i = 0; i < SCAN_WARPS; i++) {
+    sum += *complete ? 0 : shared->parts[i];
+    *complete = *complete || shared->complete[i] != 0;
   }
   __syncthreads();
   return sum;
 }
 
-// The sum over all tiles before this one. Publishes the state that later tiles wait for.
-static __device__ uint64_t look_back(uint64_t *tile_states, uint32_t tile, uint64_t sum, struct scan_shared *shared) {
-  volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;
-  if (threadIdx.x == 0) {
-    tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
-  }
+// The sum over all tiles before this one, whose own sum later tiles know already. Tells them the sum up to its end.
+static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_t tile, uint64_t sum,
+                                     struct scan_shared *shared) {
   uint64_t before = 0;
   bool complete = tile == 0;
   for (int64_t end = tile; !complete; end -= SCAN_BLOCK) {
@@ -79,14 +83,36 @@ static __device__ uint64_t look_back(uint64_t *tile_states, uint32_t tile, uint6
 }
 
 // Fills `before` with the sum of all items before each of the thread's. Returns the sum up to the tile's end.
-static __device__ uint64_t scan_items(uint64_t *tiles, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
+//
+// The tile's own sum comes first, as other tiles wait for it. The sums within the tile are taken while this one waits.
+static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
-  uint64_t sum;
-  block_scan(shared->temporary).ExclusiveSum(items, before, sum);
+  volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;
+  uint32_t warp = threadIdx.x / 32;
+  uint64_t own = 0, sum = 0, ahead = 0;
+#pragma unroll
+  for (int k = 0; k < SCAN_ITEMS; k++) {
+    before[k] = own;
+    own += items[k];
+  }
+  uint64_t of_warp = warp_add_pair(own);
+  if (threadIdx.x % 32 == 0) {
+    shared->sums[warp] = of_warp;
+  }
+  __syncthreads();
+#pragma unroll
+  for (uint32_t i = 0; i < SCAN_WARPS; i++) {
+    ahead += i < warp ? shared->sums[i] : 0;
+    sum += shared->sums[i];
+  }
+  if (threadIdx.x == 0) {
+    tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
+  }
+  ahead += warp_upto_pair(own) - own;
   uint64_t all = look_back(tiles, tile, sum, shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
-    before[k] += all;
+    before[k] += all + ahead;
   }
   return all + sum;
 }

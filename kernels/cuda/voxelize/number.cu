@@ -5,6 +5,8 @@
 // later point of the cell can mistake it for its own index.
 #include "kernels/cuda/voxelize/number.cuh"
 
+#include <cub/block/block_scan.cuh>
+
 #include "kernels/cuda/base/device.cuh"
 #include "kernels/cuda/base/launch.cuh"
 #include "kernels/cuda/base/scan.cuh"
