@@ -22,19 +22,16 @@ struct assign_params {
   struct cuda_tally *tally;
 };
 
-static __device__ void assign_point(const struct assign_params &p, uint32_t point) {
-  uint32_t slot = p.slots[point], rank = p.ranks[point], row = p.row_capacity;
-  if (slot != CUDA_NO_SLOT) {
-    uint2 cell = *(const uint2 *)&p.cells[slot];  // its number, where its list begins
-    if (p.rows != NULL) {
-      row = cuda_row_of_cell(p.clouds, cuda_cloud_of_point(p.clouds, point), cell.x, p.row_capacity);
-    }
-    if (p.lists != NULL) {
-      p.lists[cell.y + rank] = point;
-    }
+// `cell`: its number, where its list begins; if the point has a slot.
+static __device__ void assign_point(const struct assign_params &p, uint32_t point, bool has_cell, uint2 cell,
+                                    uint32_t rank) {
+  if (has_cell && p.lists != NULL) {
+    p.lists[cell.y + rank] = point;
   }
   if (p.rows != NULL) {
-    p.rows[point] = row;
+    p.rows[point] = !has_cell
+                        ? p.row_capacity
+                        : cuda_row_of_cell(p.clouds, cuda_cloud_of_point(p.clouds, point), cell.x, p.row_capacity);
   }
 }
 
@@ -43,8 +40,7 @@ struct fates {
   uint32_t kept, over_cap, dropped, longest;
 };
 
-static __device__ struct fates fates_of(const struct assign_params &p, uint32_t number) {
-  uint4 record = *(const uint4 *)&p.records[number];
+static __device__ struct fates fates_of(const struct assign_params &p, uint32_t number, uint4 record) {
   uint32_t hits = record.y;
   int32_t cloud = cuda_cloud_of_point(p.clouds, record.x);
   uint32_t row = cuda_row_of_cell(p.clouds, cloud, number, p.row_capacity);
@@ -65,18 +61,30 @@ static __device__ struct fates fates_of(const struct assign_params &p, uint32_t 
 
 static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_constant__ struct assign_params p) {
   __shared__ struct fates all;
-  cuda_wait();
   if (threadIdx.x == 0) {
     all = {0, 0, 0, 0};
   }
   __syncthreads();
-  uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
+  cuda_wait();
+  uint32_t i = blockIdx.x * BLOCK + threadIdx.x, num_cells = p.tally->num_cells;
+  bool is_point = i < p.clouds.num_points, is_cell = i < num_cells;
+  uint32_t slot = is_point ? p.slots[i] : CUDA_NO_SLOT, rank = 0;
+  bool has_cell = slot != CUDA_NO_SLOT;
+  // All of these are on their way before the first is used.
+  if (has_cell) {
+    rank = p.ranks[i];
+  }
+  uint2 cell = has_cell ? *(const uint2 *)&p.cells[slot] : make_uint2(0, 0);
+  uint4 record = is_cell ? *(const uint4 *)&p.records[i] : make_uint4(0, 0, 0, 0);
+  if (is_point) {
+    assign_point(p, i, has_cell, cell, rank);
+  }
   struct fates fates = {0, 0, 0, 0};
-  if (i < p.clouds.num_points) {
-    if (i < p.tally->num_cells) {
-      fates = fates_of(p, i);
-    }
-    assign_point(p, i);
+  if (is_cell) {
+    fates = fates_of(p, i, record);
+  }
+  if (blockIdx.x * BLOCK >= num_cells) {
+    return;
   }
   __syncwarp();
   fates.kept = cuda_warp_add(fates.kept);

@@ -25,6 +25,16 @@ struct insert_params {
   struct cuda_tally *tally;
 };
 
+// Adds points to a cell, of which `point` is the first. Returns the number of those that it had. Atomic operations are
+// what takes the time of this kernel, so one adds the points and tells the first so far, which mostly stays the first.
+static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
+  uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
+  if (point < (uint32_t)had) {
+    atomicMin(&cell->first, point);
+  }
+  return (uint32_t)(had >> 32) + 1;
+}
+
 // Finds the slot and the rank of a point. Of the warp's threads whose points share a cell, the first does it for all:
 // it has the first of the points. `inside`: the threads whose points have a cell.
 static __device__ void place(const struct insert_params &p, uint32_t inside, uint32_t point, uint64_t key) {
@@ -33,8 +43,7 @@ static __device__ void place(const struct insert_params &p, uint32_t inside, uin
   if (lane == leader) {
     slot = cuda_slot_of(p.table, key);
     if (slot != CUDA_NO_SLOT) {
-      atomicMin(&p.table.cells[slot].first, point);
-      before = atomicAdd(&p.table.cells[slot].hits, __popc(peers)) + 1;
+      before = count_hits(&p.table.cells[slot], point, __popc(peers));
     }
   }
   slot = __shfl_sync(inside, slot, leader);
@@ -48,13 +57,25 @@ static __device__ uint64_t key_of(const struct insert_params &p, uint32_t point,
   return p.clouds.count == 1 ? key : key + cuda_cloud_of_point(p.clouds, point) * p.cells_per_cloud;
 }
 
+// As a warp: adds the number of threads of which it is true to the block's.
+static __device__ void count_up(uint32_t *count, bool is) {
+  uint32_t threads = __popc(__ballot_sync(~0u, is));
+  if (threadIdx.x % 32 == 0 && threads != 0) {
+    atomicAdd(count, threads);
+  }
+}
+
 // It lets no kernel behind it start before the previous job has cleaned up, on which the tickets of the scans rely.
 static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_constant__ struct insert_params p) {
+  __shared__ uint32_t outside, strange;
+  if (threadIdx.x == 0) {
+    outside = strange = 0;
+  }
+  __syncthreads();
   cuda_wait_alone();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     p.tally->moments[CUDA_BEGUN] = cuda_now();
   }
-  uint32_t outside = 0, strange = 0;  // of the warp
   for (uint64_t first = (uint64_t)blockIdx.x * BLOCK; first < p.clouds.num_points;
        first += (uint64_t)gridDim.x * BLOCK) {
     uint32_t count = (uint32_t)min((uint64_t)BLOCK, p.clouds.num_points - first);
@@ -64,8 +85,8 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     bool inside = vx_cell_of_point(&p.map, at.x, at.y, at.z, cell) && here;
     bool finite = vx_are_finite(at.x, at.y, at.z);
     uint32_t point = (uint32_t)first + threadIdx.x, all_inside = __ballot_sync(~0u, inside);
-    outside += __popc(__ballot_sync(~0u, here && !inside && finite));
-    strange += __popc(__ballot_sync(~0u, here && !finite));
+    count_up(&outside, here && !inside && finite);
+    count_up(&strange, here && !finite);
     if (first + (uint64_t)gridDim.x * BLOCK >= p.clouds.num_points) {
       cuda_let_next();  // all of this block's points are here: what follows is short
       if (threadIdx.x == 0) {
@@ -79,10 +100,11 @@ static __global__ void __launch_bounds__(BLOCK) insert_kernel(const __grid_const
     }
     __syncwarp();
   }
-  if (threadIdx.x % 32 == 0 && outside != 0) {
+  __syncthreads();
+  if (threadIdx.x == 0 && outside != 0) {
     atomicAdd(&p.tally->out_of_range, outside);
   }
-  if (threadIdx.x % 32 == 0 && strange != 0) {
+  if (threadIdx.x == 0 && strange != 0) {
     atomicAdd(&p.tally->not_finite, strange);
   }
 }
