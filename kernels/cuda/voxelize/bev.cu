@@ -23,21 +23,19 @@ struct bev {
   unsigned char *map;
 };
 
-// As a block.
-static __device__ void find_bev(const struct bev_params &p, bool zero_gaps, struct bev *bev) {
-  if (threadIdx.x == 0) {
-    unsigned char *at[VX_BEV_FEATURES + 1];
-    cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, at);
-    const unsigned char *tensor = p.encoded ? at[VX_ENCODED_FEATURES] : at[VX_VOXEL_FEATURES];
-    *bev = {tensor != NULL ? tensor : p.features, at[VX_BEV_FEATURES]};
-  }
+// As a block: waits for the kernel ahead, then finds both.
+static __device__ struct bev find_bev(const struct bev_params &p, bool zero_gaps) {
+  __shared__ struct image_places places;
+  cuda_read_plan(p.plan, &places);
+  cuda_wait();
+  cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, &places);
   __syncthreads();
+  const unsigned char *tensor = places.at[p.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
+  return {tensor != NULL ? tensor : p.features, places.at[VX_BEV_FEATURES]};
 }
 
 static __global__ void __launch_bounds__(BLOCK) clear_bev_kernel(const __grid_constant__ struct bev_params p) {
-  __shared__ struct bev bev;
-  cuda_wait();
-  find_bev(p, blockIdx.x == 0, &bev);
+  struct bev bev = find_bev(p, blockIdx.x == 0);
   cuda_clear(bev.map, bev.map + p.plan.own_bytes[VX_BEV_FEATURES], (uint64_t)blockIdx.x * BLOCK + threadIdx.x,
              (uint64_t)gridDim.x * BLOCK);
 }
@@ -53,9 +51,7 @@ static __device__ void write_row(const struct bev_params &p, const struct bev &b
 }
 
 static __global__ void __launch_bounds__(BLOCK) write_bev_kernel(const __grid_constant__ struct bev_params p) {
-  __shared__ struct bev bev;
-  cuda_wait();
-  find_bev(p, false, &bev);
+  struct bev bev = find_bev(p, false);
   uint64_t first = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / WARP, step = (uint64_t)gridDim.x * BLOCK / WARP;
   for (uint64_t number = first; number < p.tally->num_output_rows; number += step) {
     struct gathered_row row = find_row(p, (uint32_t)number);

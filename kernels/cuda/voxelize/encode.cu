@@ -85,22 +85,20 @@ template <typename encoder>
 static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
     encode_kernel(const __grid_constant__ struct encode_params p) {
   __shared__ struct short_lists<WARP> lists;
-  __shared__ unsigned char *features;
+  __shared__ struct image_places places;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats, and room
+  cuda_read_plan(p.plan, &places);
   cuda_wait();
   uint32_t warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
-  if (threadIdx.x == 0) {
-    unsigned char *at[VX_ENCODED_FEATURES + 1];
-    cuda_find_places(p.plan, num_rows, blockIdx.x == 0, at);
-    features = at[VX_ENCODED_FEATURES] != NULL ? at[VX_ENCODED_FEATURES] : p.features;
-  }
+  cuda_find_places(p.plan, num_rows, blockIdx.x == 0, &places);
   uint64_t room = p.room == NULL ? p.encoder.room : 0;
   float *chunk = (float *)chunks + warp * (chunk_floats(p) + room);
   encoder encode;
   encode.prepare(p.encoder, p.room == NULL ? chunk + chunk_floats(p)
                                            : p.room + ((uint64_t)blockIdx.x * WARPS + warp) * p.encoder.room);
   __syncthreads();
+  unsigned char *features = p.features != NULL ? p.features : places.at[VX_ENCODED_FEATURES];
   for (uint32_t part = blockIdx.x; part < parts; part += gridDim.x) {
     uint64_t output_row = part + (uint64_t)warp * parts;
     struct gathered_row row = {};

@@ -11,34 +11,18 @@
 #include "kernels/cuda/voxelize/short_lists.cuh"
 #include "kernels/cuda/voxelize/whole_voxels.cuh"
 
-// Blocks per multiprocessor: the registers must suffice for them.
+// Blocks per multiprocessor, with so many threads for a row: the registers must suffice for them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define GATHER_BLOCKS 4
+#define GATHER_BLOCKS(width) 4
 #else
-#define GATHER_BLOCKS 6
+#define GATHER_BLOCKS(width) ((width) == WARP ? 6 : 5)
 #endif
 
 enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS };
 
-template <int width> struct gather_shared {
-  struct places places;
-  struct short_lists<width> lists;
-};
-
 // Room for a chunk of the widest points and the mean that pads, in whole float4s.
 static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) {
   return ((p.chunk + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
-}
-
-// As one thread: the place of each tensor that is written here.
-static __device__ void find_places(const struct gather_params &p, bool zero_gaps, struct places *places) {
-  unsigned char *at[VX_SAMPLED_INDICES];
-  cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, at);
-  unsigned char *features = at[VX_VOXEL_FEATURES];
-  *places = {(int4 *)at[VX_VOXEL_COORDS], (int32_t *)at[VX_VOXEL_NUM_POINTS],
-             (float *)at[VX_VOXELS],      features != NULL ? features : p.features,
-             at[VX_PILLAR_FEATURES],      (int32_t *)at[VX_POINT_VOXEL_IDS],
-             at[VX_VOXEL_POINT_MASK]};
 }
 
 static __device__ void write_ids(const struct gather_params &p, int32_t *ids, uint32_t block) {
@@ -52,16 +36,19 @@ static __device__ void write_ids(const struct gather_params &p, int32_t *ids, ui
 
 // As the row's threads: writes all but whole voxels.
 template <int width>
-static __device__ void write_row(const struct gather_params &p, const struct places &places,
+static __device__ void write_row(const struct gather_params &p, unsigned char *const *places,
                                  const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % width;
-  if (lane == 0 && places.coords != NULL) {
-    places.coords[row.output_row] = make_int4(row.cloud, row.cell[2], row.cell[1], row.cell[0]);
+  int4 *coords = (int4 *)places[VX_VOXEL_COORDS];
+  int32_t *num_points = (int32_t *)places[VX_VOXEL_NUM_POINTS];
+  unsigned char *features = p.features != NULL ? p.features : places[VX_VOXEL_FEATURES];
+  if (lane == 0 && coords != NULL) {
+    coords[row.output_row] = make_int4(row.cloud, row.cell[2], row.cell[1], row.cell[0]);
   }
-  if (lane == 0 && places.num_points != NULL) {
-    places.num_points[row.output_row] = (int32_t)row.kept;
+  if (lane == 0 && num_points != NULL) {
+    num_points[row.output_row] = (int32_t)row.kept;
   }
-  bool wanted = places.features != NULL || p.sample_rows != NULL;
+  bool wanted = features != NULL || p.sample_rows != NULL;
   for (uint32_t column = lane; wanted && column < p.columns; column += width) {
     float value = p.means != NULL
                       ? known_mean(p, row, column)
@@ -70,11 +57,33 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
     if (p.sample_rows != NULL) {
       p.sample_rows[at] = value;
     }
-    if (places.features != NULL && p.half_features) {
-      store_item((uint16_t *)places.features + at, value);
-    } else if (places.features != NULL) {
-      store_item((float *)places.features + at, value);
+    if (features != NULL && p.half_features) {
+      store_item((uint16_t *)features + at, value);
+    } else if (features != NULL) {
+      store_item((float *)features + at, value);
     }
+  }
+}
+
+// As the row's threads: writes its whole voxels, which those with few threads have only if they are small.
+template <int width>
+static __device__ void write_whole_voxel(const struct gather_params &p, unsigned char *const *places,
+                                         const struct gathered_row &row, float *chunk) {
+  float *voxels = (float *)places[VX_VOXELS];
+  if (width < WARP) {
+    if (voxels != NULL) {
+      write_small_voxel<width>(p, voxels, row);
+    }
+    return;
+  }
+  if (voxels != NULL) {
+    write_voxel(p, voxels, chunk, row);
+  }
+  if (places[VX_PILLAR_FEATURES] != NULL) {
+    write_pillar(p, places[VX_PILLAR_FEATURES], chunk, row);
+  }
+  if (places[VX_VOXEL_POINT_MASK] != NULL) {
+    write_mask(p, places[VX_VOXEL_POINT_MASK], row);
   }
 }
 
@@ -82,65 +91,69 @@ static __device__ void write_row(const struct gather_params &p, const struct pla
 // rows, so its threads have equal work. The warps of a block have distant rows, so long lists do not meet in one block.
 template <int width>
 static __device__ void gather_part(const struct gather_params &p, uint32_t num_rows, uint64_t output_row,
-                                   struct gather_shared<width> *shared, float *chunk) {
-  const struct places &places = shared->places;
+                                   unsigned char *const *places, struct short_lists<width> *lists, float *chunk) {
   bool here = output_row < num_rows;
   struct gathered_row row = {};
   if (here) {
     row = find_row(p, (uint32_t)output_row);
   }
+  __syncthreads();  // the places are known
   if (p.order_here) {
-    order_short_lists<width>(p, row.record, &shared->lists);
-    row.list = shared->lists.lists[threadIdx.x / width];
+    order_short_lists<width>(p, row.record, lists);
+    row.list = lists->lists[threadIdx.x / width];
   }
   if (here) {
     write_row<width>(p, places, row);
-    if (width < WARP && places.voxels != NULL) {
-      write_small_voxel<width>(p, places.voxels, row);
-    }
-    if (width == WARP && places.voxels != NULL) {
-      write_voxel(p, places.voxels, chunk, row);
-    }
-    if (width == WARP && places.pillars != NULL) {
-      write_pillar(p, places.pillars, chunk, row);
-    }
-    if (width == WARP && places.mask != NULL) {
-      write_mask(p, places.mask, row);
-    }
+    write_whole_voxel<width>(p, places, row, chunk);
   }
   __syncthreads();
 }
 
 template <int width>
-static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS)
+static __device__ void gather_parts(const struct gather_params &p, uint32_t block, uint32_t parts, uint32_t num_rows,
+                                    unsigned char *const *places, struct short_lists<width> *lists, float *chunk) {
+  for (uint32_t part = block; part < parts; part += p.row_blocks) {
+    uint64_t warp_rows = (part + (uint64_t)(threadIdx.x / WARP) * parts) * (WARP / width);
+    gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, places, lists, chunk);
+  }
+}
+
+// A row has `few` threads if the mean row has no more points than that, else `many`.
+template <int few, int many>
+static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(many))
     gather_kernel(const __grid_constant__ struct gather_params p) {
-  __shared__ struct gather_shared<width> shared;
+  __shared__ struct image_places places;
+  __shared__ union {
+    struct short_lists<few> of_few;
+    struct short_lists<many> of_many;
+  } lists;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
+  cuda_read_plan(p.plan, &places);
   cuda_wait();
   if (blockIdx.x < p.publish_blocks) {
     publish(p.publish);
     return;
   }
-  uint32_t block = blockIdx.x - p.publish_blocks, warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
-  uint32_t parts = p.rows_wanted ? (uint32_t)(((uint64_t)num_rows * width + BLOCK - 1) / BLOCK) : 0;
+  uint32_t block = blockIdx.x - p.publish_blocks, num_rows = p.tally->num_output_rows;
+  uint64_t num_points = (uint64_t)p.tally->kept + p.tally->over_voxel_cap;
+  bool are_few = few < many && num_points <= (uint64_t)few * num_rows;
+  uint64_t threads = p.rows_wanted ? (uint64_t)num_rows * (are_few ? few : many) : 0;
+  uint32_t parts = (uint32_t)((threads + BLOCK - 1) / BLOCK);
   if (block > 0 && block >= parts && block < p.row_blocks) {
     return;
   }
-  if (threadIdx.x == 0) {
-    find_places(p, block == 0, &shared.places);
-    if (block == 0) {
-      p.tally->moments[CUDA_FOUND] = cuda_now();
-    }
+  if (block == 0 && threadIdx.x == 0) {
+    p.tally->moments[CUDA_FOUND] = cuda_now();
   }
-  __syncthreads();
+  cuda_find_places(p.plan, num_rows, block == 0, &places);
+  float *chunk = (float *)chunks + threadIdx.x / WARP * chunk_floats(p);
   if (block >= p.row_blocks) {
-    write_ids(p, shared.places.ids, block - p.row_blocks);
+    __syncthreads();
+    write_ids(p, (int32_t *)places.at[VX_POINT_VOXEL_IDS], block - p.row_blocks);
+  } else if (are_few) {
+    gather_parts<few>(p, block, parts, num_rows, places.at, &lists.of_few, chunk);
   } else {
-    float *chunk = (float *)chunks + warp * chunk_floats(p);
-    for (uint32_t part = block; part < parts; part += p.row_blocks) {
-      uint64_t warp_rows = (part + (uint64_t)warp * parts) * (WARP / width);
-      gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, &shared, chunk);
-    }
+    gather_parts<many>(p, block, parts, num_rows, places.at, &lists.of_many, chunk);
   }
   __syncthreads();
   if (threadIdx.x == 0 && (p.rows_wanted || p.id_blocks > 0)) {
@@ -173,13 +186,13 @@ static struct gather_params gather_params_of(const struct cuda_run *run) {
   return p;
 }
 
-template <int width>
+template <int few, int many>
 static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, size_t shared_bytes,
                              struct vx_error *error) {
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
-  p.row_blocks = p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / width, 8) : 1;
+  p.row_blocks = p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, 8) : 1;
   p.publish_blocks = publish;
-  return cuda_launch("gather_kernel", gather_kernel<width>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
+  return cuda_launch("gather_kernel", gather_kernel<few, many>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
                      shared_bytes, run, p, error);
 }
 
@@ -190,10 +203,10 @@ enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_e
   CUDA_TRY(cuda_plan_image(run, &p.plan, error));
   bool in_parts = (run->tensors & large) == 0 && !p.fill_mean;
   if ((run->tensors & (voxels | large)) == 0 || (in_parts && p.cap <= 8)) {
-    return launch<8>(run, p, publish, 0, error);
+    return launch<4, 8>(run, p, publish, 0, error);
   }
   if (in_parts && p.cap <= 16) {
-    return launch<16>(run, p, publish, 0, error);
+    return launch<4, 16>(run, p, publish, 0, error);
   }
-  return launch<WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);
+  return launch<WARP, WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);
 }

@@ -43,27 +43,23 @@ struct maps {
   uint32_t *max_height, *min_height, *max_intensity, *top_intensity, *density;
 };
 
-// As a block: finds the maps.
-static __device__ void find_maps(const struct map_params &p, bool zero_gaps, struct maps *maps) {
-  if (threadIdx.x == 0) {
-    unsigned char *at[VX_TENSOR_COUNT];
-    cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, at);
-    unsigned char *begin = NULL;
-#pragma unroll
-    for (int tensor = VX_BEV_FEATURES + 1; tensor < VX_TENSOR_COUNT; tensor++) {
-      begin = begin == NULL ? at[tensor] : begin;
-    }
-    *maps = {begin,
-             at[VX_OCCUPANCY],
-             (int32_t *)at[VX_OCCUPANCY_COUNTS],
-             (uint32_t *)at[VX_OCCUPANCY_PACKED],
-             (uint32_t *)at[VX_BEV_MAX_HEIGHT],
-             (uint32_t *)at[VX_BEV_MIN_HEIGHT],
-             (uint32_t *)at[VX_BEV_MAX_INTENSITY],
-             (uint32_t *)at[VX_BEV_TOP_INTENSITY],
-             (uint32_t *)at[VX_BEV_DENSITY]};
-  }
+// As a block: waits for the kernel ahead, then finds the maps.
+static __device__ struct maps find_maps(const struct map_params &p, bool zero_gaps) {
+  __shared__ struct image_places places;
+  cuda_read_plan(p.plan, &places);
+  cuda_wait();
+  cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, &places);
   __syncthreads();
+  unsigned char *const *at = places.at;
+  return {at[__ffsll((long long)(p.plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],
+          at[VX_OCCUPANCY],
+          (int32_t *)at[VX_OCCUPANCY_COUNTS],
+          (uint32_t *)at[VX_OCCUPANCY_PACKED],
+          (uint32_t *)at[VX_BEV_MAX_HEIGHT],
+          (uint32_t *)at[VX_BEV_MIN_HEIGHT],
+          (uint32_t *)at[VX_BEV_MAX_INTENSITY],
+          (uint32_t *)at[VX_BEV_TOP_INTENSITY],
+          (uint32_t *)at[VX_BEV_DENSITY]};
 }
 
 static __device__ void note_end(const struct map_params &p) {
@@ -76,9 +72,7 @@ static __device__ void note_end(const struct map_params &p) {
 // --- clear ---
 
 static __global__ void __launch_bounds__(BLOCK) clear_maps_kernel(const __grid_constant__ struct map_params p) {
-  __shared__ struct maps maps;
-  cuda_wait();
-  find_maps(p, blockIdx.x == 0, &maps);
+  struct maps maps = find_maps(p, blockIdx.x == 0);
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, threads = (uint64_t)gridDim.x * BLOCK;
   cuda_clear(maps.begin, maps.begin + p.map_bytes, thread, threads);
   for (uint64_t i = thread; p.tops != NULL && i < p.num_pillars; i += threads) {
@@ -137,9 +131,7 @@ static __device__ void raise_pillar(const struct map_params &p, const struct map
 }
 
 static __global__ void __launch_bounds__(BLOCK) raise_kernel(const __grid_constant__ struct map_params p) {
-  __shared__ struct maps maps;
-  cuda_wait();
-  find_maps(p, false, &maps);
+  struct maps maps = find_maps(p, false);
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
   if (i < p.clouds.num_points) {
     if (i < p.tally->num_cells) {
@@ -161,9 +153,7 @@ static __device__ void settle_height(uint32_t *heights, uint64_t pillar, uint32_
 }
 
 static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct map_params p) {
-  __shared__ struct maps maps;
-  cuda_wait();
-  find_maps(p, false, &maps);
+  struct maps maps = find_maps(p, false);
   uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
   for (uint64_t pillar = begin; pillar < p.num_pillars; pillar += step) {
     settle_height(maps.max_height, pillar, 0);

@@ -28,23 +28,38 @@ VX_WARN_UNUSED static inline enum vx_status cuda_plan_image(const struct cuda_ru
   return VX_OK;
 }
 
-// As one thread: finds the places of the first `count` tensors; of those that are not wanted it is NULL.
-template <int count>
+// In a block's shared memory: the plan's bytes, and the places of the tensors once they are found.
+struct image_places {
+  uint64_t own_bytes[VX_TENSOR_COUNT], row_bytes[VX_TENSOR_COUNT];
+  unsigned char *at[VX_TENSOR_COUNT];  // NULL: not wanted
+};
+
+// As a block: reads the plan, which it can do before the kernel ahead has ended.
+static __device__ inline void cuda_read_plan(const struct image_plan &plan, struct image_places *places) {
+  for (int tensor = (int)threadIdx.x; tensor < VX_TENSOR_COUNT; tensor += (int)blockDim.x) {
+    places->own_bytes[tensor] = plan.own_bytes[tensor];
+    places->row_bytes[tensor] = plan.row_bytes[tensor];
+    places->at[tensor] = NULL;
+  }
+  __syncthreads();
+}
+
+// As a block that has read the plan: finds the places, which it sees after its next barrier. The first warp adds up the
+// bytes; its threads zero the gaps between tensors together.
 static __device__ inline void cuda_find_places(const struct image_plan &plan, uint64_t num_rows, bool zero_gaps,
-                                               unsigned char *(&places)[count]) {
+                                               struct image_places *places) {
+  uint32_t thread = threadIdx.x;
   unsigned char *end = plan.memory;
-#pragma unroll
-  for (int tensor = 0; tensor < count; tensor++) {
-    places[tensor] = NULL;
-    if ((plan.tensors >> tensor & 1) != 0) {
-      uint64_t used = (uint64_t)(end - plan.memory);
-      unsigned char *begin = end + (0 - used) % VX_TENSOR_ALIGNMENT;
-      for (; zero_gaps && end < begin; end++) {
-        *end = 0;
-      }
-      places[tensor] = begin;
-      end = begin + plan.own_bytes[tensor] + plan.row_bytes[tensor] * num_rows;
+  for (vx_tensor_set rest = thread < 32 ? plan.tensors : 0; rest != 0; rest &= rest - 1) {
+    int tensor = __ffsll((long long)rest) - 1;
+    unsigned char *begin = end + (0 - (uint64_t)(end - plan.memory)) % VX_TENSOR_ALIGNMENT;
+    for (end += thread; zero_gaps && end < begin; end += 32) {
+      *end = 0;
     }
+    if (thread == 0) {
+      places->at[tensor] = begin;
+    }
+    end = begin + places->own_bytes[tensor] + places->row_bytes[tensor] * num_rows;
   }
 }
 

@@ -8,7 +8,7 @@
 #include "kernels/cuda/voxelize/rows.cuh"
 #include "kernels/cuda/voxelize/sort.cuh"
 
-enum { LIST_BLOCK = 256, LIST_WARPS = LIST_BLOCK / WARP, WARP_LIST = 128 };  // WARP_LIST: longer lists are the block's
+enum { LIST_BLOCK = 256, LIST_WARPS = LIST_BLOCK / WARP, WARP_LIST = 256 };  // WARP_LIST: longer lists are the block's
 
 // Of the rows of a block, with `width` threads for each.
 template <int width> struct short_lists {
@@ -23,16 +23,25 @@ template <int width> struct short_lists {
 
 // One row, as a block: each warp finds the lowest of its part, then the first warp finds the lowest of these.
 static __device__ void order_long_list(const uint32_t *list, uint32_t count, uint32_t *values, uint32_t *ordered) {
-  values[threadIdx.x] = lowest_of<WARP>(~0u, list, count, threadIdx.x / WARP * WARP, LIST_BLOCK);
+  values[threadIdx.x] = lowest_of(list, count, threadIdx.x / WARP * WARP, LIST_BLOCK);
   __syncthreads();
   if (threadIdx.x < WARP) {
     uint32_t lowest = values[threadIdx.x];
     for (int warp = 1; warp < LIST_WARPS; warp++) {
-      lowest = merge_values<WARP>(~0u, lowest, values[WARP * warp + threadIdx.x]);
+      lowest = merge_values(lowest, values[WARP * warp + threadIdx.x]);
     }
     ordered[threadIdx.x] = lowest;
   }
   __syncthreads();
+}
+
+// As a warp: the points of each row's list in order, one for each of the row's threads, if it has that few.
+template <int width> static __device__ uint32_t tiny_list(const uint32_t *list, const struct cuda_record &record) {
+  uint32_t lane = threadIdx.x % width, hits = record.hits, value = CUDA_NO_POINT;
+  if (lane < hits && hits <= width) {
+    value = hits == 1 ? record.first_point : list[lane];
+  }
+  return in_order<width>(~0u, value) ? value : sort_values<width>(~0u, value);
 }
 
 // As a block: puts the first points of each of its rows in input order. Threads without a row have no hits.
@@ -40,15 +49,17 @@ template <int width>
 static __device__ void order_short_lists(const struct row_params &p, const struct cuda_record &record,
                                          struct short_lists<width> *shared) {
   uint32_t lane = threadIdx.x % width, row = threadIdx.x / width, hits = record.hits;
-  uint32_t mask = width == WARP ? ~0u : ((1u << (width % WARP)) - 1) << (threadIdx.x % WARP / width * width);
+  const uint32_t *list = p.lists + record.begin;
   if (threadIdx.x == 0) {
     shared->num_short = shared->num_long = 0;
   }
   __syncthreads();
-  if (hits <= (width == WARP ? WARP_LIST : width)) {
-    shared->lists[row][lane] =
-        hits <= 1 ? record.first_point : lowest_of<width>(mask, p.lists + record.begin, hits, 0, width);
-  } else if (lane == 0) {
+  if (width < WARP) {
+    shared->lists[row][lane] = tiny_list<width>(list, record);
+  } else if (hits <= WARP_LIST) {
+    shared->lists[row][lane] = hits <= 1 ? record.first_point : lowest_of(list, hits, 0, WARP);
+  }
+  if (lane == 0 && hits > (width == WARP ? WARP_LIST : width)) {
     bool is_long = hits > WARP_LIST;
     (is_long ? shared->long_rows : shared->short_rows)[atomicAdd(is_long ? &shared->num_long : &shared->num_short, 1)] =
         row;
@@ -58,7 +69,7 @@ static __device__ void order_short_lists(const struct row_params &p, const struc
   for (uint32_t i = threadIdx.x / WARP; i < shared->num_short; i += LIST_WARPS) {
     uint32_t at = shared->short_rows[i];
     shared->lists[at][threadIdx.x % WARP] =
-        lowest_of<WARP>(~0u, p.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
+        lowest_of(p.lists + shared->parts[at].begin, shared->parts[at].hits, 0, WARP);
   }
   for (uint32_t i = 0; i < shared->num_long; i++) {
     uint32_t at = shared->long_rows[i];

@@ -19,39 +19,47 @@ template <int width> static __device__ uint32_t sort_values(uint32_t mask, uint3
   return value;
 }
 
-// The `width` lowest of two sorted sequences, sorted.
-template <int width> static __device__ uint32_t merge_values(uint32_t mask, uint32_t value, uint32_t other) {
-  uint32_t lane = threadIdx.x % width;
-  value = min(value, __shfl_sync(mask, other, width - 1 - lane, width));
+// As a warp: the lowest of two sorted sequences, one value for each thread, sorted.
+static __device__ inline uint32_t merge_values(uint32_t value, uint32_t other) {
+  uint32_t lane = threadIdx.x % 32;
+  value = min(value, __shfl_sync(~0u, other, 31 - lane));
 #pragma unroll
-  for (int j = width / 2; j > 0; j /= 2) {
-    uint32_t partner = __shfl_xor_sync(mask, value, j, width);
+  for (int j = 16; j > 0; j /= 2) {
+    uint32_t partner = __shfl_xor_sync(~0u, value, j);
     value = (lane & j) == 0 ? min(value, partner) : max(value, partner);
   }
   return value;
 }
 
-// Whether the values of `width` neighbouring threads are in order. Points mostly are, and checking is cheap.
+// Whether the values of each `width` neighbouring threads are in order. Points mostly are, and checking is cheap.
 template <int width> static __device__ bool in_order(uint32_t mask, uint32_t value) {
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
 }
 
-// The `width` lowest items of a list, sorted. Looks at chunks of `width` items: at `begin` and every `step` from there.
-// Few items after the first chunk are among the lowest.
-template <int width>
-static __device__ uint32_t lowest_of(uint32_t mask, const uint32_t *list, uint32_t count, uint32_t begin,
-                                     uint32_t step) {
-  uint32_t lane = threadIdx.x % width, lowest = CUDA_NO_POINT;
-  uint32_t next = (uint64_t)begin + lane < count ? list[begin + lane] : CUDA_NO_POINT;
+// As a warp: the 32 lowest items of a list, sorted. Looks at chunks of 32 items: at `begin` and every `step` from there.
+// The next few are on their way meanwhile. Few items after the first chunk are among the lowest.
+static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
+                                                               uint32_t step) {
+  enum { AHEAD = 4 };
+  uint32_t lane = threadIdx.x % 32, lowest = CUDA_NO_POINT, next[AHEAD];
+#pragma unroll
+  for (int k = 0; k < AHEAD; k++) {
+    uint64_t place = begin + (uint64_t)k * step + lane;
+    next[k] = place < count ? list[place] : CUDA_NO_POINT;
+  }
   for (uint64_t at = begin; at < count; at += step) {
-    uint32_t value = next;
-    next = at + step + lane < count ? list[at + step + lane] : CUDA_NO_POINT;
-    uint32_t bound = __shfl_sync(mask, lowest, width - 1, width);
-    if (__any_sync(mask, value < bound)) {
-      if (!in_order<width>(mask, value)) {
-        value = sort_values<width>(mask, value);
+    uint32_t value = next[0], bound = __shfl_sync(~0u, lowest, 31);
+#pragma unroll
+    for (int k = 1; k < AHEAD; k++) {
+      next[k - 1] = next[k];
+    }
+    uint64_t place = at + (uint64_t)AHEAD * step + lane;
+    next[AHEAD - 1] = place < count ? list[place] : CUDA_NO_POINT;
+    if (__any_sync(~0u, value < bound)) {
+      if (!in_order<32>(~0u, value)) {
+        value = sort_values<32>(~0u, value);
       }
-      lowest = at == begin ? value : merge_values<width>(mask, lowest, value);
+      lowest = at == begin ? value : merge_values(lowest, value);
     }
   }
   return lowest;

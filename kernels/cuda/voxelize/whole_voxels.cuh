@@ -21,17 +21,6 @@ struct gather_params : row_params {
   struct publish_params publish;
 };
 
-// The tensors in the image; those that are not asked for are NULL.
-struct places {
-  int4 *coords;         // [num_rows]
-  int32_t *num_points;  // [num_rows]
-  float *voxels;        // [num_rows, cap, columns]
-  void *features;       // [num_rows, columns]; may lie elsewhere
-  void *pillars;        // [num_rows, cap, columns + 6]
-  int32_t *ids;         // [num_points]
-  unsigned char *mask;  // [num_rows, cap]
-};
-
 // --- whole voxels ---
 
 // As a warp: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a time if
@@ -67,9 +56,9 @@ static __device__ void write_small_voxel(const struct gather_params &p, float *v
   uint32_t lane = threadIdx.x % width, columns = p.columns;
   float *to = voxels + (uint64_t)row.output_row * p.cap * columns;
   if (columns == 4) {
-    if (lane < p.cap) {
-      float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      ((float4 *)to)[lane] = lane < row.kept ? ((const float4 *)p.points)[row.list[lane]] : none;
+    float4 none = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (uint32_t k = lane; k < p.cap; k += width) {
+      ((float4 *)to)[k] = k < row.kept ? ((const float4 *)p.points)[row.list[k]] : none;
     }
     return;
   }
