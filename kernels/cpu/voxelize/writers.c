@@ -118,21 +118,26 @@ static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row,
   }
 }
 
+// Copies what it reads of the run: as far as the compiler knows, a store to `out` could change the run.
 static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
-  size_t point_bytes = (size_t)columns * sizeof *out, row_bytes = (size_t)run->cap * point_bytes;
+  const float *points = run->points;
+  const int32_t *list = run->list;
+  const struct cpu_row *row = run->rows;
+  int32_t num_rows = run->num_rows, cap = run->cap;
+  size_t point_bytes = (size_t)columns * sizeof *out, row_bytes = (size_t)cap * point_bytes;
   int32_t block = row_bytes < BLOCK_BYTES ? (int32_t)(BLOCK_BYTES / row_bytes) : 1;
   bool zeros = run->params->fill == VX_FILL_ZERO;
-  for (int32_t begin = 0, end; begin < run->num_rows; begin = end) {
-    end = run->num_rows - begin < block ? run->num_rows : begin + block;
-    float *first = out + (int64_t)begin * run->cap * columns;
+  for (int32_t begin = 0, end; begin < num_rows; begin = end) {
+    end = num_rows - begin < block ? num_rows : begin + block;
+    float *first = out + (int64_t)begin * cap * columns;
     memset(first, 0, zeros ? (size_t)(end - begin) * row_bytes : 0);
-    for (int32_t i = begin; i < end; i++, first += (int64_t)run->cap * columns) {
-      const struct cpu_row *row = &run->rows[i];
+    for (int32_t i = begin; i < end; i++, row++, first += (int64_t)cap * columns) {
+      const int32_t *listed = list + row->first, *last = listed + row->kept;
       float *place = first;
-      for (int32_t k = 0; k < row->kept; k++, place += columns) {
-        memcpy(place, point_at(run, run->list[row->first + k]), point_bytes);
+      for (; listed < last; listed++, place += columns) {
+        memcpy(place, points + (int64_t)*listed * columns, point_bytes);
       }
-      if (!zeros && row->kept < run->cap) {
+      if (!zeros && row->kept < cap) {
         fill_with_mean(run, row, place);
       }
     }
