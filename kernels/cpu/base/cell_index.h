@@ -45,14 +45,14 @@ static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, u
   return (uint32_t)(((uint64_t)product ^ (uint64_t)(product >> 64)) & index->mask);
 }
 
-// The number of `key`, whose home is `slot`; the next free number if it is new.
-static inline int32_t cpu_cell_index_add(struct cpu_cell_index *index, uint64_t key, uint32_t slot) {
+// The number of `key`, whose home is `slot`, after `hits` appearances more; the next free number if it is new.
+static inline int32_t cpu_cell_index_add_many(struct cpu_cell_index *index, uint64_t key, uint32_t slot, int32_t hits) {
   for (;; slot = (uint32_t)((slot + UINT64_C(1)) & index->mask)) {
     uint32_t number = (uint32_t)index->table[slot];
     if (number < (uint32_t)index->count) {
       struct cpu_cell_entry *entry = &index->entries[number];
       if (entry->key == key) {
-        entry->hits++;
+        entry->hits += hits;
         return (int32_t)number;
       }
       if (entry->slot == slot) {
@@ -60,9 +60,13 @@ static inline int32_t cpu_cell_index_add(struct cpu_cell_index *index, uint64_t 
       }
     }
     index->table[slot] = index->count;
-    index->entries[index->count] = (struct cpu_cell_entry){.key = key, .slot = slot, .hits = 1};
+    index->entries[index->count] = (struct cpu_cell_entry){.key = key, .slot = slot, .hits = hits};
     return index->count++;
   }
+}
+
+static inline int32_t cpu_cell_index_add(struct cpu_cell_index *index, uint64_t key, uint32_t slot) {
+  return cpu_cell_index_add_many(index, key, slot, 1);
 }
 
 #endif

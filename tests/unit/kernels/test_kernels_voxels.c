@@ -120,6 +120,32 @@ static void all_in_different_cells(void **state) {
   }
 }
 
+// Points come in runs that stay in a cell, of all lengths around a vector's and a chunk's, and come back to it later.
+static void runs_in_cells(void **state) {
+  (void)state;
+  enum { COUNT = 9000, CELLS = 40 };
+  static const int lengths[] = {1, 1, 2, 3, 7, 8, 9, 15, 16, 17, 255, 256, 257, 300};
+  static float points[COUNT][4];
+  struct random random = {9};
+  for (int i = 0; i < COUNT;) {
+    int cell = (int)(next_random(&random) % (CELLS + 1)) - 1;  // -1: out of range
+    int length = lengths[next_random(&random) % (sizeof lengths / sizeof *lengths)];
+    for (int end = i + length; i < end && i < COUNT; i++) {
+      points[i][0] = (float)cell * 20 + random_in(&random, 0, 1);
+      points[i][1] = points[i][2] = 7;
+      points[i][3] = random_in(&random, 0, 1);
+    }
+  }
+  for (int large = 0; large < 2; large++) {  // a table of all cells, then one of hashes
+    struct vx_job asked = plain_params(800);
+    asked.params.voxelize.range_max[1] = asked.params.voxelize.range_max[2] = large ? 800 : 8;
+    asked.params.voxelize.max_voxels = CELLS - 5;
+    struct outcome outcome = check_scan(&asked, points, COUNT);
+    assert_int_equal(outcome.counts.voxels_kept, CELLS - 5);
+    free(outcome.block);
+  }
+}
+
 // Each cloud is treated as if it were alone, with its own max_voxels; empty ones leave no trace but their count.
 static void batch_with_empty_clouds(void **state) {
   (void)state;
@@ -253,6 +279,7 @@ int main(void) {
       cmocka_unit_test(order_key),
       cmocka_unit_test(all_in_one_cell),
       cmocka_unit_test(all_in_different_cells),
+      cmocka_unit_test(runs_in_cells),
       cmocka_unit_test(batch_with_empty_clouds),
       cmocka_unit_test(batch_is_its_clouds),
       cmocka_unit_test(only_counts),
