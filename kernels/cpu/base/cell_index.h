@@ -5,6 +5,9 @@
 // names an entry below `count` and that entry names the slot. Any other slot is empty: it holds what an earlier cloud
 // or job, or another array in the same memory, left there. So emptying the index is one store: count = 0.
 //
+// A slot holds a number plus `base`. If each cloud has another base, what an earlier one left in a slot is hardly ever
+// a number below `count`, so no entry is looked at for it. Any base is right.
+//
 // If there are few possible keys for those to be found, the slot of a key is the key itself (dense). Otherwise the slot
 // is found by hashing, with linear probing. The hash is seeded per lane, so nobody can prepare a scan whose cells
 // collide. At most half of the slots are in use, so a probe ends after at most `count` steps.
@@ -21,10 +24,11 @@ struct cpu_cell_entry {
 };
 
 struct cpu_cell_index {
-  int32_t *table;                  // [cpu_cell_index_slots()]
+  uint32_t *table;                 // [cpu_cell_index_slots()]
   struct cpu_cell_entry *entries;  // [most]
   int32_t count;
   bool dense;
+  uint32_t base;
   uint64_t mask;  // slots - 1
   uint64_t seed[2];
 };
@@ -48,7 +52,7 @@ static inline uint32_t cpu_cell_index_home(const struct cpu_cell_index *index, u
 // The number of `key`, whose home is `slot`, after `hits` appearances more; the next free number if it is new.
 static inline int32_t cpu_cell_index_add_many(struct cpu_cell_index *index, uint64_t key, uint32_t slot, int32_t hits) {
   for (;; slot = (uint32_t)((slot + UINT64_C(1)) & index->mask)) {
-    uint32_t number = (uint32_t)index->table[slot];
+    uint32_t number = index->table[slot] - index->base;
     if (number < (uint32_t)index->count) {
       struct cpu_cell_entry *entry = &index->entries[number];
       if (entry->key == key) {
@@ -59,7 +63,7 @@ static inline int32_t cpu_cell_index_add_many(struct cpu_cell_index *index, uint
         continue;  // taken by another key
       }
     }
-    index->table[slot] = index->count;
+    index->table[slot] = index->base + (uint32_t)index->count;
     index->entries[index->count] = (struct cpu_cell_entry){.key = key, .slot = slot, .hits = hits};
     return index->count++;
   }

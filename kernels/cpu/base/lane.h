@@ -6,6 +6,7 @@
 
 struct vx_lane {
   uint64_t seed[2];  // of the cell indexes
+  uint32_t base;     // of those of the next part
   struct cpu_arena scratch;
   struct cpu_arena between;  // what the stages of one job leave to each other
 };

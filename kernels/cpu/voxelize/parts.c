@@ -99,11 +99,14 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 
 // --- parts ---------------------------------------------------------------------------------------------------------
 
-static void seed(struct cpu_run *run, const struct vx_lane *lane) {
+// The bases of the lane's parts are at least as far apart as a part has keys.
+static void seed(struct cpu_run *run, struct vx_lane *lane) {
   struct cpu_cell_index *indexes[] = {&run->cells, &run->blocks, &run->pillar_index};
   for (int i = 0; i < 3; i++) {
     memcpy(indexes[i]->seed, lane->seed, sizeof lane->seed);
+    indexes[i]->base = lane->base;
   }
+  lane->base += (uint32_t)run->largest_cloud;
 }
 
 enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud, struct cpu_run *part,

@@ -285,7 +285,7 @@ static void a_helper_that_does_nothing_keeps_its_scratch(void **state) {
   const struct cpu_arena little = {.used = VX_SCRATCH_KEPT / 4}, most = {.used = VX_SCRATCH_KEPT},
                          much = {.used = VX_SCRATCH_KEPT + 1};
   bool busy = false;
-  struct vx_lane helper = {{0}, {0}, {0}};
+  struct vx_lane helper = {.seed = {0}};
   const struct vx_hand hand = {&helper, is_busy, &busy};
   struct vx_error error;
   assert_int_equal(cpu_reserve_for_help(&hand, &little, &error), VX_OK);
