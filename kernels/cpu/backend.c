@@ -80,6 +80,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
     free(*lane);
     return VX_REFUSED;
   }
+  (*lane)->base = (uint32_t)(*lane)->seed[0];  // any: memory that is still zero then holds no number of a cell
   return VX_OK;
 }
 

@@ -12,11 +12,11 @@
 #include "kernels/cpu/voxelize/locate.h"
 
 enum {
-  SAMPLED = 8,  // of so many points one is looked at to find out whether there are runs
+  SAMPLED = 7,  // each seventh point tells whether there are runs: an odd step, so as not to meet the same beams again
   FILLED = 8    // voxels of points that are written at a time
 };
 
-// Whether more than a third of the points are in the cell of the one before, as far as every eighth shows.
+// Whether more than a third of the points are in the cell of the one before, as far as every seventh shows.
 static bool have_runs(const struct cpu_located *located) {
   int32_t sampled = 0, same = 0;
   for (int32_t i = 1; i < located->num_inside; i += SAMPLED) {
@@ -61,7 +61,8 @@ static void look_up(const struct cpu_located *located, int32_t begin, struct cpu
   shared_index->count = index.count;
 }
 
-// The same, run by run. The voxels are written in vectors, which reach into the next run and are overwritten by it.
+// The same, run by run. The voxels are written in vectors, which reach into the next run and are overwritten by it; the
+// last run's reach behind the chunk.
 static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_cell_index *shared_index,
                          int32_t *inside, int32_t *voxel_of) {
   struct cpu_cell_index index = *shared_index;

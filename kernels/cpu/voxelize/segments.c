@@ -70,6 +70,8 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand
     }
   }
   memcpy(tools->index.seed, hand->lane->seed, sizeof tools->index.seed);
+  tools->index.base = hand->lane->base;
+  hand->lane->base += (uint32_t)run->num_points;
   return VX_OK;
 }
 

@@ -94,6 +94,8 @@ static void rubbish_in_scratch(void **state) {
     for (size_t i = 0; bytes != NULL && i < scratch->bytes - 64; i++) {
       bytes[i] = round == 0 ? 0xFF : (unsigned char)(next_random(&random) & (round % 2 ? 0xFF : 3));
     }
+    // From base 0 the smallest of them are numbers of cells; from the other on numbers begin again at 0.
+    lane->base = round % 3 == 2 ? UINT32_MAX - 100 : 0;
     assert_as_on_fresh_lane(&asked[round / 2 % 2], MOST);
   }
 }
