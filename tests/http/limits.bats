@@ -30,7 +30,8 @@ teardown() { [[ -z ${daemon:-} ]] || kill -KILL "$daemon"; } # that of a test th
 
 @test "memory that may not suffice is warned of" {
   echo 1073741824 >"$groups/memory.max"
-  start_daemon --backend cpu --workers 2 --sampling-workers 1 --max-connections 100 --io-threads 3
+  start_daemon --backend cpu --workers 2 --sampling-workers 1 --max-connections 100 --io-threads 3 \
+    --small-job-points 1000
   warning=$(grep 'memory limit' "$daemon_log")
   has "$warning" 'level=warning'
   has "$warning" 'memory_limit_bytes=1073741824 '
