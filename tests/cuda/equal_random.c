@@ -73,6 +73,11 @@ static void random_params(struct random *random, struct vx_job *asked) {
   if (asked->params.voxelize.max_points_per_voxel == 0 && !random_one_in(random, 10)) {
     asked->tensors &= MEAN | BIT(VX_POINT_VOXEL_IDS);
   }
+  if (random_one_in(random, 6)) {  // small voxels, which a few threads of the GPU write each
+    asked->tensors = BASE | BIT(VX_VOXELS) | (random_one_in(random, 2) ? BIT(VX_VOXEL_FEATURES) : 0);
+    asked->params.voxelize.fill = VX_FILL_ZERO;
+    asked->params.voxelize.max_points_per_voxel = 1 + random_below(random, 16);
+  }
 }
 
 void random_sections(struct random *random, struct scan *scan) {
