@@ -14,7 +14,7 @@ enum : uint64_t { TILE_SUM = UINT64_C(1) << 31, TILE_PREFIX = UINT64_C(1) << 63 
 enum : uint64_t { TILE_FLAGS = TILE_SUM | TILE_PREFIX };
 
 struct scan_shared {
-  uint64_t sums[SCAN_WARPS];  // of the tile's items
+  uint64_t sums[SCAN_WARPS];  // of each warp's items
   uint64_t parts[SCAN_WARPS];
   int complete[SCAN_WARPS];
   uint32_t tile;
@@ -84,7 +84,7 @@ static __device__ uint64_t look_back(volatile unsigned long long *tiles, uint32_
 
 // Fills `before` with the sum of all items before each of the thread's. Returns the sum up to the tile's end.
 //
-// The tile's own sum comes first, as other tiles wait for it. The sums within the tile are taken while this one waits.
+// The tile's own sum comes first, as other tiles wait for it, then the sums within the tile. A block does this once.
 static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint64_t (&items)[SCAN_ITEMS],
                                       uint64_t (&before)[SCAN_ITEMS], struct scan_shared *shared) {
   volatile unsigned long long *tiles = (volatile unsigned long long *)tile_states;

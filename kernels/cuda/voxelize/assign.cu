@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_const
   bool is_point = i < p.clouds.num_points, is_cell = i < num_cells;
   uint32_t slot = is_point ? p.slots[i] : CUDA_NO_SLOT, rank = 0;
   bool has_cell = slot != CUDA_NO_SLOT;
-  // All of these are on their way before the first is used.
+  // What follows from the slot and from the number of cells is on its way before any of it is used.
   if (has_cell) {
     rank = p.ranks[i];
   }

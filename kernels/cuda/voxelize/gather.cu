@@ -1,7 +1,8 @@
 // From rows to tensors: written straight into an image of the output block, whose layout the device computes.
 //
-// A few threads per row (a whole warp if large voxels are written) bring the first points of its list into input order
-// and write its part of the tensors. Other blocks write point_voxel_ids.
+// A row's threads bring the first points of its list into input order and write its part of the tensors: a whole warp
+// if large voxels are written, else 4, or 8 or 16 if the mean row has more than 4 points. Other blocks write
+// point_voxel_ids.
 //
 // Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
 // another job's output.
@@ -11,7 +12,7 @@
 #include "kernels/cuda/voxelize/short_lists.cuh"
 #include "kernels/cuda/voxelize/whole_voxels.cuh"
 
-// Blocks per multiprocessor, with so many threads for a row: the registers must suffice for them.
+// Blocks per multiprocessor, by the threads of a row: the registers must suffice for them.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define GATHER_BLOCKS(width) 4
 #else

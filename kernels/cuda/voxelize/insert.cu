@@ -25,8 +25,9 @@ struct insert_params {
   struct cuda_tally *tally;
 };
 
-// Adds points to a cell, of which `point` is the first. Returns the number of those that it had. Atomic operations are
-// what takes the time of this kernel, so one adds the points and tells the first so far, which mostly stays the first.
+// Adds points to a cell; `point` is the first of them. Returns the number that it had. Atomic operations take most of
+// this kernel's time, so one adds the points and tells the first so far, which mostly stays the first. The hits are the
+// upper half of the word: they wrap, and nothing is carried out of them.
 static __device__ uint32_t count_hits(struct cuda_cell *cell, uint32_t point, uint32_t points) {
   uint64_t had = atomicAdd((unsigned long long *)cell, (unsigned long long)points << 32);  // little-endian: the hits
   if (point < (uint32_t)had) {
@@ -57,7 +58,7 @@ static __device__ uint64_t key_of(const struct insert_params &p, uint32_t point,
   return p.clouds.count == 1 ? key : key + cuda_cloud_of_point(p.clouds, point) * p.cells_per_cloud;
 }
 
-// As a warp: adds the number of threads of which it is true to the block's.
+// As a warp: counts the threads that say yes into the block's count.
 static __device__ void count_up(uint32_t *count, bool is) {
   uint32_t threads = __popc(__ballot_sync(~0u, is));
   if (threadIdx.x % 32 == 0 && threads != 0) {

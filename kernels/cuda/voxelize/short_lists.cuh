@@ -1,7 +1,7 @@
 // Lists of which a row keeps few points: these are put in input order in shared memory.
 //
-// Each of a row's threads holds one point; they keep these sorted and merge the rest of the list into them. Rows of
-// many points are left to the whole block.
+// A row's threads sort a list that has no more points than they are. A longer list is a warp's, which keeps the lowest
+// and merges the rest into them; one of more than WARP_LIST points is the whole block's.
 #ifndef VOXELD_CUDA_SHORT_LISTS_CUH
 #define VOXELD_CUDA_SHORT_LISTS_CUH
 

@@ -36,8 +36,9 @@ template <int width> static __device__ bool in_order(uint32_t mask, uint32_t val
   return __all_sync(mask, __shfl_up_sync(mask, value, 1, width) <= value);
 }
 
-// As a warp: the 32 lowest items of a list, sorted. Looks at chunks of 32 items: at `begin` and every `step` from there.
-// The next few are on their way meanwhile. Few items after the first chunk are among the lowest.
+// As a warp: the 32 lowest items of a list, sorted. Looks at chunks of 32, at `begin` and every `step` from there.
+// The next few are on their way meanwhile. Few items after the first chunk are among the lowest. It is no part of its
+// callers' code, since its registers would be theirs.
 static __device__ __attribute__((noinline)) uint32_t lowest_of(const uint32_t *list, uint32_t count, uint32_t begin,
                                                                uint32_t step) {
   enum { AHEAD = 4 };

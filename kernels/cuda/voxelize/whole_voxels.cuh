@@ -49,8 +49,8 @@ static __device__ void write_items(unit *to, uint32_t count, const float *chunk,
   }
 }
 
-// As `width` neighbouring threads: a voxel of up to that many points, padded with zeros. Each thread has a point if a
-// point is 16 bytes, else a value.
+// As `width` neighbouring threads: a voxel, padded with zeros. Each thread has a point at a time if a point is 16
+// bytes, else a value.
 template <int width>
 static __device__ void write_small_voxel(const struct gather_params &p, float *voxels, const struct gathered_row &row) {
   uint32_t lane = threadIdx.x % width, columns = p.columns;
