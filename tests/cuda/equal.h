@@ -103,6 +103,9 @@ void fill_scan(struct random *random, struct scan *scan, int64_t num_points, con
 
 // --- the parts ---
 
+// Voxels whose lists have every length at which a GPU takes another way.
+void test_lists(struct side sides[2], uint64_t seed, int jobs);
+
 // Points sampled: of scans whole and in part, of random clouds of up to that many points.
 void test_samples(struct side sides[2], uint64_t seed, const struct scan *scans, int num_scans, int jobs,
                   int64_t largest);

@@ -159,6 +159,7 @@ int main(int argc, char **argv) {
   struct random random = {options.seed};
   compare_presets(sides, presets, loaded);
   compare_random(sides, &random, options.jobs, options.largest);
+  test_lists(sides, options.seed, options.jobs);
   test_samples(sides, options.seed, scans, loaded, options.samplings, options.largest);
   test_transforms(sides, options.seed, options.jobs, options.largest);
   test_maps(sides, presets, options.seed, options.jobs, options.largest);
