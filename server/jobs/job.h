@@ -115,8 +115,8 @@ struct job {
   bool answered;                  // `output` has the answer; else `problem` says why not
   bool output_refused;            // the answer is too large, or has no memory: another lane could do no better
   size_t output_length;           // bytes of the answer
-  int parts_in_place;             // of the output that went to regions without a copy: all that go there, or none
-  int parts_copied;               // from and to regions
+  int parts_in_place;             // output tensors that the GPU wrote into regions: all that go there, or none
+  int parts_copied;               // points and output tensors copied from or to regions
   bool packed;                    // an answer of several parts has them together
   size_t header_reserve;          // of these, the bytes in front of tensors that stay where they are
   struct vx_layout layout;        // of the tensors
