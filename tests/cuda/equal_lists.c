@@ -1,5 +1,5 @@
-// Lists: rows with as many points as make the GPU take another way, or one more or fewer, in any order. The mean row has
-// few points or many, which decides how many threads a row has.
+// Lists: rows with as many points as make the GPU take another way, or one more or fewer, in any order. The mean row
+// has few points or many, which decides how many threads a row has.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
