@@ -269,6 +269,19 @@ static void a_lone_cloud_is_cut_and_keeps_its_bytes(void **state) {
   }
 }
 
+// Most points are where the one before is, so cells are looked up run by run, and runs go on in the next segment.
+static void runs_of_points_go_over_the_cuts(void **state) {
+  (void)state;
+  struct random random = {37};
+  make_points();
+  for (int i = 1; i < POINTS; i++)
+    if (next_random(&random) % 4 != 0) memcpy(points[i], points[i - 1], sizeof points[i]);
+  for (int kind = 0; kind < KINDS; kind++) {
+    const struct vx_job asked = job_of_kind(kind);
+    if (kind != 8) check_lone(&asked, POINTS - kind, 1 + kind % 3, false);
+  }
+}
+
 static int spreads_of(int32_t count, int helpers) {
   const struct vx_job asked = job_of_kind(0);
   struct crew crew = crew_of(helpers, false, 1);
@@ -386,6 +399,7 @@ int main(void) {
       cmocka_unit_test(hands_in_any_number_and_order_give_the_same_bytes),
       cmocka_unit_test(what_helpers_give_up_is_done_again),
       cmocka_unit_test(a_lone_cloud_is_cut_and_keeps_its_bytes),
+      cmocka_unit_test(runs_of_points_go_over_the_cuts),
       cmocka_unit_test(only_large_clouds_are_cut),
       cmocka_unit_test(maps_of_a_batch_are_those_of_its_clouds),
       cmocka_unit_test(a_job_is_stopped_between_its_pieces),
