@@ -2,6 +2,7 @@
 #include "kernels/cpu/base/lane.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "kernels/half.h"
@@ -10,6 +11,12 @@ int64_t cpu_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void cpu_seed_index(struct vx_lane *lane, int64_t most, struct cpu_cell_index *index) {
+  memcpy(index->seed, lane->seed, sizeof index->seed);
+  index->base = lane->base;
+  lane->base += (uint32_t)most;
 }
 
 // Nothing beyond what the lane may keep: not even room for a larger piece.

@@ -2,8 +2,6 @@
 // computes. Runs on the thread that has the lane.
 #include "kernels/cpu/scatter/scatter.h"
 
-#include <string.h>
-
 #include "kernels/cpu/base/cell_index.h"
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/scatter/planes.h"
@@ -41,7 +39,7 @@ static enum vx_status prepare(struct scatter *scatter, struct vx_lane *lane, str
   }
   if (status == VX_OK) {
     lay_out(scatter, &lane->scratch);
-    memcpy(scatter->taken.seed, lane->seed, sizeof lane->seed);
+    cpu_seed_index(lane, scatter->rows, &scatter->taken);
   }
   return status;
 }

@@ -1,8 +1,6 @@
 // See parts.h.
 #include "kernels/cpu/voxelize/parts.h"
 
-#include <string.h>
-
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/encode/encode.h"
 #include "kernels/cpu/voxelize/maps.h"
@@ -99,16 +97,6 @@ void cpu_parts_lay_out(struct cpu_run *run, struct cpu_arena *arena) {
 
 // --- parts ---------------------------------------------------------------------------------------------------------
 
-// The bases of the lane's parts are at least as far apart as a part has keys.
-static void seed(struct cpu_run *run, struct vx_lane *lane) {
-  struct cpu_cell_index *indexes[] = {&run->cells, &run->blocks, &run->pillar_index};
-  for (int i = 0; i < 3; i++) {
-    memcpy(indexes[i]->seed, lane->seed, sizeof lane->seed);
-    indexes[i]->base = lane->base;
-  }
-  lane->base += (uint32_t)run->largest_cloud;
-}
-
 enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *hand, bool cloud, struct cpu_run *part,
                               struct vx_error *error) {
   struct cpu_arena measured = {0};
@@ -121,7 +109,10 @@ enum vx_status cpu_parts_take(const struct cpu_run *run, const struct vx_hand *h
   if (status == VX_OK && hand->lane != run->lane) {
     lay_out_part(part, cloud, &hand->lane->scratch);
   }
-  seed(part, hand->lane);
+  struct cpu_cell_index *indexes[] = {&part->cells, &part->blocks, &part->pillar_index};
+  for (int i = 0; i < 3; i++) {
+    cpu_seed_index(hand->lane, part->largest_cloud, indexes[i]);
+  }
   return status;
 }
 

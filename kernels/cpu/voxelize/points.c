@@ -9,6 +9,8 @@
 // indexes, which do not hash.
 #include "kernels/cpu/voxelize/points.h"
 
+#include <string.h>
+
 #include "kernels/cpu/voxelize/locate.h"
 
 enum {
@@ -67,7 +69,7 @@ static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_
                          int32_t *inside, int32_t *voxel_of) {
   struct cpu_cell_index index = *shared_index;
   uint32_t home[CPU_CHUNK];
-  int32_t ends[CPU_CHUNK], voxels[CPU_CHUNK + FILLED] = {0}, runs = join_runs(located, ends);
+  int32_t ends[CPU_CHUNK], voxels[CPU_CHUNK + FILLED], runs = join_runs(located, ends);
   find_homes(located->key, runs, shared_index, home);
   for (int32_t run = 0, i = 0; run < runs; i = ends[run++]) {
     int32_t voxel = cpu_cell_index_add_many(&index, located->key[run], home[run], ends[run] - i);
@@ -79,8 +81,8 @@ static void look_up_runs(struct cpu_located *located, int32_t begin, struct cpu_
   }
   for (int32_t i = 0; i < located->num_inside; i++) {
     inside[i] = begin + located->at[i];
-    voxel_of[i] = voxels[i];
   }
+  memcpy(voxel_of, voxels, (size_t)located->num_inside * sizeof *voxel_of);
   shared_index->count = index.count;
 }
 

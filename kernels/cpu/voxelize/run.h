@@ -182,7 +182,7 @@ struct cpu_run {
 
 static inline int32_t cpu_smaller(int32_t a, int32_t b) { return a < b ? a : b; }
 
-// All of them are sums.
+// Adds counts to others: every field is a sum, an int64_t.
 static inline void cpu_add_counts(struct vx_counts *to, const struct vx_counts *from) {
   enum { COUNTS = sizeof *to / sizeof to->kept };
   int64_t sums[COUNTS], more[COUNTS];

@@ -9,8 +9,6 @@
 // 5. List: each segment knows how many points of a voxel the segments before it have, so where its own go.
 #include "kernels/cpu/voxelize/segments.h"
 
-#include <string.h>
-
 #include "kernels/cpu/base/lane.h"
 #include "kernels/cpu/voxelize/locate.h"
 #include "kernels/cpu/voxelize/points.h"
@@ -69,9 +67,7 @@ static enum vx_status take_tools(const struct cpu_run *run, const struct vx_hand
       arena = &hand->lane->scratch;
     }
   }
-  memcpy(tools->index.seed, hand->lane->seed, sizeof tools->index.seed);
-  tools->index.base = hand->lane->base;
-  hand->lane->base += (uint32_t)run->num_points;
+  cpu_seed_index(hand->lane, run->num_points, &tools->index);
   return VX_OK;
 }
 
