@@ -196,16 +196,26 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(const struct sample_params);
 
-// The kernels. A cloud is sampled with the first that the device can run and that holds all of its rows. (Measured on
-// an H200: one block is fastest for the rows that it holds in one round; above that, few warps in several blocks.)
+// The kernels. A cloud is sampled with the first that the device can run and that is for that many rows. (Measured on an
+// H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one round,
+// above that several blocks again.)
+//
+// A kernel runs on a part of the device, however many clouds there are, so other lanes' kernels run beside it: on one of
+// three multiprocessors, or on each if its blocks take little of one.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;
+  uint32_t most_rows;  // of a cloud, if it holds that many
+  uint32_t part;       // one of so many multiprocessors has a block
   sample_kernel kernel;
 } kernels[] = {
-    {1, 32, 1, false, fps_sample_kernel<32, 1, false>}, {4, 8, 2, false, fps_sample_kernel<8, 2, false>},
-    {4, 8, 4, false, fps_sample_kernel<8, 4, false>},   {4, 8, 8, false, fps_sample_kernel<8, 8, false>},
-    {4, 8, 8, true, fps_sample_kernel<8, 8, true>},     {1, 16, 8, true, fps_sample_kernel<16, 8, true>},
+    {4, 8, 1, false, 4096, 1, fps_sample_kernel<8, 1, false>},
+    {1, 32, 1, false, UINT32_MAX, 3, fps_sample_kernel<32, 1, false>},
+    {4, 8, 2, false, UINT32_MAX, 3, fps_sample_kernel<8, 2, false>},
+    {4, 8, 4, false, UINT32_MAX, 3, fps_sample_kernel<8, 4, false>},
+    {4, 8, 8, false, UINT32_MAX, 3, fps_sample_kernel<8, 8, false>},
+    {4, 8, 8, true, UINT32_MAX, 3, fps_sample_kernel<8, 8, true>},
+    {1, 16, 8, true, UINT32_MAX, 3, fps_sample_kernel<16, 8, true>},
 };
 enum { NUM_KERNELS = sizeof kernels / sizeof kernels[0] };
 
@@ -217,7 +227,7 @@ static size_t near_bytes(const struct kernel *kernel, uint64_t rows) {
 
 static const struct kernel *kernel_for(uint64_t rows, const struct vx_device *device) {
   const struct kernel *kernel = kernels;
-  while (kernel->cluster > device->largest_cluster ||
+  while (kernel->cluster > device->largest_cluster || rows > kernel->most_rows ||
          (!kernel->far && near_bytes(kernel, rows) > device->shared_bytes)) {
     kernel++;
   }
@@ -249,12 +259,12 @@ static void set_attributes(cudaLaunchConfig_t *config, cudaLaunchAttribute attri
   }
 }
 
-// Uses only a part of the device, however many clouds there are, so other lanes' kernels run beside this one.
 enum vx_status cuda_fps_sample(const struct cuda_run *run, struct vx_error *error) {
   const struct cuda_fps *fps = &run->fps;
   const struct vx_device *device = run->lane->device;
   const struct kernel *kernel = kernel_for(fps->largest_cloud, device);
-  unsigned clusters = device->multiprocessors / 3 / kernel->cluster, num_clouds = (unsigned)run->clouds.count;
+  unsigned clusters = device->multiprocessors / kernel->part / kernel->cluster,
+           num_clouds = (unsigned)run->clouds.count;
   clusters = min(max(clusters, 1u), num_clouds);
   size_t bytes = kernel->far ? 0 : near_bytes(kernel, fps->largest_cloud);
   struct sample_params p = {};
@@ -306,7 +316,7 @@ enum vx_status cuda_fps_prepare_device(struct vx_device *device, struct vx_error
   config.dynamicSmemBytes = device->shared_bytes;
   set_attributes(&config, attributes, false, MAX_CLUSTER);
   int most = 0;
-  CUDA_CALL(cudaOccupancyMaxActiveClusters(&most, kernels[1].kernel, &config), error);
+  CUDA_CALL(cudaOccupancyMaxActiveClusters(&most, kernels[0].kernel, &config), error);
   device->largest_cluster = most > 0 ? MAX_CLUSTER : 1;
   return VX_OK;
 }
