@@ -26,6 +26,14 @@ __device__ static inline void cuda_wait() {
   cuda_wait_alone();
 }
 
+// As cuda_wait, but the next kernel starts later: when the one ahead of this has ended. So before its own wait it can
+// read what that one and those before it wrote, past the first cache (__ldcg), which may hold an older job's values. A
+// word that all blocks read so at once should be read by one thread of each.
+__device__ static inline void cuda_wait_in_turn() {
+  cuda_wait_alone();
+  cuda_let_next();
+}
+
 __device__ static inline uint64_t cuda_now() {
   uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));

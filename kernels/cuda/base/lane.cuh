@@ -59,9 +59,10 @@ struct __align__(128) cuda_tally {
   union {
     uint32_t over_voxel_cap, over_post_max;
   };
-  uint32_t kept;
+  // These four are read together (gather.cu).
   union {
-    uint32_t block_filtered, below_threshold;
+    uint32_t num_inside;  // points in cells
+    uint32_t kept;
   };
   uint32_t num_cells;  // distinct, of all clouds
   union {
@@ -70,7 +71,10 @@ struct __align__(128) cuda_tally {
   };
   uint32_t num_output_rows;  // left by the block filter
   union {
-    uint32_t longest;  // points of the row that has most
+    uint32_t block_filtered, below_threshold;
+  };
+  union {
+    uint32_t longest;  // points of the longest list that a block puts in order; 0: none
     uint32_t over_max_objects;
   };
   uint32_t unplaced;                     // points without a slot: 0, as the table is larger than the scan
@@ -81,6 +85,9 @@ struct __align__(128) cuda_tally {
   uint64_t moments[CUDA_MOMENTS];
 };
 static_assert(sizeof(struct cuda_tally) == 256, "each of a lane's tallies has lines of the cache for itself");
+static_assert(offsetof(struct cuda_tally, num_inside) % 16 == 0 &&
+                  offsetof(struct cuda_tally, num_output_rows) == offsetof(struct cuda_tally, num_inside) + 12,
+              "one load reads the four numbers");
 
 // Further moments of a detection.
 enum cuda_note { CUDA_NETWORK_BEGUN, CUDA_NETWORK_DONE, CUDA_SHOW_BEGUN, CUDA_SHOWN, CUDA_NOTES };

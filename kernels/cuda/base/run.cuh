@@ -64,6 +64,14 @@ struct cuda_fps {
   size_t cub_bytes;
 };
 
+// What the places of a voxelization's tensors in its image follow from, once the number of rows is known: places.cuh.
+struct image_plan {
+  unsigned char *memory;
+  vx_tensor_set tensors;
+  uint64_t row_bytes[VX_TENSOR_COUNT];  // that each output row adds to a tensor
+  uint64_t own_bytes[VX_TENSOR_COUNT];  // that it has without any
+};
+
 struct cuda_run {
   struct vx_lane *lane;
   struct vx_job *job;
@@ -92,6 +100,8 @@ struct cuda_run {
   bool resident;          // the image is not sent: the host's next stages find it on the device
   bool encoded;           // the encoder makes something
   int64_t num_samples;    // asked for, of all clouds
+
+  struct image_plan plan;  // but for its memory
 
   // Whose rows bev_features has; VX_TENSOR_COUNT if it is not wanted.
   enum vx_tensor scattered;

@@ -1,6 +1,7 @@
 // From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
-// the rows of points are wanted. The fates of each cell's points are counted. Rows with long whole lists are queued for
-// ordering.
+// the rows of points are wanted. A cell's ranks go from 0 on, so what becomes of its points can be counted point by
+// point: as many as its row keeps have ranks below the cap. The point of rank 0 marks the cell, and queues the row if
+// its list is a long one to be ordered as a whole.
 #include "kernels/cuda/voxelize/assign.cuh"
 
 #include "kernels/cuda/base/device.cuh"
@@ -22,87 +23,59 @@ struct assign_params {
   struct cuda_tally *tally;
 };
 
-// `cell`: its number, where its list begins; if the point has a slot.
-static __device__ void assign_point(const struct assign_params &p, uint32_t point, bool has_cell, uint2 cell,
-                                    uint32_t rank) {
-  if (has_cell && p.lists != NULL) {
-    p.lists[cell.y + rank] = point;
-  }
-  if (p.rows != NULL) {
-    p.rows[point] = !has_cell
-                        ? p.row_capacity
-                        : cuda_row_of_cell(p.clouds, cuda_cloud_of_point(p.clouds, point), cell.x, p.row_capacity);
-  }
+// The row of a point in the cell of that number.
+static __device__ uint32_t row_of(const struct assign_params &p, uint32_t point, uint32_t number) {
+  return cuda_row_of_cell(p.clouds, cuda_cloud_of_point(p.clouds, point), number, p.row_capacity);
 }
 
-// What becomes of a cell's points.
-struct fates {
-  uint32_t kept, over_cap, dropped, longest;
-};
-
-static __device__ struct fates fates_of(const struct assign_params &p, uint32_t number, uint4 record) {
-  uint32_t hits = record.y;
-  int32_t cloud = cuda_cloud_of_point(p.clouds, record.x);
-  uint32_t row = cuda_row_of_cell(p.clouds, cloud, number, p.row_capacity);
-  if (row == p.row_capacity) {
-    return {0, 0, hits, 0};
+// Does once for a row what its list asks for.
+static __device__ void use_row(const struct assign_params &p, uint32_t row, uint32_t slot, uint32_t number) {
+  if (p.marks.words != NULL) {
+    cuda_mark(p.marks, slot);
   }
-  if (p.queue != NULL && hits > CUDA_TINY_LIST) {
+  if (p.queue == NULL) {
+    return;
+  }
+  uint32_t hits = p.records[number].hits;
+  if (hits > CUDA_TINY_LIST) {
     bool is_long = hits > CUDA_WARP_LIST;
     uint32_t at = atomicAdd(is_long ? &p.tally->num_long : &p.tally->num_short, 1);
     p.queue[is_long ? p.row_capacity - 1 - at : at] = row;
+    if (is_long) {
+      atomicMax(&p.tally->longest, hits);
+    }
   }
-  if (p.marks.words != NULL) {
-    cuda_mark(p.marks, record.w);
-  }
-  uint32_t kept = min(hits, p.cap);
-  return {kept, hits - kept, 0, hits};
 }
 
 static __global__ void __launch_bounds__(BLOCK) assign_kernel(const __grid_constant__ struct assign_params p) {
-  __shared__ struct fates all;
-  if (threadIdx.x == 0) {
-    all = {0, 0, 0, 0};
-  }
-  __syncthreads();
-  cuda_wait();
-  uint32_t i = blockIdx.x * BLOCK + threadIdx.x, num_cells = p.tally->num_cells;
-  bool is_point = i < p.clouds.num_points, is_cell = i < num_cells;
-  uint32_t slot = is_point ? p.slots[i] : CUDA_NO_SLOT, rank = 0;
+  uint32_t point = blockIdx.x * BLOCK + threadIdx.x, row = p.row_capacity, rank = 0;
+  bool is_point = point < p.clouds.num_points;
+  uint32_t slot = is_point ? __ldcg(&p.slots[point]) : CUDA_NO_SLOT;
   bool has_cell = slot != CUDA_NO_SLOT;
-  // What follows from the slot and from the number of cells is on its way before any of it is used.
   if (has_cell) {
-    rank = p.ranks[i];
+    rank = __ldcg(&p.ranks[point]);
   }
-  uint2 cell = has_cell ? *(const uint2 *)&p.cells[slot] : make_uint2(0, 0);
-  uint4 record = is_cell ? *(const uint4 *)&p.records[i] : make_uint4(0, 0, 0, 0);
-  if (is_point) {
-    assign_point(p, i, has_cell, cell, rank);
+  cuda_wait_in_turn();  // the gather reads records early
+  if (has_cell) {
+    uint2 cell = *(const uint2 *)&p.cells[slot];  // its number, and where its list begins
+    if (p.lists != NULL) {
+      p.lists[cell.y + rank] = point;
+    }
+    row = row_of(p, point, cell.x);
+    if (rank == 0 && row != p.row_capacity) {
+      use_row(p, row, slot, cell.x);
+    }
   }
-  struct fates fates = {0, 0, 0, 0};
-  if (is_cell) {
-    fates = fates_of(p, i, record);
+  if (is_point && p.rows != NULL) {
+    p.rows[point] = row;
   }
-  if (blockIdx.x * BLOCK >= num_cells) {
-    return;
+  int over_cap = __syncthreads_count(row != p.row_capacity && rank >= p.cap);
+  int dropped = __syncthreads_count(has_cell && row == p.row_capacity);
+  if (threadIdx.x == 0 && over_cap != 0) {
+    atomicAdd(&p.tally->over_voxel_cap, over_cap);
   }
-  __syncwarp();
-  fates.kept = cuda_warp_add(fates.kept);
-  fates.over_cap = cuda_warp_add(fates.over_cap);
-  fates.dropped = cuda_warp_add(fates.dropped);
-  fates.longest = cuda_warp_max(fates.longest);
-  if (threadIdx.x % 32 == 0 && fates.kept + fates.dropped != 0) {
-    atomicAdd(&all.kept, fates.kept);
-    atomicAdd(&all.over_cap, fates.over_cap);
-    atomicAdd(&all.dropped, fates.dropped);
-    atomicMax(&all.longest, fates.longest);
-  }
-  __syncthreads();
-  if (threadIdx.x == 0 && all.kept + all.dropped != 0) {
-    atomicAdd(&p.tally->kept, all.kept);
-    atomicAdd(&p.tally->over_voxel_cap, all.over_cap);
-    atomicAdd(&p.tally->over_max_voxels, all.dropped);
-    atomicMax(&p.tally->longest, all.longest);
+  if (threadIdx.x == 0 && dropped != 0) {
+    atomicAdd(&p.tally->over_max_voxels, dropped);
   }
 }
 

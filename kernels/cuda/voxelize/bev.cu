@@ -24,18 +24,18 @@ struct bev {
 };
 
 // As a block: waits for the kernel ahead, then finds both.
-static __device__ struct bev find_bev(const struct bev_params &p, bool zero_gaps) {
+static __device__ struct bev find_bev(const struct bev_params &p) {
   __shared__ struct image_places places;
   cuda_read_plan(p.plan, &places);
   cuda_wait();
-  cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, &places);
+  cuda_find_places(p.plan, p.tally->num_output_rows, false, &places);
   __syncthreads();
   const unsigned char *tensor = places.at[p.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
   return {tensor != NULL ? tensor : p.features, places.at[VX_BEV_FEATURES]};
 }
 
 static __global__ void __launch_bounds__(BLOCK) clear_bev_kernel(const __grid_constant__ struct bev_params p) {
-  struct bev bev = find_bev(p, blockIdx.x == 0);
+  struct bev bev = find_bev(p);
   cuda_clear(bev.map, bev.map + p.plan.own_bytes[VX_BEV_FEATURES], (uint64_t)blockIdx.x * BLOCK + threadIdx.x,
              (uint64_t)gridDim.x * BLOCK);
 }
@@ -51,7 +51,7 @@ static __device__ void write_row(const struct bev_params &p, const struct bev &b
 }
 
 static __global__ void __launch_bounds__(BLOCK) write_bev_kernel(const __grid_constant__ struct bev_params p) {
-  struct bev bev = find_bev(p, false);
+  struct bev bev = find_bev(p);
   uint64_t first = ((uint64_t)blockIdx.x * BLOCK + threadIdx.x) / WARP, step = (uint64_t)gridDim.x * BLOCK / WARP;
   for (uint64_t number = first; number < p.tally->num_output_rows; number += step) {
     struct gathered_row row = find_row(p, (uint32_t)number);
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(BLOCK) write_bev_kernel(const __grid_co
 enum vx_status cuda_write_bev(const struct cuda_run *run, struct vx_error *error) {
   struct bev_params p = {};
   static_cast<struct row_params &>(p) = row_params_of(run);
-  CUDA_TRY(cuda_plan_image(run, &p.plan, error));
+  p.plan = cuda_plan_of(run);
   p.encoded = run->scattered == VX_ENCODED_FEATURES;
   p.halves = run->params->feature_dtype == VX_FLOAT16;
   p.features = run->features;

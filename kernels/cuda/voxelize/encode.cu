@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
   cuda_wait();
   uint32_t warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
-  cuda_find_places(p.plan, num_rows, blockIdx.x == 0, &places);
+  cuda_find_places(p.plan, num_rows, false, &places);
   uint64_t room = p.room == NULL ? p.encoder.room : 0;
   float *chunk = (float *)chunks + warp * (chunk_floats(p) + room);
   encoder encode;
@@ -164,7 +164,7 @@ enum vx_status cuda_encode(const struct cuda_run *run, struct vx_error *error) {
              : run->columns == 4 ? encode_kernel<one_layer<4 + PILLAR_EXTRA>>
                                  : encode_kernel<one_layer<5 + PILLAR_EXTRA>>;
   }
-  CUDA_TRY(cuda_plan_image(run, &p.plan, error));
+  p.plan = cuda_plan_of(run);
   p.room = run->room_floats == 0 ? NULL : run->encoder_room;
   size_t shared = WARPS * sizeof(float) * (chunk_floats(p) + (size_t)(p.room == NULL ? p.encoder.room : 0));
   return cuda_launch("encode_kernel", kernel, blocks_of(run), BLOCK, shared, run, p, error);

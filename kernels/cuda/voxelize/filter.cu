@@ -139,9 +139,8 @@ static __global__ void __launch_bounds__(BLOCK) judge_rows_kernel(const __grid_c
   bool stays = exists && p.block_stays[p.block_of[row]];
   p.stays[row] = stays;
   if (exists && !stays) {
-    uint32_t hits = record_of(p, row).hits, kept = min(hits, p.cap);
-    atomicSub(&p.tally->kept, kept);
-    atomicSub(&p.tally->over_voxel_cap, hits - kept);
+    uint32_t hits = record_of(p, row).hits;
+    atomicSub(&p.tally->over_voxel_cap, hits - min(hits, p.cap));
     atomicAdd(&p.tally->block_filtered, hits);
   }
 }

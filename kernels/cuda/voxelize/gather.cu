@@ -88,34 +88,38 @@ static __device__ void write_whole_voxel(const struct gather_params &p, unsigned
   }
 }
 
-// As a block: writes one part of the rows. Neighbouring rows have lists of similar length. A warp has neighbouring
-// rows, so its threads have equal work. The warps of a block have distant rows, so long lists do not meet in one block.
+// The row of a thread in one part of the rows; one without points if it has none. Neighbouring rows have lists of
+// similar length. A warp has neighbouring rows, so its threads have equal work. The warps of a block have distant rows,
+// so long lists do not meet in one block.
 template <int width>
-static __device__ void gather_part(const struct gather_params &p, uint32_t num_rows, uint64_t output_row,
-                                   unsigned char *const *places, struct short_lists<width> *lists, float *chunk) {
-  bool here = output_row < num_rows;
+static __device__ struct gathered_row row_of_part(const struct gather_params &p, uint32_t part, uint32_t parts,
+                                                  uint32_t num_rows) {
+  uint64_t first = (part + (uint64_t)(threadIdx.x / WARP) * parts) * (WARP / width);
+  uint64_t output_row = first + threadIdx.x % WARP / width;
   struct gathered_row row = {};
-  if (here) {
-    row = find_row(p, (uint32_t)output_row);
-  }
-  __syncthreads();  // the places are known
-  if (p.order_here) {
-    order_short_lists<width>(p, row.record, lists);
-    row.list = lists->lists[threadIdx.x / width];
-  }
-  if (here) {
-    write_row<width>(p, places, row);
-    write_whole_voxel<width>(p, places, row, chunk);
-  }
-  __syncthreads();
+  return part < parts && output_row < num_rows ? find_row(p, (uint32_t)output_row) : row;
 }
 
+// As a block: writes the rows of its parts. The first are found before the lists are.
 template <int width>
 static __device__ void gather_parts(const struct gather_params &p, uint32_t block, uint32_t parts, uint32_t num_rows,
                                     unsigned char *const *places, struct short_lists<width> *lists, float *chunk) {
-  for (uint32_t part = block; part < parts; part += p.row_blocks) {
-    uint64_t warp_rows = (part + (uint64_t)(threadIdx.x / WARP) * parts) * (WARP / width);
-    gather_part<width>(p, num_rows, warp_rows + threadIdx.x % WARP / width, places, lists, chunk);
+  struct gathered_row row = row_of_part<width>(p, block, parts, num_rows);
+  cuda_wait();
+  if (block == 0 && threadIdx.x == 0) {
+    p.tally->moments[CUDA_FOUND] = cuda_now();
+  }
+  for (uint32_t part = block; part < parts;) {
+    if (p.order_here) {
+      order_short_lists<width>(p, row.record, lists);
+      row.list = lists->lists[threadIdx.x / width];
+    }
+    if (row.record.hits != 0) {
+      write_row<width>(p, places, row);
+      write_whole_voxel<width>(p, places, row, chunk);
+    }
+    part += p.row_blocks;
+    row = row_of_part<width>(p, part, parts, num_rows);
   }
 }
 
@@ -130,26 +134,32 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(many))
   } lists;
   extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
   cuda_read_plan(p.plan, &places);
-  cuda_wait();
+  if (!p.rows_known) {
+    cuda_wait();
+  }
   if (blockIdx.x < p.publish_blocks) {
+    cuda_wait();
     publish(p.publish);
     return;
   }
-  uint32_t block = blockIdx.x - p.publish_blocks, num_rows = p.tally->num_output_rows;
-  uint64_t num_points = (uint64_t)p.tally->kept + p.tally->over_voxel_cap;
-  bool are_few = few < many && num_points <= (uint64_t)few * num_rows;
+  // Points in cells, cells, rows, output rows. One thread of each block reads them, since all blocks do at once.
+  __shared__ uint4 sizes;
+  if (threadIdx.x == 0) {
+    sizes = __ldcg((const uint4 *)&p.tally->num_inside);
+  }
+  __syncthreads();
+  uint32_t block = blockIdx.x - p.publish_blocks, num_rows = sizes.w;
+  bool are_few = few < many && sizes.x <= (uint64_t)few * sizes.y;
   uint64_t threads = p.rows_wanted ? (uint64_t)num_rows * (are_few ? few : many) : 0;
   uint32_t parts = (uint32_t)((threads + BLOCK - 1) / BLOCK);
   if (block > 0 && block >= parts && block < p.row_blocks) {
     return;
   }
-  if (block == 0 && threadIdx.x == 0) {
-    p.tally->moments[CUDA_FOUND] = cuda_now();
-  }
   cuda_find_places(p.plan, num_rows, block == 0, &places);
+  __syncthreads();
   float *chunk = (float *)chunks + threadIdx.x / WARP * chunk_floats(p);
   if (block >= p.row_blocks) {
-    __syncthreads();
+    cuda_wait();
     write_ids(p, (int32_t *)places.at[VX_POINT_VOXEL_IDS], block - p.row_blocks);
   } else if (are_few) {
     gather_parts<few>(p, block, parts, num_rows, places.at, &lists.of_few, chunk);
@@ -176,6 +186,7 @@ static struct gather_params gather_params_of(const struct cuda_run *run) {
   const vx_tensor_set of_rows = VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS);
   p.rows_wanted = lists_wanted(run) || (run->tensors & (of_rows | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK))) != 0;
   p.order_here = lists_wanted(run) && !run->whole_lists;
+  p.rows_known = run->clouds.count == 1 && !run->params->block_filter.enabled && run->rows_in_order == NULL;
   p.rows = run->rows;
   p.row_capacity = run->row_capacity;
   p.output_rows = run->output_rows;
@@ -201,7 +212,7 @@ enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_e
   const vx_tensor_set voxels = VX_TENSOR_BIT(VX_VOXELS),
                       large = VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct gather_params p = gather_params_of(run);
-  CUDA_TRY(cuda_plan_image(run, &p.plan, error));
+  p.plan = cuda_plan_of(run);
   bool in_parts = (run->tensors & large) == 0 && !p.fill_mean;
   if ((run->tensors & (voxels | large)) == 0 || (in_parts && p.cap <= 8)) {
     return launch<4, 8>(run, p, publish, 0, error);

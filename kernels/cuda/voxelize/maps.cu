@@ -44,11 +44,11 @@ struct maps {
 };
 
 // As a block: waits for the kernel ahead, then finds the maps.
-static __device__ struct maps find_maps(const struct map_params &p, bool zero_gaps) {
+static __device__ struct maps find_maps(const struct map_params &p) {
   __shared__ struct image_places places;
   cuda_read_plan(p.plan, &places);
   cuda_wait();
-  cuda_find_places(p.plan, p.tally->num_output_rows, zero_gaps, &places);
+  cuda_find_places(p.plan, p.tally->num_output_rows, false, &places);
   __syncthreads();
   unsigned char *const *at = places.at;
   return {at[__ffsll((long long)(p.plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],
@@ -72,7 +72,7 @@ static __device__ void note_end(const struct map_params &p) {
 // --- clear ---
 
 static __global__ void __launch_bounds__(BLOCK) clear_maps_kernel(const __grid_constant__ struct map_params p) {
-  struct maps maps = find_maps(p, blockIdx.x == 0);
+  struct maps maps = find_maps(p);
   uint64_t thread = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, threads = (uint64_t)gridDim.x * BLOCK;
   cuda_clear(maps.begin, maps.begin + p.map_bytes, thread, threads);
   for (uint64_t i = thread; p.tops != NULL && i < p.num_pillars; i += threads) {
@@ -131,7 +131,7 @@ static __device__ void raise_pillar(const struct map_params &p, const struct map
 }
 
 static __global__ void __launch_bounds__(BLOCK) raise_kernel(const __grid_constant__ struct map_params p) {
-  struct maps maps = find_maps(p, false);
+  struct maps maps = find_maps(p);
   uint32_t i = blockIdx.x * BLOCK + threadIdx.x;
   if (i < p.clouds.num_points) {
     if (i < p.tally->num_cells) {
@@ -153,7 +153,7 @@ static __device__ void settle_height(uint32_t *heights, uint64_t pillar, uint32_
 }
 
 static __global__ void __launch_bounds__(BLOCK) settle_kernel(const __grid_constant__ struct map_params p) {
-  struct maps maps = find_maps(p, false);
+  struct maps maps = find_maps(p);
   uint64_t begin = (uint64_t)blockIdx.x * BLOCK + threadIdx.x, step = (uint64_t)gridDim.x * BLOCK;
   for (uint64_t pillar = begin; pillar < p.num_pillars; pillar += step) {
     settle_height(maps.max_height, pillar, 0);
@@ -188,7 +188,8 @@ static enum vx_status map_params_of(const struct cuda_run *run, struct map_param
   p->map_bytes = dense.bytes;
   p->by_points = (run->tensors & VX_PILLAR_MAPS & ~VX_TENSOR_BIT(VX_BEV_DENSITY)) != 0;
   p->tally = run->tally;
-  return cuda_plan_image(run, &p->plan, error);
+  p->plan = cuda_plan_of(run);
+  return VX_OK;
 }
 
 enum vx_status cuda_write_maps(const struct cuda_run *run, struct vx_error *error) {

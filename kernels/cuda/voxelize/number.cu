@@ -32,6 +32,7 @@ static __device__ void note_clouds(const struct number_params &p, uint32_t point
 static __device__ void note_totals(const struct number_params &p, uint64_t total) {
   uint32_t cells = (uint32_t)(total >> 32);
   p.tally->num_cells = cells;
+  p.tally->num_inside = (uint32_t)total;
   p.tally->num_rows = min(cells, p.clouds.max_rows);  // of one cloud; close_clouds_kernel corrects it for several
   p.tally->num_output_rows = p.tally->num_rows;
 }
@@ -52,7 +53,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   __shared__ struct scan_shared shared;
   // The tally was clean before the kernel ahead of this one began.
   uint32_t tile = scan_next_tile(&p.tally->number_ticket, &shared);
-  cuda_wait();
+  cuda_wait_in_turn();  // the next kernel reads slots and ranks early
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
   load_slots(p, begin, slots);

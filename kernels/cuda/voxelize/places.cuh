@@ -5,27 +5,11 @@
 
 #include "kernels/cuda/base/run.cuh"
 
-struct image_plan {
-  unsigned char *memory;
-  vx_tensor_set tensors;
-  uint64_t row_bytes[VX_TENSOR_COUNT];  // that each output row adds to a tensor
-  uint64_t own_bytes[VX_TENSOR_COUNT];  // that it has without any
-};
-
-// Fills the plan of the job's image.
-VX_WARN_UNUSED static inline enum vx_status cuda_plan_image(const struct cuda_run *run, struct image_plan *plan,
-                                                            struct vx_error *error) {
-  struct vx_layout none, one;
-  struct vx_sizes no_row = cuda_sizes_of(run, 0), one_row = cuda_sizes_of(run, 1);
-  CUDA_TRY(vx_layout_of(run->tensors, &no_row, &none, error));
-  CUDA_TRY(vx_layout_of(run->tensors, &one_row, &one, error));
-  plan->memory = run->lane->image.memory;
-  plan->tensors = run->tensors;
-  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
-    plan->own_bytes[tensor] = none.shape[tensor].bytes;
-    plan->row_bytes[tensor] = one.shape[tensor].bytes - none.shape[tensor].bytes;
-  }
-  return VX_OK;
+// The plan of the job's image, in the memory that the lane has for it now.
+static inline struct image_plan cuda_plan_of(const struct cuda_run *run) {
+  struct image_plan plan = run->plan;
+  plan.memory = run->lane->image.memory;
+  return plan;
 }
 
 // In a block's shared memory: the plan's bytes, and the places of the tensors once they are found.

@@ -62,7 +62,7 @@ static __device__ struct gathered_row find_row(const struct row_params &p, uint3
   row.kept = min(row.record.hits, p.kept_cap);
   row.list = p.lists + row.record.begin;
   const float *point = p.points + (uint64_t)row.record.first_point * p.columns;
-  (void)vx_cell_of_point(&p.map, point[0], point[1], point[2], row.cell);
+  (void)vx_cell_of_point(&p.map, __ldcg(point), __ldcg(point + 1), __ldcg(point + 2), row.cell);
   return row;
 }
 

@@ -70,15 +70,27 @@ static void plan(struct cuda_run *run) {
   run->eager = !filtered && !sorted_by_cub && run->image_capacity <= most;
 }
 
-static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
-  struct vx_layout largest;
-  struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), least = cuda_sizes_of(run, 0);
-  void *source;
-  read_params(run);
-  // The shapes of the worst case may not fit a size_t, even if those of the job do.
+// Also refuses a job of which no output would fit a size_t. That of the worst case may not, even if the job's does.
+static enum vx_status plan_image(struct cuda_run *run, struct vx_error *error) {
+  struct vx_layout largest, none, one;
+  struct vx_sizes most = cuda_sizes_of(run, run->row_capacity), no_row = cuda_sizes_of(run, 0),
+                  one_row = cuda_sizes_of(run, 1);
   bool possible = vx_layout_of(run->tensors, &most, &largest, error) == VX_OK;
   run->image_capacity = possible ? largest.bytes : SIZE_MAX;
-  CUDA_TRY(vx_layout_of(run->tensors, &least, &largest, error));
+  CUDA_TRY(vx_layout_of(run->tensors, &no_row, &none, error));
+  CUDA_TRY(vx_layout_of(run->tensors, &one_row, &one, error));
+  run->plan.tensors = run->tensors;
+  for (int tensor = 0; tensor < VX_TENSOR_COUNT; tensor++) {
+    run->plan.own_bytes[tensor] = none.shape[tensor].bytes;
+    run->plan.row_bytes[tensor] = one.shape[tensor].bytes - none.shape[tensor].bytes;
+  }
+  return VX_OK;
+}
+
+static enum vx_status prepare(struct cuda_run *run, struct vx_error *error) {
+  void *source;
+  read_params(run);
+  CUDA_TRY(plan_image(run, error));
   CUDA_TRY(cuda_see_part(run, run->job->inputs[VX_POINTS].data, cuda_input_bytes(run), &source, error));
   run->source = source;
   if (run->params->block_filter.enabled) {
@@ -97,12 +109,12 @@ static enum vx_status read_sizes(struct cuda_run *run, uint32_t sequence, struct
   const struct cuda_report *report = (const struct cuda_report *)run->lane->report;
   const struct cuda_tally *tally = &run->sizes;
   struct vx_counts *counts = &run->job->counts;
-  counts->kept = tally->kept;
   counts->not_finite = tally->not_finite;
   counts->out_of_range = tally->out_of_range;
   counts->over_voxel_cap = tally->over_voxel_cap;
   counts->over_max_voxels = tally->over_max_voxels;
   counts->block_filtered = tally->block_filtered;
+  counts->kept = (int64_t)tally->num_inside - tally->over_voxel_cap - tally->over_max_voxels - tally->block_filtered;
   counts->voxels_kept = tally->num_output_rows;
   counts->voxels_dropped = (int64_t)tally->num_cells - tally->num_rows;
   counts->voxels_block_filtered = (int64_t)tally->num_rows - tally->num_output_rows;

@@ -10,6 +10,7 @@
 struct gather_params : row_params {
   bool rows_wanted;                                // something that a row has is written here
   bool order_here;                                 // the gather puts the lists in order
+  bool rows_known;                                 // before the kernel ahead has ended: number made them, not that
   uint32_t publish_blocks, row_blocks, id_blocks;  // in this order; the first, if any, tells the host the sizes
   const uint32_t *rows;                            // [num_points]
   uint32_t row_capacity;
@@ -93,21 +94,6 @@ static __device__ void write_voxel(const struct gather_params &p, float *voxels,
                 (padded ? length : count) * columns);
     __syncwarp();
   }
-}
-
-// Writes the offsets of a chunk's points behind their columns, one point per thread.
-static __device__ void add_offsets(const struct gather_params &p, float *chunk, uint32_t count, const float mean[3],
-                                   const float centre[3]) {
-  uint32_t lane = threadIdx.x % WARP;
-  if (lane < count) {
-    float *point = chunk + lane * (p.columns + PILLAR_EXTRA);
-#pragma unroll
-    for (int axis = 0; axis < 3; axis++) {
-      point[p.columns + axis] = vx_canonical(point[axis] - mean[axis]);
-      point[p.columns + 3 + axis] = vx_canonical(point[axis] - centre[axis]);
-    }
-  }
-  __syncwarp();
 }
 
 static __device__ void write_pillar(const struct gather_params &p, void *pillars, float *chunk,

@@ -39,6 +39,17 @@ using std::min;
 
 static inline void __syncthreads() { emulated_barrier(); }
 
+// How many of the block's threads say yes.
+static inline int __syncthreads_count(int yes) {
+  static int count;
+  emulated_barrier();  // all have read the count of the last call
+  count = 0;
+  emulated_barrier();
+  count += yes != 0;
+  emulated_barrier();
+  return count;
+}
+
 static inline void __syncwarp(uint32_t mask = ~0u) { emulated_part(mask); }
 
 template <typename type> static inline uint64_t emulated_bits(type value) {
