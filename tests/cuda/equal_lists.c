@@ -9,7 +9,7 @@
 enum { SIDE = 31, MOST_CELLS = SIDE * SIDE, MOST_POINTS = 20000 };
 
 // How many points the cells of a cloud have.
-enum shape { FOUR, ABOUT_FOUR, FEW, ANY, ONE_BUT_SOME_LONG, SHAPES };
+enum shape { FOUR, ABOUT_FOUR, SIXTEEN, ABOUT_SIXTEEN, FEW, ANY, ONE_BUT_SOME_LONG, SHAPES };
 
 static int32_t points_of_cell(struct random *random, enum shape shape) {
   static const int32_t numbers[] = {1,   2,   3,   5,   7,   8,   9,   15,  16,  17,   31,   32,   33,   63,   64,  65,
@@ -18,6 +18,8 @@ static int32_t points_of_cell(struct random *random, enum shape shape) {
   switch (shape) {
     case FOUR: return 4;
     case ABOUT_FOUR: return 3 + random_below(random, 3);
+    case SIXTEEN: return 16;
+    case ABOUT_SIXTEEN: return random_one_in(random, 2) ? 1 + random_below(random, 15) : 16 + random_below(random, 16);
     case FEW: return numbers[random_below(random, FEW_ONES)];
     case ANY: return numbers[random_below(random, NUMBERS)];
     default: return random_one_in(random, 400) ? numbers[NUMBERS - 1 - random_below(random, LONG_ONES)] : 1;
@@ -30,8 +32,10 @@ static struct vx_job list_job(struct random *random) {
   static const int32_t caps[] = {1, 3, 4, 5, 7, 8, 9, 10, 15, 16, 17, 20, 31, 32, 33, 40};
   struct vx_job asked = {.op = VX_VOXELIZE, .tensors = sets[random_below(random, sizeof sets / sizeof *sets)]};
   struct vx_voxelize *params = &asked.params.voxelize;
-  asked.inputs[VX_POINTS] =
-      vx_points_of(VX_FLOAT32, 0, random_one_in(random, 2) ? 4 : 3 + random_below(random, 6), NULL);
+  int32_t columns = random_one_in(random, 2)   ? 4
+                    : random_one_in(random, 2) ? 3 + random_below(random, 6)
+                                               : 15 + random_below(random, 4);
+  asked.inputs[VX_POINTS] = vx_points_of(VX_FLOAT32, 0, columns, NULL);
   float extent = random_one_in(random, 4) ? 256 : 32;  // so many cells that they are hashed, or not
   for (int axis = 0; axis < 3; axis++) {
     params->range_max[axis] = extent;
@@ -39,6 +43,8 @@ static struct vx_job list_job(struct random *random) {
   }
   params->max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof *caps)];
   params->max_voxels = random_one_in(random, 4) ? 1 + random_below(random, 300) : VX_MAX_VOXELS;
+  bool filled = (asked.tensors & BIT(VX_VOXELS)) != 0 && random_one_in(random, 3);
+  params->fill = filled ? VX_FILL_MEAN : VX_FILL_ZERO;
   params->feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;
   params->order = random_one_in(random, 3) ? VX_ORDER_KEY : VX_ORDER_FIRST;
   return asked;

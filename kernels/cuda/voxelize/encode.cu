@@ -34,9 +34,9 @@ static __device__ uint32_t fill_chunk(const struct encode_params &p, const struc
                                       const struct pillar &pillar, uint32_t begin, bool loaded, float *chunk) {
   uint32_t lane = threadIdx.x % WARP, count = min(row.kept - begin, p.chunk);
   if (!loaded) {
-    load_chunk(p, chunk, p.stride, row.list + begin, count);
+    load_chunk<WARP>(p, chunk, p.stride, row.list + begin, count);
   }
-  add_offsets(p, chunk, p.stride, count, pillar);
+  add_offsets<WARP>(p, chunk, p.stride, count, pillar);
   if (begin + count == row.kept && row.kept < p.cap) {
     for (uint32_t i = lane; i < p.stride; i += WARP) {
       chunk[count * p.stride + i] = 0.0f;
@@ -50,7 +50,7 @@ static __device__ uint32_t fill_chunk(const struct encode_params &p, const struc
 template <typename encoder>
 static __device__ void encode_row(const struct encode_params &p, const struct gathered_row &row, float *chunk,
                                   encoder &encode) {
-  struct pillar pillar = find_pillar(p, chunk, p.stride, row);
+  struct pillar pillar = find_pillar<WARP>(p, chunk, p.stride, row);
   bool one_chunk = row.kept <= p.chunk, loaded = one_chunk && p.means == NULL;
   uint32_t count = 0;
   encode.begin();

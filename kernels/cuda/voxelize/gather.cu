@@ -1,8 +1,8 @@
 // From rows to tensors: written straight into an image of the output block, whose layout the device computes.
 //
-// A row's threads bring the first points of its list into input order and write its part of the tensors: a whole warp
-// if large voxels are written, else 4, or 8 or 16 if the mean row has more than 4 points. Other blocks write
-// point_voxel_ids.
+// A row's threads bring the first points of its list into input order and write its part of the tensors. They are fewer
+// if the mean row has few points: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels are written.
+// Other blocks write point_voxel_ids.
 //
 // Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
 // another job's output.
@@ -12,18 +12,24 @@
 #include "kernels/cuda/voxelize/short_lists.cuh"
 #include "kernels/cuda/voxelize/whole_voxels.cuh"
 
-// Blocks per multiprocessor, by the threads of a row: the registers must suffice for them.
+// Blocks per multiprocessor: the registers must suffice for them. More blocks took longer, those that write large voxels
+// because they spilled.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define GATHER_BLOCKS(width) 4
+#define GATHER_BLOCKS(by_chunks) 4
 #else
-#define GATHER_BLOCKS(width) ((width) == WARP ? 6 : 5)
+#define GATHER_BLOCKS(by_chunks) ((by_chunks) ? 4 : 5)
 #endif
 
 enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS };
 
 // Room for a chunk of the widest points and the mean that pads, in whole float4s.
-static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) {
-  return ((p.chunk + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
+template <int width> static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) {
+  return ((chunk_of<width>(p) + 1) * (p.columns + PILLAR_EXTRA) + 3) / 4 * 4;
+}
+
+// Of all rows of a block.
+template <int width> static size_t chunk_bytes(const struct gather_params &p) {
+  return BLOCK / width * (size_t)chunk_floats<width>(p) * sizeof(float);
 }
 
 static __device__ void write_ids(const struct gather_params &p, int32_t *ids, uint32_t block) {
@@ -66,25 +72,25 @@ static __device__ void write_row(const struct gather_params &p, unsigned char *c
   }
 }
 
-// As the row's threads: writes its whole voxels, which those with few threads have only if they are small.
-template <int width>
+// As the row's threads: writes its whole voxels, which are small if they are not written by chunks.
+template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct gather_params &p, unsigned char *const *places,
                                          const struct gathered_row &row, float *chunk) {
   float *voxels = (float *)places[VX_VOXELS];
-  if (width < WARP) {
+  if (!by_chunks) {
     if (voxels != NULL) {
       write_small_voxel<width>(p, voxels, row);
     }
     return;
   }
   if (voxels != NULL) {
-    write_voxel(p, voxels, chunk, row);
+    write_voxel<width>(p, voxels, chunk, row);
   }
   if (places[VX_PILLAR_FEATURES] != NULL) {
-    write_pillar(p, places[VX_PILLAR_FEATURES], chunk, row);
+    write_pillar<width>(p, places[VX_PILLAR_FEATURES], chunk, row);
   }
   if (places[VX_VOXEL_POINT_MASK] != NULL) {
-    write_mask(p, places[VX_VOXEL_POINT_MASK], row);
+    write_mask<width>(p, places[VX_VOXEL_POINT_MASK], row);
   }
 }
 
@@ -101,11 +107,13 @@ static __device__ struct gathered_row row_of_part(const struct gather_params &p,
 }
 
 // As a block: writes the rows of its parts. The first are found before the lists are.
-template <int width>
+template <int width, bool by_chunks>
 static __device__ void gather_parts(const struct gather_params &p, uint32_t block, uint32_t parts, uint32_t num_rows,
-                                    unsigned char *const *places, struct short_lists<width> *lists, float *chunk) {
+                                    unsigned char *const *places, struct short_lists<width> *lists, float *chunks) {
+  float *chunk = chunks + threadIdx.x / width * chunk_floats<width>(p);
   struct gathered_row row = row_of_part<width>(p, block, parts, num_rows);
   cuda_wait();
+  __syncthreads();  // the places are known
   if (block == 0 && threadIdx.x == 0) {
     p.tally->moments[CUDA_FOUND] = cuda_now();
   }
@@ -116,7 +124,7 @@ static __device__ void gather_parts(const struct gather_params &p, uint32_t bloc
     }
     if (row.record.hits != 0) {
       write_row<width>(p, places, row);
-      write_whole_voxel<width>(p, places, row, chunk);
+      write_whole_voxel<width, by_chunks>(p, places, row, chunk);
     }
     part += p.row_blocks;
     row = row_of_part<width>(p, part, parts, num_rows);
@@ -124,15 +132,15 @@ static __device__ void gather_parts(const struct gather_params &p, uint32_t bloc
 }
 
 // A row has `few` threads if the mean row has no more points than that, else `many`.
-template <int few, int many>
-static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(many))
+template <int few, int many, bool by_chunks>
+static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(by_chunks))
     gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct image_places places;
   __shared__ union {
     struct short_lists<few> of_few;
     struct short_lists<many> of_many;
   } lists;
-  extern __shared__ float4 chunks[];  // [WARPS] of chunk_floats
+  extern __shared__ float4 chunks[];  // of chunk_floats for each row, if large voxels are written
   cuda_read_plan(p.plan, &places);
   if (!p.rows_known) {
     cuda_wait();
@@ -156,15 +164,14 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(many))
     return;
   }
   cuda_find_places(p.plan, num_rows, block == 0, &places);
-  __syncthreads();
-  float *chunk = (float *)chunks + threadIdx.x / WARP * chunk_floats(p);
   if (block >= p.row_blocks) {
     cuda_wait();
+    __syncthreads();
     write_ids(p, (int32_t *)places.at[VX_POINT_VOXEL_IDS], block - p.row_blocks);
   } else if (are_few) {
-    gather_parts<few>(p, block, parts, num_rows, places.at, &lists.of_few, chunk);
+    gather_parts<few, by_chunks>(p, block, parts, num_rows, places.at, &lists.of_few, (float *)chunks);
   } else {
-    gather_parts<many>(p, block, parts, num_rows, places.at, &lists.of_many, chunk);
+    gather_parts<many, by_chunks>(p, block, parts, num_rows, places.at, &lists.of_many, (float *)chunks);
   }
   __syncthreads();
   if (threadIdx.x == 0 && (p.rows_wanted || p.id_blocks > 0)) {
@@ -195,30 +202,31 @@ static struct gather_params gather_params_of(const struct cuda_run *run) {
   p.features = run->scattered == VX_VOXEL_FEATURES ? run->features : NULL;
   p.sample_rows = run->fps.rows;
   p.publish = publish_params_of(run, run->lane->sequence);
+  p.plan = cuda_plan_of(run);
   return p;
 }
 
-template <int few, int many>
-static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, size_t shared_bytes,
-                             struct vx_error *error) {
+template <int few, int many, bool by_chunks>
+static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, struct vx_error *error) {
+  size_t shared_bytes = by_chunks ? max(chunk_bytes<few>(p), chunk_bytes<many>(p)) : 0;
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
   p.row_blocks = p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, 8) : 1;
   p.publish_blocks = publish;
-  return cuda_launch("gather_kernel", gather_kernel<few, many>, p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK,
-                     shared_bytes, run, p, error);
+  return cuda_launch("gather_kernel", gather_kernel<few, many, by_chunks>,
+                     p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK, shared_bytes, run, p, error);
 }
 
 enum vx_status cuda_gather(const struct cuda_run *run, bool publish, struct vx_error *error) {
   const vx_tensor_set voxels = VX_TENSOR_BIT(VX_VOXELS),
                       large = VX_TENSOR_BIT(VX_PILLAR_FEATURES) | VX_TENSOR_BIT(VX_VOXEL_POINT_MASK);
   struct gather_params p = gather_params_of(run);
-  p.plan = cuda_plan_of(run);
-  bool in_parts = (run->tensors & large) == 0 && !p.fill_mean;
-  if ((run->tensors & (voxels | large)) == 0 || (in_parts && p.cap <= 8)) {
-    return launch<4, 8>(run, p, publish, 0, error);
+  bool small = (run->tensors & large) == 0 && !p.fill_mean;
+  if ((run->tensors & (voxels | large)) == 0 || (small && p.cap <= 8)) {
+    return launch<4, 8, false>(run, p, publish, error);
   }
-  if (in_parts && p.cap <= 16) {
-    return launch<4, 16>(run, p, publish, 0, error);
+  if (small && p.cap <= 16) {
+    return launch<4, 16, false>(run, p, publish, error);
   }
-  return launch<WARP, WARP>(run, p, publish, WARPS * (size_t)chunk_floats(p) * sizeof(float), error);
+  return p.columns <= WARP / 2 ? launch<WARP / 2, WARP, true>(run, p, publish, error)
+                               : launch<WARP, WARP, true>(run, p, publish, error);
 }

@@ -6,7 +6,7 @@
 #include "kernels/cuda/base/run.cuh"
 #include "kernels/half.h"
 
-enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA, SUM_SLOTS = VX_MAX_FEATURES / WARP };
+enum { WARP = 32, PILLAR_EXTRA = VX_PILLAR_EXTRA };
 
 struct row_params {
   struct vx_cell_map map;
@@ -19,7 +19,7 @@ struct row_params {
   const float *means;             // [row_capacity, columns], or NULL: not yet known
   uint32_t kept_cap;              // 0xFFFFFFFF if there is no cap
   uint32_t cap;                   // of the tensors' second dimension
-  uint32_t chunk;                 // points of a row that a warp holds at once
+  uint32_t chunk;                 // points of a row that a warp holds at once; fewer threads hold one each
   uint32_t nx, ny;                // cells of the grid
   struct cuda_tally *tally;
 };
@@ -72,13 +72,26 @@ static __device__ uint64_t cell_of(const struct row_params &p, const struct gath
 }
 
 // --- chunks of points in shared memory, `stride` floats each ---
+//
+// A row has `width` neighbouring threads: a warp, or fewer if a row has no more columns than that.
 
-// As a warp: copies `count` listed points, at most a chunk.
+// The threads of this thread's row, within the warp.
+template <int width> static __device__ uint32_t row_mask() {
+  return width == WARP ? ~0u : ((1u << width % WARP) - 1) << threadIdx.x % WARP / width * width;
+}
+
+// Points of a chunk.
+template <int width> static __host__ __device__ uint32_t chunk_of(const struct row_params &p) {
+  return width == WARP ? p.chunk : width;
+}
+
+// As a row's threads: copies `count` listed points, at most a chunk.
+template <int width>
 static __device__ void load_chunk(const struct row_params &p, float *chunk, uint32_t stride, const uint32_t *list,
                                   uint32_t count) {
-  uint32_t lane = threadIdx.x % WARP, columns = p.columns;
+  uint32_t lane = threadIdx.x % width, mask = row_mask<width>(), columns = p.columns;
   uint32_t mine = lane < count ? list[lane] : 0;
-  __syncwarp();
+  __syncwarp(mask);
   if (columns == 4) {
     if (lane < count) {
       float4 point = ((const float4 *)p.points)[mine];
@@ -89,23 +102,23 @@ static __device__ void load_chunk(const struct row_params &p, float *chunk, uint
         to[0] = point.x, to[1] = point.y, to[2] = point.z, to[3] = point.w;
       }
     }
-    __syncwarp();
+    __syncwarp(mask);
     return;
   }
   uint32_t k = lane / columns, c = lane % columns;
-  for (uint32_t begin = 0; begin < count * columns; begin += WARP) {
-    uint32_t point = __shfl_sync(~0u, mine, k % WARP);
+  for (uint32_t begin = 0; begin < count * columns; begin += width) {
+    uint32_t point = __shfl_sync(mask, mine, k % width, width);
     if (begin + lane < count * columns) {
       chunk[k * stride + c] = p.points[(uint64_t)point * columns + c];
     }
-    c += WARP % columns;
-    k += WARP / columns;
+    c += width % columns;
+    k += width / columns;
     if (c >= columns) {
       c -= columns;
       k++;
     }
   }
-  __syncwarp();
+  __syncwarp(mask);
 }
 
 // If the means are known.
@@ -113,30 +126,41 @@ static __device__ float known_mean(const struct row_params &p, const struct gath
   return p.means[(uint64_t)row.number * p.columns + column];
 }
 
-// As a warp: the mean of up to 64 columns. Lane l has columns l and l + 32. The last chunk stays in shared memory.
-static __device__ void find_mean(const struct row_params &p, float *chunk, uint32_t stride,
-                                 const struct gathered_row &row, uint32_t columns, float mean[SUM_SLOTS]) {
-  uint32_t lane = threadIdx.x % WARP;
-  for (uint32_t begin = 0; begin < row.kept; begin += p.chunk) {
-    uint32_t count = min(row.kept - begin, p.chunk);
-    load_chunk(p, chunk, stride, row.list + begin, count);
+// The mean of a thread's columns: of a warp's thread l and l + 32, of fewer threads one each.
+template <int width> struct means_of_thread {
+  enum { SLOTS = width == WARP ? VX_MAX_FEATURES / WARP : 1 };
+  float of[SLOTS];
+};
+
+// As a row's threads: the mean of its first columns. The last chunk stays in shared memory.
+template <int width>
+static __device__ struct means_of_thread<width> find_mean(const struct row_params &p, float *chunk, uint32_t stride,
+                                                          const struct gathered_row &row, uint32_t columns) {
+  struct means_of_thread<width> mean = {};
+  uint32_t lane = threadIdx.x % width;
+  for (uint32_t begin = 0; begin < row.kept; begin += chunk_of<width>(p)) {
+    uint32_t count = min(row.kept - begin, chunk_of<width>(p));
+    load_chunk<width>(p, chunk, stride, row.list + begin, count);
 #pragma unroll
-    for (int slot = 0; slot < SUM_SLOTS; slot++) {
-      uint32_t column = lane + slot * WARP;
+    for (int slot = 0; slot < mean.SLOTS; slot++) {
+      uint32_t column = lane + slot * width;
       if (column < columns) {
-        float sum = begin == 0 ? chunk[column] : mean[slot] + chunk[column];
+        float sum = begin == 0 ? chunk[column] : mean.of[slot] + chunk[column];
 #pragma unroll 4
         for (uint32_t k = 1; k < count; k++) {
           sum += chunk[k * stride + column];
         }
-        mean[slot] = sum;
+        mean.of[slot] = sum;
       }
     }
   }
 #pragma unroll
-  for (int slot = 0; slot < SUM_SLOTS; slot++) {
-    mean[slot] = vx_canonical(mean[slot] / (float)row.kept);
+  for (int slot = 0; slot < mean.SLOTS; slot++) {
+    if (slot * width < columns) {
+      mean.of[slot] = vx_canonical(mean.of[slot] / (float)row.kept);
+    }
   }
+  return mean;
 }
 
 // --- pillars ---
@@ -145,26 +169,29 @@ struct pillar {
   float mean[3], centre[3];
 };
 
-// As a warp. If the mean is not known and one chunk holds all points, that chunk is in shared memory then.
+// As a row's threads. If the mean is not known and one chunk holds all points, that chunk is in shared memory then.
+template <int width>
 static __device__ struct pillar find_pillar(const struct row_params &p, float *chunk, uint32_t stride,
                                             const struct gathered_row &row) {
   struct pillar pillar;
-  float mean[SUM_SLOTS] = {0.0f, 0.0f};
+  struct means_of_thread<width> mean = {};
   if (p.means == NULL) {
-    find_mean(p, chunk, stride, row, 3, mean);
+    mean = find_mean<width>(p, chunk, stride, row, 3);
   }
 #pragma unroll
   for (int axis = 0; axis < 3; axis++) {
-    pillar.mean[axis] = p.means != NULL ? known_mean(p, row, axis) : __shfl_sync(~0u, mean[0], axis);
+    pillar.mean[axis] =
+        p.means != NULL ? known_mean(p, row, axis) : __shfl_sync(row_mask<width>(), mean.of[0], axis, width);
     pillar.centre[axis] = vx_cell_centre(&p.map, axis, row.cell[axis]);
   }
   return pillar;
 }
 
-// Writes the offsets of a chunk's points behind their columns, one point per thread.
+// As a row's threads: writes the offsets of a chunk's points behind their columns, one point per thread.
+template <int width>
 static __device__ void add_offsets(const struct row_params &p, float *chunk, uint32_t stride, uint32_t count,
                                    const struct pillar &pillar) {
-  uint32_t lane = threadIdx.x % WARP;
+  uint32_t lane = threadIdx.x % width;
   if (lane < count) {
     float *point = chunk + lane * stride;
 #pragma unroll
@@ -173,7 +200,7 @@ static __device__ void add_offsets(const struct row_params &p, float *chunk, uin
       point[p.columns + 3 + axis] = vx_canonical(point[axis] - pillar.centre[axis]);
     }
   }
-  __syncwarp();
+  __syncwarp(row_mask<width>());
 }
 
 #endif

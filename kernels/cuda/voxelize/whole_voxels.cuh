@@ -24,20 +24,20 @@ struct gather_params : row_params {
 
 // --- whole voxels ---
 
-// As a warp: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a time if
+// As a row's threads: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a time if
 // all chunks begin and end at multiples of 16 bytes.
-template <typename unit>
+template <int width, typename unit>
 static __device__ void write_items(unit *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = 16 / sizeof(unit);
-  uint32_t lane = threadIdx.x % WARP;
+  uint32_t lane = threadIdx.x % width;
   if (((uintptr_t)to | (uintptr_t)(count * sizeof(unit))) % 16 != 0) {
-    for (uint32_t i = lane; i < count; i += WARP) {
+    for (uint32_t i = lane; i < count; i += width) {
       store_item(to + i, i < used ? chunk[i] : 0.0f);
     }
     return;
   }
   uint32_t i = lane * items;
-  for (; i < used; i += WARP * items) {
+  for (; i < used; i += width * items) {
     float values[items];
 #pragma unroll
     for (uint32_t n = 0; n < items; n++) {
@@ -45,7 +45,7 @@ static __device__ void write_items(unit *to, uint32_t count, const float *chunk,
     }
     store_items(to + i, values);
   }
-  for (; i < count; i += WARP * items) {
+  for (; i < count; i += width * items) {
     *(uint4 *)(to + i) = make_uint4(0, 0, 0, 0);
   }
 }
@@ -69,55 +69,62 @@ static __device__ void write_small_voxel(const struct gather_params &p, float *v
   }
 }
 
-// As a warp. `chunk` has room for a chunk and one row more, for the mean that pads.
+// As a row's threads. `chunk` has room for a chunk and one row more, for the mean that pads.
+template <int width>
 static __device__ void write_voxel(const struct gather_params &p, float *voxels, float *chunk,
                                    const struct gathered_row &row) {
-  uint32_t lane = threadIdx.x % WARP, kept = row.kept, columns = p.columns;
+  uint32_t lane = threadIdx.x % width, mask = row_mask<width>(), kept = row.kept, columns = p.columns;
+  uint32_t most = chunk_of<width>(p);
   bool padded = p.fill_mean && kept < p.cap;
-  float mean[SUM_SLOTS] = {0.0f, 0.0f}, *padding = chunk + p.chunk * columns;
+  float *padding = chunk + most * columns;
   if (padded) {
-    find_mean(p, chunk, columns, row, columns, mean);
-  }
-  for (uint32_t column = lane, slot = 0; padded && column < columns; column += WARP, slot++) {
-    padding[column] = slot == 0 ? mean[0] : mean[1];
-  }
-  for (uint32_t begin = 0; begin < p.cap; begin += p.chunk) {
-    uint32_t length = min(p.cap - begin, p.chunk), count = begin < kept ? min(kept - begin, p.chunk) : 0;
-    if (begin < kept) {
-      load_chunk(p, chunk, columns, row.list + begin, count);
+    struct means_of_thread<width> mean = find_mean<width>(p, chunk, columns, row, columns);
+#pragma unroll
+    for (int slot = 0; slot < mean.SLOTS; slot++) {
+      if (lane + slot * width < columns) {
+        padding[lane + slot * width] = mean.of[slot];
+      }
     }
-    for (uint32_t i = count * columns + lane; padded && i < length * columns; i += WARP) {
+  }
+  for (uint32_t begin = 0; begin < p.cap; begin += most) {
+    uint32_t length = min(p.cap - begin, most), count = begin < kept ? min(kept - begin, most) : 0;
+    if (begin < kept) {
+      load_chunk<width>(p, chunk, columns, row.list + begin, count);
+    }
+    for (uint32_t i = count * columns + lane; padded && i < length * columns; i += width) {
       chunk[i] = padding[i % columns];
     }
-    __syncwarp();
-    write_items(voxels + ((uint64_t)row.output_row * p.cap + begin) * columns, length * columns, chunk,
-                (padded ? length : count) * columns);
-    __syncwarp();
+    __syncwarp(mask);
+    write_items<width>(voxels + ((uint64_t)row.output_row * p.cap + begin) * columns, length * columns, chunk,
+                       (padded ? length : count) * columns);
+    __syncwarp(mask);
   }
 }
 
+template <int width>
 static __device__ void write_pillar(const struct gather_params &p, void *pillars, float *chunk,
                                     const struct gathered_row &row) {
-  uint32_t kept = row.kept, width = p.columns + PILLAR_EXTRA;
-  struct pillar pillar = find_pillar(p, chunk, width, row);
-  for (uint32_t begin = 0; begin < p.cap; begin += p.chunk) {
-    uint32_t length = min(p.cap - begin, p.chunk), count = begin < kept ? min(kept - begin, p.chunk) : 0;
-    if (kept > p.chunk && begin < kept) {
-      load_chunk(p, chunk, width, row.list + begin, count);
+  uint32_t kept = row.kept, stride = p.columns + PILLAR_EXTRA, most = chunk_of<width>(p);
+  struct pillar pillar = find_pillar<width>(p, chunk, stride, row);
+  for (uint32_t begin = 0; begin < p.cap; begin += most) {
+    uint32_t length = min(p.cap - begin, most), count = begin < kept ? min(kept - begin, most) : 0;
+    if (kept > most && begin < kept) {
+      load_chunk<width>(p, chunk, stride, row.list + begin, count);
     }
-    add_offsets(p, chunk, width, count, pillar);
-    uint64_t at = ((uint64_t)row.output_row * p.cap + begin) * width;
+    add_offsets<width>(p, chunk, stride, count, pillar);
+    uint64_t at = ((uint64_t)row.output_row * p.cap + begin) * stride;
     if (p.half_features) {
-      write_items((uint16_t *)pillars + at, length * width, chunk, count * width);
+      write_items<width>((uint16_t *)pillars + at, length * stride, chunk, count * stride);
     } else {
-      write_items((float *)pillars + at, length * width, chunk, count * width);
+      write_items<width>((float *)pillars + at, length * stride, chunk, count * stride);
     }
-    __syncwarp();
+    __syncwarp(row_mask<width>());
   }
 }
 
+template <int width>
 static __device__ void write_mask(const struct gather_params &p, unsigned char *mask, const struct gathered_row &row) {
-  for (uint32_t k = threadIdx.x % WARP; k < p.cap; k += WARP) {
+  for (uint32_t k = threadIdx.x % width; k < p.cap; k += width) {
     mask[(uint64_t)row.output_row * p.cap + k] = k < row.kept;
   }
 }
