@@ -3,6 +3,7 @@
 #define VOXELD_CUDA_CLOUDS_CUH
 
 #include <cuda_runtime.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // The clouds of a batch. With one cloud all arrays are NULL.
@@ -20,6 +21,8 @@ struct __align__(8) cuda_cell {
   uint32_t first;  // point of the cell, later the cell's number
   uint32_t hits;   // of the cell, less one; later where its part of the list begins
 };
+static_assert(sizeof(struct cuda_cell) == 8 && offsetof(struct cuda_cell, hits) == 4,
+              "an atomic operation on both takes the hits for the upper half (insert.cu)");
 
 // One cell, by its number. Its points are lists[begin .. begin + hits).
 struct __align__(16) cuda_record {

@@ -63,9 +63,9 @@ __device__ static inline uint32_t cuda_warp_max(uint32_t value) {
 }
 
 // As a warp: the sum of the values of the lanes up to this one.
-__device__ static inline uint32_t cuda_warp_upto(uint32_t value) {
+template <typename number> __device__ static inline number cuda_warp_upto(number value) {
   for (uint32_t offset = 1; offset < 32; offset *= 2) {
-    uint32_t other = __shfl_up_sync(~0u, value, offset);
+    number other = __shfl_up_sync(~0u, value, offset);
     value += threadIdx.x % 32 >= offset ? other : 0;
   }
   return value;

@@ -33,15 +33,6 @@ static __device__ uint64_t warp_add_pair(uint64_t pair) {
   return (uint64_t)cuda_warp_add((uint32_t)(pair >> 32)) << 32 | cuda_warp_add((uint32_t)pair);
 }
 
-// As a warp: the sum of the pairs of the lanes up to this one.
-static __device__ uint64_t warp_upto_pair(uint64_t pair) {
-  for (uint32_t offset = 1; offset < 32; offset *= 2) {
-    uint64_t other = __shfl_up_sync(~0u, (unsigned long long)pair, offset);
-    pair += threadIdx.x % 32 >= offset ? other : 0;
-  }
-  return pair;
-}
-
 // Adds up the states of a window of tiles, the nearest first, up to the nearest that knows the sum of all before it.
 static __device__ uint64_t add_window(uint64_t state, struct scan_shared *shared, bool *complete) {
   uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -108,7 +99,7 @@ static __device__ uint64_t scan_items(uint64_t *tile_states, uint32_t tile, uint
   if (threadIdx.x == 0) {
     tiles[tile] = (tile == 0 ? TILE_PREFIX : TILE_SUM) | sum;
   }
-  ahead += warp_upto_pair(own) - own;
+  ahead += cuda_warp_upto((unsigned long long)own) - own;
   uint64_t all = look_back(tiles, tile, sum, shared);
 #pragma unroll
   for (int k = 0; k < SCAN_ITEMS; k++) {
