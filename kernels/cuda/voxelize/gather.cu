@@ -12,15 +12,16 @@
 #include "kernels/cuda/voxelize/short_lists.cuh"
 #include "kernels/cuda/voxelize/whole_voxels.cuh"
 
-// Blocks per multiprocessor: the registers must suffice for them. More blocks took longer, those that write large voxels
-// because they spilled.
+enum { BLOCK = LIST_BLOCK };
+
+// Blocks that a multiprocessor runs at once: the registers must suffice for them. More blocks took longer, those that
+// write large voxels because they spilled.
+static constexpr int blocks_at_once(bool by_chunks) { return by_chunks ? 4 : 5; }
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #define GATHER_BLOCKS(by_chunks) 4
 #else
-#define GATHER_BLOCKS(by_chunks) ((by_chunks) ? 4 : 5)
+#define GATHER_BLOCKS(by_chunks) blocks_at_once(by_chunks)
 #endif
-
-enum { BLOCK = LIST_BLOCK, WARPS = LIST_WARPS };
 
 // Room for a chunk of the widest points and the mean that pads, in whole float4s.
 template <int width> static __host__ __device__ uint32_t chunk_floats(const struct gather_params &p) {
@@ -210,7 +211,8 @@ template <int few, int many, bool by_chunks>
 static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, struct vx_error *error) {
   size_t shared_bytes = by_chunks ? max(chunk_bytes<few>(p), chunk_bytes<many>(p)) : 0;
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
-  p.row_blocks = p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, 8) : 1;
+  p.row_blocks =
+      p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, blocks_at_once(by_chunks)) : 1;
   p.publish_blocks = publish;
   return cuda_launch("gather_kernel", gather_kernel<few, many, by_chunks>,
                      p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK, shared_bytes, run, p, error);
