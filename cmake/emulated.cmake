@@ -1,5 +1,5 @@
-# cuda-equal-emulated: the comparison of the CUDA kernels with the CPU backend, on an emulated GPU. See
-# tests/support/emulator/README.md. Its x86-64 code switches stacks; its addresses of shared variables have 32 bits, so
+# Programs with an emulated GPU: cuda-equal-emulated compares the CUDA kernels with the CPU backend, cuda-scan-emulated
+# looks at their scan alone. See tests/support/emulator/README.md. Its x86-64 code switches stacks; its addresses of shared variables have 32 bits, so
 # it is not position-independent. UBSan notices what a GPU faults at: vectors that are not aligned. Its kernels
 # would fault at regions that their owners shorten.
 if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
@@ -33,21 +33,26 @@ add_custom_command(
 
 # Its include path: the translated headers before those of the project, the emulator's before CUDA's.
 set(emulated_sources ${kernels_sources} ${api_sources} ${CMAKE_BINARY_DIR}/generated/resources.c)
-add_executable(cuda-equal-emulated tests/cuda/test_equal.c ${cuda_equal_sources} ${emulated_sources} ${translated}
-               ${emulator_sources})
-add_dependencies(cuda-equal-emulated resources)
-target_include_directories(cuda-equal-emulated PRIVATE ${emulated} ${CMAKE_SOURCE_DIR}
+add_library(emulated-gpu OBJECT ${emulated_sources} ${translated} ${emulator_sources})
+add_dependencies(emulated-gpu resources)
+target_include_directories(emulated-gpu PUBLIC ${emulated} ${CMAKE_SOURCE_DIR}
                            "$<$<COMPILE_LANGUAGE:CXX>:${emulator}>")
-target_include_directories(cuda-equal-emulated SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
-target_compile_definitions(cuda-equal-emulated PRIVATE _GNU_SOURCE VOXELD_CUDA VOXELD_VERSION="${PROJECT_VERSION}")
-target_compile_options(cuda-equal-emulated PRIVATE -O2 -fno-pie -ffp-contract=off
+target_include_directories(emulated-gpu SYSTEM PUBLIC ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+target_compile_definitions(emulated-gpu PUBLIC _GNU_SOURCE VOXELD_CUDA VOXELD_VERSION="${PROJECT_VERSION}")
+target_compile_options(emulated-gpu PUBLIC -O2 -fno-pie -ffp-contract=off
   "$<$<COMPILE_LANGUAGE:CXX>:-w;-fsanitize=alignment,bounds,shift;-fno-sanitize-recover=all>")
-target_link_options(cuda-equal-emulated PRIVATE -no-pie -fsanitize=alignment,bounds,shift)
-target_link_libraries(cuda-equal-emulated PRIVATE PkgConfig::jansson PkgConfig::zlib PkgConfig::libzstd
-                      Threads::Threads m)
-set_target_properties(cuda-equal-emulated PROPERTIES CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF
-                      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+target_link_options(emulated-gpu PUBLIC -no-pie -fsanitize=alignment,bounds,shift)
+target_link_libraries(emulated-gpu PUBLIC PkgConfig::jansson PkgConfig::zlib PkgConfig::libzstd Threads::Threads m)
+add_executable(cuda-equal-emulated tests/cuda/test_equal.c ${cuda_equal_sources})
+add_executable(cuda-scan-emulated tests/cuda/scan_emulated.cc)
+foreach(program cuda-equal-emulated cuda-scan-emulated)
+  target_link_libraries(${program} PRIVATE emulated-gpu)
+  set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endforeach()
+set_target_properties(emulated-gpu cuda-equal-emulated cuda-scan-emulated PROPERTIES
+                      CXX_STANDARD 17 POSITION_INDEPENDENT_CODE OFF)
 
+voxeld_test(cuda.scan_emulated plain cuda 60 ${CMAKE_BINARY_DIR}/bin/cuda-scan-emulated)
 foreach(seed 1 2)
   voxeld_test(cuda.emulated_${seed} plain cuda 600 ${CMAKE_BINARY_DIR}/bin/cuda-equal-emulated --jobs 20
               --samplings 4 --largest 3000 --no-lanes --no-regions --seed ${seed} /nowhere)

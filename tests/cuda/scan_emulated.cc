@@ -1,0 +1,71 @@
+// cuda-scan-emulated: the look-back of a scan (base/scan.cuh) on the emulated GPU, for a tile far from the last one that
+// knows the sum of all before it. No scan of the emulator comes there, as its blocks run one after the other; on a GPU
+// few do. One thread of the host. Exit code 1 if a sum is wrong.
+#include <cstdio>
+#include <vector>
+
+#include "fibres.h"
+#include "kernels/cuda/base/scan.cuh"
+
+static uint64_t states[1024];  // of the tiles; one is scanned
+static uint32_t scanned_tile;
+static uint64_t scanned_items[CUDA_TILE], sums_before[CUDA_TILE], totals[SCAN_BLOCK];
+
+static void scan_kernel() {
+  __shared__ struct scan_shared shared;
+  uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
+  uint32_t first = threadIdx.x * SCAN_ITEMS;
+  std::copy_n(scanned_items + first, SCAN_ITEMS, items);
+  totals[threadIdx.x] = scan_items(states, scanned_tile, items, before, &shared);
+  std::copy_n(before, SCAN_ITEMS, sums_before + first);
+}
+
+static uint64_t next_random() {
+  static uint64_t state = 1;
+  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return state >> 33;
+}
+
+// A pair as the scans have it: whether there is a cell, and its points.
+static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
+
+// Scans a tile behind tiles of which the first, and the others with a chance of one in `known`, know the sum up to their
+// end. The sums of the pairs' halves go beyond 2^16, so neither half fits in a smaller number.
+static bool scan_right(uint32_t tile, uint32_t known) {
+  uint64_t sum = 0;
+  scanned_tile = tile;
+  for (uint32_t i = 0; i < tile; i++) {
+    uint64_t own = (next_random() % CUDA_TILE) << 32 | next_random() % (1000 * CUDA_TILE);
+    sum += own;
+    states[i] = i == 0 || next_random() % known == 0 ? TILE_PREFIX | sum : TILE_SUM | own;
+  }
+  for (uint64_t &item : scanned_items) {
+    item = random_pair();
+  }
+  emulated_launch("scan_kernel", dim3(1), dim3(SCAN_BLOCK), 0, scan_kernel);
+  bool right = true;
+  for (uint32_t i = 0; i < CUDA_TILE; i++) {
+    right = right && sums_before[i] == sum;
+    sum += scanned_items[i];
+  }
+  for (uint64_t total : totals) {
+    right = right && total == sum;
+  }
+  right = right && states[tile] == (TILE_PREFIX | sum);
+  if (!right) {
+    fprintf(stderr, "tile %u, one of %u known: wrong\n", tile, known);
+  }
+  return right;
+}
+
+int main() {
+  int scans = 0, wrong = 0;
+  for (uint32_t tile : {0, 1, 2, 31, 32, 33, 255, 256, 257, 258, 300, 511, 512, 513, 514, 769, 1023}) {
+    for (uint32_t known : {1, 2, 40, 300, 1 << 30}) {
+      wrong += !scan_right(tile, known);
+      scans++;
+    }
+  }
+  printf("%d scans, %d wrong\n", scans, wrong);
+  return wrong != 0;
+}
