@@ -196,12 +196,12 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(const struct sample_params);
 
-// The kernels. A cloud is sampled with the first that the device can run and that is for that many rows. (Measured on an
-// H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one round,
-// above that several blocks again.)
+// The kernels. A cloud is sampled with the first that the device can run and that is for that many rows. (Measured on
+// an H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one
+// round, above that several blocks again.)
 //
-// A kernel runs on a part of the device, however many clouds there are, so other lanes' kernels run beside it: on one of
-// three multiprocessors, or on each if its blocks take little of one.
+// A kernel runs on a part of the device, however many clouds there are, so other lanes' kernels run beside it: on a
+// third of the multiprocessors, or on all if its blocks take little of one.
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;

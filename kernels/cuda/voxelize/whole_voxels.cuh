@@ -24,8 +24,8 @@ struct gather_params : row_params {
 
 // --- whole voxels ---
 
-// As a row's threads: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a time if
-// all chunks begin and end at multiples of 16 bytes.
+// As a row's threads: writes `count` items. The first `used` come from a chunk, the rest are zero. Writes 16 bytes at a
+// time if all chunks begin and end at multiples of 16 bytes.
 template <int width, typename unit>
 static __device__ void write_items(unit *to, uint32_t count, const float *chunk, uint32_t used) {
   constexpr uint32_t items = 16 / sizeof(unit);
