@@ -41,8 +41,8 @@ static struct vx_job list_job(struct random *random) {
     params->range_max[axis] = extent;
     params->voxel_size[axis] = 1;
   }
-  params->max_points_per_voxel = caps[random_below(random, sizeof caps / sizeof *caps)];
-  params->max_voxels = random_one_in(random, 4) ? 1 + random_below(random, 300) : VX_MAX_VOXELS;
+  params->max_points_per_voxel = random_one_in(random, 4) ? 40 : caps[random_below(random, sizeof caps / sizeof *caps)];
+  params->max_voxels = random_one_in(random, 2) ? 1 + random_below(random, 300) : VX_MAX_VOXELS;
   bool filled = (asked.tensors & BIT(VX_VOXELS)) != 0 && random_one_in(random, 3);
   params->fill = filled ? VX_FILL_MEAN : VX_FILL_ZERO;
   params->feature_dtype = random_one_in(random, 3) ? VX_FLOAT16 : VX_FLOAT32;

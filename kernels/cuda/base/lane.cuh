@@ -74,7 +74,7 @@ struct __align__(128) cuda_tally {
     uint32_t block_filtered, below_threshold;
   };
   union {
-    uint32_t longest;  // points of the longest list that a block puts in order; 0: none
+    uint32_t longest;  // points of the longest list beyond CUDA_WARP_LIST
     uint32_t over_max_objects;
   };
   uint32_t unplaced;                     // points without a slot: 0, as the table is larger than the scan

@@ -14,6 +14,10 @@
 //   bev       Makes bev_features of the rows' features.
 //   transfer  Sends the image to the host, then removes the job's traces from the table, when nobody waits any more.
 //
+// Where the device can, a kernel starts before the one ahead has ended and waits for that end (device.cuh). Two kernels
+// read something before they wait: assign what insert wrote, the gather what number and insert wrote. They can, as
+// number and assign wait in turn: what comes behind either starts when the kernel ahead of it has ended.
+//
 // A job that samples goes on to fps.cuh, or does only that. Other operations have their own stages (transform.cu,
 // scatter.cu, nms.cu, found.cuh) between the inputs' way from the host and the image's way to it.
 //
@@ -65,7 +69,7 @@ struct cuda_fps {
 };
 
 // What the places of a voxelization's tensors in its image follow from, once the number of rows is known: places.cuh.
-struct image_plan {
+struct cuda_image_plan {
   unsigned char *memory;
   vx_tensor_set tensors;
   uint64_t row_bytes[VX_TENSOR_COUNT];  // that each output row adds to a tensor
@@ -101,7 +105,7 @@ struct cuda_run {
   bool encoded;           // the encoder makes something
   int64_t num_samples;    // asked for, of all clouds
 
-  struct image_plan plan;  // but for its memory
+  struct cuda_image_plan plan;  // but for its memory
 
   // Whose rows bev_features has; VX_TENSOR_COUNT if it is not wanted.
   enum vx_tensor scattered;

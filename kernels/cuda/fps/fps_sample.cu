@@ -196,8 +196,8 @@ static __global__ void __launch_bounds__(warps * 32, 1)
 
 typedef void (*sample_kernel)(const struct sample_params);
 
-// The kernels. A cloud is sampled with the first that the device can run and that is for that many rows. (Measured on
-// an H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one
+// The kernels. Clouds are sampled with the first that the device can run and that is for the largest of them. (Measured
+// on an H200: for few rows several blocks of few warps are fastest, then one block for the rows that it holds in one
 // round, above that several blocks again.)
 //
 // A kernel runs on a part of the device, however many clouds there are, so other lanes' kernels run beside it: on a
@@ -205,7 +205,7 @@ typedef void (*sample_kernel)(const struct sample_params);
 static const struct kernel {
   uint32_t cluster, warps, rounds;
   bool far;
-  uint32_t most_rows;  // of a cloud, if it holds that many
+  uint32_t most_rows;  // it is not for larger clouds, even if it holds them
   uint32_t part;       // one of so many multiprocessors has a block
   sample_kernel kernel;
 } kernels[] = {

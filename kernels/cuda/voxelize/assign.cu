@@ -1,7 +1,7 @@
 // From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
 // the rows of points are wanted. A cell's ranks go from 0 on, so what becomes of its points can be counted point by
 // point: as many as its row keeps have ranks below the cap. The point of rank 0 marks the cell, and queues the row if
-// its list is a long one to be ordered as a whole.
+// its whole list is to be ordered and is not tiny.
 #include "kernels/cuda/voxelize/assign.cuh"
 
 #include "kernels/cuda/base/device.cuh"

@@ -12,7 +12,7 @@
 enum { BLOCK = 256 };
 
 struct bev_params : row_params {
-  struct image_plan plan;
+  struct cuda_image_plan plan;
   bool encoded, halves;
   const unsigned char *features;  // [row_capacity, planes.channels], if no tensor has them
   struct cuda_planes planes;
@@ -28,7 +28,7 @@ static __device__ struct bev find_bev(const struct bev_params &p) {
   __shared__ struct image_places places;
   cuda_read_plan(p.plan, &places);
   cuda_wait();
-  cuda_find_places(p.plan, p.tally->num_output_rows, false, &places);
+  cuda_find_places(p.plan, p.tally->num_output_rows, &places);
   __syncthreads();
   const unsigned char *tensor = places.at[p.encoded ? VX_ENCODED_FEATURES : VX_VOXEL_FEATURES];
   return {tensor != NULL ? tensor : p.features, places.at[VX_BEV_FEATURES]};

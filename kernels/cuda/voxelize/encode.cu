@@ -21,7 +21,7 @@ struct encode_params : row_params {
   bool order_here;  // puts the lists in order
   uint32_t stride;  // floats of a row of a chunk
   float *room;      // of all warps of all blocks; NULL: in shared memory, behind the warp's chunk
-  struct image_plan plan;
+  struct cuda_image_plan plan;
   unsigned char *features;  // [row_capacity, width], if no tensor has them
   bool halves;
 };
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(BLOCK, encoder::BLOCKS)
   cuda_wait();
   uint32_t warp = threadIdx.x / WARP, num_rows = p.tally->num_output_rows;
   uint32_t parts = (uint32_t)(((uint64_t)num_rows + WARPS - 1) / WARPS);
-  cuda_find_places(p.plan, num_rows, false, &places);
+  cuda_find_places(p.plan, num_rows, &places);
   uint64_t room = p.room == NULL ? p.encoder.room : 0;
   float *chunk = (float *)chunks + warp * (chunk_floats(p) + room);
   encoder encode;

@@ -1,7 +1,7 @@
 // From rows to tensors: written straight into an image of the output block, whose layout the device computes.
 //
 // A row's threads bring the first points of its list into input order and write its part of the tensors. They are fewer
-// if the mean row has few points: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels are written.
+// if the mean cell has few points: 4 instead of 8 or 16, or half a warp instead of a warp if large voxels are written.
 // Other blocks write point_voxel_ids.
 //
 // Exactly one thread writes each byte of a tensor. The gaps between tensors are zeroed, as the image still holds
@@ -14,13 +14,14 @@
 
 enum { BLOCK = LIST_BLOCK };
 
-// Blocks that a multiprocessor runs at once: the registers must suffice for them. More blocks took longer, those that
-// write large voxels because they spilled.
-static constexpr int blocks_at_once(bool by_chunks) { return by_chunks ? 4 : 5; }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define GATHER_BLOCKS(by_chunks) 4
+// Blocks that a multiprocessor of that compute capability runs at once: the registers must suffice for them. One more
+// or one fewer took longer.
+static constexpr int blocks_at_once(bool by_chunks, int capability) { return by_chunks || capability < 80 ? 4 : 5; }
+
+#ifdef __CUDA_ARCH__
+enum { CAPABILITY = __CUDA_ARCH__ / 10 };
 #else
-#define GATHER_BLOCKS(by_chunks) blocks_at_once(by_chunks)
+enum { CAPABILITY = 80 };  // of the host's pass, which compiles no kernel
 #endif
 
 // Room for a chunk of the widest points and the mean that pads, in whole float4s.
@@ -78,20 +79,18 @@ template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct gather_params &p, unsigned char *const *places,
                                          const struct gathered_row &row, float *chunk) {
   float *voxels = (float *)places[VX_VOXELS];
-  if (!by_chunks) {
+  if constexpr (by_chunks) {
     if (voxels != NULL) {
-      write_small_voxel<width>(p, voxels, row);
+      write_voxel<width>(p, voxels, chunk, row);
     }
-    return;
-  }
-  if (voxels != NULL) {
-    write_voxel<width>(p, voxels, chunk, row);
-  }
-  if (places[VX_PILLAR_FEATURES] != NULL) {
-    write_pillar<width>(p, places[VX_PILLAR_FEATURES], chunk, row);
-  }
-  if (places[VX_VOXEL_POINT_MASK] != NULL) {
-    write_mask<width>(p, places[VX_VOXEL_POINT_MASK], row);
+    if (places[VX_PILLAR_FEATURES] != NULL) {
+      write_pillar<width>(p, places[VX_PILLAR_FEATURES], chunk, row);
+    }
+    if (places[VX_VOXEL_POINT_MASK] != NULL) {
+      write_mask<width>(p, places[VX_VOXEL_POINT_MASK], row);
+    }
+  } else if (voxels != NULL) {
+    write_small_voxel<width>(p, voxels, row);
   }
 }
 
@@ -132,9 +131,22 @@ static __device__ void gather_parts(const struct gather_params &p, uint32_t bloc
   }
 }
 
-// A row has `few` threads if the mean row has no more points than that, else `many`.
+// As a block: zeroes what is between the tensors.
+static __device__ void zero_gaps(const struct cuda_image_plan &plan, uint64_t num_rows,
+                                 const struct image_places &places) {
+  unsigned char *end = plan.memory;
+  for (vx_tensor_set rest = plan.tensors; rest != 0; rest &= rest - 1) {
+    int tensor = __ffsll((long long)rest) - 1;
+    for (end += threadIdx.x; end < places.at[tensor]; end += BLOCK) {
+      *end = 0;
+    }
+    end = places.at[tensor] + places.own_bytes[tensor] + places.row_bytes[tensor] * num_rows;
+  }
+}
+
+// A row has `few` threads if the mean cell has no more points than that, else `many`.
 template <int few, int many, bool by_chunks>
-static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(by_chunks))
+static __global__ void __launch_bounds__(BLOCK, blocks_at_once(by_chunks, CAPABILITY))
     gather_kernel(const __grid_constant__ struct gather_params p) {
   __shared__ struct image_places places;
   __shared__ union {
@@ -142,14 +154,14 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(by_chunks))
     struct short_lists<many> of_many;
   } lists;
   extern __shared__ float4 chunks[];  // of chunk_floats for each row, if large voxels are written
-  cuda_read_plan(p.plan, &places);
-  if (!p.rows_known) {
-    cuda_wait();
-  }
   if (blockIdx.x < p.publish_blocks) {
     cuda_wait();
     publish(p.publish);
     return;
+  }
+  cuda_read_plan(p.plan, &places);
+  if (!p.rows_known) {
+    cuda_wait();
   }
   // Points in cells, cells, rows, output rows. One thread of each block reads them, since all blocks do at once.
   __shared__ uint4 sizes;
@@ -164,7 +176,11 @@ static __global__ void __launch_bounds__(BLOCK, GATHER_BLOCKS(by_chunks))
   if (block > 0 && block >= parts && block < p.row_blocks) {
     return;
   }
-  cuda_find_places(p.plan, num_rows, block == 0, &places);
+  cuda_find_places(p.plan, num_rows, &places);
+  if (block == 0) {
+    __syncthreads();
+    zero_gaps(p.plan, num_rows, places);
+  }
   if (block >= p.row_blocks) {
     cuda_wait();
     __syncthreads();
@@ -211,8 +227,8 @@ template <int few, int many, bool by_chunks>
 static enum vx_status launch(const struct cuda_run *run, struct gather_params p, bool publish, struct vx_error *error) {
   size_t shared_bytes = by_chunks ? max(chunk_bytes<few>(p), chunk_bytes<many>(p)) : 0;
   p.id_blocks = run->rows == NULL ? 0 : cuda_looping_blocks(run, run->num_points, BLOCK, 4);
-  p.row_blocks =
-      p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, blocks_at_once(by_chunks)) : 1;
+  int at_once = blocks_at_once(by_chunks, run->lane->device->description.compute_capability);
+  p.row_blocks = p.rows_wanted ? cuda_looping_blocks(run, run->row_capacity, BLOCK / many, at_once) : 1;
   p.publish_blocks = publish;
   return cuda_launch("gather_kernel", gather_kernel<few, many, by_chunks>,
                      p.publish_blocks + p.row_blocks + p.id_blocks, BLOCK, shared_bytes, run, p, error);

@@ -1,6 +1,6 @@
 // From the points in range to dense maps.
 //
-//   clear   These maps are the last tensors of the image, so one stretch of it is cleared, and the gaps before it.
+//   clear   These maps are the last tensors of the image, so one stretch of it is cleared.
 //   raise   Each cell writes itself into the maps of cells, and adds its points to its pillar. Each point raises the
 //           values of its pillar: words of the maps that stand for heights and intensities until all points are in.
 //   settle  These words become the maps' values.
@@ -20,7 +20,7 @@ static_assert((VX_CELL_MAPS | VX_PILLAR_MAPS) == VX_TENSOR_BIT(VX_TENSOR_COUNT) 
               "these maps are the last tensors");
 
 struct map_params {
-  struct image_plan plan;
+  struct cuda_image_plan plan;
   struct vx_cell_map map;
   uint32_t nx, ny, nz;
   const float *points;  // [num_points, columns]
@@ -48,7 +48,7 @@ static __device__ struct maps find_maps(const struct map_params &p) {
   __shared__ struct image_places places;
   cuda_read_plan(p.plan, &places);
   cuda_wait();
-  cuda_find_places(p.plan, p.tally->num_output_rows, false, &places);
+  cuda_find_places(p.plan, p.tally->num_output_rows, &places);
   __syncthreads();
   unsigned char *const *at = places.at;
   return {at[__ffsll((long long)(p.plan.tensors & (VX_CELL_MAPS | VX_PILLAR_MAPS))) - 1],

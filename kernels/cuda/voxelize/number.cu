@@ -53,7 +53,7 @@ static __global__ void __launch_bounds__(SCAN_BLOCK) number_kernel(const __grid_
   __shared__ struct scan_shared shared;
   // The tally was clean before the kernel ahead of this one began.
   uint32_t tile = scan_next_tile(&p.tally->number_ticket, &shared);
-  cuda_wait_in_turn();  // the next kernel reads slots and ranks early
+  cuda_wait_in_turn();  // assign reads slots and ranks early
   uint32_t begin = tile * CUDA_TILE + threadIdx.x * SCAN_ITEMS, slots[SCAN_ITEMS];
   uint64_t items[SCAN_ITEMS], before[SCAN_ITEMS];
   load_slots(p, begin, slots);

@@ -6,8 +6,8 @@
 #include "kernels/cuda/base/run.cuh"
 
 // The plan of the job's image, in the memory that the lane has for it now.
-static inline struct image_plan cuda_plan_of(const struct cuda_run *run) {
-  struct image_plan plan = run->plan;
+static inline struct cuda_image_plan cuda_plan_of(const struct cuda_run *run) {
+  struct cuda_image_plan plan = run->plan;
   plan.memory = run->lane->image.memory;
   return plan;
 }
@@ -19,7 +19,7 @@ struct image_places {
 };
 
 // As a block: reads the plan, which it can do before the kernel ahead has ended.
-static __device__ inline void cuda_read_plan(const struct image_plan &plan, struct image_places *places) {
+static __device__ inline void cuda_read_plan(const struct cuda_image_plan &plan, struct image_places *places) {
   for (int tensor = (int)threadIdx.x; tensor < VX_TENSOR_COUNT; tensor += (int)blockDim.x) {
     places->own_bytes[tensor] = plan.own_bytes[tensor];
     places->row_bytes[tensor] = plan.row_bytes[tensor];
@@ -28,22 +28,14 @@ static __device__ inline void cuda_read_plan(const struct image_plan &plan, stru
   __syncthreads();
 }
 
-// As a block that has read the plan: finds the places, which it sees after its next barrier. The first warp adds up the
-// bytes; its threads zero the gaps between tensors together.
-static __device__ inline void cuda_find_places(const struct image_plan &plan, uint64_t num_rows, bool zero_gaps,
+// As a block that has read the plan: finds the places, which it sees after its next barrier.
+static __device__ inline void cuda_find_places(const struct cuda_image_plan &plan, uint64_t num_rows,
                                                struct image_places *places) {
-  uint32_t thread = threadIdx.x;
   unsigned char *end = plan.memory;
-  for (vx_tensor_set rest = thread < 32 ? plan.tensors : 0; rest != 0; rest &= rest - 1) {
+  for (vx_tensor_set rest = threadIdx.x == 0 ? plan.tensors : 0; rest != 0; rest &= rest - 1) {
     int tensor = __ffsll((long long)rest) - 1;
-    unsigned char *begin = end + (0 - (uint64_t)(end - plan.memory)) % VX_TENSOR_ALIGNMENT;
-    for (end += thread; zero_gaps && end < begin; end += 32) {
-      *end = 0;
-    }
-    if (thread == 0) {
-      places->at[tensor] = begin;
-    }
-    end = begin + places->own_bytes[tensor] + places->row_bytes[tensor] * num_rows;
+    places->at[tensor] = end + (0 - (uint64_t)(end - plan.memory)) % VX_TENSOR_ALIGNMENT;
+    end = places->at[tensor] + places->own_bytes[tensor] + places->row_bytes[tensor] * num_rows;
   }
 }
 

@@ -16,7 +16,7 @@ struct gather_params : row_params {
   uint32_t row_capacity;
   const uint32_t *output_rows;  // or NULL: each row is its own output row
   bool half_features, fill_mean;
-  struct image_plan plan;
+  struct cuda_image_plan plan;
   unsigned char *features;  // [row_capacity, columns]: for bev_features, if no tensor has them; or NULL
   float *sample_rows;       // [num_rows, columns]: means to be sampled, or NULL
   struct publish_params publish;
