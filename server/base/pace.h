@@ -3,6 +3,7 @@
 #ifndef VOXELD_PACE_H
 #define VOXELD_PACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "server/base/clock.h"
@@ -16,6 +17,7 @@
 struct pace {
   int64_t since_ns, bytes;  // when the present window began, and the bytes until then
   double rate;              // bytes a second in the window before
+  bool is_known;            // there was a window before
 };
 
 static inline void pace_begin(struct pace *pace, int64_t bytes, int64_t now_ns) {
@@ -34,7 +36,7 @@ static inline void pace_note(struct pace *pace, int64_t bytes, int64_t now_ns) {
   int64_t elapsed_ns = now_ns - pace->since_ns;
   if (elapsed_ns < PACE_WINDOW_NS) return;
   double rate = (double)(bytes - pace->bytes) * (double)NS_PER_S / (double)elapsed_ns;
-  *pace = (struct pace){now_ns, bytes, rate};
+  *pace = (struct pace){now_ns, bytes, rate, true};
 }
 
 #endif

@@ -68,6 +68,11 @@ static int64_t others_hold(const struct loan *loan, enum share lacks, int64_t he
   return held - (!is_memory(lacks) ? 1 : atomic_load(&loan->memory) + atomic_load(&loan->coder));
 }
 
+// Whether it has only begun: it may be faster than it seems. What its own client asks for besides does not end it.
+static bool is_fresh_of(const struct loan *loan, const struct client *client) {
+  return loan->job->client == client && atomic_load(&loan->bytes) > 0 && !loan->pace.is_known;
+}
+
 // The slowest that has what the job lacks and is slower than `least`, or whose client is greedy: it holds GREEDY_TIMES
 // what the job's client would, even without this upload. NULL if there is none. A job of a client over its share takes
 // nothing from clients that hold less, so that a flood costs them nothing.
@@ -78,7 +83,7 @@ static struct loan *slowest(const struct job *job, double least, int64_t now_ns)
   struct loan *found = NULL;
   double most = 0;
   for (struct loan *loan = job->means->loans->first; loan; loan = loan->next) {
-    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, job->lacks)) continue;
+    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, job->lacks) || is_fresh_of(loan, job->client)) continue;
     double own = slowness(loan, now_ns);
     int64_t held = client_held(clients, loan->job->client, job->lacks);
     if (own <= most || held < fewest || (own <= least && others_hold(loan, job->lacks, held) < greedy)) continue;

@@ -276,6 +276,20 @@ static void client_over_its_share_takes_from_those_that_hold_more(void **state) 
   assert_int_equal(last_outpaced->loan.expected, 4 * MB);
 }
 
+// It has a third of the places. The bytes of its next request come faster than those of its uploads did.
+static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) assert_true(announce(i, 1000) && receive(i, 1000));
+  for (int i = 4; i < 8; i++) assert_true(announce_of(4, i, MB) && receive(i, 10));
+  pass_ms(20);
+  assert_false(announce_of(4, 8, MB));
+  assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
+  pass_ms(600);  // now they are known to be slow
+  assert_true(announce_of(4, 8, MB) && receive(8, COME));
+  assert_int_equal(outpaced, 1);
+  assert_ptr_equal(last_outpaced->client, owners[4]);
+}
+
 // One client came first and has half of the memory, in four fast uploads; later ones have the rest.
 static void greedy_client_makes_room_for_one_that_has_none(void **state) {
   (void)state;
@@ -460,6 +474,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
       cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_client_that_holds_less, open_room, close_room),
       cmocka_unit_test_setup_teardown(client_over_its_share_takes_from_those_that_hold_more, open_room, close_room),
+      cmocka_unit_test_setup_teardown(upload_that_has_begun_is_not_ended_by_its_own_client, open_room, close_room),
       cmocka_unit_test_setup_teardown(greedy_client_makes_room_for_one_that_has_none, open_room, close_room),
       cmocka_unit_test_setup_teardown(greedy_client_gives_up_places_too, open_room, close_room),
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
