@@ -22,12 +22,18 @@ static void uncount(struct peer *peer) {
   peer->counted = false;
 }
 
+// Whether the beginning of a request is in the socket, which the library of a busy server has not come to yet.
+static bool has_unread(const struct peer *peer) {
+  char next;
+  return recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 // The idle connection that makes room for `newcomer`: of its own client or, if not, of the client there that has the
 // most. Of that client's it is the one that has been idle longest. NULL if there is none.
 static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
   struct clients *clients = newcomer->places->clients;
-  // A connection idle for a shorter time may have a request on its way. A greedy client has to bear that. A trusted
-  // proxy has not, since it stands for many.
+  // A connection idle for a shorter time may have a request on its way, and one with unread bytes has one. A greedy
+  // client has to bear that. A trusted proxy has not, since it stands for many.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
   int64_t greedy = GREEDY_TIMES * (client_held(clients, newcomer->client, SHARE_CONNECTIONS) + 1);
   struct peer *longest = NULL;
@@ -36,8 +42,10 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
     if (!peer->open || !peer->counted || peer->places != newcomer->places) continue;
     if ((own && peer->client != newcomer->client) || atomic_load(&peer->phase) != PEER_IDLE) continue;
     int64_t since_ns = atomic_load(&peer->since_ns), held = client_held(clients, peer->client, SHARE_CONNECTIONS);
-    if (since_ns > youngest_ns && (own || peer->proxy || held < greedy)) continue;
+    bool is_spared = own || peer->proxy || held < greedy;
+    if (since_ns > youngest_ns && is_spared) continue;
     if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
+    if (is_spared && has_unread(peer)) continue;
     longest = peer;
     longest_ns = since_ns;
     most = held;

@@ -61,11 +61,15 @@ class PageListener(FaultCase):
             with contextlib.suppress(OSError):  # refused
                 self.raw(source=source(n)).send(head("POST", VOXELIZE, "Content-Length: 1600") + rows(3))
 
+    def ended(self):
+        """How many connections have ended so far, by reason."""
+        lines = self.daemon.page("/metrics").body.decode()
+        return {reason: int(n) for reason, n in re.findall(r'connections_ended_total\{reason="(\w+)"\} (\d+)', lines)}
+
     def without_place(self):
         """How many connections were refused, or ended for another, so far."""
-        lines = self.daemon.page("/metrics").body.decode()
-        reasons = "client_over_share|connections_full|outpaced"
-        return sum(map(int, re.findall(rf'connections_ended_total{{reason="(?:{reasons})"}} (\d+)', lines)))
+        ended = self.ended()
+        return ended["client_over_share"] + ended["connections_full"] + ended["outpaced"]
 
     def pages_answer(self, source=None):
         for path in PAGES:
@@ -78,7 +82,7 @@ class PageListener(FaultCase):
         self.slow_uploads(500, lambda n: None)
         for _ in range(20):
             self.pages_answer()
-        wait_until(lambda: self.without_place() > before, "more uploads than one address may have")
+        wait_until(lambda: self.without_place() > before, lambda: f"one over an address's share; {self.ended()}")
         self.doCleanups()
         wait_until(lambda: self.connections_at_most(1), "the end of the uploads")
 
@@ -87,7 +91,7 @@ class PageListener(FaultCase):
         self.slow_uploads(800, lambda n: f"127.1.{n // 250}.{n % 250 + 1}")
         for source in (None, "127.1.0.1", "127.2.0.1"):
             self.pages_answer(source)
-        wait_until(lambda: self.without_place() > before, "more uploads than there are places")
+        wait_until(lambda: self.without_place() > before, lambda: f"one without a place; {self.ended()}")
         self.doCleanups()
         wait_until(lambda: self.connections_at_most(1), "the end of the uploads")
 

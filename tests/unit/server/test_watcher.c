@@ -389,6 +389,33 @@ static void a_greedy_client_makes_room_at_once(void **state) {
   close_both(&refused);
 }
 
+// The library has not come to their requests yet. A greedy client has to bear that.
+static void an_unread_request_makes_no_room(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) {
+    end[i] = connect_idle(other_address(i), 2000);
+    assert_int_equal(send(end[i].fd, "GET", i == 5 ? 0 : 3, 0), i == 5 ? 0 : 3);
+  }
+  struct end next = connect_idle("192.0.2.1", 0);
+  for (int i = 0; i < MOST; i++) assert_int_equal(is_ended(&end[i]), i == 5);
+  struct end refused = connect_as("192.0.2.2", false);
+  assert_true(peer_is_failed(refused.peer));
+  close_both(&next);
+  close_both(&refused);
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  pass_ms(100);  // then it searches again
+  for (int i = 0; i < MOST; i++) {
+    end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 2000);
+    assert_int_equal(send(end[i].fd, "GET", 3, 0), 3);
+  }
+  next = connect_idle("192.0.2.3", 0);
+  assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
+  for (int i = 0; i < MOST; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 0);
+  for (int i = 0; i < MOST; i++) close_both(&end[i]);
+  close_both(&next);
+}
+
 // It stands for many clients.
 static void a_proxy_makes_no_room_at_once(void **state) {
   (void)state;
@@ -646,6 +673,7 @@ int main(void) {
       WATCHED(the_longest_idle_makes_room),
       WATCHED(the_client_with_the_most_makes_room_for_others),
       WATCHED(a_greedy_client_makes_room_at_once),
+      WATCHED(an_unread_request_makes_no_room),
       WATCHED(a_proxy_makes_no_room_at_once),
       WATCHED(one_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
