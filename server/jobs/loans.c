@@ -68,11 +68,6 @@ static int64_t others_hold(const struct loan *loan, enum share lacks, int64_t he
   return held - (!is_memory(lacks) ? 1 : atomic_load(&loan->memory) + atomic_load(&loan->coder));
 }
 
-// Whether it has only begun: it may be faster than it seems. What its own client asks for besides does not end it.
-static bool is_fresh_of(const struct loan *loan, const struct client *client) {
-  return loan->job->client == client && atomic_load(&loan->bytes) > 0 && !loan->pace.is_known;
-}
-
 // The slowest that has what the job lacks and is slower than `least`, or whose client is greedy: it holds GREEDY_TIMES
 // what the job's client would, even without this upload. NULL if there is none. A job of a client over its share takes
 // nothing from clients that hold less, so that a flood costs them nothing.
@@ -83,7 +78,7 @@ static struct loan *slowest(const struct job *job, double least, int64_t now_ns)
   struct loan *found = NULL;
   double most = 0;
   for (struct loan *loan = job->means->loans->first; loan; loan = loan->next) {
-    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, job->lacks) || is_fresh_of(loan, job->client)) continue;
+    if (atomic_load(&loan->state) != LOAN_LENT || !has(loan, job->lacks)) continue;
     double own = slowness(loan, now_ns);
     int64_t held = client_held(clients, loan->job->client, job->lacks);
     if (own <= most || held < fewest || (own <= least && others_hold(loan, job->lacks, held) < greedy)) continue;
@@ -91,6 +86,14 @@ static struct loan *slowest(const struct job *job, double least, int64_t now_ns)
     most = own;
   }
   return found;
+}
+
+// The upload that is to give up what the job lacks, or NULL. If the job's own body is still to come, that is no upload
+// of its client that has only begun: its rate is not known yet. No other client has to give up anything in its place.
+static struct loan *giver(const struct job *job, double least, bool is_whole, int64_t now_ns) {
+  struct loan *loan = slowest(job, least, now_ns);
+  bool begun = loan && loan->job->client == job->client && atomic_load(&loan->bytes) > 0 && !loan->pace.is_known;
+  return begun && !is_whole ? NULL : loan;
 }
 
 static void give_back(struct job *job) {
@@ -138,7 +141,7 @@ static bool make_room(struct job *job, size_t needed) {
   pthread_mutex_lock(&loans->lock);
   double slower_than = bound(job, needed, now_ns);
   do {
-    loan = slowest(job, slower_than, now_ns);
+    loan = giver(job, slower_than, needed == 0, now_ns);
     lent = LOAN_LENT;
   } while (loan && !atomic_compare_exchange_strong(&loan->state, &lent, LOAN_TAKEN));
   if (loan) take_away(loans, loan);
@@ -224,7 +227,7 @@ static bool take_from_others(struct job *job, size_t bytes, struct problem *prob
 static bool could_make_room(const struct job *job) {
   struct loans *loans = job->means->loans;
   pthread_mutex_lock(&loans->lock);
-  bool there = slowest(job, patience_s, clock_ns());
+  bool there = giver(job, patience_s, false, clock_ns());
   pthread_mutex_unlock(&loans->lock);
   return there;
 }

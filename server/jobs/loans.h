@@ -2,10 +2,10 @@
 //
 // If places or memory run short, the slowest upload gives up what it holds to whoever has bytes to put there: the one
 // whose body will take longest at its present rate. If that takes 2 s at most, it gives up nothing, unless its client
-// is greedy (clients.h). To its own client's requests it gives up nothing in its first half second, since its rate is
-// not known yet. If nothing has come of it, it gives up without a word and takes anew with its first bytes; else it is
-// refused. A job whose body is whole owns what it holds. Once half of the memory is in use, an upload gets memory only
-// as its bytes come, in a few steps.
+// is greedy (clients.h). Nor does it, once bytes of it have come, to another upload of its own client in its first half
+// second (and as long after a pause): its rate is not known yet. If nothing has come of it, it gives up without a word
+// and takes anew with its first bytes; else it is refused. A job whose body is whole owns what it holds. Once half of
+// the memory is in use, an upload gets memory only as its bytes come, in a few steps.
 //
 // The job's IO thread calls all functions but loans_take_*, which its worker calls. Any thread may take a loan away,
 // under the lock, unless its IO thread has it in hand.

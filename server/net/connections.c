@@ -10,6 +10,7 @@
 #include "server/base/log.h"
 #include "server/net/laggards.h"
 
+enum { MOST_LOOKS = 4 };                               // at connections that may make room, for one newcomer
 static const int64_t idle_grace_ns = 1 * NS_PER_S;     // before an idle connection makes room for a new one
 static const int64_t look_again_ns = 100 * NS_PER_MS;  // between searches for a connection to end, after one in vain
 static const int64_t linger_ns = 5 * NS_PER_S;         // the longest lingering close
@@ -22,30 +23,30 @@ static void uncount(struct peer *peer) {
   peer->counted = false;
 }
 
-// Whether the beginning of a request is in the socket, which the library of a busy server has not come to yet.
-static bool has_unread(const struct peer *peer) {
-  char next;
-  return recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+// A client is greedy if it has so many connections beside the newcomer. A trusted proxy stands for many clients, so it
+// is not.
+static int64_t greedy_beside(const struct peer *newcomer) {
+  return GREEDY_TIMES * (client_held(newcomer->places->clients, newcomer->client, SHARE_CONNECTIONS) + 1);
+}
+
+static bool is_greedy(const struct peer *peer, int64_t greedy) {
+  return !peer->proxy && client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS) >= greedy;
 }
 
 // The idle connection that makes room for `newcomer`: of its own client or, if not, of the client there that has the
 // most. Of that client's it is the one that has been idle longest. NULL if there is none.
-static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
+static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, int64_t greedy) {
   struct clients *clients = newcomer->places->clients;
-  // A connection idle for a shorter time may have a request on its way, and one with unread bytes has one. A greedy
-  // client has to bear that. A trusted proxy has not, since it stands for many.
+  // A connection idle for a shorter time may have a request on its way. A greedy client has to bear that.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
-  int64_t greedy = GREEDY_TIMES * (client_held(clients, newcomer->client, SHARE_CONNECTIONS) + 1);
   struct peer *longest = NULL;
   for (size_t fd = 0; fd < watcher->peers_used; fd++) {
     struct peer *peer = &watcher->peers[fd];
     if (!peer->open || !peer->counted || peer->places != newcomer->places) continue;
     if ((own && peer->client != newcomer->client) || atomic_load(&peer->phase) != PEER_IDLE) continue;
     int64_t since_ns = atomic_load(&peer->since_ns), held = client_held(clients, peer->client, SHARE_CONNECTIONS);
-    bool is_spared = own || peer->proxy || held < greedy;
-    if (since_ns > youngest_ns && is_spared) continue;
+    if (since_ns > youngest_ns && !is_greedy(peer, greedy)) continue;
     if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
-    if (is_spared && has_unread(peer)) continue;
     longest = peer;
     longest_ns = since_ns;
     most = held;
@@ -53,26 +54,39 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   return longest;
 }
 
-// With the lock held: ends the connection that longest_idle finds. NULL if there is none.
-static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own) {
+// Whether the beginning of a request is in the socket: the library of a busy server has not come to it yet.
+static bool has_unread(const struct peer *peer) {
+  char next;
+  return recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+// With the lock held: ends the connection that longest_idle finds, but for those with a request. `*late`: there were
+// such. NULL if there is none.
+static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late) {
+  int64_t greedy = greedy_beside(newcomer);
   struct peer *peer;
-  do {
-    peer = longest_idle(watcher, newcomer, own);
-  } while (peer && !peer_move(peer, PEER_IDLE, PEER_FAILED));  // a request on it may have begun meanwhile
-  if (peer) (void)shutdown(peer->fd, SHUT_RDWR);
-  return peer;
+  for (int looks = 0; looks < MOST_LOOKS && (peer = longest_idle(watcher, newcomer, own, greedy)); looks++) {
+    bool asks = !is_greedy(peer, greedy) && has_unread(peer);
+    if (asks) atomic_store(&peer->since_ns, clock_ns());  // that long it has not been idle, and others are looked at
+    *late |= asks;
+    if (asks || !peer_move(peer, PEER_IDLE, PEER_FAILED)) continue;  // a request on it may have begun meanwhile
+    (void)shutdown(peer->fd, SHUT_RDWR);
+    return peer;
+  }
+  return NULL;
 }
 
 // With the lock held: ends a connection for `newcomer`, of its own client or of any there, an idle one rather than a
-// slow one. False if there is neither. The search looks at all connections, so after one in vain it is not repeated for
-// look_again_ns.
+// slow one. False if there is neither, or if requests are read so late that nobody's rate means anything. The search
+// looks at all connections, so after one in vain it is not repeated for look_again_ns.
 static bool make_room(struct watcher *watcher, const struct peer *newcomer, bool own) {
   struct client *client = own ? newcomer->client : NULL;
   int64_t *none_until_ns = own ? &client->none_until_ns : &newcomer->places->none_until_ns;
   int64_t now_ns = clock_ns();
+  bool late = false;
   if (now_ns < *none_until_ns) return false;
-  struct peer *peer = end_longest_idle(watcher, newcomer, own);
-  if (!peer) peer = laggards_end_one(watcher, newcomer->places, client, now_ns);
+  struct peer *peer = end_longest_idle(watcher, newcomer, own, &late);
+  if (!peer && !late) peer = laggards_end_one(watcher, newcomer->places, client, now_ns);
   if (peer)
     uncount(peer);
   else

@@ -97,8 +97,8 @@ static bool stop(void *cls) {
   return true;
 }
 
-// Boxes that are all apart: each is compared with all that follow. They are so many since a GPU asks its caller only
-// after a millisecond.
+// Boxes that are all apart: each is compared with all that follow. A GPU asks its caller only after a millisecond, so
+// it needs this many.
 static void long_comparisons_can_be_stopped(void **state) {
   enum { MANY = 1 << 18 };
   static float apart[MANY][VX_BOX_VALUES], same[MANY];

@@ -276,7 +276,7 @@ static void client_over_its_share_takes_from_those_that_hold_more(void **state) 
   assert_int_equal(last_outpaced->loan.expected, 4 * MB);
 }
 
-// It has a third of the places. The bytes of its next request come faster than those of its uploads did.
+// One client has a third of the places. The bytes of its next request come faster than those of its uploads did.
 static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce(i, 1000) && receive(i, 1000));
@@ -288,6 +288,40 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
   assert_int_equal(outpaced, 1);
   assert_ptr_equal(last_outpaced->client, owners[4]);
+}
+
+// The memory is spent. Three clients send 800 KB a second, the fourth's first upload seems slower.
+static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
+  (void)state;
+  fill(0, 2, COME);
+  for (int i = 0; i < 20; i++) {
+    pass_ms(50);
+    for (int upload = 0; upload < 3; upload++) assert_true(receive(upload, 40000));
+  }
+  fill(3, 3, COME);
+  pass_ms(300);
+  assert_false(announce_of(3, 4, 2 * MB) && receive(4, 2 * MB));
+  assert_int_equal(outpaced, 0);
+}
+
+static void whole_body_comes_before_uploads_that_have_begun(void **state) {
+  (void)state;
+  assert_true(announce_of(0, 0, 2 * MB) && receive(0, 2 * MB) && loan_settle(&uploads[0], &problem));
+  for (int i = 1; i < 4; i++) assert_true(announce_of(0, i, 2 * MB) && receive(i, 1000));
+  pass_ms(100);
+  assert_true(loans_take_output(&uploads[0], MB, &problem));
+  assert_int_equal(outpaced, 1);
+  assert_ptr_equal(last_outpaced->client, owners[0]);
+  job_give_output(&uploads[0]);
+  job_give_input(&uploads[0]);
+  job_leave_place(&uploads[0]);
+}
+
+static void nothing_come_gives_up_to_its_own_client(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++) assert_true(announce_of(0, i, 2 * MB));
+  assert_true(announce_of(0, 4, 2 * MB) && receive(4, 2 * MB));
+  assert_int_equal(outpaced, 0);
 }
 
 // One client came first and has half of the memory, in four fast uploads; later ones have the rest.
@@ -475,6 +509,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_client_that_holds_less, open_room, close_room),
       cmocka_unit_test_setup_teardown(client_over_its_share_takes_from_those_that_hold_more, open_room, close_room),
       cmocka_unit_test_setup_teardown(upload_that_has_begun_is_not_ended_by_its_own_client, open_room, close_room),
+      cmocka_unit_test_setup_teardown(others_do_not_pay_for_an_upload_that_has_begun, open_room, close_room),
+      cmocka_unit_test_setup_teardown(whole_body_comes_before_uploads_that_have_begun, open_room, close_room),
+      cmocka_unit_test_setup_teardown(nothing_come_gives_up_to_its_own_client, open_room, close_room),
       cmocka_unit_test_setup_teardown(greedy_client_makes_room_for_one_that_has_none, open_room, close_room),
       cmocka_unit_test_setup_teardown(greedy_client_gives_up_places_too, open_room, close_room),
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),

@@ -389,28 +389,49 @@ static void a_greedy_client_makes_room_at_once(void **state) {
   close_both(&refused);
 }
 
-// The library has not come to their requests yet. A greedy client has to bear that.
+static void ask(struct end *end) { assert_int_equal(send(end->fd, "GET", 3, 0), 3); }
+
+// The library has not come to the requests of the two that are idle longest. A third has finished sending.
 static void an_unread_request_makes_no_room(void **state) {
   (void)state;
-  struct end end[MOST];
-  for (int i = 0; i < MOST; i++) {
-    end[i] = connect_idle(other_address(i), 2000);
-    assert_int_equal(send(end[i].fd, "GET", i == 5 ? 0 : 3, 0), i == 5 ? 0 : 3);
-  }
+  static const int64_t idle_ms[SHARE] = {9000, 8000, 1500, 7000};
+  struct end end[SHARE];
+  char first[4];
+  for (int i = 0; i < SHARE; i++) end[i] = connect_idle("192.0.2.1", idle_ms[i]);
+  ask(&end[0]);
+  ask(&end[1]);
+  assert_int_equal(shutdown(end[3].fd, SHUT_WR), 0);
   struct end next = connect_idle("192.0.2.1", 0);
-  for (int i = 0; i < MOST; i++) assert_int_equal(is_ended(&end[i]), i == 5);
+  for (int i = 0; i < SHARE; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 3);
+  assert_int_equal(recv(end[0].peer->fd, first, sizeof first, MSG_DONTWAIT), 3);  // nothing is taken from it
+  for (int i = 0; i < SHARE; i++) close_both(&end[i]);
+  close_both(&next);
+}
+
+// Nor does an upload then, which may only seem slow. After a while they are idle once more.
+static void nobody_makes_room_where_requests_are_unread(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST - 1; i++) end[i] = connect_idle(i < 2 ? "192.0.2.9" : other_address(i), 2000);
+  for (int i = 0; i < MOST - 1; i++) ask(&end[i]);
+  end[MOST - 1] = connect_as("198.51.100.99", false);
+  begin_upload(&end[MOST - 1]);
+  pass_ms(2000);  // it is slow
+  for (int i = 0; i < MOST - 1; i++) atomic_store(&end[i].peer->since_ns, clock_ns() - 2 * NS_PER_S);
   struct end refused = connect_as("192.0.2.2", false);
   assert_true(peer_is_failed(refused.peer));
-  close_both(&next);
+  for (int i = 0; i < MOST; i++) assert_false(peer_is_failed(end[i].peer));
   close_both(&refused);
   for (int i = 0; i < MOST; i++) close_both(&end[i]);
-  pass_ms(100);  // then it searches again
-  for (int i = 0; i < MOST; i++) {
-    end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 2000);
-    assert_int_equal(send(end[i].fd, "GET", 3, 0), 3);
-  }
-  next = connect_idle("192.0.2.3", 0);
-  assert_int_equal(ended(PEER_END_MADE_ROOM), 1);
+}
+
+static void a_greedy_client_makes_room_even_with_an_unread_request(void **state) {
+  (void)state;
+  struct end end[MOST];
+  for (int i = 0; i < MOST; i++) end[i] = connect_idle(i < SHARE ? "192.0.2.1" : other_address(i), 2000);
+  for (int i = 0; i < MOST; i++) ask(&end[i]);
+  struct end next = connect_idle("192.0.2.3", 0);
+  assert_int_equal(ended(PEER_END_MADE_ROOM), 0);
   for (int i = 0; i < MOST; i++) assert_int_equal(peer_is_failed(end[i].peer), i == 0);
   for (int i = 0; i < MOST; i++) close_both(&end[i]);
   close_both(&next);
@@ -674,6 +695,8 @@ int main(void) {
       WATCHED(the_client_with_the_most_makes_room_for_others),
       WATCHED(a_greedy_client_makes_room_at_once),
       WATCHED(an_unread_request_makes_no_room),
+      WATCHED(nobody_makes_room_where_requests_are_unread),
+      WATCHED(a_greedy_client_makes_room_even_with_an_unread_request),
       WATCHED(a_proxy_makes_no_room_at_once),
       WATCHED(one_that_was_just_used_makes_no_room),
       WATCHED(a_proxy_may_have_more_but_not_all),
