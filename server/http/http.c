@@ -1,9 +1,9 @@
 // libmicrohttpd's side of the daemon; see http.h.
 //
 // The library runs an epoll thread pool, with suspend and resume. A thread per connection would lose wake-ups of
-// suspended connections, and poll collapses under idle clients. A connection has 256 KiB of memory: with less, bodies
-// of megabytes come several times slower. MHD_quiesce_daemon is never called, since it can abort; a drain refuses new
-// work instead.
+// suspended connections, and poll collapses under idle clients. It is handed its connections (acceptor.h) and spreads
+// them over its threads. A connection has 256 KiB of memory: with less, bodies of megabytes come several times slower.
+// MHD_quiesce_daemon is never called, since it can abort; a drain refuses new work instead.
 #include "server/http/http.h"
 
 #include <errno.h>
@@ -163,6 +163,7 @@ static void come_or_go(struct service *service, struct places *places, struct MH
                        enum MHD_ConnectionNotificationCode code) {
   if (code == MHD_CONNECTION_NOTIFY_STARTED) {
     *peer = open_peer(service, places, connection);
+    atomic_fetch_sub(&places->coming, 1);
   } else if (*peer) {
     close_peer(service, *peer);
     *peer = NULL;
@@ -186,7 +187,6 @@ static void on_page_connection(void *cls, struct MHD_Connection *connection, voi
 static void on_library_message(void *cls, const char *format, va_list arguments) {
   struct service *service = cls;
   char text[512];
-  if (atomic_load(&service->watcher->ending)) return;  // the listening socket was shut on purpose
   vsnprintf(text, sizeof text, format, arguments);
   text[strcspn(text, "\r\n")] = '\0';
   int status = library_own_status(text);
@@ -216,26 +216,44 @@ static int no_certificate(gnutls_session_t session, const gnutls_datum_t *issuer
 static bool start_one(struct http *http, int index) {
   struct service *service = &http->service;
   const struct options *options = service->options;
-  struct listener *listener = &http->listeners.at[index];
+  const struct listener *listener = &http->listeners.at[index];
   bool tls = listener->tcp && options->tls_cert[0];
   int64_t threads = listener->pages ? PAGES_THREADS : options->io_threads;
-  int64_t connections = listener->pages ? PAGES_CONNECTIONS : options->max_connections;
-  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
+                   MHD_USE_ERROR_LOG;
   http->daemon[index] = MHD_start_daemon(
       flags | (tls ? MHD_USE_TLS : 0), 0, NULL, NULL, on_request, service, MHD_OPTION_EXTERNAL_LOGGER,
       on_library_message, service,  // first, so that messages about the other options reach it
-      MHD_OPTION_LISTEN_SOCKET, listener->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
-      // The watcher limits connections. The library must never reach a limit of its own, at which it would leave
-      // clients unanswered. It divides its limit among its threads.
+      MHD_OPTION_THREAD_POOL_SIZE, (unsigned)threads,
+      // The watcher limits connections. The library must never reach a limit of its own: 0.9.75 never leaves a lock
+      // that it takes there. It divides its limit among its threads. Each connection has a descriptor.
       MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-      (unsigned)(threads * (connections + REFUSED_PEERS)), MHD_OPTION_CONNECTION_TIMEOUT,
+      (unsigned)(threads * (int64_t)service->watcher->peer_count), MHD_OPTION_CONNECTION_TIMEOUT,
       (unsigned)options->idle_timeout_s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, service, MHD_OPTION_NOTIFY_COMPLETED,
       on_completed, service, MHD_OPTION_NOTIFY_CONNECTION, listener->pages ? on_page_connection : on_connection,
       service, MHD_OPTION_STRICT_FOR_CLIENT, (int)service->library.strict,
       tls ? MHD_OPTION_HTTPS_PRIORITIES : MHD_OPTION_END,  // ends the list without TLS
       options->tls_priorities, MHD_OPTION_HTTPS_CERT_CALLBACK, no_certificate, MHD_OPTION_END);
-  listener->fd = http->daemon[index] ? -1 : listener->fd;  // the library owns and closes it now
   return http->daemon[index];
+}
+
+static struct places *places_of(const struct http *http, int index) {
+  struct watcher *watcher = http->service.watcher;
+  return http->listeners.at[index].pages ? &watcher->page_places : &watcher->places;
+}
+
+// Those that are accepted have descriptors, before they count as connections.
+static bool may_hand_on(void *cls, int index) {
+  enum { MOST_COMING = 16 };
+  return atomic_load(&places_of(cls, index)->coming) < MOST_COMING;
+}
+
+// The library owns the descriptor from now on, and closes it if it cannot serve it.
+static void hand_on(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length) {
+  const struct http *http = cls;
+  atomic_llong *coming = &places_of(http, index)->coming;
+  atomic_fetch_add(coming, 1);
+  if (MHD_add_connection(http->daemon[index], fd, address, length) != MHD_YES) atomic_fetch_sub(coming, 1);
 }
 
 static struct listen_rules rules_of(const struct service *service) {
@@ -292,38 +310,30 @@ bool http_start(struct http *http, char *error, size_t error_size) {
     listeners_close(listeners);
     return false;
   }
-  return true;
+  const struct acceptor_taker taker = {may_hand_on, hand_on, http};
+  if (acceptor_start(&http->acceptor, listeners, &taker, error, error_size)) return true;
+  listeners_close(listeners);
+  return false;
 }
 
-// Keeps a socket of systemd listening, so that clients wait in it for the next process. When the library stops, it
-// shuts its listening socket, which would shut systemd's too. So another socket is put under the descriptor's number.
-static void leave_to_systemd(int fd) {
-  int other = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (other < 0 || dup3(other, fd, O_CLOEXEC) < 0)
-    log_event(LOG_WARNING, "a socket of systemd stops listening with this process", "reason", strerror(errno));
-  if (other >= 0) close(other);
+static bool has_connections(const struct watcher *watcher) {
+  return atomic_load(&watcher->places.coming) > 0 || atomic_load(&watcher->page_places.coming) > 0 ||
+         atomic_load(&watcher->connections) > 0;
 }
 
-// Stops listening, ends all connections and waits up to 1 s until they are closed. Up to 0.9.75, the library crashes if
-// it refuses a request by itself while it is being stopped. So no client may be connected then.
-static void send_all_away(struct http *http) {
+// Ends all connections and waits up to 1 s until they are closed. Up to 0.9.75, the library crashes if it refuses a
+// request by itself while it is being stopped. So no client may be connected then.
+static void send_all_away(struct watcher *watcher) {
   const struct timespec pause = {.tv_nsec = NS_PER_MS};
-  connections_end_all(http->service.watcher);
-  for (int i = 0; i < http->listeners.count; i++) {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon[i], MHD_DAEMON_INFO_LISTEN_FD);
-    if (info && http->listeners.at[i].handed_over)
-      leave_to_systemd(info->listen_fd);
-    else if (info)
-      (void)shutdown(info->listen_fd, SHUT_RDWR);
-  }
-  for (int waited = 0; atomic_load(&http->service.watcher->connections) > 0 && waited < 1000; waited++)
-    nanosleep(&pause, NULL);
+  connections_end_all(watcher);
+  for (int waited = 0; has_connections(watcher) && waited < 1000; waited++) nanosleep(&pause, NULL);
 }
 
 void http_stop(struct http *http) {
   int count = http->listeners.count;
-  send_all_away(http);
-  listeners_close(&http->listeners);  // while the sockets are open: see remove_path in listener.c
+  acceptor_stop(&http->acceptor);
+  listeners_close(&http->listeners);
+  send_all_away(http->service.watcher);
   for (int i = 0; i < count; i++) MHD_stop_daemon(http->daemon[i]);
 }
 

@@ -1,5 +1,5 @@
-// Starts one libmicrohttpd daemon per listening socket and forwards its callbacks to the exchange of a request and to
-// the watcher.
+// Starts one libmicrohttpd daemon per listening socket, hands it the connections that come there, and forwards its
+// callbacks to the exchange of a request and to the watcher.
 //
 // The daemon starts and ends it; the callbacks run on the library's IO threads.
 #ifndef VOXELD_HTTP_H
@@ -11,6 +11,7 @@
 
 #include "kernels/kernels.h"
 #include "server/http/service.h"
+#include "server/net/acceptor.h"
 #include "server/net/listener.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
 struct http {
   struct service service;
   struct listeners listeners;
+  struct acceptor acceptor;
   struct MHD_Daemon *daemon[LISTENERS_MAX * LISTENER_LISTS];  // one per listener
   // The addresses of the listeners as bound, separated by commas: those that serve everything, and pages alone.
   char address[1100], pages_address[1100];
@@ -39,7 +41,8 @@ VX_WARN_UNUSED bool http_check(struct http *http, char *error, size_t error_size
 // Makes the same checks, then listens and starts the IO threads. False with a reason: the process is to end then, since
 // some threads may run.
 VX_WARN_UNUSED bool http_start(struct http *http, char *error, size_t error_size);
-// Ends every connection and the IO threads. No request may be suspended then, so no job may wait or run.
+// Stops listening, ends every connection and the IO threads. No request may be suspended then, so no job may wait or
+// run.
 void http_stop(struct http *http);
 void http_destroy(struct http *http);
 

@@ -258,10 +258,10 @@ static bool take_handed_over(const struct opening *opening, int fd) {
   union address address = {.any = {.sa_family = AF_UNSPEC}};
   socklen_t length = sizeof address, size = sizeof(int);
   int type = 0, listens = 0;
-  struct listener listener = {.fd = fd, .handed_over = true};
+  struct listener listener = {.fd = fd};
   if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || getsockname(fd, &address.any, &length) != 0 ||
-      fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+      fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
     return fail(opening, "descriptor %d: %s", fd, strerror(errno));
   listener.tcp = address.any.sa_family == AF_INET || address.any.sa_family == AF_INET6;
   if (type != SOCK_STREAM || !listens || (!listener.tcp && address.any.sa_family != AF_UNIX))

@@ -14,10 +14,9 @@
 enum { LISTENERS_MAX = 8, LISTENER_LISTS = 2 };  // of each list: --listen, --pages-listen
 
 struct listener {
-  int fd;  // -1 once the HTTP library owns it
+  int fd;  // which does not block; -1 if the list was only checked
   bool tcp;
   bool pages;         // serves pages alone
-  bool handed_over;   // systemd has it too
   char address[128];  // ADDRESS:PORT as bound, or unix:PATH
   char path[108];     // of a Unix socket that was made here, else ""
   dev_t device;       // of that file, as `inode`
@@ -44,8 +43,8 @@ VX_WARN_UNUSED bool listeners_open(struct listeners *listeners, const char *list
 // of the lists of one daemon, no two listeners may have the same address. False with a reason.
 VX_WARN_UNUSED bool listeners_check(struct listeners *checked, const char *list, const struct listen_rules *rules,
                                     char *error, size_t error_size);
-// Closes the descriptors that are still owned and removes the paths of Unix sockets, unless another file is there by
-// now.
+// Closes the descriptors and removes the paths of Unix sockets, unless another file is there by now. A socket of
+// systemd's goes on listening: clients wait in it for the next process.
 void listeners_close(struct listeners *listeners);
 
 // Connects to the first item of `list`, as a client on the same machine does. `*tcp` becomes whether that is a TCP

@@ -39,6 +39,7 @@ struct watcher_limits {
 struct places {
   bool pages;               // of the listeners that serve pages alone
   struct clients *clients;  // who share the places
+  atomic_llong coming;      // connections that were accepted and that no IO thread has come to yet
   atomic_llong open;        // connections
   int64_t none_until_ns;    // connections.c has found none that makes room and does not search again before this time
 };

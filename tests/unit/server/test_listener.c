@@ -130,8 +130,8 @@ static void sockets_are_bound_and_let_go(void **state) {
   assert_true(open_list(list, false));
   assert_int_equal(listeners.count, 2);
   const struct listener *tcp = &listeners.at[0], *local = &listeners.at[1];
-  assert_true(tcp->tcp && tcp->pages && !tcp->handed_over && !tcp->path[0]);
-  assert_true(!local->tcp && local->pages && !local->handed_over);
+  assert_true(tcp->tcp && tcp->pages && !tcp->path[0]);
+  assert_true(!local->tcp && local->pages);
   assert_int_equal(strncmp(tcp->address, "127.0.0.1:", 10), 0);
   assert_string_not_equal(tcp->address, "127.0.0.1:0");
   assert_string_equal(local->address, unix_item);
@@ -258,9 +258,10 @@ static void listening_streams_are_taken(void **state) {
   assert_int_equal(listeners.count, 2);
   for (int i = 0; i < 2; i++) {
     const struct listener *listener = &listeners.at[i];
-    assert_true(listener->handed_over && listener->pages && !listener->path[0]);
+    assert_true(listener->pages && !listener->path[0]);
     assert_int_equal(listener->fd, FIRST + i);
     assert_int_equal(fcntl(FIRST + i, F_GETFD), FD_CLOEXEC);
+    assert_true(fcntl(FIRST + i, F_GETFL) & O_NONBLOCK);
     assert_int_equal(listener->tcp, i == 0);
     assert_true(reaches(listener->address, i == 0));
   }

@@ -1,0 +1,115 @@
+// Accepting connections; see acceptor.h.
+#include "server/net/acceptor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "server/base/log.h"
+
+enum {
+  AT_A_TIME = 16,  // connections that are accepted at one listener before the others have their turn
+  LACK_MS = 50,    // a pause while no connection can be accepted
+};
+static const uint32_t stop_event = UINT32_MAX;  // the key of stop_fd's events
+
+static bool lacks_resources(int reason) {
+  return reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
+}
+
+// A stop ends it.
+static void pause_ms(const struct acceptor *acceptor, int ms) {
+  struct pollfd stop = {.fd = acceptor->stop_fd, .events = POLLIN};
+  (void)poll(&stop, 1, ms);
+}
+
+// 0, or why there is none.
+static int accept_one(const struct acceptor *acceptor, int index) {
+  struct sockaddr_storage address;
+  struct sockaddr *any = (struct sockaddr *)&address;
+  socklen_t length = sizeof address;
+  int fd = accept4(acceptor->listeners->at[index].fd, any, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return errno;
+  acceptor->taker.take(acceptor->taker.cls, index, fd, any, length);
+  return 0;
+}
+
+static bool may_take(const struct acceptor *acceptor, int index) {
+  return acceptor->taker.may_take(acceptor->taker.cls, index);
+}
+
+// Accepts those who wait at a listener, or some of them. If a connection has failed meanwhile, others may be behind it.
+static void accept_some(const struct acceptor *acceptor, int index) {
+  int taken = 0, reason = 0;
+  do {
+    reason = accept_one(acceptor, index);
+  } while (++taken < AT_A_TIME && reason != EAGAIN && !lacks_resources(reason) && may_take(acceptor, index));
+  if (!lacks_resources(reason)) return;
+  log_event(LOG_WARNING, "no connection can be accepted", "reason", strerror(reason));
+  pause_ms(acceptor, LACK_MS);
+}
+
+// False if somebody waits and is not taken yet.
+static bool look_at(struct acceptor *acceptor, int index) {
+  int *held_ms = &acceptor->held_ms[index];
+  if (!may_take(acceptor, index) && ++*held_ms < ACCEPTOR_PATIENCE_MS) return false;
+  *held_ms = 0;
+  accept_some(acceptor, index);
+  return true;
+}
+
+static void *acceptor_main(void *argument) {
+  struct acceptor *acceptor = argument;
+  struct epoll_event events[LISTENERS_MAX * LISTENER_LISTS + 1];
+  for (;;) {
+    int count = epoll_wait(acceptor->epoll_fd, events, sizeof events / sizeof *events, -1);
+    bool all = true;
+    for (int i = 0; i < count; i++) {
+      if (events[i].data.u32 == stop_event) return NULL;
+      all &= look_at(acceptor, (int)events[i].data.u32);
+    }
+    if (!all) pause_ms(acceptor, 1);
+  }
+}
+
+static bool watch(const struct acceptor *acceptor, int fd, uint32_t key) {
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = key};
+  return epoll_ctl(acceptor->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static bool watch_all(const struct acceptor *acceptor) {
+  for (int i = 0; i < acceptor->listeners->count; i++)
+    if (!watch(acceptor, acceptor->listeners->at[i].fd, (uint32_t)i)) return false;
+  return watch(acceptor, acceptor->stop_fd, stop_event);
+}
+
+static void close_both(const struct acceptor *acceptor) {
+  if (acceptor->epoll_fd >= 0) close(acceptor->epoll_fd);
+  if (acceptor->stop_fd >= 0) close(acceptor->stop_fd);
+}
+
+bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners, const struct acceptor_taker *taker,
+                    char *error, size_t error_size) {
+  *acceptor = (struct acceptor){.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+                                .stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                .listeners = listeners,
+                                .taker = *taker};
+  bool good = acceptor->epoll_fd >= 0 && acceptor->stop_fd >= 0 && watch_all(acceptor);
+  int reason = good ? pthread_create(&acceptor->thread, NULL, acceptor_main, acceptor) : errno;
+  if (!reason) return true;
+  snprintf(error, error_size, "acceptor: %s", strerror(reason));
+  close_both(acceptor);
+  return false;
+}
+
+void acceptor_stop(struct acceptor *acceptor) {
+  const uint64_t one = 1;
+  (void)!write(acceptor->stop_fd, &one, sizeof one);  // fails only if the counter is full: then it is told already
+  pthread_join(acceptor->thread, NULL);
+  close_both(acceptor);
+}
