@@ -1,7 +1,7 @@
 // Accepts connections at all listeners and hands them on.
 //
 // One thread accepts for all IO threads. If these did so themselves, each new connection would wake all of them, and
-// those that are awake first would get most connections: of 64, one of 16 threads got 28 and seven got none or one.
+// those that are awake first would get most connections: of 64, one of 16 threads got 28, and eleven got none or one.
 //
 // Main starts and stops it. The listeners stay main's.
 #ifndef VOXELD_ACCEPTOR_H
