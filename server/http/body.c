@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "api/wire/formats.h"
 #include "api/wire/look.h"
@@ -34,10 +33,8 @@ static void begin_discard(struct request *request) {
 // the socket already. The reason: when it is resumed, the library reads first. If it found an end of file there, it
 // would drop the answer of a client that has finished sending.
 static enum MHD_Result took(struct request *request) {
-  char next;
   bool large = request->body_bytes < 0 && request->received_bytes > GATED_BODY;
-  if (large && !request->entry.client && recv(request->peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
-    (void)body_pass_gate(request);
+  if (large && !request->entry.client && peer_has_unread(request->peer)) (void)body_pass_gate(request);
   return MHD_YES;
 }
 

@@ -18,7 +18,7 @@
 // Who gets the connections at listeners->at[index]. Called on the acceptor's thread.
 struct acceptor_taker {
   // False while earlier ones are not served yet: then clients wait in the listener's socket, as they hold no descriptor
-  // there. Nobody waits longer than ACCEPTOR_PATIENCE_MS for that.
+  // there. One is taken all the same every ACCEPTOR_PATIENCE_MS.
   bool (*may_take)(void *cls, int index);
   void (*take)(void *cls, int index, int fd, const struct sockaddr *address, socklen_t length);  // `fd` is the taker's
   void *cls;

@@ -23,20 +23,18 @@ static void uncount(struct peer *peer) {
   peer->counted = false;
 }
 
-// A client is greedy if it has so many connections beside the newcomer. A trusted proxy stands for many clients, so it
-// is not.
-static int64_t greedy_beside(const struct peer *newcomer) {
-  return GREEDY_TIMES * (client_held(newcomer->places->clients, newcomer->client, SHARE_CONNECTIONS) + 1);
+// How many connections the peer's client has.
+static int64_t held_with(const struct peer *peer) {
+  return client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS);
 }
 
-static bool is_greedy(const struct peer *peer, int64_t greedy) {
-  return !peer->proxy && client_held(peer->places->clients, peer->client, SHARE_CONNECTIONS) >= greedy;
-}
+// Whether the peer's client, which has `held` connections, is greedy: `greedy` are too many beside a newcomer. A
+// trusted proxy stands for many clients, so it is not.
+static bool is_greedy(const struct peer *peer, int64_t held, int64_t greedy) { return !peer->proxy && held >= greedy; }
 
 // The idle connection that makes room for `newcomer`: of its own client or, if not, of the client there that has the
 // most. Of that client's it is the one that has been idle longest. NULL if there is none.
 static struct peer *longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, int64_t greedy) {
-  struct clients *clients = newcomer->places->clients;
   // A connection idle for a shorter time may have a request on its way. A greedy client has to bear that.
   int64_t youngest_ns = clock_ns() - idle_grace_ns, longest_ns = 0, most = 0;
   struct peer *longest = NULL;
@@ -44,8 +42,8 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
     struct peer *peer = &watcher->peers[fd];
     if (!peer->open || !peer->counted || peer->places != newcomer->places) continue;
     if ((own && peer->client != newcomer->client) || atomic_load(&peer->phase) != PEER_IDLE) continue;
-    int64_t since_ns = atomic_load(&peer->since_ns), held = client_held(clients, peer->client, SHARE_CONNECTIONS);
-    if (since_ns > youngest_ns && !is_greedy(peer, greedy)) continue;
+    int64_t since_ns = atomic_load(&peer->since_ns), held = held_with(peer);
+    if (since_ns > youngest_ns && !is_greedy(peer, held, greedy)) continue;
     if (longest && (held < most || (held == most && since_ns >= longest_ns))) continue;
     longest = peer;
     longest_ns = since_ns;
@@ -54,19 +52,13 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   return longest;
 }
 
-// Whether the beginning of a request is in the socket: the library of a busy server has not come to it yet.
-static bool has_unread(const struct peer *peer) {
-  char next;
-  return recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-// With the lock held: ends the connection that longest_idle finds, but for those with a request. `*late`: there were
-// such. NULL if there is none.
+// With the lock held: ends the connection that longest_idle finds, but for those with a request that a busy server has
+// not read yet. `*late`: there were such. NULL if there is none.
 static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late) {
-  int64_t greedy = greedy_beside(newcomer);
+  int64_t greedy = GREEDY_TIMES * (held_with(newcomer) + 1);
   struct peer *peer;
   for (int looks = 0; looks < MOST_LOOKS && (peer = longest_idle(watcher, newcomer, own, greedy)); looks++) {
-    bool asks = !is_greedy(peer, greedy) && has_unread(peer);
+    bool asks = !is_greedy(peer, held_with(peer), greedy) && peer_has_unread(peer);
     if (asks) atomic_store(&peer->since_ns, clock_ns());  // that long it has not been idle, and others are looked at
     *late |= asks;
     if (asks || !peer_move(peer, PEER_IDLE, PEER_FAILED)) continue;  // a request on it may have begun meanwhile

@@ -257,11 +257,12 @@ static void remove_path(const struct listener *listener) {
 static bool take_handed_over(const struct opening *opening, int fd) {
   union address address = {.any = {.sa_family = AF_UNSPEC}};
   socklen_t length = sizeof address, size = sizeof(int);
-  int type = 0, listens = 0;
+  int type = 0, listens = 0, flags;
   struct listener listener = {.fd = fd};
   if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || getsockname(fd, &address.any, &length) != 0 ||
-      fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+      fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || (flags = fcntl(fd, F_GETFL)) < 0 ||
+      fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
     return fail(opening, "descriptor %d: %s", fd, strerror(errno));
   listener.tcp = address.any.sa_family == AF_INET || address.any.sa_family == AF_INET6;
   if (type != SOCK_STREAM || !listens || (!listener.tcp && address.any.sa_family != AF_UNIX))

@@ -10,6 +10,11 @@ bool peer_move(struct peer *peer, int from, int to) { return atomic_compare_exch
 
 bool peer_is_failed(const struct peer *peer) { return atomic_load(&peer->phase) == PEER_FAILED; }
 
+bool peer_has_unread(const struct peer *peer) {
+  char next;
+  return recv(peer->fd, &next, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style, const struct trace *trace,
                        bool takes_interim, int64_t now_ns) {
   // The watcher reads what is not atomic here only in phases after IDLE.

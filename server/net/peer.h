@@ -89,6 +89,8 @@ struct peer {
 bool peer_move(struct peer *peer, int from, int to);
 // Whether the connection was ended from here: nothing more is answered.
 bool peer_is_failed(const struct peer *peer);
+// Whether bytes are in its socket that the library has not come to yet. Takes none of them.
+bool peer_has_unread(const struct peer *peer);
 
 // The headers of a request are here, and its body is due from now on. False if the connection was ended from here.
 VX_WARN_UNUSED bool peer_upload_begin(struct peer *peer, const char *request_id, enum problem_style style,

@@ -63,13 +63,12 @@ class PageListener(FaultCase):
 
     def ended(self):
         """How many connections have ended so far, by reason."""
-        lines = self.daemon.page("/metrics").body.decode()
-        return {reason: int(n) for reason, n in re.findall(r'connections_ended_total\{reason="(\w+)"\} (\d+)', lines)}
+        return counters(self.daemon, "voxeld_connections_ended_total", self.daemon.page)
 
     def without_place(self):
         """How many connections were refused, or ended for another, so far."""
         ended = self.ended()
-        return ended["client_over_share"] + ended["connections_full"] + ended["outpaced"]
+        return sum(ended[f'reason="{reason}"'] for reason in ("client_over_share", "connections_full", "outpaced"))
 
     def pages_answer(self, source=None):
         for path in PAGES:

@@ -149,9 +149,10 @@ class Bystander:
             raise self.failures[0]
 
 
-def counters(daemon, name):
-    """The samples of a metric: values by labels, which are the text between the braces or ""."""
-    lines = daemon.get("/metrics").body.decode().splitlines()
+def counters(daemon, name, get=None):
+    """The samples of a metric: values by labels, which are the text between the braces or "". The page comes by `get`,
+    or else by daemon.get."""
+    lines = (get or daemon.get)("/metrics").body.decode().splitlines()
     found = (re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line) for line in lines)
     return {sample[1] or "": float(sample[2]) for sample in found if sample}
 
