@@ -30,7 +30,8 @@
   X(IMPOSSIBLE, 422, "impossible", 0, "The parameters are well-formed but cannot be satisfied")                        \
   X(NOT_RIGID, 422, "not-rigid", 0, "The pose is no rigid motion")                                                     \
   X(CLIENT_OVER_SHARE, 429, "client-over-share", 1, "The client already has its share of the server")                  \
-  X(QUERY_TOO_LARGE, 431, "query-too-large", 0, "The query has too many parameters or is too long")                    \
+  X(HEAD_TOO_LARGE, 431, "head-too-large", 0,                                                                          \
+    "The query has too many parameters, or the query or a header is too long")                                         \
   X(DEFECT, 500, "defect", 0, "The server failed; this is a defect")                                                   \
   X(MODEL_FAILED, 503, "model-failed", 0, "The model cannot be used")                                                  \
   X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \

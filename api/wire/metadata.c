@@ -19,7 +19,8 @@ const char *answer_timing_name(int timing) {
 }
 
 bool answer_has_timing(const struct answer *answer, int timing) {
-  return !is_stage(timing) || vx_operation_of(answer->job->op)->stages & VX_STAGE_BIT(timing - TIMING_STAGES);
+  if (!is_stage(timing)) return true;
+  return answer->job && vx_operation_of(answer->job->op)->stages & VX_STAGE_BIT(timing - TIMING_STAGES);
 }
 
 int64_t answer_timing_ns(const struct answer *answer, int timing) {

@@ -15,6 +15,7 @@
 #include "server/base/phase.h"
 #include "server/config/hosts.h"
 #include "server/http/body.h"
+#include "server/http/reply.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
 
@@ -22,7 +23,8 @@ static const char *header(const struct request *request, const char *name) {
   return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-enum { FORWARDED_MAX = 8 };
+// LONGEST_HEADER: bytes of a header's value. Lists in headers are read on the I/O thread, several times.
+enum { FORWARDED_MAX = 8, LONGEST_HEADER = 8192 };
 #define TENSORS "application/vnd.safetensors"
 
 // What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
@@ -47,6 +49,7 @@ struct heads {
   // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
   // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
   bool odd;
+  const char *too_long;  // the name of a header that is longer than LONGEST_HEADER; NULL: there is none
 };
 
 static void add_forwarded(struct heads *heads, const char *line) {
@@ -63,6 +66,7 @@ static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const c
   if (name_size == 0 || strspn(name, token) != name_size || memchr(value, '\r', value_size)) heads->odd = true;
   if (heads->odd) return MHD_NO;  // one is enough to refuse the request
   layout_header(heads->layout, name, name_size, value, value_size);
+  if (value_size > LONGEST_HEADER) heads->too_long = name;
   if (strcasecmp(name, "Host") == 0) {
     heads->hosts++;
     heads->host = value;
@@ -285,16 +289,17 @@ static bool check_rows(struct request *request) {
   return !body_is_measured(request) || body_check(request, request->body_bytes);
 }
 
-// Its upload has given up what it held: the watcher ends it, unless the body ends first and is refused.
-static void on_outpaced(struct job *job) { atomic_store(&request_of_job(job)->peer->outpaced, true); }
+// The watcher ends the upload, unless its body ends first and is refused.
+static void on_preempted(struct upload *upload) { atomic_store(&request_of_upload(upload)->peer->outpaced, true); }
 
 static bool reserve(struct request *request) {
   struct job *job = &request->job;
   job->client = clients_join(request->service->clients, request->user, request->address);
   if (!job->client)
     return problem_set(&request->problem, PROBLEM_CONNECTIONS_FULL, NULL, "there are too many clients now");
-  job->outpaced = on_outpaced;
-  return loan_begin(job, body_is_measured(request) ? (size_t)request->body_bytes : 0, &request->problem);
+  size_t bytes = request->body_bytes > 0 ? (size_t)request->body_bytes : 0;
+  request->has_job = upload_begin(&request->upload, job, bytes, on_preempted, &request->problem);
+  return request->has_job;
 }
 
 // ---- who asks, and may enter ----------------------------------------------------------------------------------------
@@ -344,11 +349,12 @@ static const char *path_of_target(const char *target) {
   return target;
 }
 
-// A listener for pages takes no work and no bodies, and no answer there lasts, so that no client holds one of its few
-// connections for long.
+// A listener for pages takes no work and no bodies, and no answer there is made by a worker or lasts, so that no client
+// holds one of its few connections for long.
 static bool check_listener(struct request *request, const char *path) {
   if (!request->peer->places->pages) return true;
-  if (route_computes(request->endpoint) || request->service->pages[request->endpoint].follow)
+  const struct page *page = &request->service->pages[request->endpoint];
+  if (route_computes(request->endpoint) || page->follow || page->fill)
     return problem_set(&request->problem, PROBLEM_NOT_FOUND, NULL,
                        "this listener serves only pages (--pages-listen); ask for %.200s at one of --listen", path);
   if (request->body_bytes == 0) return true;
@@ -359,6 +365,20 @@ static bool check_listener(struct request *request, const char *path) {
 static bool check_page_body(struct request *request) {
   if (strcmp(request->method, "POST") != 0 || request->body_bytes <= PAGE_BODY_MAX) return true;
   return problem_set(&request->problem, PROBLEM_BODY_TOO_LARGE, NULL, PAGE_BODY_TOO_LARGE, PAGE_BODY_MAX);
+}
+
+static bool takes_jobs(struct request *request) {
+  return atomic_load(request->service->phase) != PHASE_DRAINING ||
+         problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+}
+
+// A page that a worker makes has a job. HEAD needs none: the sizes tell it.
+static bool admit_page(struct request *request) {
+  struct job *job = &request->job;
+  if (!request->service->pages[request->endpoint].fill || strcmp(request->method, "HEAD") == 0) return true;
+  job_request_init(&job->asked, VX_VOXELIZE);  // of the quick lanes
+  job->make = request_make_page;
+  return takes_jobs(request) && reserve(request);
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
@@ -373,17 +393,19 @@ static bool decide(struct request *request, const char *method, const char *path
   }
   const struct line_fault *fault = request->line_fault;
   if (fault->kind) {
-    *early = fault->kind == PROBLEM_QUERY_TOO_LARGE;
+    *early = fault->kind == PROBLEM_HEAD_TOO_LARGE;
     return problem_set(&request->problem, fault->kind, NULL, "%s", fault->detail);
   }
+  if (heads.too_long)
+    return problem_set(&request->problem, PROBLEM_HEAD_TOO_LARGE, NULL, "the header %.40s has more than %d bytes",
+                       heads.too_long, LONGEST_HEADER);
   request->endpoint = route_with(route_find(path, &request->names), method);
   if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (!route_computes(request->endpoint)) return check_page_body(request);
-  if (atomic_load(request->service->phase) == PHASE_DRAINING)
-    return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
+  if (!route_computes(request->endpoint)) return check_page_body(request) && admit_page(request);
+  if (!takes_jobs(request)) return false;
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&

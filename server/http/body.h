@@ -25,7 +25,7 @@ VX_WARN_UNUSED bool body_check(struct request *request, int64_t bytes);
 // The body of a refused request will not be seen: says what could be wrong with it, whatever it looks like.
 void body_guess(struct request *request);
 
-// Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_WAITING).
+// Sends the request to the gate. True: the body is read on now. False: the request is suspended (REQUEST_HELD).
 bool body_pass_gate(struct request *request);
 
 #endif

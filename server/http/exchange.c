@@ -8,6 +8,7 @@
 #include "server/http/admit.h"
 #include "server/http/body.h"
 #include "server/http/reply.h"
+#include "server/jobs/run.h"
 #include "server/net/connections.h"
 
 static struct request *request_of_entry(struct gate_entry *entry) {
@@ -19,10 +20,14 @@ void exchange_hold(struct gate_entry *entry) { MHD_suspend_connection(request_of
 
 void exchange_let_go(struct gate_entry *entry) { MHD_resume_connection(request_of_entry(entry)->connection); }
 
+static bool is_at_gate(const struct request *request) {
+  return request->state == REQUEST_HELD || request->state == REQUEST_WAITING;
+}
+
 // The library's word counts: the gate may have let the request go, but the connection stays suspended until its IO
 // thread resumes it.
 bool exchange_waits(const struct request *request) {
-  if (request->state != REQUEST_WAITING) return false;
+  if (!is_at_gate(request)) return false;
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(request->connection, MHD_CONNECTION_INFO_CONNECTION_SUSPENDED);
   return info && info->suspended;
@@ -41,18 +46,17 @@ static void on_done(struct job *job) {
   MHD_resume_connection(connection);
 }
 
-// Answers a request without a job, unless the watcher has ended its upload already.
-static enum MHD_Result answer(struct request *request) {
-  return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
+// Gives back what the job of a request that is over, or refused, holds.
+static void release_job(struct request *request) {
+  if (request->has_job) job_end(&request->job);
 }
 
 // ---- headers --------------------------------------------------------------------------------------------------------
 
 // Moves to the state in which the body, if there is one, is read.
 static void go_on(struct request *request) {
-  request_to(request, request->problem.kind               ? REQUEST_DISCARD
-                      : route_computes(request->endpoint) ? REQUEST_BODY
-                                                          : REQUEST_PAGE);
+  bool page = !route_computes(request->endpoint);
+  request_to(request, request->problem.kind ? REQUEST_DISCARD : page ? REQUEST_PAGE : REQUEST_BODY);
 }
 
 static enum MHD_Result begin(struct request *request, const char *method, const char *path) {
@@ -62,38 +66,39 @@ static enum MHD_Result begin(struct request *request, const char *method, const 
   // the request sees the drain and is refused.
   request_count(request);
   bool admitted = request_admit(request, method, path, &early);
-  bool job = route_computes(request->endpoint);
-  if (!admitted || !job) request_uncount_active(request);
+  if (!admitted || !request->has_job) request_uncount_active(request);
   if (!peer_upload_begin(request->peer, request->id, request->style, &request->trace, request->takes_interim,
                          clock_ns()))
     return MHD_NO;  // this connection, idle for long, was just ended to make room for another
   if (!admitted && early) {
     connection_linger(service->watcher, request->peer);
-    return answer(request);
+    return peer_upload_end(request->peer) ? request_reply(request) : MHD_NO;
   }
   // A large body may wait at the gate here. More of it is still to come than the library has read so far: when it is
   // resumed, it reads that and not an end of file (see took in body.c).
   if (request->body_bytes <= GATED_BODY || body_pass_gate(request)) go_on(request);
-  if (job) gate_note(&service->gate, request_client(request), clock_ns());
+  if (request->has_job) gate_note(&service->gate, request_client(request), clock_ns());
   return MHD_YES;
 }
 
-// ---- job ------------------------------------------------------------------------------------------------------------
+// ---- the whole request ----------------------------------------------------------------------------------------------
 
 // The last call for the body. Returns without an answer, so that the library calls again at once; that next call
 // suspends the connection (submit). If this call did, the library would read first when it is resumed. From a client
 // that has finished sending it would read the end of file, and drop the answer.
 static enum MHD_Result complete(struct request *request) {
-  if (!body_end(request)) return answer(request);
-  if (!loan_settle(&request->job, &request->problem)) return answer(request);
   if (!peer_upload_end(request->peer)) return MHD_NO;
+  if (!upload_commit(&request->upload, &request->job, &request->problem) ||
+      (request->state == REQUEST_BODY && !body_end(request)))
+    release_job(request);
   request_to(request, REQUEST_WHOLE);
   return MHD_YES;
 }
 
-// A small job is run here and now.
-static enum MHD_Result publish(struct request *request) {
+// A refusal or a page without a job is answered here and now, and a small job is run.
+static enum MHD_Result start(struct request *request) {
   struct job *job = &request->job;
+  if (!request->has_job || request->problem.kind) return request_reply(request);
   request_to(request, REQUEST_JOB);
   if (jobs_run_small(request->service->jobs, job)) {
     take_result(request);
@@ -107,11 +112,9 @@ static enum MHD_Result publish(struct request *request) {
   return MHD_YES;
 }
 
-// Fills in the job and has it done. A request that has not met the gate yet, since its body is small, meets it here.
-static enum MHD_Result submit(struct request *request) {
-  struct service *service = request->service;
+static void fill_in(struct request *request) {
   struct job *job = &request->job;
-  int64_t wait_ms = service->options->max_timeout_ms, asked_ms = job->asked.timeout_ms;
+  int64_t wait_ms = request->service->options->max_timeout_ms, asked_ms = job->asked.timeout_ms;
   job->id = request->id;
   job->trace_id = trace_is_clients(&request->trace) ? request->trace.trace_id : NULL;
   job->gone = &request->peer->gone;
@@ -119,8 +122,16 @@ static enum MHD_Result submit(struct request *request) {
   job->started_ns = request->started_ns;
   job->queued_ns = clock_ns();
   job->deadline_ns = job->queued_ns + (asked_ms && asked_ms < wait_ms ? asked_ms : wait_ms) * NS_PER_MS;
-  if (request->entry.client || gate_enter(&service->gate, &request->entry, request_client(request), job->queued_ns))
-    return publish(request);
+}
+
+// A request that has not met the gate yet, since its body is small, meets it here; one that is refused too, since to
+// refuse it has cost time. Probes do not.
+static enum MHD_Result submit(struct request *request) {
+  struct gate *gate = &request->service->gate;
+  if (request->has_job) fill_in(request);
+  if (route_is_probe(request->endpoint) || request->entry.client ||
+      gate_enter(gate, &request->entry, request_client(request), clock_ns()))
+    return start(request);
   request_to(request, REQUEST_WAITING);
   return MHD_YES;
 }
@@ -131,9 +142,9 @@ static enum MHD_Result submit(struct request *request) {
 static enum MHD_Result enter(struct request *request, const char *method, const char *path, const char *data,
                              size_t *size) {
   if (exchange_waits(request)) return MHD_YES;
-  if (request->job.queued_ns) return publish(request);  // it waited with its whole body
+  if (request->state == REQUEST_WAITING) return start(request);
   if (!peer_upload_go_on(request->peer, clock_ns())) return MHD_NO;
-  loan_resume(&request->job);
+  upload_resume(&request->upload);
   go_on(request);
   // The library repeats the call for the head, if it was suspended in that one, or goes on with the body.
   bool head_again = *size == 0 && request->received_bytes < request->body_bytes;
@@ -144,24 +155,21 @@ static enum MHD_Result enter(struct request *request, const char *method, const 
 
 enum MHD_Result exchange_advance(struct request *request, const char *method, const char *path, const char *data,
                                  size_t *size) {
-  if (request->chunk_broken && request->state != REQUEST_WAITING) {
+  if (request->chunk_broken && !is_at_gate(request)) {
     connection_fail(request->service->watcher, request->peer, PROBLEM_BAD_REQUEST,
                     "a line of a chunk does not end in CR LF");
     return MHD_NO;
   }
   switch (request->state) {
-    case REQUEST_NEW:  // headers -> WAITING, PAGE, BODY, DISCARD, or an early answer
+    case REQUEST_NEW:  // headers -> HELD, PAGE, BODY, DISCARD, or an early answer
       return begin(request, method, path);
+    case REQUEST_HELD:
     case REQUEST_WAITING: return enter(request, method, path, data, size);
-    case REQUEST_PAGE:
-    case REQUEST_DISCARD:
-      if (*size) return (request->state == REQUEST_PAGE ? body_keep : body_discard)(request, data, size);
-      return answer(request);
-    case REQUEST_BODY:
-      if (*size) return body_receive(request, data, size);
-      return complete(request);
+    case REQUEST_PAGE: return *size ? body_keep(request, data, size) : complete(request);
+    case REQUEST_BODY: return *size ? body_receive(request, data, size) : complete(request);
+    case REQUEST_DISCARD: return *size ? body_discard(request, data, size) : complete(request);
     case REQUEST_WHOLE:
-      return submit(request);  // -> JOB; run here, or by a worker that resumes the connection (jobs/run.c) -> DONE
+      return submit(request);  // -> REPLY, or JOB: run here, or by a worker that resumes the connection (jobs/run.c)
     case REQUEST_DONE: return request_reply(request);
     case REQUEST_JOB:
     case REQUEST_REPLY:
@@ -189,13 +197,14 @@ void exchange_close(struct request *request, enum MHD_RequestTerminationCode cod
   // The library may have answered a malformed chunk by itself. A reset must not destroy that answer either.
   bool refused = code == MHD_REQUEST_TERMINATED_WITH_ERROR && !failure;
   bool in_body = request->state == REQUEST_BODY || request->state == REQUEST_DISCARD;
-  if (refused && (in_body || request->state == REQUEST_WAITING)) connection_linger(service->watcher, request->peer);
+  if (refused && (in_body || is_at_gate(request))) connection_linger(service->watcher, request->peer);
   peer_reply_end(request->peer, clock_ns());
   if (failure)
     problem_set(&request->problem, failure, NULL,
                 request->peer->tls ? "ended in mid-upload" : "answered in mid-upload");
   gate_leave(&service->gate, &request->entry);
-  loan_end(job);
+  upload_cancel(&request->upload);
+  release_job(request);
   job_give_output(job);
   job_leave_detector(job);
   if (job->client) clients_leave(service->clients, job->client);

@@ -27,7 +27,7 @@
 static struct line_fault sound_line = {PROBLEM_NONE, ""},
                          malformed_line = {PROBLEM_BAD_REQUEST,
                                            "the path or query has a malformed percent-encoding, or a NUL"},
-                         crowded_line = {PROBLEM_QUERY_TOO_LARGE,
+                         crowded_line = {PROBLEM_HEAD_TOO_LARGE,
                                          "the query has more than 1000 parameters, or is longer than 64 KiB"};
 static const struct line_fault unknown_version = {PROBLEM_BAD_REQUEST, "the version is neither HTTP/1.0 nor HTTP/1.1"};
 

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "api/base/problem.h"
 #include "api/base/text.h"
@@ -28,7 +29,7 @@ struct page_asked {
 
 // A large page, in memory of the budget.
 struct page_file {
-  struct buffer *buffer;  // the answer's from then on
+  struct buffer *buffer;
   size_t length;
 };
 
@@ -45,9 +46,11 @@ struct page {
   // Writes the page to `out`. False with a problem. The page is measured first, so this is called twice or more for one
   // answer. NULL: the endpoint has no page.
   bool (*write)(const struct view *view, const struct page_asked *asked, struct text *out, struct problem *problem);
-  // Likewise fills a file, in one call. NULL: the page is written.
+  // Fills a file, in one call. A worker does it, in a job, since it may take long. NULL: the page is written.
   bool (*fill)(const struct view *view, const struct page_asked *asked, struct page_file *file,
                struct problem *problem);
+  // The length of that file for HEAD, which is told at once. -1: it is not known before the file is there.
+  bool (*measure)(const struct view *view, const struct page_asked *asked, int64_t *length, struct problem *problem);
   // Likewise subscribes to what the page tells as it happens: the answer ends when the client, or the server, wants.
   bool (*follow)(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
                  struct problem *problem);

@@ -79,14 +79,29 @@ static struct MHD_Response *response_of_page(struct request *request, const stru
   return response;
 }
 
-static struct MHD_Response *response_of_file(struct request *request, const struct page *page) {
+bool request_make_page(struct job *job) {
+  struct request *request = request_of_job(job);
+  const struct page *page = &request->service->pages[request->endpoint];
   struct page_asked asked = asked_of(request, page);
   struct page_file file;
-  if (!page->fill(request->service->view, &asked, &file, &request->problem)) return NULL;
-  struct MHD_Response *response = library_response(file.buffer->data, file.length, give_output, file.buffer);
-  if (!response) buffer_give(file.buffer);
-  request->sent_bytes = response ? (int64_t)file.length : 0;
-  return response;
+  if (!page->fill(request->service->view, &asked, &file, &job->problem)) return false;
+  job->output = file.buffer;
+  job->output_length = file.length;
+  return true;
+}
+
+static ssize_t read_nothing(void *cls, uint64_t position, char *block, size_t most) {
+  (void)cls, (void)position, (void)block, (void)most;
+  return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+// The head of a file that is not made: for HEAD the library reads no body.
+static struct MHD_Response *response_of_length(struct request *request, const struct page *page) {
+  struct page_asked asked = asked_of(request, page);
+  int64_t length;
+  if (!page->measure(request->service->view, &asked, &length, &request->problem)) return NULL;
+  uint64_t size = length < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)length;
+  return MHD_create_response_from_callback(size, 1, read_nothing, NULL, NULL);
 }
 
 // HEAD gets the head of what GET would get, and subscribes to nothing.
@@ -182,7 +197,9 @@ static bool add_page_headers(struct MHD_Response *response, const struct request
 }
 
 // What has tensors as bytes behind its JSON is not JSON.
-static const char *answer_media_type(const struct job *job) {
+static const char *answer_media_type(const struct request *request) {
+  const struct job *job = &request->job;
+  if (job->make) return media_type_of_page(request, &request->service->pages[request->endpoint]);
   if (!job->infer.model) return job->kind->media_type;
   return (job->infer.answer_head ? &infer_binary : &infer_json)->media_type;
 }
@@ -202,11 +219,11 @@ enum MHD_Result request_reply(struct request *request) {
   int64_t memory = 0;
   if (request->job.answered) {
     memory = (int64_t)request->job.output->capacity;  // before it is the response's
-    media_type = answer_media_type(&request->job);
+    media_type = answer_media_type(request);
     response = response_of_output(request);
   } else if (!request->problem.kind && (page->write || page->fill || page->follow)) {
     media_type = media_type_of_page(request, page);
-    response = page->fill     ? response_of_file(request, page)
+    response = page->fill     ? response_of_length(request, page)
                : page->follow ? response_of_events(request, page)
                               : response_of_page(request, page);
     request->unchanged = response && client_has(request, tag_of_page(request, page));

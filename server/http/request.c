@@ -12,15 +12,16 @@
 // ---- states ---------------------------------------------------------------------------------------------------------
 
 void request_to(struct request *request, enum request_state state) {
-  // Row: from; bits: to. Closing is no move; it is possible in every state but WAITING and JOB.
+  // Row: from; bits: to. Closing is no move; it is possible in every state but HELD, WAITING and JOB.
   static const unsigned moves[REQUEST_STATES] = {
       [REQUEST_NEW] =
-          1u << REQUEST_WAITING | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
-      [REQUEST_WAITING] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_PAGE | 1u << REQUEST_JOB,
-      [REQUEST_PAGE] = 1u << REQUEST_DISCARD | 1u << REQUEST_REPLY,
-      [REQUEST_DISCARD] = 1u << REQUEST_WAITING | 1u << REQUEST_REPLY,
-      [REQUEST_BODY] = 1u << REQUEST_WAITING | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE | 1u << REQUEST_REPLY,
-      [REQUEST_WHOLE] = 1u << REQUEST_WAITING | 1u << REQUEST_JOB,
+          1u << REQUEST_HELD | 1u << REQUEST_PAGE | 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_REPLY,
+      [REQUEST_HELD] = 1u << REQUEST_DISCARD | 1u << REQUEST_BODY | 1u << REQUEST_PAGE,
+      [REQUEST_PAGE] = 1u << REQUEST_HELD | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE,
+      [REQUEST_DISCARD] = 1u << REQUEST_HELD | 1u << REQUEST_WHOLE,
+      [REQUEST_BODY] = 1u << REQUEST_HELD | 1u << REQUEST_DISCARD | 1u << REQUEST_WHOLE,
+      [REQUEST_WHOLE] = 1u << REQUEST_WAITING | 1u << REQUEST_JOB | 1u << REQUEST_REPLY,
+      [REQUEST_WAITING] = 1u << REQUEST_JOB | 1u << REQUEST_REPLY,
       [REQUEST_JOB] = 1u << REQUEST_DONE,
       [REQUEST_DONE] = 1u << REQUEST_REPLY,
   };
@@ -31,6 +32,10 @@ void request_to(struct request *request, enum request_state state) {
 
 struct request *request_of_job(struct job *job) {
   return (struct request *)((char *)job - offsetof(struct request, job));
+}
+
+struct request *request_of_upload(struct upload *upload) {
+  return (struct request *)((char *)upload - offsetof(struct request, upload));
 }
 
 int request_status(const struct request *request) {
@@ -50,7 +55,6 @@ struct client *request_client(const struct request *request) {
 
 void request_count(struct request *request) {
   struct request_pool *pool = &request->service->requests;
-  request->not_rows = false;
   request->counted_open = request->counted_active = true;
   atomic_fetch_add(&pool->begun, 1);
   atomic_fetch_add(&pool->open, 1);
@@ -89,6 +93,7 @@ static struct request *take(struct request_pool *pool) {
 struct request *request_new(struct service *service, struct MHD_Connection *connection, struct peer *peer) {
   struct request *request = take(&service->requests);
   if (!request) return NULL;
+  upload_init(&request->upload);
   job_init(&request->job, &service->jobs->means);
   request->state = REQUEST_NEW;
   request->service = service;
@@ -108,6 +113,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   request->method[0] = request->path[0] = '\0';
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
   request->unchanged = request->lasting = request->relayed = request->host_is_own = false;
+  request->not_rows = request->has_job = false;
   request->chunk_broken = request->counted_open = request->counted_active = false;
   request->problem = (struct problem){.kind = PROBLEM_NONE};
   request->started_ns = clock_ns();

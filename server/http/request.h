@@ -15,16 +15,18 @@
 #include "server/http/layout.h"
 #include "server/http/service.h"
 #include "server/jobs/job.h"
+#include "server/jobs/uploads.h"
 #include "server/net/peer.h"
 
 // Each with its owner.
 enum request_state {
   REQUEST_NEW,      // IO thread: only the headers are here
-  REQUEST_WAITING,  // the gate: suspended before its body is read, or before its job is submitted
-  REQUEST_PAGE,     // IO thread: for a page, answered once its body is here so that the connection is kept
-  REQUEST_DISCARD,  // IO thread: refused; the body is discarded, then the problem is answered and the connection kept
+  REQUEST_HELD,     // the gate: suspended before its body is read
+  REQUEST_PAGE,     // IO thread: for a page; its body is kept or discarded, so that the connection stays
+  REQUEST_DISCARD,  // IO thread: refused; the body is discarded, so that the connection stays
   REQUEST_BODY,     // IO thread: the body goes into the job's input
-  REQUEST_WHOLE,    // IO thread: the body is here; published at the library's next call
+  REQUEST_WHOLE,    // IO thread: the body is here; started at the library's next call
+  REQUEST_WAITING,  // the gate: suspended before it is started
   REQUEST_JOB,      // jobs/: suspended while the job waits or runs; resuming the connection is the job's last act. Or,
                     // if the job is small, IO thread: it runs the job
   REQUEST_DONE,     // IO thread: answer or problem is ready
@@ -70,7 +72,9 @@ struct request {
   bool host_is_own;            // its Host is of this machine (hosts.h)
   bool chunk_broken;           // the line before a chunk does not end in CR LF
   bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
+  bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
 
+  struct upload upload;  // of its job's body
   struct job job;
 
   // How it went.
@@ -98,8 +102,9 @@ void request_free(struct request *request);
 // Moves the request to `state`. Asserts that this move is possible.
 void request_to(struct request *request, enum request_state state);
 
-// The request whose job it is.
+// The request whose job, or upload, it is.
 struct request *request_of_job(struct job *job);
+struct request *request_of_upload(struct upload *upload);
 
 // The status of its answer.
 int request_status(const struct request *request);

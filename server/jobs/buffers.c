@@ -112,10 +112,10 @@ static struct buffer *obtain(struct buffers *buffers, int tier, bool *spent) {
 static struct shortage take_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes,
                                    int64_t mine) {
   enum grant grant = client_take(buffers->clients, client, SHARE_BYTES, bytes, mine);
-  if (grant != GRANTED || share == SHARE_BYTES) return (struct shortage){grant, SHARE_BYTES};
+  if (grant != GRANTED || share == SHARE_BYTES) return (struct shortage){grant, SHARE_BYTES, bytes};
   grant = client_take(buffers->clients, client, share, bytes, mine);
   if (grant != GRANTED) client_give(buffers->clients, client, SHARE_BYTES, bytes);
-  return (struct shortage){grant, share};
+  return (struct shortage){grant, share, bytes};
 }
 
 static void give_shares(struct buffers *buffers, struct client *client, enum share share, int64_t bytes) {
@@ -126,10 +126,11 @@ static void give_shares(struct buffers *buffers, struct client *client, enum sha
 struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                            struct shortage *shortage) {
   int tier = buffer_tier_of(size);
-  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES};
+  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)size};
   if (tier == BUFFER_TIERS) return NULL;
   int64_t capacity = (int64_t)buffer_tier_size(tier);
   *shortage = take_shares(buffers, client, share, capacity, (int64_t)mine);
+  shortage->amount = (int64_t)size;
   if (shortage->grant != GRANTED) return NULL;
   bool spent = false;
   struct buffer *buffer = obtain(buffers, tier, &spent);
@@ -138,7 +139,7 @@ struct buffer *buffer_take(struct buffers *buffers, struct client *client, enum 
     buffer->share = share;
   } else {
     give_shares(buffers, client, share, capacity);
-    *shortage = (struct shortage){OVER_SERVER_LIMIT, spent ? SHARE_BYTES : SHARES};
+    *shortage = (struct shortage){OVER_SERVER_LIMIT, spent ? SHARE_BYTES : SHARES, (int64_t)size};
   }
   return buffer;
 }
@@ -161,17 +162,19 @@ void buffers_discharge_client(struct buffers *buffers, struct client *client, si
 bool buffer_may_take(struct buffers *buffers, struct client *client, enum share share, size_t size, size_t mine,
                      struct shortage *shortage) {
   int64_t capacity = (int64_t)buffer_capacity(size);
-  *shortage =
-      (struct shortage){client_may_take(buffers->clients, client, SHARE_BYTES, capacity, (int64_t)mine), SHARE_BYTES};
-  if (shortage->grant == GRANTED && share != SHARE_BYTES)
-    *shortage = (struct shortage){client_may_take(buffers->clients, client, share, capacity, (int64_t)mine), share};
+  *shortage = (struct shortage){client_may_take(buffers->clients, client, SHARE_BYTES, capacity, (int64_t)mine),
+                                SHARE_BYTES, (int64_t)size};
+  if (shortage->grant == GRANTED && share != SHARE_BYTES) {
+    shortage->grant = client_may_take(buffers->clients, client, share, capacity, (int64_t)mine);
+    shortage->share = share;
+  }
   return shortage->grant == GRANTED;
 }
 
 bool buffer_move(struct buffer *buffer, enum share share, struct shortage *shortage) {
   struct clients *clients = buffer->pool->clients;
   int64_t capacity = (int64_t)buffer->capacity;
-  *shortage = (struct shortage){client_take(clients, buffer->client, share, capacity, 0), share};
+  *shortage = (struct shortage){client_take(clients, buffer->client, share, capacity, 0), share, capacity};
   if (shortage->grant != GRANTED) return false;
   if (buffer->share != SHARE_BYTES) client_give(clients, buffer->client, buffer->share, capacity);
   buffer->share = share;

@@ -31,10 +31,11 @@ struct buffer {
   char *data;  // 4096-byte aligned
 };
 
-// Why there is no buffer: what is short, SHARES if the system has no memory.
+// Why a request got no memory, or no place in a queue.
 struct shortage {
   enum grant grant;
-  enum share share;
+  enum share share;  // that is short; SHARES: nothing that others could give up
+  int64_t amount;    // bytes or places that were asked for
 };
 
 struct buffers {

@@ -5,14 +5,15 @@
 #include <string.h>
 
 #include "kernels/ops.h"
+#include "server/base/clock.h"
+#include "server/base/phase.h"
 
 void job_init(struct job *job, struct job_means *means) {
   job->next = NULL;
-  atomic_store(&job->loan.state, 0);
   job->means = means;
   job->client = NULL;
   job->coding = job->answer_coding = CODING_NONE;
-  job->local = job->form = job->has_place = job->begun = job->answered = job->output_refused = job->packed = false;
+  job->local = job->form = job->begun = job->answered = job->output_refused = job->packed = false;
   job->points_reach.region = NULL;
   job->outputs_reached = job->parts_in_place = job->parts_copied = 0;
   job->kind = answer_kind_of(NULL);
@@ -20,7 +21,9 @@ void job_init(struct job *job, struct job_means *means) {
   job->id = "";
   job->trace_id = NULL;
   job->gone = NULL;
-  job->done = job->outpaced = NULL;
+  job->done = NULL;
+  job->make = NULL;
+  job->place = SHARES;
   job->started_ns = job->queued_ns = job->deadline_ns = job->input_bytes = 0;
   job->lead = 0;
   job->infer.model = NULL;
@@ -32,7 +35,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->lost_sweeps = 0;
   job->gathered_bytes = 0;
   job->decoder = NULL;
-  job->decoder_bytes = job->scratch_bytes = job->output_length = 0;
+  job->rows_bytes = job->decoder_bytes = job->scratch_bytes = job->output_length = 0;
   job->device = NULL;
   job->problem.kind = PROBLEM_NONE;
 }
@@ -54,6 +57,14 @@ struct site_kind job_site_kind(const struct job *job) {
 }
 
 bool job_is_stale(const struct job *job, int64_t now_ns) { return now_ns > job->deadline_ns || atomic_load(job->gone); }
+
+bool job_is_stopped(const struct job *job) { return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry); }
+
+bool job_refuse_stopped(struct job *job, const char *what) {
+  if (atomic_load(&job->means->hurry)) return problem_set(&job->problem, PROBLEM_DRAINING, NULL, DRAIN_IS_OVER);
+  return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", what,
+                     (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
+}
 
 // Until its rows are counted, a batch whose parts are not given has one cloud.
 enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout, struct vx_error *error) {
@@ -85,18 +96,10 @@ static bool granted(enum grant grant, enum problem_kind full, const char *what, 
                      what);
 }
 
-static void note_lack(struct job *job, enum share share, int64_t lacking, enum grant grant) {
-  job->lacks = share;
-  job->lacking = lacking;
-  job->over_share = grant == OVER_CLIENT_SHARE;
-}
-
-static bool refuse_memory(struct job *job, const struct shortage *shortage, const char *use, size_t bytes,
-                          struct problem *problem) {
-  char what[64];
-  snprintf(what, sizeof what, "%s of %zu bytes", use, bytes);
-  note_lack(job, shortage->share, (int64_t)bytes, shortage->grant);
-  return granted(shortage->grant, PROBLEM_MEMORY_FULL, what, problem);
+bool shortage_refuse(const struct shortage *shortage, const char *what, struct problem *problem) {
+  char text[64];
+  snprintf(text, sizeof text, "%s of %lld bytes", what, (long long)shortage->amount);
+  return granted(shortage->grant, PROBLEM_MEMORY_FULL, text, problem);
 }
 
 static size_t input_capacity(const struct job *job) { return job->input ? job->input->capacity : 0; }
@@ -109,100 +112,78 @@ static size_t holding(const struct job *job) {
   return bytes;
 }
 
+bool place_take(struct clients *clients, struct client *client, enum vx_lane_use use, struct shortage *shortage,
+                struct problem *problem) {
+  enum share share = share_of_place(use);
+  *shortage = (struct shortage){client_take(clients, client, share, 1, 0), share, 1};
+  return granted(shortage->grant, PROBLEM_QUEUE_FULL, "another job", problem);
+}
+
 bool job_take_place(struct job *job, struct problem *problem) {
-  enum share share = SHARE_JOBS + job_lane_use(job);
-  enum grant grant = client_take(job->means->clients, job->client, share, 1, 0);
-  note_lack(job, share, 1, grant);
-  job->has_place = grant == GRANTED;
-  return granted(grant, PROBLEM_QUEUE_FULL, "another job", problem);
-}
-
-// Long jobs and detections may wait long, so their inputs get only a part of the memory.
-static enum share input_share(const struct job *job) {
-  static const enum share shares[VX_LANE_USES] = {SHARE_BYTES, SHARE_LONG_BYTES, SHARE_DETECTION_BYTES};
-  return shares[job_lane_use(job)];
-}
-
-bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem) {
-  struct shortage shortage;
-  bytes += job->lead;
-  if (bytes <= input_capacity(job)) return true;
-  if (buffer_may_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage)) return true;
-  return refuse_memory(job, &shortage, "a body", bytes, problem);
-}
-
-bool job_take_input(struct job *job, size_t bytes, struct problem *problem) {
-  struct buffer *input = job->input;
-  bytes += job->lead;
-  if (bytes <= input_capacity(job)) return true;
-  struct shortage shortage;
-  struct buffer *larger =
-      buffer_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage);
-  if (!larger) return refuse_memory(job, &shortage, "a body", bytes, problem);
-  if (input) memcpy(larger->data + job->lead, job_body(job), (size_t)job->input_bytes);
-  job_give_input(job);
-  job->input = larger;
+  enum vx_lane_use use = job_lane_use(job);
+  if (job->place == share_of_place(use)) return true;
+  if (!place_take(job->means->clients, job->client, use, &job->shortage, problem)) return false;
+  job_leave_place(job);
+  job->place = share_of_place(use);
   return true;
 }
 
-bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
-  struct shortage shortage;
-  size_t left = job->means->buffers->budget - holding(job);
-  note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
-  if (buffer_capacity(bytes) > left)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "the body's points need %zu bytes; memory_budget_bytes leaves %zu beside the body", bytes, left);
-  job->rows = buffer_take(job->means->buffers, job->client, input_share(job), bytes, holding(job), &shortage);
-  return job->rows || refuse_memory(job, &shortage, "the body's points", bytes, problem);
+// The problem of a job that is too large for the budget, however little others hold.
+static bool refuse_size(struct job *job, size_t bytes, size_t left, const char *what, struct problem *problem) {
+  job->shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, (int64_t)bytes};
+  return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL, "%s %zu bytes; memory_budget_bytes leaves %zu beside the body",
+                     what, bytes, left);
 }
 
-static bool charge_decoder(struct job *job, struct shortage *shortage) {
+bool job_take_rows(struct job *job, size_t bytes, struct problem *problem) {
+  struct job_means *means = job->means;
+  size_t mine = holding(job) + (job->rows ? job->rows->capacity : 0), left = means->buffers->budget - mine;
+  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the body's points need", problem);
+  struct buffer *larger =
+      buffer_take(means->buffers, job->client, share_of_input(job_lane_use(job)), bytes, mine, &job->shortage);
+  if (!larger) return shortage_refuse(&job->shortage, "the body's points", problem);
+  if (job->rows) memcpy(larger->data, job->rows->data, job->rows_bytes);
+  job_give_rows(job);
+  job->rows = larger;
+  return true;
+}
+
+static bool charge_decoder(struct job *job) {
   size_t bytes = decoder_bytes(job->decoder), charged = job->decoder_bytes;
   if (bytes <= charged) return true;
-  if (!buffers_charge_client(job->means->buffers, job->client, bytes - charged, holding(job), shortage)) return false;
+  if (!buffers_charge_client(job->means->buffers, job->client, bytes - charged, holding(job), &job->shortage))
+    return false;
   job->decoder_bytes = bytes;
   return true;
 }
 
 bool job_take_decoder(struct job *job, struct problem *problem) {
-  struct shortage shortage;
   if (!job->decoder) job->decoder = coders_take_decoder(job->means->coders, job->coding);
-  if (job->decoder && charge_decoder(job, &shortage)) return true;
+  if (job->decoder && charge_decoder(job)) return true;
   if (!job->decoder_bytes) {  // one that was used before may hold more than a new one
     decoder_free(job->decoder);
     job->decoder = decoder_new(job->coding);
   }
   if (!job->decoder) {
-    note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
+    job->shortage = (struct shortage){OVER_SERVER_LIMIT, SHARES, 0};
     return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a decoder now");
   }
-  return charge_decoder(job, &shortage) ||
-         refuse_memory(job, &shortage, "a decoder", decoder_bytes(job->decoder), problem);
+  return charge_decoder(job) || shortage_refuse(&job->shortage, "a decoder", problem);
 }
 
 bool job_take_output(struct job *job, size_t bytes, struct problem *problem) {
-  struct shortage shortage;
-  size_t left = job->means->buffers->budget - holding(job);
-  if (buffer_capacity(bytes) > left) {
-    note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "an answer of %zu bytes does not fit the %zu that memory_budget_bytes leaves for it", bytes,
-                       left);
-  }
-  job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, holding(job), &shortage);
-  return job->output || refuse_memory(job, &shortage, "an answer", bytes, problem);
+  size_t mine = holding(job), left = job->means->buffers->budget - mine;
+  if (buffer_capacity(bytes) > left) return refuse_size(job, bytes, left, "the answer needs", problem);
+  job->output = buffer_take(job->means->buffers, job->client, SHARE_BYTES, bytes, mine, &job->shortage);
+  return job->output || shortage_refuse(&job->shortage, "an answer", problem);
 }
 
 bool job_take_scratch(struct job *job, size_t bytes, struct problem *problem) {
   struct buffers *buffers = job->means->buffers;
   size_t left = buffers->budget - holding(job) - job->scratch_bytes;
-  note_lack(job, SHARES, 0, OVER_SERVER_LIMIT);
-  if (bytes > left)
-    return problem_set(problem, PROBLEM_IMPOSSIBLE, NULL,
-                       "the job needs %zu bytes of working memory; memory_budget_bytes leaves %zu beside its body",
-                       bytes, left);
-  const struct shortage shortage = {OVER_SERVER_LIMIT, SHARE_BYTES};
-  if (!buffers_charge(buffers, bytes)) return refuse_memory(job, &shortage, "working memory", bytes, problem);
+  if (bytes > left) return refuse_size(job, bytes, left, "the job's working memory needs", problem);
+  job->shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_BYTES, (int64_t)bytes};
+  if (!buffers_charge(buffers, bytes)) return shortage_refuse(&job->shortage, "working memory", problem);
   job->scratch_bytes += bytes;
   return true;
 }
@@ -222,13 +203,14 @@ void job_keep_rows(struct job *job) {
   job_give_input(job);
   job->input = job->rows;
   job->rows = NULL;
+  job->rows_bytes = 0;
 }
 
 // ---- giving back ----------------------------------------------------------------------------------------------------
 
 void job_leave_place(struct job *job) {
-  if (job->has_place) client_give(job->means->clients, job->client, SHARE_JOBS + job_lane_use(job), 1);
-  job->has_place = false;
+  if (job->place != SHARES) client_give(job->means->clients, job->client, job->place, 1);
+  job->place = SHARES;
 }
 
 void job_give_input(struct job *job) {

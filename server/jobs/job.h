@@ -1,5 +1,5 @@
 // A job: one computation, and what it holds meanwhile: a place in the queue, and memory for its input, its output and
-// its scratch.
+// its scratch. uploads.h has what is held while the body of its request comes.
 //
 // Its maker fills it and owns it until jobs_submit. Then the queue owns it, then a worker. Either hands it back by
 // calling `done`, as its last act. A small job stays its maker's (jobs_run_small). A job knows neither requests nor
@@ -19,7 +19,6 @@
 #include "api/wire/infer.h"
 #include "kernels/kernels.h"
 #include "server/base/counters.h"
-#include "server/base/pace.h"
 #include "server/clients/clients.h"
 #include "server/jobs/buffers.h"
 #include "server/jobs/coders.h"
@@ -28,13 +27,13 @@
 #include "server/jobs/sites.h"
 #include "server/streams/gather.h"
 
-struct loans;
+struct uploads;
 struct hands;
 struct job;
 
 // What all jobs share.
 struct job_means {
-  struct loans *loans;
+  struct uploads *uploads;
   struct devices *devices;
   struct buffers *buffers;
   struct coders *coders;
@@ -51,23 +50,9 @@ struct job_means {
   void (*turn_came)(struct job *job);  // called when a job that waited in its stream may run, on any thread
 };
 
-// What a job holds while its body comes; see loans.h.
-struct loan {
-  struct loan *next, *before;
-  struct job *job;
-  atomic_int state;     // enum loan_state
-  int64_t expected;     // bytes of the whole body; 0 = unknown
-  atomic_llong memory;  // bytes of input that it holds
-  atomic_llong coder;   // bytes of its decoder
-  atomic_bool place;    // it has one
-  atomic_llong bytes;   // of the body, so far
-  struct pace pace;     // under the lock of all loans
-};
-
 struct job {
   struct job *next;      // in the queue
   struct site_job site;  // likewise
-  struct loan loan;
 
   // Filled by its maker.
   struct job_means *means;
@@ -84,22 +69,23 @@ struct job {
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
   const atomic_bool *gone;                // true once nobody can read an answer any more
   void (*done)(struct job *job);          // called when it has a result; from the call on it is its maker's again
-  void (*outpaced)(struct job *job);      // called once its upload has lost what it held: on any thread, under a lock
-  int64_t started_ns;                     // when its request began
+  // Makes the answer, into `output` and `output_length`, in place of a run: the job has no points. Called on the
+  // worker's thread. False with `problem` set. NULL: the job runs.
+  bool (*make)(struct job *job);
+  int64_t started_ns;  // when its request began
   int64_t queued_ns, deadline_ns;
   size_t lead;          // bytes of `input` in front of the body, so that what matters of that is aligned
-  int64_t input_bytes;  // bytes of the body that are there so far
+  int64_t input_bytes;  // bytes of the body
 
   // What it holds.
-  bool has_place;
-  enum share lacks;         // what it could not take; SHARES: nothing that others could give up
-  int64_t lacking;          // how much of it
-  bool over_share;          // it could not because of what its client holds
-  struct buffer *input;     // the body; then the tensors, if the answer is a file that they are copied into
-  struct buffer *output;    // the answer, or the tensors until they are its input
-  struct buffer *rows;      // that are made of the input, until they become the input
-  struct decoder *decoder;  // of a coded body, while it comes
-  size_t decoder_bytes;     // that are charged for it
+  enum share place;          // that its place in a queue counts to; SHARES: it has none
+  struct shortage shortage;  // what it could not take last
+  struct buffer *input;      // the body; then the tensors, if the answer is a file that they are copied into
+  struct buffer *output;     // the answer, or the tensors until they are its input
+  struct buffer *rows;       // that are made of the input, until they become the input
+  size_t rows_bytes;         // of `rows` that are there so far; kept if these grow
+  struct decoder *decoder;   // of a coded body, while the worker decodes it
+  size_t decoder_bytes;      // that are charged for it
   size_t scratch_bytes;
   struct stream_turn turn;                     // in its stream
   struct sweep *sweep;                         // what its body became: the newest, those before it behind it
@@ -145,6 +131,11 @@ enum vx_lane_use job_lane_use(const struct job *job);
 struct site_kind job_site_kind(const struct job *job);
 // Whether the job needs no run any more: its deadline has passed, or its client is gone.
 bool job_is_stale(const struct job *job, int64_t now_ns);
+// Whether it is to stop where it is: it is stale, or the server does not wait for it any more. Long work asks now and
+// then.
+bool job_is_stopped(const struct job *job);
+// The problem of a job that has stopped; `what` says where. Returns false.
+bool job_refuse_stopped(struct job *job, const char *what);
 
 // The layout of its tensors, if of what only its run shows there were so many rows: voxels, or points that are kept.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
@@ -153,15 +144,24 @@ VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, st
 // False with a problem.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct problem *problem);
 
+// The share that a place in the queue of these lanes counts to.
+static inline enum share share_of_place(enum vx_lane_use use) { return SHARE_JOBS + use; }
+// The share that a body counts to, beside SHARE_BYTES. Long jobs and detections may wait long, so their bodies get only
+// a part of the memory.
+static inline enum share share_of_input(enum vx_lane_use use) {
+  return use == VX_LANE_LONG ? SHARE_LONG_BYTES : use == VX_LANE_DETECT ? SHARE_DETECTION_BYTES : SHARE_BYTES;
+}
+// Takes a place for the client. False with the shortage and a problem.
+VX_WARN_UNUSED bool place_take(struct clients *clients, struct client *client, enum vx_lane_use use,
+                               struct shortage *shortage, struct problem *problem);
+// The problem of a request that could not have the memory for `what`. Returns false.
+bool shortage_refuse(const struct shortage *shortage, const char *what, struct problem *problem);
+
 // Each takes something for the job, at the cost of its client's share. False with a problem.
 //
-// A place in the queue.
+// A place in the queue that it goes to now, instead of the place that it has.
 VX_WARN_UNUSED bool job_take_place(struct job *job, struct problem *problem);
-// Memory for `bytes` of body in all. The `input_bytes` that are there are kept.
-VX_WARN_UNUSED bool job_take_input(struct job *job, size_t bytes, struct problem *problem);
-// Whether the client's shares would allow that; nothing is taken.
-VX_WARN_UNUSED bool job_may_take_input(struct job *job, size_t bytes, struct problem *problem);
-// Memory for `bytes` of rows that are made of the input.
+// Memory for `bytes` of rows that are made of the input. The `rows_bytes` that are there are kept.
 VX_WARN_UNUSED bool job_take_rows(struct job *job, size_t bytes, struct problem *problem);
 // Memory for `bytes` of output.
 VX_WARN_UNUSED bool job_take_output(struct job *job, size_t bytes, struct problem *problem);

@@ -44,7 +44,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (!devices_open(&jobs->devices, options, error, error_size)) return false;
   jobs->gpu_lost = gpu_lost;
   jobs->gpu_lost_cls = gpu_lost_cls;
-  jobs->means = (struct job_means){.loans = &jobs->loans,
+  jobs->means = (struct job_means){.uploads = &jobs->uploads,
                                    .devices = &jobs->devices,
                                    .buffers = &jobs->buffers,
                                    .coders = &jobs->coders,
@@ -59,7 +59,7 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
                                    .gpu_changed = on_gpu_changed,
                                    .gpu_cls = jobs,
                                    .turn_came = on_turn};
-  loans_init(&jobs->loans);
+  uploads_init(&jobs->uploads);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
   regions_init(&jobs->regions, options, clients);
@@ -102,7 +102,7 @@ static int64_t steady_workers(const struct jobs *jobs, enum vx_lane_use use) {
 }
 
 void jobs_tick(struct jobs *jobs, int64_t now_ns) {
-  loans_tick(&jobs->loans, now_ns);
+  uploads_tick(&jobs->uploads, now_ns);
   regions_tick(&jobs->regions, now_ns);
   streams_tick(&jobs->streams, now_ns);
   end_pauses(jobs, now_ns);
@@ -122,7 +122,7 @@ int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use) {
 
 int64_t jobs_memory_wanted(struct jobs *jobs) {
   struct buffers_use use = buffers_use(&jobs->buffers);
-  bool short_of_it = loans_were_refused(&jobs->loans) || use.in_use > use.budget / 4 * 3;
+  bool short_of_it = uploads_were_refused(&jobs->uploads) || use.in_use > use.budget / 4 * 3;
   return short_of_it && use.in_use > use.budget / 2 ? (int64_t)(use.in_use - use.budget / 2) : 0;
 }
 
@@ -147,6 +147,6 @@ void jobs_destroy(struct jobs *jobs) {
   regions_destroy(&jobs->regions);
   coders_destroy(&jobs->coders);
   buffers_destroy(&jobs->buffers);
-  loans_destroy(&jobs->loans);
+  uploads_destroy(&jobs->uploads);
   devices_close(&jobs->devices);
 }

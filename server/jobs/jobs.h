@@ -7,11 +7,11 @@
 #include "server/config/options.h"
 #include "server/jobs/hands.h"
 #include "server/jobs/job.h"
-#include "server/jobs/loans.h"
 #include "server/jobs/queue.h"
 #include "server/jobs/regions.h"
 #include "server/jobs/sites.h"
 #include "server/jobs/small.h"
+#include "server/jobs/uploads.h"
 #include "server/jobs/workers.h"
 
 struct jobs {
@@ -21,7 +21,7 @@ struct jobs {
   struct coders coders;
   struct regions regions;
   struct streams streams;
-  struct loans loans;
+  struct uploads uploads;
   struct queue queues[VX_LANE_USES];
   struct sites sites;  // of long jobs, if there are GPUs
   struct hands hands;

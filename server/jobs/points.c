@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/wire/formats.h"
 #include "api/wire/gather.h"
 #include "api/wire/infer_answer.h"
 #include "api/wire/infer_inputs.h"
@@ -13,8 +14,9 @@
 #include "api/wire/look.h"
 #include "api/wire/tensors.h"
 #include "server/base/clock.h"
-#include "server/jobs/loans.h"
+#include "server/jobs/coded.h"
 #include "server/jobs/shared.h"
+#include "server/jobs/uploads.h"
 
 static const _Alignas(VX_TENSOR_ALIGNMENT) char no_points[VX_TENSOR_ALIGNMENT];
 
@@ -24,7 +26,7 @@ static bool take_rows(struct job *job, size_t bytes) {
   if (bytes > most)
     return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                        "the body's points have %zu bytes; allowed: up to %zu", bytes, most);
-  return loans_take_rows(job, bytes, &job->problem);
+  return job_get_rows(job, bytes, &job->problem);
 }
 
 // Copies points out of a region of shared memory. They become the input: from then on nobody changes them.
@@ -41,6 +43,36 @@ static bool take_shared(struct job *job, const struct region_ref *ref, const str
   bool rows = job->asked.format == FORMAT_RAW;
   return (rows && shared_reach_points(job, ref, gpu)) || copy_shared(job, ref);
 }
+
+// ---- raw rows -------------------------------------------------------------------------------------------------------
+
+static bool is_raw(const struct job *job) { return job->asked.format == FORMAT_RAW && !job->infer.model; }
+
+bool points_are_whole(const struct job *job, int64_t bytes) {
+  return !is_raw(job) || bytes % (int64_t)job_request_row_bytes(&job->asked) == 0;
+}
+
+bool points_split(struct job *job, int64_t bytes, struct problem *problem) {
+  struct job_request *asked = &job->asked;
+  int64_t row = (int64_t)job_request_row_bytes(asked);
+  if (!is_raw(job)) return true;
+  if (points_are_whole(job, bytes)) return job_request_split(asked, bytes / row, problem);
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL,
+                     "%s has %lld bytes; allowed: a multiple of %lld, the size of a row with num_features=%d%s",
+                     asked->points_region.name[0] ? "points_region" : "the body", (long long)bytes, (long long)row,
+                     asked->num_features, job->form ? LOOK_OF_A_FORM : "");
+}
+
+// What is not whole rows may be a file of another format, which its beginning shows.
+static bool open_coded(struct job *job) {
+  if (!coded_open(job)) return false;
+  if (points_split(job, job->input_bytes, &job->problem)) return true;
+  if (!points_are_whole(job, job->input_bytes))
+    format_suggest(FORMAT_RAW, job_body(job), (size_t)job->input_bytes, &job->problem);
+  return false;
+}
+
+// ---- points in shared memory ----------------------------------------------------------------------------------------
 
 bool points_copy(struct job *job) {
   if (!job->points_reach.region) return true;
@@ -146,7 +178,7 @@ static bool open_inference(struct job *job, const struct device *gpu, char **row
   const struct infer_memory memory = {shared_read, job};
   const char *bytes = job->input ? job_body(job) : no_points;
   size_t size = (size_t)job->input_bytes;
-  if (!loans_take_scratch(job, infer_json_cost(bytes, infer_json_bytes(infer, size)), &job->problem)) return false;
+  if (!job_get_scratch(job, infer_json_cost(bytes, infer_json_bytes(infer, size)), &job->problem)) return false;
   bool good = infer_read(&body, bytes, size, &memory, infer, &job->asked, &job->problem) &&
               place_inputs(job, &body, gpu) &&
               job_request_split(&job->asked, vx_sizes_of(&job->asked.job).rows, &job->problem);
@@ -164,6 +196,7 @@ bool points_open(struct job *job, const struct device *gpu) {
   bool inference = job->infer.model, named = inference || asked->format == FORMAT_RAW;
   bool tensors = !inference && asked->format == FORMAT_SAFETENSORS;
   int intensity = -1;
+  if (job->coding && !open_coded(job)) return false;
   if (asked->points_region.name[0] && !take_shared(job, &asked->points_region, gpu)) return false;
   char *rows = job->points_reach.region ? job->points_reach.memory : job->input ? job->input->data : NULL;
   if (inference && !open_inference(job, gpu, &rows)) return false;

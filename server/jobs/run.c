@@ -8,10 +8,10 @@
 #include "server/base/log.h"
 #include "server/base/phase.h"
 #include "server/jobs/hands.h"
-#include "server/jobs/loans.h"
 #include "server/jobs/points.h"
 #include "server/jobs/shared.h"
 #include "server/jobs/sweeps.h"
+#include "server/jobs/uploads.h"
 
 // ---- what the backend asks ------------------------------------------------------------------------------------------
 
@@ -48,7 +48,7 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
   job->parts_in_place = shared_has_answer(job) ? shared_reach_answer(job) : shared_reach_tensors(job);
   if (shared_has_answer(job) && job->parts_in_place) return give_region(job, block);
   if (job->parts_in_place) give_places(job);
-  if (!loans_take_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
+  if (!job_get_output(job, job->output_length, &job->problem)) return VX_OUT_OF_MEMORY;
   job->output_refused = false;
   *block = job->output->data + job->header_reserve;
   return VX_OK;
@@ -56,14 +56,11 @@ static enum vx_status provide_output(void *cls, const struct vx_layout *layout, 
 
 static bool allow_scratch(void *cls, size_t bytes) {
   struct job *job = cls;
-  return loans_take_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
+  return job_get_scratch(job, bytes, &job->problem);  // clears a refusal of more, asked for before
 }
 
 // Called now and then while samples are chosen, boxes compared or an answer encoded; by helpers too.
-static bool is_stopped(void *cls) {
-  const struct job *job = cls;
-  return job_is_stale(job, clock_ns()) || atomic_load(&job->means->hurry);
-}
+static bool is_stopped(void *cls) { return job_is_stopped(cls); }
 
 static enum vx_status spread(void *cls, const struct vx_hand *own, const struct vx_pieces *pieces,
                              struct vx_error *error) {
@@ -208,18 +205,12 @@ static const char *parameter_at_fault(const struct job *job, enum vx_status stat
   return status == VX_REFUSED && !job->output_refused && sampled ? operation_of(job->work.op)->samples : NULL;
 }
 
-static bool ended_early(struct job *job, const struct vx_error *error) {
-  if (atomic_load(&job->means->hurry)) return problem_set(&job->problem, PROBLEM_DRAINING, NULL, DRAIN_IS_OVER);
-  return problem_set(&job->problem, PROBLEM_DEADLINE, NULL, "%s, after %lld ms", error->text,
-                     (long long)((clock_ns() - job->queued_ns) / NS_PER_MS));
-}
-
 static bool failed(struct job *job, enum vx_status status, const struct vx_error *error) {
   static const enum problem_kind kinds[] = {[VX_REFUSED] = PROBLEM_IMPOSSIBLE,
                                             [VX_OUT_OF_MEMORY] = PROBLEM_MEMORY_FULL,
                                             [VX_DEVICE_LOST] = PROBLEM_DEFECT,
                                             [VX_FAILED] = PROBLEM_MODEL_FAILED};
-  if (status == VX_STOPPED) return ended_early(job, error);
+  if (status == VX_STOPPED) return job_refuse_stopped(job, error->text);
   if (job->problem.kind) return false;  // there was no room for the answer or the scratch
   return problem_set(&job->problem, kinds[status], parameter_at_fault(job, status), "%s", error->text);
 }
@@ -236,7 +227,7 @@ static bool write_file(struct job *job) {
   job_give_input(job);
   job->input = job->output;
   job->output = NULL;
-  if (!loans_take_output(job, size, &job->problem)) return false;
+  if (!job_get_output(job, size, &job->problem)) return false;
   text = text_over(job->output->data, size);
   bool written = kind->write(&job->answer, &job->layout, job->input ? job->input->data : NULL, &text, &job->problem);
   job->output_length = text.length;  // what was measured may be more
@@ -247,7 +238,7 @@ static bool write_answer(struct job *job) {
   struct answer *answer = &job->answer;
   answer->total_ns = clock_ns() - job->started_ns;
   if (job->kind->frame) {
-    if (!job->output && !loans_take_output(job, job->header_reserve, &job->problem)) return false;
+    if (!job->output && !job_get_output(job, job->header_reserve, &job->problem)) return false;
     char *block = job->output->data;
     job->kind->frame(answer, &job->layout, block, job->header_reserve,
                      job->parts_in_place ? NULL : block + job->header_reserve);
@@ -357,9 +348,26 @@ static bool join_stream(struct job *job, bool *waits) {
   return entry == STREAM_TURN && sweeps_join(job);
 }
 
+// An answer that is no computation's.
+static bool make(struct job *job) {
+  int64_t now_ns = clock_ns();
+  if (!is_in_time(job, now_ns) || !job->make(job)) return false;
+  job->answer = (struct answer){.backend = job->means->devices->cpu.backend->name,
+                                .receive_ns = job->queued_ns - job->started_ns,
+                                .queue_ns = now_ns - job->queued_ns,
+                                .total_ns = clock_ns() - job->started_ns};
+  return true;
+}
+
 enum job_step job_run(struct job *job, const struct lanes *lanes, enum vx_lane_use use) {
   bool elsewhere = false, waits = false;
   job_leave_place(job);
+  if (job->make) {
+    job->begun = true;
+    job->answered = make(job);
+    job_end(job);
+    return JOB_RAN;
+  }
   if (job->detector) job->asked.job.params.detect.seat = seats_on(detector_seats(job->detector), lanes->on_gpu);
   bool ready = open_body(job, lanes->gpu, use, &elsewhere);
   if (ready && elsewhere) return JOB_ELSEWHERE;

@@ -75,8 +75,8 @@ static bool has_small_output(const struct job *job, int64_t points) {
 static bool is_small(const struct small *small, const struct job *job) {
   const struct vx_job *work = &job->asked.job;
   int64_t points = work->inputs[VX_POINTS].dims[0];
-  return work->num_clouds == 1 && points <= small->most_points && is_plain(&job->asked) && is_direct(job) &&
-         job_lane_use(job) == VX_LANE_QUICK && has_small_output(job, points);
+  return !job->make && job->coding == CODING_NONE && work->num_clouds == 1 && points <= small->most_points &&
+         is_plain(&job->asked) && is_direct(job) && job_lane_use(job) == VX_LANE_QUICK && has_small_output(job, points);
 }
 
 bool small_run(struct small *small, struct job *job) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/ops/stream.h"
-#include "server/jobs/loans.h"
+#include "server/jobs/uploads.h"
 
 static struct streams *streams_of(const struct job *job) { return job->means->streams; }
 
@@ -85,7 +85,7 @@ static bool part_sweeps(struct job *job) {
   for (struct sweep *sweep = job->sweep; sweep; sweep = sweep->next) {
     size_t bytes = (size_t)sweep->points * job_request_row_bytes(&job->asked);
     if (bytes == 0) continue;
-    if (!loans_take_rows(job, bytes, &job->problem)) return false;
+    if (!job_get_rows(job, bytes, &job->problem)) return false;
     memcpy(job->rows->data, sweep->rows, bytes);
     sweep->rows = job->rows->data;
     sweep->memory = job->rows;
@@ -103,7 +103,7 @@ static bool take_rows(struct job *job, int64_t rows) {
     return problem_set(&job->problem, PROBLEM_BODY_TOO_LARGE, "sweeps",
                        "the joined sweeps have %lld points of %zu bytes; allowed: up to %zu bytes", (long long)rows,
                        row, most);
-  return rows == 0 || loans_take_rows(job, (size_t)rows * row, &job->problem);
+  return rows == 0 || job_get_rows(job, (size_t)rows * row, &job->problem);
 }
 
 static bool join(struct job *job, const struct gathered *gathered) {
@@ -179,6 +179,7 @@ void sweeps_count(struct job *job) {
 // ---- the end --------------------------------------------------------------------------------------------------------
 
 void sweeps_end(struct job *job) {
+  if (!job->turn.stream && !job->sweep) return;
   const struct sweep_shape shape = shape_of(job);
   if (job->sweep && job->answered)
     keep_sweeps(streams_of(job), &job->turn, &job->asked.stream, &shape, job->sweep, job->lost_sweeps);

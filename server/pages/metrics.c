@@ -251,7 +251,7 @@ static void write_buffers(const struct view *view, const char *name, struct text
 
 // ---- families of one sample -----------------------------------------------------------------------------------------
 
-static double outpaced(const struct view *view) { return (double)counter_value(&view->jobs->loans.ended); }
+static double outpaced(const struct view *view) { return (double)counter_value(&view->jobs->uploads.ended); }
 static double ready(const struct view *view) { return atomic_load(view->phase) == PHASE_READY; }
 static double received(const struct view *view) { return (double)counter_value(&view->counters->received_bytes); }
 static double sent(const struct view *view) { return (double)counter_value(&view->counters->sent_bytes); }

@@ -83,6 +83,13 @@ static bool fill(struct buffer *buffer, const struct gathered *gathered, const s
   return true;
 }
 
+// If no point is removed.
+static size_t last_bytes(const struct gathered *gathered, const struct stream_terms *terms,
+                         const struct sweep_shape *shape) {
+  size_t row = (size_t)(shape->columns + terms->time_column) * sizeof(float);
+  return 8 + LAST_HEADER + (size_t)sweeps_rows(gathered) * row;
+}
+
 static bool fill_for(const struct view *view, struct client *client, const char *name, struct page_file *file,
                      struct problem *problem) {
   struct streams *streams = &view->jobs->streams;
@@ -91,8 +98,7 @@ static bool fill_for(const struct view *view, struct client *client, const char 
   struct sweep_shape shape;
   struct shortage shortage;
   if (!gather_last(streams, client, name, &gathered, &terms, &shape, problem)) return false;
-  size_t row = (size_t)(shape.columns + terms.time_column) * sizeof(float);
-  size_t bytes = 8 + LAST_HEADER + (size_t)sweeps_rows(&gathered) * row;
+  size_t bytes = last_bytes(&gathered, &terms, &shape);
   file->buffer = buffer_take(&view->jobs->buffers, client, SHARE_BYTES, bytes, 0, &shortage);
   bool good = file->buffer && fill(file->buffer, &gathered, &terms, &shape, &file->length, problem);
   gathered_release(streams, &gathered);
@@ -110,4 +116,21 @@ bool streams_fill_last(const struct view *view, const struct page_asked *asked, 
   bool good = fill_for(view, client, asked->name, file, problem);
   clients_leave(view->clients, client);
   return good;
+}
+
+bool streams_measure_last(const struct view *view, const struct page_asked *asked, int64_t *length,
+                          struct problem *problem) {
+  struct streams *streams = &view->jobs->streams;
+  struct gathered gathered;
+  struct stream_terms terms;
+  struct sweep_shape shape;
+  struct client *client = join(view, asked, problem);
+  if (!client) return false;
+  bool there = gather_last(streams, client, asked->name, &gathered, &terms, &shape, problem);
+  if (there) {
+    *length = terms.remove_close > 0 ? -1 : (int64_t)last_bytes(&gathered, &terms, &shape);
+    gathered_release(streams, &gathered);
+  }
+  clients_leave(view->clients, client);
+  return there;
 }

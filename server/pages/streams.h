@@ -1,4 +1,4 @@
-// The pages of streams: the client's own. Rows of the table in pages.c. IO threads.
+// The pages of streams: the client's own. Rows of the table in pages.c. IO threads; a worker calls streams_fill_last.
 #ifndef VOXELD_PAGES_STREAMS_H
 #define VOXELD_PAGES_STREAMS_H
 
@@ -17,9 +17,12 @@ bool streams_act_drop(const struct view *view, const struct page_asked *asked, s
 // What was done has no other answer.
 bool streams_write_nothing(const struct view *view, const struct page_asked *asked, struct text *out,
                            struct problem *problem);
-// The points that the last request of the stream joined, as a safetensors file.
+// The points that the last request of the stream joined, as a safetensors file, and the length of that file. The length
+// is not known before if points near the sensor are removed.
 bool streams_fill_last(const struct view *view, const struct page_asked *asked, struct page_file *file,
                        struct problem *problem);
+bool streams_measure_last(const struct view *view, const struct page_asked *asked, int64_t *length,
+                          struct problem *problem);
 // Subscribes to the stream of the path's name or, without one, to all.
 bool streams_follow(const struct view *view, const struct page_asked *asked, struct subscriber *subscriber,
                     struct problem *problem);

@@ -18,7 +18,16 @@ static void write_sweep(const struct sweep *sweep, int64_t now_ns, struct text *
               (double)(now_ns - sweep->came_ns) / NS_PER_S);
 }
 
-static void write_stream(const struct stream *stream, int64_t now_ns, struct text *out) {
+static void write_sweeps(const struct stream *stream, int64_t now_ns, struct text *out) {
+  text_put(out, ",\"sweeps\":[");
+  for (int32_t i = 0; i < stream->count; i++) {
+    if (i) text_put(out, ",");
+    write_sweep(stream->sweeps[i], now_ns, out);
+  }
+  text_put(out, "]");
+}
+
+static void write_stream(const struct stream *stream, struct text *out) {
   int64_t points = 0, bytes = 0;
   for (int32_t i = 0; i < stream->count; i++) {
     points += stream->sweeps[i]->points;
@@ -29,12 +38,9 @@ static void write_stream(const struct stream *stream, int64_t now_ns, struct tex
   text_printf(out, ",\"num_features\":%d,\"dtype\":\"%s\",\"mount\":%s,\"asked\":%d,\"points\":%lld",
               (int)stream->shape.columns, stream->shape.dtype == VX_FLOAT16 ? "float16" : "float32",
               stream->mounted ? "true" : "false", (int)stream->terms.sweeps, (long long)points);
-  text_printf(out, ",\"memory_bytes\":%lld,\"waiting\":%d,\"sweeps\":[", (long long)bytes, stream->waiting_count);
-  for (int32_t i = 0; i < stream->count; i++) {
-    if (i) text_put(out, ",");
-    write_sweep(stream->sweeps[i], now_ns, out);
-  }
-  text_put(out, "]}");
+  text_printf(out, ",\"memory_bytes\":%lld,\"waiting\":%d,\"kept\":%d,\"time\":", (long long)bytes,
+              stream->waiting_count, (int)stream->count);
+  value_write_double(stream->sweeps[0]->time, out);
 }
 
 // A stream whose first request is under way has nothing to show yet.
@@ -42,13 +48,15 @@ static bool is_shown(const struct stream *stream, const struct client *client) {
   return stream->client == client && stream->count > 0;
 }
 
-static void write_all(const struct streams *streams, const struct client *client, int64_t now_ns, struct text *out) {
+// Without the sweeps of each: a client may have ten thousands, and the I/O thread that writes them has others to serve.
+static void write_all(const struct streams *streams, const struct client *client, struct text *out) {
   const char *comma = "";
   text_put(out, "{\"streams\":[");
   for (const struct stream *stream = streams->first; stream; stream = stream->next) {
     if (!is_shown(stream, client)) continue;
     text_put(out, comma);
-    write_stream(stream, now_ns, out);
+    write_stream(stream, out);
+    text_put(out, "}");
     comma = ",";
   }
   text_put(out, "]}");
@@ -61,8 +69,12 @@ bool streams_write(struct streams *streams, const struct client *client, const c
   streams_expire(streams, now_ns);
   const struct stream *stream = name ? streams_find(streams, client, name) : NULL;
   bool shown = stream && is_shown(stream, client);
-  if (shown) write_stream(stream, now_ns, out);
-  if (!name) write_all(streams, client, now_ns, out);
+  if (shown) {
+    write_stream(stream, out);
+    write_sweeps(stream, now_ns, out);
+    text_put(out, "}");
+  }
+  if (!name) write_all(streams, client, out);
   streams_unlock(streams);
   text_put(out, "\n");
   return shown || !name || streams_refuse_name(name, problem);

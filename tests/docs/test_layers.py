@@ -30,7 +30,7 @@ SOURCES, HEADERS = (".c", ".cu"), (".h", ".cuh")
 COLUMNS = 120
 CODE = {".c", ".h", ".cu", ".cuh", ".py", ".cmake", ".bats", ".bash", ".js", ".css", ".html"}
 SCRIPTS = (".ci", "cmake", "docker", "packaging", "training")  # folders of scripts, beside the layers and tests
-LONGEST = 430  # lines of a file
+LONGEST = 600  # lines of a file
 # Where foreign headers may be included.
 HOME = {
     "microhttpd.h": ("server/http/",),

@@ -285,10 +285,20 @@ class Framing(FaultCase):
                 ("X:", "Y: ", "Z:\tz\t", "W:   w  "),
                 ("Cookie: a=b; c; d=", "Cookie: e=f"),
                 [f"X-{n}: {'x' * n}" for n in range(300)],
-                ["X: " + "x" * 200_000],
+                ["X: " + "x" * 8192],
             ):
                 connection.send(head("GET", "/healthz?a=b%20c&d&&=e", *lines) + b"\r\n")
                 self.assertEqual(connection.read().status, 200, lines)
+
+    def test_long_headers(self):
+        """Some headers are lists, which are read several times on an I/O thread."""
+        for name in ("Accept", "Accept-Encoding", "Cookie", "X-Forwarded-For"):
+            with self.subTest(name), self.raw() as connection:
+                connection.send(head("GET", "/healthz", f"{name}: {'x' * 8193}"))
+                problem = self.assert_problem(connection.read(), 431, mentions=(name, "8192"))
+                self.assertEqual(problem["type"], "urn:voxeld:problem:head-too-large")
+                connection.send(head("GET", "/healthz"))
+                self.assertEqual(connection.read().status, 200)
 
     def test_space_before_the_colon(self):
         for line in (
@@ -344,7 +354,7 @@ class Framing(FaultCase):
         self.refuse_query(query(100, "a" * 1000), (431,))
         reply = self.exchange(head("GET", "/healthz?" + "&" * 3000))
         if "X-Request-Id" in reply.headers:
-            self.assertEqual(reply.json()["type"], "urn:voxeld:problem:query-too-large")
+            self.assertEqual(reply.json()["type"], "urn:voxeld:problem:head-too-large")
 
     def test_long_queries(self):
         for size in (66_000, 130_000, 131_000, 200_000, 261_000, 261_900, 262_000, 262_200, 300_000, 2 * MB):

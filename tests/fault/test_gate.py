@@ -69,6 +69,32 @@ class Gate(FaultCase):
                 for reply in clients.map(one, range(16)):
                     self.assertEqual(self.assert_voxels(reply)["points"]["received"], SIZE // 16)
 
+    def test_pages_and_refusals_wait_too_and_are_answered(self):
+        """Many at a time on each connection, some with a chunked body that means nothing."""
+        body = chunked(tiled_rows(400_000))
+        asked = [
+            (head("GET", "/metrics"), 200),
+            (head("GET", "/metrics", CHUNKED) + body, 200),
+            (head("GET", "/nothing"), 404),
+            (head("POST", "/v2/repository/index", "Content-Length: 2") + b"{}", 200),
+            (head("POST", VOXELIZE + "&nothing=1", CHUNKED) + body, 400),
+            (head("GET", "/healthz"), 200),
+        ]
+        with concurrent.futures.ThreadPoolExecutor(16) as clients:
+
+            def one(_):
+                with Raw(self.daemon) as connection:
+                    connection.send(b"".join(message for message, _ in asked))
+                    return [connection.read().status for _ in asked]
+
+            holders = self.hold(2)
+            for _ in range(3):
+                self.contend()
+                for statuses in clients.map(one, range(16)):
+                    self.assertEqual(statuses, [status for _, status in asked])
+            for holder in holders:
+                holder.close()
+
     def test_slow_uploads_hold_up_nobody_for_long(self):
         holders = self.hold(6)
         self.contend()

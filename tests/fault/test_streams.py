@@ -323,6 +323,36 @@ class Streams(FaultCase):
             wait_until(lambda: daemon.status()["buffers"]["in_use_bytes"] == 65536, "the file is sent")
             self.assertEqual(daemon.status()["buffers"]["allocated_bytes"] - before, 128 * 1024)
 
+    def test_the_list_has_no_sweeps(self):
+        """A client may have ten thousands of them."""
+        self.sent("s", 1)
+        self.sent("s", 2)
+        (listed,) = self.daemon.get("/v1/streams").json()["streams"]
+        alone = self.daemon.get("/v1/streams/s").json()
+        self.assertEqual([sweep["time"] for sweep in alone.pop("sweeps")], [2, 1])
+        self.assertEqual((listed["kept"], listed["time"]), (2, 2))
+        self.assertEqual(listed, alone)
+
+    def test_a_worker_makes_the_last_points(self):
+        self.sent("s", 1)
+        reply = self.daemon.get("/v1/streams/s/last")
+        self.assertEqual(reply.headers["Content-Type"], "application/vnd.safetensors")
+        self.assertIn("queue;dur=", reply.headers["Server-Timing"])
+        head = self.daemon.request("HEAD", "/v1/streams/s/last")
+        self.assertEqual((head.status, head.body), (200, b""))
+        self.assertEqual(int(head.headers["Content-Length"]), len(reply.body))
+        self.assertNotIn("Server-Timing", head.headers)  # sizes tell it
+        for method in ("GET", "HEAD"):
+            self.assertEqual(self.daemon.request(method, "/v1/streams/other/last").status, 404)
+        self.assertEqual(self.daemon.get("/v1/streams/s/last", source="127.0.0.3").status, 404)
+
+    def test_the_length_of_the_last_points_may_be_unknown(self):
+        self.sent("s", 1, more="&remove_close=0.5")
+        head = self.daemon.request("HEAD", "/v1/streams/s/last")
+        self.assertEqual(head.status, 200)
+        self.assertNotIn("Content-Length", head.headers)
+        self.assertEqual(self.daemon.get("/v1/streams/s/last").status, 200)
+
     def test_methods(self):
         self.sent("s", 1)
         self.assertEqual(self.daemon.request("HEAD", "/v1/streams/s").status, 200)

@@ -34,6 +34,10 @@ rejected() {
     ask "$page"
     is "$code" 200
   done
+  for method in --get --head; do
+    ask "$method" /v1/streams/s/last
+    is "$code" 404
+  done
   post "$BATS_TEST_TMPDIR/one" "$small"
   is_problem 404 not-found
   has "$(cat "$body")" 'this listener serves only pages (--pages-listen); ask for /v1/voxelize at one of --listen'

@@ -135,8 +135,9 @@ static bool run(struct room *room, const struct kind *kind, const float *scan, i
   job->started_ns = job->queued_ns = clock_ns();
   job->deadline_ns = INT64_MAX;
   if (!ask(job, kind, points, &problem) || !job_take_place(job, &problem) ||
-      !job_take_input(job, (size_t)(points * kind->clouds) * COLUMNS * sizeof *scan, &problem))
+      !job_take_rows(job, (size_t)(points * kind->clouds) * COLUMNS * sizeof *scan, &problem))
     return complain(&problem);
+  job_keep_rows(job);
   fill(job, kind, scan, rows, points);
   double began_us = timing_now_us();
   if (!jobs_submit(&room->jobs, job)) return false;

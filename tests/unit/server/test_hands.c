@@ -159,7 +159,8 @@ static void make(struct job *made, enum kind kind) {
   assert_true(job_request_finish(&made->asked, &problem));
   assert_true(job_request_split(&made->asked, points, &problem));
   assert_true(job_take_place(made, &problem));
-  assert_true(job_take_input(made, (size_t)points * COLUMNS * sizeof(float), &problem));
+  assert_true(job_take_rows(made, (size_t)points * COLUMNS * sizeof(float), &problem));
+  job_keep_rows(made);
   float *values = (float *)(void *)job_body(made);
   for (int64_t i = 0; i < points * COLUMNS; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
 }

@@ -32,7 +32,7 @@ static pthread_t finisher;
 
 static void on_done(struct job *job) {
   assert_null(job->input);
-  assert_false(job->has_place);
+  assert_int_equal(job->place, SHARES);
   assert_int_equal(job->scratch_bytes, 0);
   pthread_mutex_lock(&lock);
   finished++;
@@ -83,7 +83,8 @@ static void make(struct job *job, enum vx_op op, const char *samples) {
   assert_true(job_request_finish(&job->asked, &problem));
   assert_true(job_request_split(&job->asked, POINTS, &problem));
   assert_true(job_take_place(job, &problem));
-  assert_true(job_take_input(job, POINT_BYTES, &problem));
+  assert_true(job_take_rows(job, POINT_BYTES, &problem));
+  job_keep_rows(job);
   for (int i = 0; i < POINTS * COLUMNS; i++) ((float *)(void *)job->input->data)[i] = (float)(i * 7 % 101) / 10.0f;
 }
 
@@ -378,11 +379,11 @@ static void memory_is_wanted_back_once_it_was_refused(void **state) {
   struct buffers_use use = buffers_use(&jobs.buffers);
   assert_true(use.in_use > use.budget / 2);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);
-  atomic_store(&jobs.loans.refused, true);
+  atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), use.in_use - use.budget / 2);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // until the next refusal
   buffer_give(held[0]);
-  atomic_store(&jobs.loans.refused, true);
+  atomic_store(&jobs.uploads.refused, true);
   assert_int_equal(jobs_memory_wanted(&jobs), 0);  // less than half is in use
   buffer_give(held[1]);
   buffer_give(held[2]);

@@ -66,7 +66,8 @@ static void make(enum vx_op op, int64_t points, const char *query) {
   if (!job_request_finish(&job.asked, &problem)) fail_msg("%s: %s", query, problem.detail);
   if (!job_request_split(&job.asked, points, &problem)) fail_msg("%s: %s", query, problem.detail);
   assert_true(job_take_place(&job, &problem));
-  assert_true(job_take_input(&job, (size_t)points * ROOM * sizeof(float) + 1, &problem));
+  assert_true(job_take_rows(&job, (size_t)points * ROOM * sizeof(float) + 1, &problem));
+  job_keep_rows(&job);
   float *values = (float *)(void *)job_body(&job);
   for (int64_t i = 0; i < points * ROOM; i++) values[i] = (float)(i * 7919 % 10007) / 1000.0f;
 }
@@ -144,9 +145,9 @@ static void what_is_not_direct_is_left_to_workers(void **state) {
   job.infer.model = "voxelize";
   assert_false(jobs_run_small(&jobs, &job));
   job.infer.model = NULL;
-  assert_true(job.has_place);
+  assert_int_equal(job.place, SHARE_JOBS);
   assert_true(jobs_run_small(&jobs, &job));
-  assert_false(job.has_place);
+  assert_int_equal(job.place, SHARES);
   give_back();
 }
 

@@ -53,8 +53,7 @@ def streams(client: Client, name: Optional[str], as_json: bool) -> None:
 
 
 def _words_of(stream: Dict[str, Any]) -> str:
-    sweeps = stream.get("sweeps") or [{}]
-    return f"{len(sweeps)} sweeps, {stream.get('points')} points, the last of {sweeps[0].get('time')}"
+    return f"{stream.get('kept')} sweeps, {stream.get('points')} points, the last of {stream.get('time')}"
 
 
 def status(client: Client, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-// What uploads hold is lent: the slowest gives it up, and nobody else does.
+// What uploads hold is reserved: the slowest is preempted, and nobody else. A job gets what its upload held.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/jobs/run.h"
 #include "tests/support/job_room.h"
 #include "tests/support/moved_clock.h"
 
@@ -17,21 +18,22 @@ static struct options options = {.workers = 1,
                                  .queue_depth = 12,
                                  .max_response_bytes = 16 * MB,
                                  .memory_budget_bytes = 16 * MB};
-static struct job uploads[UPLOADS];
+static struct upload uploads[UPLOADS];
+static struct job owns[UPLOADS];  // their jobs
 static struct client *owners[UPLOADS];
-static int outpaced;
-static struct job *last_outpaced;
+static int preempted;
+static struct upload *last_preempted;
 static struct problem problem;
 
-static void on_outpaced(struct job *job) {
-  outpaced++;
-  last_outpaced = job;
+static void on_preempted(struct upload *upload) {
+  preempted++;
+  last_preempted = upload;
 }
 
 static int open_room(void **state) {
   (void)state;
-  outpaced = 0;
-  last_outpaced = NULL;
+  preempted = 0;
+  last_preempted = NULL;
   open_job_room(&options);
   for (int i = 0; i < UPLOADS; i++) {
     char address[32];
@@ -43,9 +45,12 @@ static int open_room(void **state) {
 
 static int close_room(void **state) {
   (void)state;
-  for (int i = 0; i < UPLOADS; i++)
-    if (uploads[i].means) loan_end(&uploads[i]);
+  for (int i = 0; i < UPLOADS; i++) {
+    upload_cancel(&uploads[i]);
+    if (owns[i].means) job_end(&owns[i]);
+  }
   memset(uploads, 0, sizeof uploads);
+  memset(owns, 0, sizeof owns);
   for (int i = 0; i < UPLOADS; i++) clients_leave(&clients, owners[i]);
   close_job_room();
   return 0;
@@ -53,31 +58,30 @@ static int close_room(void **state) {
 
 // The headers of upload `index` are here. Each is another client's.
 static bool announce_op(int index, enum vx_op op, size_t bytes) {
-  struct job *job = &uploads[index];
+  struct job *job = &owns[index];
   job_init(job, &jobs.means);
   job->client = owners[index];
   job->gone = &gone;
-  job->outpaced = on_outpaced;
   job_request_init(&job->asked, op);
-  if (op == VX_FPS)
-    assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem) &&
-                job_request_finish(&job->asked, &problem));
-  return loan_begin(job, bytes, &problem);
+  if (op == VX_FPS) assert_true(job_request_set(&job->asked, "num_samples", 11, "8", 1, &problem));
+  if (op != VX_VOXELIZE && !job_request_finish(&job->asked, &problem)) fail_msg("%s", problem.detail);
+  return upload_begin(&uploads[index], job, bytes, on_preempted, &problem);
 }
 
 static bool announce(int index, size_t bytes) { return announce_op(index, VX_VOXELIZE, bytes); }
 
 static bool receive(int index, size_t bytes) {
-  if (!loan_pick_up(&uploads[index], bytes, &problem)) return false;
-  loan_put_down(&uploads[index], bytes);
-  return true;
+  static const char zeros[8 * MB];
+  return upload_write(&uploads[index], zeros, bytes, &problem);
 }
+
+static bool commit(int index) { return upload_commit(&uploads[index], &owns[index], &problem); }
 
 // So much of the clock passes, with what is done now and then.
 static void pass_ms(int ms) {
   for (; ms > 0; ms -= 50) {
     clock_move_ms(50);
-    loans_tick(&jobs.loans, clock_ns());
+    uploads_tick(&jobs.uploads, clock_ns());
   }
 }
 
@@ -97,11 +101,11 @@ static void nothing_come_gives_up_without_a_word(void **state) {
   for (int i = 2; i < 4; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB));
   pass_ms(100);  // all of two bodies is here, and nothing of two
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
   assert_int_equal((uploads[0].input != NULL) + (uploads[1].input != NULL), 1);
   for (int i = 0; i < 2; i++)  // the one that gave up takes anew, from the other
     if (!uploads[i].input) assert_true(receive(i, 4 * MB));
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
 }
 
 static void memory_follows_the_bytes_once_half_is_in_use(void **state) {
@@ -129,45 +133,44 @@ static void slowest_gives_up_and_is_told(void **state) {
   }
   assert_true(announce(4, 2 * MB));
   assert_true(receive(4, 1 * MB));
-  assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced, &uploads[2]);
+  assert_int_equal(preempted, 1);
+  assert_ptr_equal(last_preempted, &uploads[2]);
   assert_null(uploads[2].input);
-  assert_false(uploads[2].has_place);
+  assert_false(atomic_load(&uploads[2].placed));
   assert_false(receive(2, 1000));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(atomic_load(&jobs.loans.ended), 1);
+  assert_int_equal(atomic_load(&jobs.uploads.ended), 1);
 }
 
-static void one_that_lost_its_memory_cannot_settle(void **state) {
+static void one_that_was_preempted_cannot_commit(void **state) {
   (void)state;
   fill(0, 3, COME);
   pass_ms(1000);
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  for (int i = 0; i < 4; i++) assert_int_equal(loan_settle(&uploads[i], &problem), &uploads[i] != last_outpaced);
+  for (int i = 0; i < 4; i++) assert_int_equal(commit(i), &uploads[i] != last_preempted);
 }
 
-static void fast_in_hand_paused_and_whole_give_up_nothing(void **state) {
+static void fast_paused_and_whole_are_not_preempted(void **state) {
   (void)state;
   fill(0, 3, 3 * MB);
   pass_ms(100);
   assert_true(receive(0, 900000));  // 9 MB a second
-  assert_non_null(loan_pick_up(&uploads[1], 1000, &problem));
-  loan_pause(&uploads[2]);
-  assert_true(receive(3, MB) && loan_settle(&uploads[3], &problem));
+  upload_pause(&uploads[1]);
+  upload_pause(&uploads[2]);
+  assert_true(receive(3, MB) && commit(3));
   pass_ms(300);
   assert_false(announce(4, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
   pass_ms(3000);  // now the first is slow
-  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_ptr_equal(last_outpaced, &uploads[0]);
-  assert_true(announce(5, 4 * MB) == false);
-  loan_put_down(&uploads[1], 1000);
-  loan_resume(&uploads[2]);  // its time begins anew
+  assert_true(announce(4, 4 * MB) && receive(4, 4 * MB) && commit(4));
+  assert_ptr_equal(last_preempted, &uploads[0]);
+  assert_false(announce(5, 4 * MB));
+  for (int i = 1; i < 3; i++) upload_resume(&uploads[i]);
+  assert_false(announce(5, 4 * MB));  // their time begins anew
+  pass_ms(3000);
   assert_true(announce(5, 4 * MB) && receive(5, 4 * MB));
-  assert_ptr_equal(last_outpaced, &uploads[1]);
-  job_give_input(&uploads[3]);
-  job_leave_place(&uploads[3]);
+  assert_true(last_preempted == &uploads[1] || last_preempted == &uploads[2]);
 }
 
 static void crawl_after_a_fast_start_is_slow(void **state) {
@@ -180,7 +183,7 @@ static void crawl_after_a_fast_start_is_slow(void **state) {
   }
   pass_ms(50);
   assert_true(announce(4, 4 * MB) && receive(4, 4 * MB));
-  assert_int_equal(outpaced, 1);
+  assert_int_equal(preempted, 1);
 }
 
 static void slower_one_takes_nothing_from_a_faster(void **state) {
@@ -193,40 +196,40 @@ static void slower_one_takes_nothing_from_a_faster(void **state) {
   assert_true(announce(4, 4 * MB));
   assert_false(receive(4, 1));
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  assert_int_equal(outpaced, 0);
-  assert_true(loans_were_refused(&jobs.loans));
-  assert_false(loans_were_refused(&jobs.loans));
+  assert_int_equal(preempted, 0);
+  assert_true(uploads_were_refused(&jobs.uploads));
+  assert_false(uploads_were_refused(&jobs.uploads));
 }
 
 static void answer_takes_what_an_upload_does_not_fill(void **state) {
   (void)state;
   fill(0, 3, COME);
   pass_ms(1000);
-  struct job *job = &uploads[4];
+  struct job *job = &owns[4];
   job_init(job, &jobs.means);
   job->client = owners[4];
-  assert_true(loans_take_output(job, 3 * MB, &problem));
+  assert_true(job_get_output(job, 3 * MB, &problem));
   assert_int_equal(problem.kind, PROBLEM_NONE);
-  assert_int_equal(outpaced, 1);
-  assert_true(loans_take_scratch(job, 4 * MB, &problem));
-  assert_int_equal(outpaced, 2);
+  assert_int_equal(preempted, 1);
+  assert_true(job_get_scratch(job, 4 * MB, &problem));
+  assert_int_equal(preempted, 2);
   job_give_scratch(job);
   job_give_output(job);
 }
 
-static void places_are_lent_by_lanes(void **state) {
+static void places_are_reserved_by_lanes(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10));
   for (int i = 12; i < 23; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
   assert_true(announce_op(23, VX_FPS, 1000) && receive(23, 1000));
-  assert_int_equal(outpaced, 1);
-  assert_int_equal(last_outpaced->asked.job.op, VX_FPS);
+  assert_int_equal(preempted, 1);
+  assert_int_equal(last_preempted->use, VX_LANE_LONG);
   assert_true(announce(24, 1000) && receive(24, 1000));
-  assert_int_equal(outpaced, 1);  // there was a place
+  assert_int_equal(preempted, 1);  // there was a place
   assert_true(announce(25, 1000) && receive(25, 1000));
-  assert_int_equal(outpaced, 2);
-  assert_int_equal(last_outpaced->asked.job.op, VX_VOXELIZE);
+  assert_int_equal(preempted, 2);
+  assert_int_equal(last_preempted->use, VX_LANE_QUICK);
 }
 
 static void memory_of_samplings_comes_from_samplings(void **state) {
@@ -235,8 +238,8 @@ static void memory_of_samplings_comes_from_samplings(void **state) {
   assert_true(announce(2, 2 * MB) && receive(2, 10));  // slower than they are
   pass_ms(3000);
   assert_true(announce_op(3, VX_FPS, 4 * MB) && receive(3, 4 * MB));
-  assert_int_equal(outpaced, 1);
-  assert_true(last_outpaced == &uploads[0] || last_outpaced == &uploads[1]);
+  assert_int_equal(preempted, 1);
+  assert_true(last_preempted == &uploads[0] || last_preempted == &uploads[1]);
 }
 
 // The same for a further upload of another one's client.
@@ -250,20 +253,19 @@ static bool announce_of(int owner, int index, size_t bytes) {
 
 static void flood_takes_nothing_from_a_client_that_holds_less(void **state) {
   (void)state;
-  for (int i = 0; i < 2; i++)
-    assert_true(announce_of(0, i, 4 * MB) && receive(i, 4 * MB) && loan_settle(&uploads[i], &problem));
+  for (int i = 0; i < 2; i++) assert_true(announce_of(0, i, 4 * MB) && receive(i, 4 * MB) && commit(i));
   assert_true(announce(2, MB) && receive(2, COME));  // slow, with 7 MB free
   pass_ms(3000);
   assert_false(announce_of(0, 3, 4 * MB));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-  struct job *answer = &uploads[4];
+  struct job *answer = &owns[4];
   job_init(answer, &jobs.means);
   answer->client = owners[0];
-  assert_false(loans_take_output(answer, 4 * MB, &problem));
+  assert_false(job_get_output(answer, 4 * MB, &problem));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
   assert_true(announce(5, MB) && receive(5, MB));  // another client finds room
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
 }
 
 static void client_over_its_share_takes_from_those_that_hold_more(void **state) {
@@ -272,8 +274,8 @@ static void client_over_its_share_takes_from_those_that_hold_more(void **state) 
   assert_true(announce(3, 65536) && receive(3, 65536));
   pass_ms(3000);
   assert_true(announce_of(3, 4, 2 * MB) && receive(4, 2 * MB));
-  assert_int_equal(outpaced, 1);
-  assert_int_equal(last_outpaced->loan.expected, 4 * MB);
+  assert_int_equal(preempted, 1);
+  assert_int_equal(last_preempted->expected, 4 * MB);
 }
 
 // One client has a third of the places. The bytes of its next request come faster than those of its uploads did.
@@ -286,8 +288,8 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   pass_ms(600);  // now they are known to be slow
   assert_true(announce_of(4, 8, MB) && receive(8, COME));
-  assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced->client, owners[4]);
+  assert_int_equal(preempted, 1);
+  assert_ptr_equal(last_preempted->client, owners[4]);
 }
 
 // The memory is spent. Three clients send 800 KB a second, the fourth's first upload seems slower.
@@ -301,27 +303,24 @@ static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
   fill(3, 3, COME);
   pass_ms(300);
   assert_false(announce_of(3, 4, 2 * MB) && receive(4, 2 * MB));
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
 }
 
 static void whole_body_comes_before_uploads_that_have_begun(void **state) {
   (void)state;
-  assert_true(announce_of(0, 0, 2 * MB) && receive(0, 2 * MB) && loan_settle(&uploads[0], &problem));
+  assert_true(announce_of(0, 0, 2 * MB) && receive(0, 2 * MB) && commit(0));
   for (int i = 1; i < 4; i++) assert_true(announce_of(0, i, 2 * MB) && receive(i, 1000));
   pass_ms(100);
-  assert_true(loans_take_output(&uploads[0], MB, &problem));
-  assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced->client, owners[0]);
-  job_give_output(&uploads[0]);
-  job_give_input(&uploads[0]);
-  job_leave_place(&uploads[0]);
+  assert_true(job_get_output(&owns[0], MB, &problem));
+  assert_int_equal(preempted, 1);
+  assert_ptr_equal(last_preempted->client, owners[0]);
 }
 
 static void nothing_come_gives_up_to_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce_of(0, i, 2 * MB));
   assert_true(announce_of(0, 4, 2 * MB) && receive(4, 2 * MB));
-  assert_int_equal(outpaced, 0);
+  assert_int_equal(preempted, 0);
 }
 
 // One client came first and has half of the memory, in four fast uploads; later ones have the rest.
@@ -334,10 +333,10 @@ static void greedy_client_makes_room_for_one_that_has_none(void **state) {
   assert_false(announce(6, 2 * MB));  // it has 8 MB, and would have 6
   assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
   assert_true(announce(6, MB) && receive(6, MB));
-  assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced->client, owners[0]);
+  assert_int_equal(preempted, 1);
+  assert_ptr_equal(last_preempted->client, owners[0]);
   assert_true(announce(7, MB) && receive(7, MB));  // from what that one gave up
-  assert_int_equal(outpaced, 1);
+  assert_int_equal(preempted, 1);
   assert_false(announce_of(0, 8, MB));
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
 }
@@ -347,11 +346,11 @@ static void greedy_client_gives_up_places_too(void **state) {
   for (int i = 0; i < 6; i++) assert_true(announce_of(0, i, 1000) && receive(i, 900));
   for (int i = 6; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 900));
   assert_true(announce(12, 1000) && receive(12, 900));
-  assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced->client, owners[0]);
+  assert_int_equal(preempted, 1);
+  assert_ptr_equal(last_preempted->client, owners[0]);
   assert_true(announce(13, 1000) && receive(13, 900));
-  assert_int_equal(outpaced, 2);
-  assert_ptr_equal(last_outpaced->client, owners[0]);
+  assert_int_equal(preempted, 2);
+  assert_ptr_equal(last_preempted->client, owners[0]);
   assert_false(announce(14, 1000));  // it has four, and would have three
   assert_int_equal(problem.kind, PROBLEM_QUEUE_FULL);
 }
@@ -361,15 +360,10 @@ static void growing_memory_fits_beside_what_it_replaces(void **state) {
   (void)state;
   static const int parts[] = {4, 4, 2, 1};
   for (int i = 0; i < 4; i++)
-    assert_true(announce(i, (size_t)parts[i] * MB) && receive(i, (size_t)parts[i] * MB) &&
-                loan_settle(&uploads[i], &problem));
+    assert_true(announce(i, (size_t)parts[i] * MB) && receive(i, (size_t)parts[i] * MB) && commit(i));
   assert_true(announce(4, 4 * MB) && receive(4, 30000));
   assert_true(receive(4, 4 * MB - 30000));
-  assert_true(loan_settle(&uploads[4], &problem));
-  for (int i = 0; i < 5; i++) {
-    job_give_input(&uploads[i]);
-    job_leave_place(&uploads[i]);
-  }
+  assert_true(commit(4));
 }
 
 static void empty_body_takes_its_place_at_the_end(void **state) {
@@ -377,11 +371,10 @@ static void empty_body_takes_its_place_at_the_end(void **state) {
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
   assert_true(announce(12, 0));
-  assert_false(uploads[12].has_place);
-  assert_true(loan_settle(&uploads[12], &problem));
-  assert_true(uploads[12].has_place);
-  assert_int_equal(outpaced, 1);
-  job_leave_place(&uploads[12]);
+  assert_false(atomic_load(&uploads[12].placed));
+  assert_true(commit(12));
+  assert_int_equal(owns[12].place, SHARE_JOBS);
+  assert_int_equal(preempted, 1);
 }
 
 static void rate_is_of_this_window_or_the_one_before(void **state) {
@@ -399,99 +392,37 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
   assert_int_equal(pace_rate(&pace, 1000, 1100 * NS_PER_MS), 0);
 }
 
-// ---- coded bodies ---------------------------------------------------------------------------------------------------
+// ---- what the job gets ----------------------------------------------------------------------------------------------
 
-// The head of a zstd frame with the largest window comes, which its decoder then takes. The next call charges that.
-static bool feed_frame(int index, bool comes) {
-  static const char frame[] = "\x28\xb5\x2f\xfd\0\x68\x09\0\0";
-  struct job *job = &uploads[index];
-  struct coding_step step = {.in = frame, .in_size = comes ? sizeof frame - 1 : 0, .out_size = 100};
-  step.out = loan_pick_up(job, 100, &problem);
-  if (!step.out) return false;
-  assert_true(decoder_run(job->decoder, &step, &problem));
-  loan_put_down(job, 0);
-  return true;
-}
-
-static void begin_coded(int index) {
-  struct job *job = &uploads[index];
-  assert_true(announce(index, 0));
-  job->coding = CODING_ZSTD;
-  assert_true(feed_frame(index, true) && feed_frame(index, false));
-  assert_true(job->decoder_bytes > 8 * MB && job->decoder_bytes == decoder_bytes(job->decoder));
-}
-
-static void a_decoder_is_charged_while_the_body_comes(void **state) {
+static void job_gets_place_and_body(void **state) {
   (void)state;
-  begin_coded(0);
-  size_t held = buffers_use(&jobs.buffers).in_use;
-  assert_int_equal(held, uploads[0].decoder_bytes + uploads[0].input->capacity);
-  assert_int_equal(client_held(&clients, owners[0], SHARE_BYTES), held);
-  assert_true(loan_settle(&uploads[0], &problem));
-  assert_null(uploads[0].decoder);
-  assert_int_equal(buffers_use(&jobs.buffers).in_use, uploads[0].input->capacity);
-  assert_int_equal(client_held(&clients, owners[0], SHARE_BYTES), uploads[0].input->capacity);
+  assert_true(announce(0, 8) && upload_write(&uploads[0], "voxe", 4, &problem) &&
+              upload_write(&uploads[0], "lise", 4, &problem) && commit(0));
+  assert_int_equal(owns[0].place, SHARE_JOBS);
+  assert_int_equal(owns[0].input_bytes, 8);
+  assert_memory_equal(job_body(&owns[0]), "voxelise", 8);
+  upload_cancel(&uploads[0]);  // it is over: nothing is given back twice
+  assert_int_equal(owns[0].place, SHARE_JOBS);
 }
 
-static void a_slow_coded_upload_gives_its_decoder_up(void **state) {
+static int64_t held(enum share share) { return client_held(&clients, owners[0], share); }
+
+// Once its body is open a job of boxes may be for other lanes, since many pairs are to be compared.
+static void place_is_given_back_where_it_was_taken(void **state) {
   (void)state;
-  begin_coded(0);
-  fill(1, 1, 4 * MB);
-  assert_true(loan_settle(&uploads[1], &problem));
-  pass_ms(6000);
-  fill(2, 2, 4 * MB);
-  assert_int_equal(outpaced, 1);
-  assert_ptr_equal(last_outpaced, &uploads[0]);
-  assert_null(uploads[0].decoder);
-  assert_int_equal(uploads[0].decoder_bytes, 0);
-  assert_null(loan_pick_up(&uploads[0], 1, &problem));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-}
-
-// An upload that is decoded by a decoder of this coding; its bytes count as decoded.
-static bool announce_coded(int index, enum coding coding) {
-  bool begun = announce(index, 0);
-  uploads[index].coding = coding;
-  return begun;
-}
-
-static bool receive_whole(int index, size_t bytes) {
-  return announce(index, bytes) && receive(index, bytes) && loan_settle(&uploads[index], &problem);
-}
-
-static void a_coded_upload_is_not_refused_for_its_own_decoder(void **state) {
-  (void)state;
-  assert_true(announce_coded(0, CODING_GZIP) && receive(0, 4 * MB));
-  assert_true(receive(0, 1));  // 4 MB grow to 8 MB of 16
-  assert_true(loan_settle(&uploads[0], &problem));
-}
-
-static void a_large_idle_decoder_is_not_forced_on_a_small_body(void **state) {
-  (void)state;
-  begin_coded(0);
-  assert_true(loan_settle(&uploads[0], &problem));
-  assert_true(receive_whole(1, 4 * MB) && receive_whole(2, 4 * MB));
-  assert_true(announce_coded(3, CODING_ZSTD) && receive(3, 100));
-  assert_true(uploads[3].decoder_bytes < MB);
-}
-
-static void a_decoder_that_outgrew_the_budget_is_not_kept(void **state) {
-  (void)state;
-  assert_true(receive_whole(1, 4 * MB) && receive_whole(2, 4 * MB));
-  assert_true(announce_coded(0, CODING_ZSTD));
-  assert_true(feed_frame(0, true));
-  assert_false(feed_frame(0, false));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
-  loan_end(&uploads[0]);
-  assert_int_equal(jobs.means.coders->idle_bytes, 0);
-}
-
-static void a_client_with_one_large_decoder_is_not_greedy(void **state) {
-  (void)state;
-  begin_coded(0);
-  assert_true(receive_whole(1, 4 * MB) && receive_whole(2, 2 * MB));
-  assert_false(announce(3, 2 * MB));
-  assert_int_equal(problem.kind, PROBLEM_MEMORY_FULL);
+  struct job *job = &owns[0];
+  assert_true(announce_op(0, VX_NMS, 0) && receive(0, 1000) && commit(0));
+  assert_int_equal(held(SHARE_JOBS), 1);
+  job->asked.job.num_clouds = 1;
+  job->asked.point_counts[0] = job->asked.job.params.nms.pre_max = job->asked.job.params.nms.post_max = 3000;
+  assert_int_equal(job_lane_use(job), VX_LANE_LONG);
+  assert_true(job_take_place(job, &problem));
+  assert_int_equal(held(SHARE_JOBS), 0);
+  assert_int_equal(held(SHARE_LONG_JOBS), 1);
+  job->asked.job.num_clouds = 0;
+  job_leave_place(job);
+  assert_int_equal(held(SHARE_JOBS), 0);
+  assert_int_equal(held(SHARE_LONG_JOBS), 0);
 }
 
 int main(void) {
@@ -499,12 +430,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(nothing_come_gives_up_without_a_word, open_room, close_room),
       cmocka_unit_test_setup_teardown(memory_follows_the_bytes_once_half_is_in_use, open_room, close_room),
       cmocka_unit_test_setup_teardown(slowest_gives_up_and_is_told, open_room, close_room),
-      cmocka_unit_test_setup_teardown(one_that_lost_its_memory_cannot_settle, open_room, close_room),
-      cmocka_unit_test_setup_teardown(fast_in_hand_paused_and_whole_give_up_nothing, open_room, close_room),
+      cmocka_unit_test_setup_teardown(one_that_was_preempted_cannot_commit, open_room, close_room),
+      cmocka_unit_test_setup_teardown(fast_paused_and_whole_are_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(crawl_after_a_fast_start_is_slow, open_room, close_room),
       cmocka_unit_test_setup_teardown(slower_one_takes_nothing_from_a_faster, open_room, close_room),
       cmocka_unit_test_setup_teardown(answer_takes_what_an_upload_does_not_fill, open_room, close_room),
-      cmocka_unit_test_setup_teardown(places_are_lent_by_lanes, open_room, close_room),
+      cmocka_unit_test_setup_teardown(places_are_reserved_by_lanes, open_room, close_room),
       cmocka_unit_test_setup_teardown(memory_of_samplings_comes_from_samplings, open_room, close_room),
       cmocka_unit_test_setup_teardown(flood_takes_nothing_from_a_client_that_holds_less, open_room, close_room),
       cmocka_unit_test_setup_teardown(client_over_its_share_takes_from_those_that_hold_more, open_room, close_room),
@@ -517,12 +448,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
       cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
-      cmocka_unit_test_setup_teardown(a_decoder_is_charged_while_the_body_comes, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_slow_coded_upload_gives_its_decoder_up, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_coded_upload_is_not_refused_for_its_own_decoder, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_large_idle_decoder_is_not_forced_on_a_small_body, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_decoder_that_outgrew_the_budget_is_not_kept, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_client_with_one_large_decoder_is_not_greedy, open_room, close_room),
+      cmocka_unit_test_setup_teardown(job_gets_place_and_body, open_room, close_room),
+      cmocka_unit_test_setup_teardown(place_is_given_back_where_it_was_taken, open_room, close_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
