@@ -50,13 +50,27 @@ void text_append(struct text *text, const char *bytes, size_t length) {
 
 void text_put(struct text *text, const char *string) { text_append(text, string, strlen(string)); }
 
+// Prints straight into the text's memory.
+static void print_long(struct text *text, size_t length, const char *format, va_list arguments) {
+  if (text->length < text->capacity)
+    (void)vsnprintf(text->data + text->length, text->capacity - text->length, format, arguments);
+  text->length += length;
+}
+
 void text_printf(struct text *text, const char *format, ...) {
   char piece[512];
-  va_list arguments;
+  va_list arguments, again;
   va_start(arguments, format);
+  va_copy(again, arguments);
   int length = vsnprintf(piece, sizeof piece, format, arguments);
+  if (length >= 0 && (size_t)length < sizeof piece)
+    text_append(text, piece, (size_t)length);
+  else if (length >= 0 && !text->quoted)
+    print_long(text, (size_t)length, format, again);
+  else
+    text->cut = true;
+  va_end(again);
   va_end(arguments);
-  if (length > 0) text_append(text, piece, (size_t)length < sizeof piece ? (size_t)length : sizeof piece - 1);
 }
 
 void text_member(struct text *text, const char *comma, const char *name) {

@@ -14,6 +14,7 @@ struct text {
   size_t capacity;  // bytes of data, the NUL included
   size_t length;    // bytes of the whole text, written or not
   bool quoted;      // true inside a JSON string: what is appended is escaped
+  bool cut;         // a piece is missing that could not be written, however much room there is
 };
 
 static inline struct text text_over(char *data, size_t capacity) {
@@ -21,13 +22,13 @@ static inline struct text text_over(char *data, size_t capacity) {
   return (struct text){.data = data, .capacity = capacity};
 }
 
-// True if the whole text fitted.
-static inline bool text_complete(const struct text *text) { return text->length < text->capacity; }
+// True if the whole text is there.
+static inline bool text_complete(const struct text *text) { return !text->cut && text->length < text->capacity; }
 
 void text_append(struct text *text, const char *bytes, size_t length);
 void text_put(struct text *text, const char *string);
-__attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format,
-                                                       ...);  // pieces up to 511 bytes
+// A piece of any length; inside a JSON string one of more than 511 bytes cuts the text.
+__attribute__((format(printf, 2, 3))) void text_printf(struct text *text, const char *format, ...);
 
 // The name of a member of a JSON object: `comma`, then "name":
 void text_member(struct text *text, const char *comma, const char *name);

@@ -36,16 +36,31 @@ static void overflow_is_seen_and_bounded(void **state) {
   assert_int_equal(memory[5], '#');
 }
 
-static void a_long_piece_is_cut_off(void **state) {
+static void a_long_piece_is_whole(void **state) {
   (void)state;
-  for (int length = 511; length <= 513; length++) {
+  for (int length = 511; length <= 1030; length++) {
     char memory[1024];
-    struct text text = text_over(memory, sizeof memory);
+    struct text text = text_over(memory, sizeof memory), measure = text_over(NULL, 0);
     text_printf(&text, "%*d", length, 7);
+    text_printf(&measure, "%*d", length, 7);
     text_put(&text, "|");
-    assert_int_equal(strlen(memory), 512);
-    assert_int_equal(memory[511], '|');
+    assert_int_equal(measure.length, length);
+    assert_int_equal(text.length, length + 1);
+    assert_int_equal(text_complete(&text), length < 1023);
+    assert_int_equal(strlen(memory), length < 1023 ? length + 1 : 1023);
+    if (length < 1023) assert_string_equal(memory + length - 1, "7|");
   }
+}
+
+static void a_text_that_lacks_a_piece_is_not_complete(void **state) {
+  (void)state;
+  char memory[2048];
+  struct text text = text_over(memory, sizeof memory);
+  text.quoted = true;
+  text_printf(&text, "%511d", 7);
+  assert_true(text_complete(&text));
+  text_printf(&text, "%512d", 7);
+  assert_false(text_complete(&text));
 }
 
 static void a_sequence_ends_with_the_string(void **state) {
@@ -192,15 +207,11 @@ static void numbers_of_fixed_decimals(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(measuring_and_writing_agree),
-      cmocka_unit_test(overflow_is_seen_and_bounded),
-      cmocka_unit_test(a_long_piece_is_cut_off),
-      cmocka_unit_test(a_sequence_ends_with_the_string),
-      cmocka_unit_test(microseconds_have_one_digit_more),
-      cmocka_unit_test(quoted_text_is_escaped_twice),
-      cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
-      cmocka_unit_test(floats_read_back_in_few_digits),
-      cmocka_unit_test(floats_are_as_printf_has_them),
+      cmocka_unit_test(measuring_and_writing_agree),     cmocka_unit_test(overflow_is_seen_and_bounded),
+      cmocka_unit_test(a_long_piece_is_whole),           cmocka_unit_test(a_text_that_lacks_a_piece_is_not_complete),
+      cmocka_unit_test(a_sequence_ends_with_the_string), cmocka_unit_test(microseconds_have_one_digit_more),
+      cmocka_unit_test(quoted_text_is_escaped_twice),    cmocka_unit_test(bytes_that_are_not_utf8_are_replaced),
+      cmocka_unit_test(floats_read_back_in_few_digits),  cmocka_unit_test(floats_are_as_printf_has_them),
       cmocka_unit_test(numbers_of_fixed_decimals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
