@@ -29,8 +29,8 @@ enum share {
   SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // those of long jobs
   SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
   SHARE_BYTES,                                         // memory of bodies and answers
-  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs
-  SHARE_DETECTION_BYTES,                               // of it, those of detections
+  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs; one alone may have more
+  SHARE_DETECTION_BYTES,                               // of it, those of detections; likewise
   SHARE_REGIONS,                                       // of shared memory
   SHARE_PINNED,                                        // bytes of them that GPUs reach
   SHARE_STREAMS,                                       // that the server keeps sweeps for
