@@ -302,6 +302,19 @@ class Streams(FaultCase):
                         self.assertLessEqual(memory(), most)
             self.assertGreater(memory(), most // 2)
 
+    def test_greedy_clients_leave_a_stream_to_the_next(self):
+        """Each takes all that it may, one after the other: four have most, and then there is one for each."""
+        for client in range(1, 21):
+            source, number = f"127.0.0.{client}", 0
+            while (reply := self.send(f"n{number}", 1, b"", source=source)).status == 200:
+                number += 1
+            self.assert_problem(reply, 429, "stream", ["another stream"])
+            self.assertEqual(number, 1024 >> client if client < 5 else 1)
+        for client in range(2, 21):
+            source = f"127.0.0.{client}"
+            for stream in self.daemon.get("/v1/streams", source=source).json()["streams"]:
+                self.assertEqual(self.delete(stream["name"], source=source).status, 200)
+
     def test_requests_go_before_streams(self):
         """Sweeps make room for a body that needs the memory."""
         budget = ("--memory-budget-bytes", "--max-body-bytes", "--max-response-bytes", "--stream-memory-bytes")
