@@ -3,9 +3,9 @@
 // A client is a user, known by token or certificate, or else an address. Of an IPv6 address only the first 64 bits
 // count, since one host may own all addresses that share them.
 //
-// One rule limits every share: a client may take more only if it then holds no more than is left free. So a lone client
-// gets up to half, and two clients get a third each. A new client always finds as much free as the greediest one holds.
-// A client that holds nothing may take whatever is free.
+// One rule limits every share: a client may take more only if it then holds no more than is left free, and a sixteenth
+// of the limit is left free. So a lone client gets up to half, and two clients get a third each. A client that holds
+// nothing may take whatever is free: the last sixteenth is for such clients alone.
 //
 // All clients are allocated at the start. A client exists while it has a connection or a request, or holds anything.
 // Any thread.
@@ -29,8 +29,8 @@ enum share {
   SHARE_LONG_JOBS = SHARE_JOBS + VX_LANE_LONG,         // those of long jobs
   SHARE_DETECTION_JOBS = SHARE_JOBS + VX_LANE_DETECT,  // those of detections
   SHARE_BYTES,                                         // memory of bodies and answers
-  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs
-  SHARE_DETECTION_BYTES,                               // of it, those of detections
+  SHARE_LONG_BYTES,                                    // of it, the bodies of long jobs; one alone may have more
+  SHARE_DETECTION_BYTES,                               // of it, those of detections; likewise
   SHARE_REGIONS,                                       // of shared memory
   SHARE_PINNED,                                        // bytes of them that GPUs reach
   SHARE_STREAMS,                                       // that the server keeps sweeps for

@@ -119,15 +119,28 @@ static bool join(struct job *job, const struct gathered *gathered) {
   return job_request_join(&job->asked, rows, &job->problem);
 }
 
-static bool refuse_memory(struct job *job, const struct shortage *shortage) {
-  enum problem_kind kind = shortage->grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL;
-  return problem_set(&job->problem, kind, NULL, "there is no room for a sweep of %zu bytes in stream_memory_bytes now",
-                     job->sweep->memory->capacity);
+// Whether the sweep is no larger than all sweeps together may be.
+static bool may_fit(const struct job *job, const struct sweep *sweep) {
+  return !sweep->memory || sweep->memory->capacity <= (uint64_t)streams_of(job)->memory_bytes;
 }
 
-// The sweep's memory counts as that of streams from now on; if need be, older sweeps make room.
+static bool refuse_memory(struct job *job, const struct shortage *shortage) {
+  enum problem_kind kind = shortage->grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL;
+  size_t bytes = job->sweep->memory->capacity;
+  if (!may_fit(job, job->sweep))
+    return problem_set(&job->problem, PROBLEM_IMPOSSIBLE, NULL,
+                       "the sweep takes %zu bytes of memory; stream_memory_bytes is %lld", bytes,
+                       (long long)streams_of(job)->memory_bytes);
+  return problem_set(&job->problem, kind, NULL, "there is no room for a sweep of %zu bytes in stream_memory_bytes now",
+                     bytes);
+}
+
+// The sweep's memory counts as that of streams from now on; if need be, older sweeps make room. They make none for a
+// sweep that cannot fit.
 static bool move_memory(const struct job *job, const struct sweep *sweep, struct shortage *shortage) {
+  *shortage = (struct shortage){OVER_SERVER_LIMIT, SHARE_STREAM_BYTES};
   if (!sweep->memory) return true;
+  if (!may_fit(job, sweep)) return false;
   while (!buffer_move(sweep->memory, SHARE_STREAM_BYTES, shortage))
     if (!streams_evict(streams_of(job), shortage->grant == OVER_CLIENT_SHARE ? job->client : NULL)) return false;
   return true;

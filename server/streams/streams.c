@@ -10,14 +10,14 @@ void streams_init(struct streams *streams, const struct options *options, struct
                   void (*give)(struct buffer *memory)) {
   *streams = (struct streams){.clients = clients,
                               .give = give,
-                              .allowed = options->stream_memory_bytes > 0,
+                              .memory_bytes = options->stream_memory_bytes,
                               .ttl_ns = options->stream_ttl_s * NS_PER_S};
   pthread_mutex_init(&streams->lock, NULL);
   events_init(&streams->events, clients);
 }
 
 bool streams_allow(const struct streams *streams, struct problem *problem) {
-  return streams->allowed ||
+  return streams->memory_bytes > 0 ||
          problem_set(problem, PROBLEM_UNSUPPORTED, "stream",
                      "this server keeps no streams; its operator can allow that (--stream-memory-bytes)");
 }

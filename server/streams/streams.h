@@ -75,7 +75,7 @@ struct streams {
   struct sweep *spare;  // to be used again
   struct clients *clients;
   void (*give)(struct buffer *memory);
-  bool allowed;
+  int64_t memory_bytes;  // that all sweeps together may take; 0: this server keeps none
   int64_t ttl_ns;
   struct streams_use use;
   struct events events;

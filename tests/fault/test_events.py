@@ -183,6 +183,17 @@ class Events(FaultCase):
         self.assertTrue(reply.headers["Retry-After"])
         self.subscribe(source="127.0.0.2")
 
+    def test_greedy_clients_leave_a_place_to_the_next(self):
+        """Each takes all that it may, one after the other."""
+        for client in range(1, 13):
+            source = f"127.0.0.{client}"
+            self.subscribe(source=source)
+            while (another := Subscriber(self.daemon, "/v1/events", source)).reply.status == 200:
+                self.open.append(another)
+            self.assertEqual(another.reply.status, 429)
+            another.close()
+        self.assertEqual(subscribers(self.daemon), 128 + 64 + 32 + 16 + 8)
+
     def test_what_no_stream_can_be_called(self):
         self.assert_problem(self.daemon.get("/v1/streams/a%20b/events"), 404)
         with Daemon("--stream-memory-bytes", "0") as daemon:

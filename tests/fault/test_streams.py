@@ -271,6 +271,50 @@ class Streams(FaultCase):
             self.assertEqual((use["sweeps"], use["memory_bytes"], use["evicted"]), (2, 2 * 65536, 3))
             self.assertIn('voxeld_stream_sweeps_total{fate="evicted"} 3', daemon.get("/metrics").body.decode())
 
+    def test_a_sweep_larger_than_all_may_be_is_refused(self):
+        """It is refused before anybody's sweep makes room for it; one sent along is joined, and not kept."""
+        with Daemon("--stream-memory-bytes", str(4 * 65536)) as daemon:
+            send = lambda name, time, count: daemon.post(path_of(name, time), rows(count), JSON)
+            times = lambda: [sweep["time"] for sweep in daemon.get("/v1/streams/s").json()["sweeps"]]
+            self.assert_problem(send("s", 1, 20_000), 422, mentions=["524288", "stream_memory_bytes", str(4 * 65536)])
+            self.assertEqual(daemon.get("/v1/streams/s").status, 404)
+            for time in (1, 2):
+                self.assertEqual(send("s", time, 500).status, 200)
+            self.assert_problem(send("s", 3, 20_000), 422)
+            self.assert_problem(send("other", 3, 20_000), 422)
+            self.assertEqual(times(), [2, 1])
+            stream = self.along([4, 3.5], daemon=daemon, sizes=[500, 20_000]).json()["stream"]
+            joined = [(sweep["time"], sweep["points"]["received"]) for sweep in stream["sweeps"]]
+            self.assertEqual(joined, [(4, 500), (3.5, 20_000), (2, 500)])
+            self.assertEqual(times(), [4, 2])
+            self.assertEqual(daemon.status()["streams"]["evicted"], 2)  # the one that was not kept, and that of 1
+
+    def test_all_sweeps_of_all_clients_are_bounded(self):
+        most = 10 * 65536
+        with Daemon("--stream-memory-bytes", str(most)) as daemon:
+            memory = lambda: daemon.status()["streams"]["memory_bytes"]
+            bodies = [rows(count) for count in (500, 4_000, 16_000, 64_000)]
+            for time in range(1, 9):
+                for client in range(1, 9):
+                    for name, body in (("small", bodies[0]), ("any", bodies[client % 4])):
+                        reply = daemon.post(path_of(name, time), body, JSON, source=f"127.0.0.{client}")
+                        self.assertEqual(reply.status, 200 if len(body) <= most else 422, (client, name, reply))
+                        self.assertLessEqual(memory(), most)
+            self.assertGreater(memory(), most // 2)
+
+    def test_greedy_clients_leave_a_stream_to_the_next(self):
+        """Each takes all that it may, one after the other: four have most, and then there is one for each."""
+        for client in range(1, 21):
+            source, number = f"127.0.0.{client}", 0
+            while (reply := self.send(f"n{number}", 1, b"", source=source)).status == 200:
+                number += 1
+            self.assert_problem(reply, 429, "stream", ["another stream"])
+            self.assertEqual(number, 1024 >> client if client < 5 else 1)
+        for client in range(2, 21):
+            source = f"127.0.0.{client}"
+            for stream in self.daemon.get("/v1/streams", source=source).json()["streams"]:
+                self.assertEqual(self.delete(stream["name"], source=source).status, 200)
+
     def test_requests_go_before_streams(self):
         """Sweeps make room for a body that needs the memory."""
         budget = ("--memory-budget-bytes", "--max-body-bytes", "--max-response-bytes", "--stream-memory-bytes")

@@ -18,7 +18,11 @@ static struct clients clients;
 
 static int open_clients(void **state) {
   (void)state;
-  const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = LIMIT, [SHARE_JOBS] = LIMIT, [SHARE_BYTES] = LIMIT};
+  const int64_t limits[SHARES] = {[SHARE_CONNECTIONS] = LIMIT,
+                                  [SHARE_JOBS] = LIMIT,
+                                  [SHARE_BYTES] = LIMIT,
+                                  [SHARE_LONG_BYTES] = LIMIT / 2,
+                                  [SHARE_STREAM_BYTES] = LIMIT};
   return clients_init(&clients, CONNECTIONS, limits) ? 0 : -1;
 }
 
@@ -211,6 +215,55 @@ static void whoever_holds_nothing_may_take_what_is_left(void **state) {
   clients_leave(&clients, c);
 }
 
+static void nobody_takes_more_than_there_is(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1");
+  assert_int_equal(client_take(&clients, a, SHARE_STREAM_BYTES, LIMIT + 1, 0), OVER_SERVER_LIMIT);
+  assert_int_equal(client_take(&clients, a, SHARE_STREAM_BYTES, LIMIT, 0), GRANTED);
+  client_give(&clients, a, SHARE_STREAM_BYTES, LIMIT);
+  clients_leave(&clients, a);
+}
+
+// A part of the memory bounds what requests have together, and no request that is alone.
+static void a_lone_request_may_have_more_than_a_part(void **state) {
+  (void)state;
+  struct client *a = join("192.0.2.1"), *b = join("192.0.2.2");
+  assert_int_equal(client_take(&clients, a, SHARE_LONG_BYTES, 40, 0), GRANTED);
+  assert_int_equal(client_take(&clients, a, SHARE_LONG_BYTES, 20, 40), GRANTED);
+  assert_int_equal(client_take(&clients, b, SHARE_LONG_BYTES, 1, 0), OVER_SERVER_LIMIT);
+  client_give(&clients, a, SHARE_LONG_BYTES, 60);
+  clients_leave(&clients, a);
+  clients_leave(&clients, b);
+}
+
+// Clients come one after the other, and each takes all that it may. A sixteenth is left to those that come then, for
+// one each.
+static void the_greedy_leave_some_to_the_next(void **state) {
+  (void)state;
+  enum { MANY = 80 };
+  static const int64_t limits_of[][3] = {{256, 4, 16}, {1024, 4, 64}};  // the limit, the greedy ones, the others
+  for (size_t row = 0; row < sizeof limits_of / sizeof *limits_of; row++) {
+    const int64_t limits[SHARES] = {[SHARE_STREAMS] = limits_of[row][0]};
+    struct clients many;
+    int64_t greedy = 0, single = 0, held[MANY];
+    struct client *client[MANY];
+    assert_true(clients_init(&many, MANY, limits));
+    for (int i = 0; i < MANY; i++) {
+      char address[32];
+      snprintf(address, sizeof address, "192.0.2.%d", i);
+      client[i] = clients_join(&many, "", address);
+      while (client_take(&many, client[i], SHARE_STREAMS, 1, 0) == GRANTED) continue;
+      held[i] = client[i]->held[SHARE_STREAMS];
+      greedy += held[i] > 1;
+      single += held[i] == 1;
+    }
+    assert_int_equal(greedy, limits_of[row][1]);
+    assert_int_equal(single, limits_of[row][2]);
+    assert_int_equal(clients_use(&many).held[SHARE_STREAMS], limits_of[row][0]);
+    clients_destroy(&many);
+  }
+}
+
 static void request_is_not_refused_for_its_own_sake(void **state) {
   (void)state;
   struct client *a = join("192.0.2.1");
@@ -401,6 +454,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(lives_as_long_as_it_holds_something, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(one_gets_half_two_a_third_each, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(whoever_holds_nothing_may_take_what_is_left, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(nobody_takes_more_than_there_is, open_clients, close_clients),
+      cmocka_unit_test_setup_teardown(a_lone_request_may_have_more_than_a_part, open_clients, close_clients),
+      cmocka_unit_test(the_greedy_leave_some_to_the_next),
       cmocka_unit_test_setup_teardown(request_is_not_refused_for_its_own_sake, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(shares_are_apart, open_clients, close_clients),
       cmocka_unit_test_setup_teardown(a_proxy_leaves_an_eighth, open_clients, close_clients),

@@ -133,6 +133,14 @@ static void clients_have_a_share(void **state) {
   assert_non_null(reach(0, 10));
 }
 
+static void no_more_is_pinned_than_the_limit(void **state) {
+  (void)state;
+  clients.limits[SHARE_PINNED] = PIN_CHUNK - 1;
+  assert_null(reach(0, 10));
+  clients.limits[SHARE_PINNED] = PIN_CHUNK;
+  assert_non_null(reach(0, 10));
+}
+
 static void refused_chunks_are_not_asked_for_again(void **state) {
   (void)state;
   refuses = true;
@@ -199,11 +207,17 @@ static bool populates(void) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
   const struct CMUnitTest tests[] = {
-      TEST(chunks_are_pinned_once),       TEST(parts_of_pages),
-      TEST(what_is_not_pinned),           TEST(nothing_is_pinned_if_it_is_off),
-      TEST(clients_have_a_share),         TEST(refused_chunks_are_not_asked_for_again),
-      TEST(memory_that_is_too_short),     TEST(owners_shorten_their_memory),
-      TEST(shortened_between_two_chunks), TEST(addresses_that_stay),
+      TEST(chunks_are_pinned_once),
+      TEST(parts_of_pages),
+      TEST(what_is_not_pinned),
+      TEST(nothing_is_pinned_if_it_is_off),
+      TEST(clients_have_a_share),
+      TEST(no_more_is_pinned_than_the_limit),
+      TEST(refused_chunks_are_not_asked_for_again),
+      TEST(memory_that_is_too_short),
+      TEST(owners_shorten_their_memory),
+      TEST(shortened_between_two_chunks),
+      TEST(addresses_that_stay),
   };
   if (!populates()) return puts("skipped: the system brings in no pages by madvise, as qemu does not"), SKIPPED;
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -524,7 +524,7 @@ static void waiting_is_bounded(void **state) {
 static void no_streams(void **state) {
   (void)state;
   struct stream_turn turn = {.time = 1};
-  streams.allowed = false;
+  streams.memory_bytes = 0;
   assert_int_equal(stream_enter(&streams, ours, "a", &turn, true, &problem), STREAM_REFUSED);
   assert_int_equal(problem.kind, PROBLEM_UNSUPPORTED);
   problem.kind = PROBLEM_NONE;
