@@ -2,23 +2,19 @@
 #include "server/jobs/regions.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "server/base/clock.h"
+#include "server/jobs/objects.h"
 
 struct region {
   struct region *next;
   struct client *client;
   struct region_terms terms;
-  int fd;
-  dev_t device;  // of the object, with `inode`
-  ino_t inode;
+  struct object object;
   int users;                  // the registry while it is listed, copies under way, and GPUs that have it in reach
   int writers;                // of them, GPUs that may write, and copies that do
   unsigned long long number;  // of its registration, from 1
@@ -63,7 +59,7 @@ static void unlock(struct regions *regions) {
   while (ended) {
     struct region *next = ended->next;
     pins_close(&regions->pinner, &ended->pins);
-    (void)close(ended->fd);
+    (void)close(ended->object.fd);
     free(ended);
     ended = next;
   }
@@ -132,7 +128,7 @@ static void remove_left(struct regions *regions, const struct client *client, in
     const struct region *region = *link;
     struct stat object;
     bool left = (!client || region->client == client) && region->users == 1 && region->used_ns <= since_ns &&
-                fstat(region->fd, &object) == 0 && object.st_nlink == 0;
+                fstat(region->object.fd, &object) == 0 && object.st_nlink == 0;
     link = pass(regions, link, left);
   }
 }
@@ -147,55 +143,6 @@ void regions_tick(struct regions *regions, int64_t now_ns) {
 }
 
 // ---- registering ----------------------------------------------------------------------------------------------------
-
-static bool has_prefix(const char *key, const char *prefixes) {
-  while (*prefixes) {
-    size_t length = strcspn(prefixes, ",");
-    if (strncmp(key, prefixes, length) == 0) return true;
-    prefixes += length + (prefixes[length] == ',');
-  }
-  return false;
-}
-
-// Whether the client may have the object: it is memory and, if the client is known by its user id, the client's own.
-static bool is_allowed(const struct stat *object, const char *address) {
-  static const char unix_peer[] = "unix:";
-  size_t length = sizeof unix_peer - 1;
-  if (!S_ISREG(object->st_mode)) return false;
-  if (strncmp(address, unix_peer, length) != 0) return true;
-  unsigned long user = strtoul(address + length, NULL, 10);
-  return user == 0 || user == object->st_uid;
-}
-
-// Says the same of each key that cannot be had, so that nobody learns which keys others have.
-static bool refuse_key(struct problem *problem, const char *key) {
-  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
-                     "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
-                     "server's user, of id %u, may read and write",
-                     key, (unsigned)geteuid());
-}
-
-static bool open_object(struct region *region, const char *address, struct problem *problem) {
-  const struct region_terms *terms = &region->terms;
-  char name[REGION_KEY_SIZE + 1];
-  const char *key = terms->key + strspn(terms->key, "/");
-  struct stat object;
-  snprintf(name, sizeof name, "/%s", key);
-  if (strchr(key, '/')) return refuse_key(problem, terms->key);
-  region->fd = shm_open(name, O_RDWR, 0);
-  if (region->fd < 0) return refuse_key(problem, terms->key);
-  bool good = fstat(region->fd, &object) == 0 && is_allowed(&object, address);
-  if (!good)
-    (void)refuse_key(problem, terms->key);
-  else if (!region_holds((uint64_t)object.st_size, terms->offset, terms->bytes))
-    good = problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
-                       "the region has %llu bytes from byte %llu on; the memory has %lld in all",
-                       (unsigned long long)terms->bytes, (unsigned long long)terms->offset, (long long)object.st_size);
-  region->device = object.st_dev;
-  region->inode = object.st_ino;
-  if (!good) (void)close(region->fd);
-  return good;
-}
 
 // With the lock held. If there is no room, regions of objects that were unlinked make some: for a client that is over
 // its share, only its own.
@@ -226,17 +173,24 @@ static bool list(struct regions *regions, struct region *region, struct problem 
   return true;
 }
 
+static bool open_object(struct region *region, const char *prefixes, const char *address, struct problem *problem) {
+  const struct region_terms *terms = &region->terms;
+  struct object *object = &region->object;
+  if (!object_open(terms->key, prefixes, address, object, problem)) return false;
+  if (region_holds(object->bytes, terms->offset, terms->bytes)) return true;
+  (void)close(object->fd);
+  return problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
+                     "the region has %llu bytes from byte %llu on; the memory has %llu in all",
+                     (unsigned long long)terms->bytes, (unsigned long long)terms->offset,
+                     (unsigned long long)object->bytes);
+}
+
 bool regions_register(struct regions *regions, struct client *client, const char *address,
                       const struct region_terms *terms, struct problem *problem) {
-  const char *key = terms->key + strspn(terms->key, "/");
-  if (!has_prefix(key, regions->prefixes))
-    return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
-                       "the key is '%.80s'; allowed: keys that begin with one of %.200s (--shared-memory-prefix)",
-                       terms->key, regions->prefixes);
   struct region *region = malloc(sizeof *region);
   if (!region) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a region");
   *region = (struct region){.client = client, .terms = *terms, .pins.client = client};
-  if (!open_object(region, address, problem)) {
+  if (!open_object(region, regions->prefixes, address, problem)) {
     free(region);
     return false;
   }
@@ -244,7 +198,7 @@ bool regions_register(struct regions *regions, struct client *client, const char
   bool listed = list(regions, region, problem);
   unlock(regions);
   if (listed) return true;
-  (void)close(region->fd);
+  (void)close(region->object.fd);
   free(region);
   return false;
 }
@@ -315,7 +269,7 @@ static void give(struct regions *regions, struct region *region, bool writes) {
 
 static bool has_bytes(const struct region *region, uint64_t end) {
   struct stat object;
-  return fstat(region->fd, &object) == 0 && (uint64_t)object.st_size >= end;
+  return fstat(region->object.fd, &object) == 0 && (uint64_t)object.st_size >= end;
 }
 
 static bool refuse_copy(const struct region *region, const char *parameter, const char *reason,
@@ -328,7 +282,7 @@ static const char shortened[] = "its owner has shortened the memory since it was
 static bool read_all(const struct region *region, uint64_t at, char *out, size_t bytes, const char *parameter,
                      struct problem *problem) {
   while (bytes > 0) {
-    ssize_t got = pread(region->fd, out, bytes, (off_t)at);
+    ssize_t got = pread(region->object.fd, out, bytes, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return refuse_copy(region, parameter, got < 0 ? strerror(errno) : shortened, problem);
     out += got;
@@ -343,7 +297,7 @@ static bool write_all(const struct region *region, uint64_t at, const char *data
                       struct problem *problem) {
   if (!has_bytes(region, at + bytes)) return refuse_copy(region, parameter, shortened, problem);
   while (bytes > 0) {
-    ssize_t put = pwrite(region->fd, data, bytes, (off_t)at);
+    ssize_t put = pwrite(region->object.fd, data, bytes, (off_t)at);
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) return refuse_copy(region, parameter, put < 0 ? strerror(errno) : "it takes no more", problem);
     data += put;
@@ -384,7 +338,7 @@ bool regions_reach(struct regions *regions, struct region_user user, const struc
   struct region *region = take(regions, user, ref, "", &unread);
   *reach = (struct reach){.region = region, .bytes = bytes, .writes = writes};
   if (!region) return false;
-  const struct pins_file file = {region->fd, region->terms.offset, region->terms.bytes};
+  const struct pins_file file = {region->object.fd, region->terms.offset, region->terms.bytes};
   reach->at = region->terms.offset + ref->offset;
   reach->memory = pins_reach(&regions->pinner, &region->pins, &file, ref->offset, bytes, device);
   bool aligned = reach->memory && (writes || (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0);
@@ -396,8 +350,9 @@ bool regions_reach(struct regions *regions, struct region_user user, const struc
 
 bool regions_overlap(const struct reach *one, const struct reach *other) {
   const struct region *region = one->region, *second = other->region;
-  return region && second && region->device == second->device && region->inode == second->inode &&
-         one->at < other->at + other->bytes && other->at < one->at + one->bytes;
+  return region && second && region->object.device == second->object.device &&
+         region->object.inode == second->object.inode && one->at < other->at + other->bytes &&
+         other->at < one->at + one->bytes;
 }
 
 bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem) {

@@ -49,8 +49,8 @@ void regions_tick(struct regions *regions, int64_t now_ns);
 // Whether a client may use regions: they are on, and it is on this machine (`local`). False with a problem.
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct problem *problem);
 
-// Opens the object of that key as a region of the client at that address. A client known by its user id (unix:UID) must
-// own the object, so that it gets nothing through the daemon that it could not open itself. False with a problem.
+// Opens the object of that key as a region of the client at that address, if that may have it (objects.h). False with a
+// problem.
 VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const char *address,
                                      const struct region_terms *terms, struct problem *problem);
 // Removes the client's region of that name, or all (NULL). Waits until nobody writes to them any more, which ends by

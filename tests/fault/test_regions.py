@@ -1,10 +1,12 @@
 """Shared memory whose owner does anything with it, and clients that may not have it: one request suffers at most."""
 
+import fcntl
 import http.client
 import json
 import os
 import pathlib
 import resource
+import signal
 import socket
 import struct
 import tempfile
@@ -310,6 +312,27 @@ class Regions(FaultCase):
             absent = secret.register(self.daemon, "c", key="/voxeld-test-none")
             self.refused(absent, 400, "cannot be opened", "key")
             self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
+
+    def test_a_lease_holds_up_nobody(self):
+        """Opening memory that its owner has a lease on (fcntl) would wait until the owner gives it up."""
+        self.addCleanup(signal.signal, signal.SIGIO, signal.signal(signal.SIGIO, signal.SIG_IGN))
+        for kind, mode in ((fcntl.F_WRLCK, os.O_RDWR), (fcntl.F_RDLCK, os.O_RDONLY)):
+            with Memory(16) as leased:
+                os.close(leased.file)
+                leased.file = os.open(leased.path, mode)
+                fcntl.fcntl(leased.file, fcntl.F_SETLEASE, kind)
+                reply = leased.register(self.daemon, "b")
+                self.refused(reply, 400, "no process has a lease on", "key")
+                absent = leased.register(self.daemon, "b", key="/voxeld-test-none").json()["detail"]
+                self.assertEqual(reply.json()["detail"], absent.replace("/voxeld-test-none", leased.key))
+                fcntl.fcntl(leased.file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+                self.done(leased.register(self.daemon, "b"))
+                with self.assertRaises(BlockingIOError):  # while the server has it
+                    fcntl.fcntl(leased.file, fcntl.F_SETLEASE, kind)
+                self.done(self.daemon.post(f"{REGIONS}/region/b/unregister"))
+        with self.assertRaises(BlockingIOError):
+            fcntl.fcntl(self.memory.file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        self.works()
 
     def test_cuda_memory_is_refused(self):
         text = json.dumps({"raw_handle": {"b64": ""}, "device_id": 0, "byte_size": 1})
