@@ -51,16 +51,16 @@ bool object_open(const char *key, const char *prefixes, const char *address, str
                  struct problem *problem) {
   const char *name = key + strspn(key, "/");
   struct stat status;
+  object->fd = -1;
   if (!has_prefix(name, prefixes))
     return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
                        "the key is '%.80s'; allowed: keys that begin with one of %.200s (--shared-memory-prefix)", key,
                        prefixes);
-  int fd = open_key(name);
-  if (fd < 0) return refuse_key(problem, key);
-  if (fstat(fd, &status) != 0 || !is_allowed(&status, address)) {
-    (void)close(fd);
+  object->fd = open_key(name);
+  if (object->fd < 0 || fstat(object->fd, &status) != 0 || !is_allowed(&status, address))
     return refuse_key(problem, key);
-  }
-  *object = (struct object){fd, status.st_dev, status.st_ino, (uint64_t)status.st_size};
+  object->device = status.st_dev;
+  object->inode = status.st_ino;
+  object->bytes = (uint64_t)status.st_size;
   return true;
 }

@@ -12,7 +12,7 @@
 #include "kernels/kernels.h"
 
 struct object {
-  int fd;
+  int fd;        // -1: none
   dev_t device;  // with `inode`, which object it is
   ino_t inode;
   uint64_t bytes;  // of it when it was opened
@@ -20,7 +20,8 @@ struct object {
 
 // Opens the object of that key for the client at that address, if one of `prefixes` (options.h) allows the key. A
 // client known by its user id (unix:UID) must own the object, so that it gets nothing through the daemon that it could
-// not open itself. The caller closes `fd`. False with a problem.
+// not open itself. False with a problem. Either way the caller closes `fd`, if there is one, which may take long: the
+// last to close an object frees its memory.
 VX_WARN_UNUSED bool object_open(const char *key, const char *prefixes, const char *address, struct object *object,
                                 struct problem *problem);
 

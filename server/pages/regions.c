@@ -40,9 +40,9 @@ bool regions_act_unregister(const struct view *view, const struct page_asked *as
   if (!asked->local) return true;
   struct client *client = join(view, asked, problem);
   if (!client) return false;
-  regions_unregister(&view->jobs->regions, client, name_of(asked));
+  bool good = regions_unregister(&view->jobs->regions, client, name_of(asked), problem);
   clients_leave(view->clients, client);
-  return true;
+  return good;
 }
 
 bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out,

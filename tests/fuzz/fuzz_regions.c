@@ -104,7 +104,9 @@ static void enter(const char *argument) {
 }
 
 static void leave(const char *name) {
-  regions_unregister(&regions, client, name);
+  struct problem problem;
+  bool good = regions_unregister(&regions, client, name, &problem);
+  assert(good);  // nobody writes
   for (int i = count - 1; i >= 0; i--)
     if (!name || strcmp(known[i].name, name) == 0) known[i] = known[--count];
 }
@@ -220,7 +222,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(text);
   memcpy(text, data, size);
   text[size] = '\0';
-  regions_init(&regions, &options, &clients);
+  bool started = regions_init(&regions, &options, &clients, NULL, 0);
+  assert(started);
   set_length(SIZE);
   for (size_t i = 0; i < SIZE; i++) shadow[i] = (unsigned char)(i % 251);
   assert(pwrite(memory, shadow, SIZE, 0) == SIZE);

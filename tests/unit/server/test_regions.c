@@ -1,4 +1,5 @@
-// The registry of shared-memory regions: whose they are, which keys are opened, shares, copies, what owners may do.
+// The registry of shared-memory regions: whose they are, which keys are opened, shares, copies, what owners may do, and
+// that nobody waits for a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,12 +40,14 @@ static int count_files(void) {
 
 static int open_all(void **state) {
   (void)state;
-  const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX};
+  const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX, [SHARE_PINNED] = 2 * SIZE};
   files = count_files();
   options.allow_shared_memory = true;
+  options.shared_memory_pinned_bytes = 2 * SIZE;
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
-  if (!clients_init(&clients, REGIONS_MAX, limits)) return -1;
-  regions_init(&regions, &options, &clients);
+  if (!clients_init(&clients, REGIONS_MAX, limits) ||
+      !regions_init(&regions, &options, &clients, problem.detail, sizeof problem.detail))
+    return -1;
   ours = clients_join(&clients, "", "127.0.0.1");
   other = clients_join(&clients, "lidar-7", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-unit-%d", (int)getpid());
@@ -77,6 +82,10 @@ static bool enter(struct client *client, const char *address, const char *its_ke
 
 static bool add(struct client *client, const char *name, uint64_t offset, uint64_t bytes) {
   return enter(client, "127.0.0.1", key, name, offset, bytes);
+}
+
+static bool leave(struct client *client, const char *name) {
+  return regions_unregister(&regions, client, name, &problem);
 }
 
 static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes) {
@@ -136,7 +145,7 @@ static void a_request_means_what_was_registered_when_it_began(void **state) {
   struct region_user early = {ours, atomic_load(&regions.registered)};
   struct region_ref ref = part("a", 0, 1);
   assert_true(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
-  regions_unregister(&regions, ours, "a");
+  assert_true(leave(ours, "a"));
   assert_true(add(ours, "a", 0, 64));
   assert_false(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
   assert_non_null(strstr(problem.detail, "no region 'a'"));
@@ -150,8 +159,8 @@ static void regions_are_their_clients(void **state) {
   assert_true(add(ours, "a", 0, 64));
   assert_false(get(other, "a", 0, 1, bytes));
   snprintf(unknown, sizeof unknown, "%s", problem.detail);
-  regions_unregister(&regions, other, "a");
-  regions_unregister(&regions, other, NULL);
+  assert_true(leave(other, "a"));
+  assert_true(leave(other, NULL));
   assert_string_equal(listed(other, NULL), "[]\n");
   assert_string_equal(listed(other, "a"), unknown);
   assert_true(add(other, "a", 64, 64));  // names are apart
@@ -159,7 +168,7 @@ static void regions_are_their_clients(void **state) {
   char expected[128];
   snprintf(expected, sizeof expected, "[{\"name\":\"a\",\"key\":\"%s\",\"offset\":0,\"byte_size\":64}]\n", key);
   assert_string_equal(listed(ours, NULL), expected);
-  regions_unregister(&regions, ours, "a");
+  assert_true(leave(ours, "a"));
   assert_false(get(ours, "a", 0, 1, bytes));
   assert_string_equal(problem.detail, unknown);
   assert_true(get(other, "a", 0, 1, bytes));
@@ -208,6 +217,11 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   assert_true(enter(other, "unix:0", key, "a", 0, 1));
 }
 
+// The closer closes regions at some later time.
+static void await_regions(int64_t count) {
+  while (clients_use(&clients).held[SHARE_REGIONS] != count) sched_yield();
+}
+
 // Memory that has a name takes the place of that which has none any more.
 static void renew_memory(void) {
   assert_int_equal(shm_unlink(key) + close(memory), 0);
@@ -227,6 +241,8 @@ static void shares(void **state) {
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
   renew_memory();  // now ours make room for our next one
+  assert_false(add(ours, "new", 0, 1));
+  await_regions(1);
   assert_true(add(ours, "new", 0, 1));
   assert_false(get(ours, "0", 0, 1, NULL));
   assert_true(get(ours, "new", 0, 1, NULL) && get(other, "a", 0, 1, NULL));
@@ -244,8 +260,9 @@ static void no_room_at_all(void **state) {
     clients_leave(&clients, client);
   }
   renew_memory();
+  assert_false(add(ours, "new", 0, 1));
+  await_regions(0);
   assert_true(add(ours, "new", 0, 1));
-  assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
 }
 
 static void owners_shorten_their_memory(void **state) {
@@ -265,6 +282,52 @@ static void owners_shorten_their_memory(void **state) {
   assert_int_equal(shm_unlink(key), 0);
   assert_true(get(ours, "a", 0, 100, bytes));
 }
+
+// ---- a GPU that takes its time --------------------------------------------------------------------------------------
+
+static sem_t kernels_end;
+
+static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct vx_error *error) {
+  (void)device, (void)error, (void)pages, (void)bytes;
+  return VX_OK;
+}
+
+static bool unpin(struct vx_device *device, void *pages) {
+  (void)device, (void)pages;
+  return sem_wait(&kernels_end) == 0;
+}
+
+static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
+static const struct device gpu = {.backend = &backend};
+
+static void nobody_waits_for_a_gpu(void **state) {
+  (void)state;
+  struct region_user user = {ours, ULLONG_MAX};
+  struct region_ref ref = part("a", 0, SIZE);
+  struct reach reach;
+  assert_int_equal(sem_init(&kernels_end, 0, 0), 0);
+  assert_true(add(ours, "a", 0, SIZE));
+  assert_true(regions_reach(&regions, user, &ref, SIZE, &gpu, true, &reach));
+  assert_false(leave(ours, "a"));
+  assert_int_equal(problem.kind, PROBLEM_REGION_BUSY);
+  assert_non_null(strstr(problem.detail, "writes to the region 'a'"));
+  assert_false(get(ours, "a", 0, 1, NULL));
+  assert_string_equal(listed(ours, NULL), "[]\n");
+  assert_int_equal(regions_use(&regions).count, 0);
+  assert_true(leave(other, "a") && leave(ours, "b"));
+  assert_true(add(ours, "a", 0, SIZE) && get(ours, "a", 0, 1, NULL));
+  assert_false(leave(ours, NULL));
+  assert_false(leave(ours, "a"));
+  await_regions(1);
+  regions_leave(&regions, &reach);
+  assert_true(leave(ours, "a"));
+  assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
+  assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // until the kernels end
+  assert_true(add(ours, "a", 0, SIZE) && leave(ours, "a"));
+  assert_int_equal(sem_post(&kernels_end), 0);
+}
+
+// ---- owners that leave ----------------------------------------------------------------------------------------------
 
 static void owners_leave(void **state) {
   (void)state;
@@ -292,6 +355,7 @@ int main(void) {
       TEST(shares),
       TEST(no_room_at_all),
       TEST(owners_shorten_their_memory),
+      TEST(nobody_waits_for_a_gpu),
       TEST(owners_leave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
