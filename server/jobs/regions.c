@@ -9,7 +9,6 @@
 
 #include "api/base/text.h"
 #include "server/base/clock.h"
-#include "server/jobs/objects.h"
 
 struct region {
   struct region *next;
@@ -141,7 +140,7 @@ static void *closer_main(void *argument) {
 bool regions_init(struct regions *regions, const struct options *options, struct clients *clients, char *error,
                   size_t error_size) {
   bool allowed = options->allow_shared_memory;
-  *regions = (struct regions){.clients = clients, .allowed = allowed, .prefixes = options->shared_memory_prefix};
+  *regions = (struct regions){.clients = clients, .options = options, .allowed = allowed};
   int code = 0;
   pthread_mutex_init(&regions->lock, NULL);
   pthread_cond_init(&regions->some_ended, NULL);
@@ -195,10 +194,11 @@ static bool list(struct regions *regions, struct region *region, struct problem 
   return true;
 }
 
-static bool open_object(struct region *region, const char *prefixes, const char *address, struct problem *problem) {
+static bool open_object(struct region *region, const struct options *options, const struct object_asker *asker,
+                        struct problem *problem) {
   const struct region_terms *terms = &region->terms;
   const struct object *object = &region->object;
-  if (!object_open(terms->key, prefixes, address, &region->object, problem)) return false;
+  if (!object_open(options, asker, terms->key, &region->object, problem)) return false;
   return region_holds(object->bytes, terms->offset, terms->bytes) ||
          problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
                      "the region has %llu bytes from byte %llu on; the memory has %llu in all",
@@ -206,7 +206,7 @@ static bool open_object(struct region *region, const char *prefixes, const char 
                      (unsigned long long)object->bytes);
 }
 
-bool regions_register(struct regions *regions, struct client *client, const char *address,
+bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                       const struct region_terms *terms, struct problem *problem) {
   struct region *region = malloc(sizeof *region);
   if (!region) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a region");
@@ -215,7 +215,7 @@ bool regions_register(struct regions *regions, struct client *client, const char
     return false;
   }
   *region = (struct region){.client = client, .terms = *terms, .pins.client = client};
-  bool opened = open_object(region, regions->prefixes, address, problem);
+  bool opened = open_object(region, regions->options, asker, problem);
   pthread_mutex_lock(&regions->lock);
   bool listed = opened && list(regions, region, problem);
   if (!listed) end(regions, region);

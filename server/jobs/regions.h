@@ -15,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
+#include "server/jobs/objects.h"
 #include "server/jobs/pins.h"
 
 enum { REGIONS_MAX = 256 };  // of all clients; each has a share of them
@@ -25,8 +26,8 @@ struct regions {
   pthread_mutex_t lock;
   struct region *first;
   struct clients *clients;
+  const struct options *options;
   bool allowed;
-  const char *prefixes;  // see options.h
   int64_t tick_ns;       // the next one looks at the regions then
   struct region *ended;  // used by nobody any more: the closer's
   pthread_cond_t some_ended;
@@ -56,9 +57,8 @@ void regions_tick(struct regions *regions, int64_t now_ns);
 // Whether a client may use regions: they are on, and it is on this machine (`local`). False with a problem.
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct problem *problem);
 
-// Opens the object of that key as a region of the client at that address, if that may have it (objects.h). False with a
-// problem.
-VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const char *address,
+// Opens the object of that key as a region of the client, if that may have it (objects.h). False with a problem.
+VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct problem *problem);
 // Removes the client's region of that name, or all (NULL): from now on no request finds it. False with a problem if a
 // job still writes to one of them, even to one that was removed before. Then the client asks again, until none does.

@@ -97,7 +97,7 @@ static void enter(const char *argument) {
   check_written(&terms);
   if (strcmp(terms.key, "k") == 0) memcpy(terms.key, key, sizeof key);
   bool fits = strcmp(terms.key, key) == 0 && region_holds(length, terms.offset, terms.bytes) && !find(name);
-  bool good = regions_register(&regions, client, "127.0.0.1", &terms, &problem);
+  bool good = regions_register(&regions, client, &(struct object_asker){"", "127.0.0.1"}, &terms, &problem);
   if (!good) check_problem(&problem);
   assert(good ? fits : !fits || count >= REGIONS_MAX / 2);
   if (good) known[count++] = terms;

@@ -26,6 +26,7 @@ static struct regions regions;
 static struct client *ours, *other;
 static struct problem problem;
 static char key[64];
+static const char *user;  // who asks
 static int memory, files;
 
 // How many files are open.
@@ -42,6 +43,8 @@ static int open_all(void **state) {
   (void)state;
   const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX, [SHARE_PINNED] = 2 * SIZE};
   files = count_files();
+  user = "";
+  options.token_file[0] = options.tls_client_ca[0] = '\0';
   options.allow_shared_memory = true;
   options.shared_memory_pinned_bytes = 2 * SIZE;
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
@@ -77,7 +80,8 @@ static struct region_terms terms_of(const char *name, const char *its_key, uint6
 static bool enter(struct client *client, const char *address, const char *its_key, const char *name, uint64_t offset,
                   uint64_t bytes) {
   struct region_terms terms = terms_of(name, its_key, offset, bytes);
-  return regions_register(&regions, client, address, &terms, &problem);
+  const struct object_asker asker = {user, address};
+  return regions_register(&regions, client, &asker, &terms, &problem);
 }
 
 static bool add(struct client *client, const char *name, uint64_t offset, uint64_t bytes) {
@@ -212,9 +216,54 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   char own[32], alien[32];
   snprintf(own, sizeof own, "unix:%u", (unsigned)geteuid());
   snprintf(alien, sizeof alien, "unix:%u", (unsigned)geteuid() + 1);
+  strcpy(options.token_file, "tokens");  // changes nothing here
   assert_true(enter(ours, own, key, "a", 0, 1));
   assert_false(enter(other, alien, key, "a", 0, 1));
-  assert_true(enter(other, "unix:0", key, "a", 0, 1));
+  assert_non_null(strstr(problem.detail, "cannot be opened"));
+  if (geteuid() != 0 || fchown(memory, 1, 1) != 0) return;
+  assert_true(enter(ours, "unix:1", key, "b", 0, 1));
+  assert_false(enter(other, "unix:0", key, "a", 0, 1));  // root too
+}
+
+// Whether the user may have that key, as far as the key tells: there is no such object.
+static bool may_have(const char *its_user, const char *its_key) {
+  user = its_user;
+  assert_false(enter(ours, "127.0.0.1", its_key, "a", 0, 1));
+  return strstr(problem.detail, "cannot be opened");
+}
+
+static const char *keys_of(const char *its_user, const char *address) {
+  static char written[256];
+  struct text out = text_over(written, sizeof written);
+  object_keys_write(&options, &(struct object_asker){its_user, address}, &out);
+  return written;
+}
+
+static void users_have_keys_of_their_own(void **state) {
+  (void)state;
+  assert_true(may_have("", "/points") && may_have("ann", "/points"));  // there are no users
+  assert_string_equal(keys_of("ann", "127.0.0.1"), "[\"points\",\"voxeld-unit\"]");
+  char *const options_of_users[] = {options.token_file, options.tls_client_ca};
+  for (size_t i = 0; i < 2; i++) {
+    strcpy(options_of_users[i], "file");
+    assert_true(may_have("ann", "/points:ann:x") && may_have("ann", "voxeld-unit:ann:") &&
+                may_have("a:b", "points:a%3Ab:"));
+    assert_true(may_have("cert:spiffe://field/7", "points:cert%3Aspiffe%3A%2F%2Ffield%2F7:x"));
+    static const char *const wrong[] = {
+        "points",     "points:",     "points:ann", "points:anna:x", "points::ann:",    "points-ann:x",
+        "pointsann:", "points:ANN:", "x:ann:",     ":ann:",         "points:bob:ann:", "points:an%6E:x"};
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) assert_false(may_have("ann", wrong[k]));
+    assert_non_null(
+        strstr(problem.detail, "one of points:ann:,voxeld-unit:ann: (--shared-memory-prefix, and the user's"));
+    assert_false(may_have("anna", "points:ann:x") || may_have("a", "points:a%3Ab:") || may_have("%61", "points:%61:"));
+    assert_true(may_have("%61", "points:%2561:"));
+    assert_false(may_have("", "points") || may_have("", "points:x") || may_have("", "points::x"));
+    assert_int_equal(problem.kind, PROBLEM_NO_SHARED_MEMORY);
+    assert_string_equal(keys_of("cert:7", "127.0.0.1"), "[\"points:cert%3A7:\",\"voxeld-unit:cert%3A7:\"]");
+    assert_string_equal(keys_of("", "127.0.0.1"), "[]");
+    assert_string_equal(keys_of("ann", "unix:7"), "[\"points\",\"voxeld-unit\"]");
+    options_of_users[i][0] = '\0';
+  }
 }
 
 // The closer closes regions at some later time.
@@ -352,6 +401,7 @@ int main(void) {
       TEST(a_region_lies_in_its_memory),
       TEST(keys_that_are_refused),
       TEST(clients_of_unix_sockets_own_their_memory),
+      TEST(users_have_keys_of_their_own),
       TEST(shares),
       TEST(no_room_at_all),
       TEST(owners_shorten_their_memory),
