@@ -226,15 +226,16 @@ static bool read_object(struct options *options, const char *path, json_t *root,
 static bool read_file(struct options *options, char *error, size_t error_size) {
   const char *path = options->config;
   struct file file;
+  struct json_document document;
   json_error_t where;
   if (!file_read("config", path, MB, &file, error, error_size)) return false;
-  json_t *root = json_read(file.bytes, file.size, &where);
+  bool opened = json_open(&document, file.bytes, file.size, &where);
   file_free(&file);
-  if (!root && where.line < 0) return error_set(error, error_size, "%s: %s", path, where.text);
-  if (!root) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
-  bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)
-                                   : error_set(error, error_size, "%s: expected one JSON object", path);
-  json_decref(root);
+  if (!opened && where.line < 0) return error_set(error, error_size, "%s: %s", path, where.text);
+  if (!opened) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
+  bool good = json_is_object(document.root) ? read_object(options, path, document.root, error, error_size)
+                                            : error_set(error, error_size, "%s: expected one JSON object", path);
+  json_close(&document);
   return good;
 }
 

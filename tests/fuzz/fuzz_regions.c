@@ -115,14 +115,15 @@ static void show(const char *name) {
   static char page[REGIONS_MAX * 512];
   struct text out = text_over(page, sizeof page);
   struct problem problem = {.kind = PROBLEM_NONE};
+  struct json_document document;
   json_error_t error;
   bool good = regions_write(&regions, client, name, &out, &problem);
   assert(good == (!name || find(name)));
   if (!good) check_problem(&problem);
   if (!good || !text_complete(&out)) return;  // text that is no UTF-8 grows
-  json_t *root = json_read(page, out.length, &error);
-  assert(root && (int)json_array_size(root) == (name ? 1 : count));
-  json_decref(root);
+  bool opened = json_open(&document, page, out.length, &error);
+  assert(opened && (int)json_array_size(document.root) == (name ? 1 : count));
+  json_close(&document);
 }
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
@@ -179,15 +180,14 @@ static void by_parameter(const char *name, const char *value, void (*use)(const 
 static void by_json(const char *value, void (*use)(const struct region_ref *ref)) {
   struct problem problem = {.kind = PROBLEM_NONE};
   struct region_ref ref;
-  json_error_t error;
-  json_t *parameters = json_read(value, strlen(value), &error);
-  if (!parameters) return;
-  bool good = region_ref_read(parameters, &ref, &problem);
+  struct json_document document;
+  if (!json_open_sent(&document, "the line", value, strlen(value), &problem)) return;
+  bool good = region_ref_read(document.root, &ref, &problem);
   if (good)
     use(&ref);
   else
     check_problem(&problem);
-  json_decref(parameters);
+  json_close(&document);
 }
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
