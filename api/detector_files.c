@@ -203,13 +203,14 @@ static bool read_bytes(const struct detector_files *files, const char *name, siz
 
 bool detector_read_json(struct detector_files *files, char fault[DETECTOR_FAULT_SIZE]) {
   struct file file;
+  struct json_document document;
   json_error_t where;
   if (!read_bytes(files, "model.json", MAX_JSON, &file, fault)) return false;
-  json_t *root = json_read(file.bytes, file.size, &where);
+  bool opened = json_open(&document, file.bytes, file.size, &where);
   file_free(&file);
-  if (!root) return FAULT(MODEL "line %d: %s", where.line, where.text);
-  bool good = read_root(files, root, fault);
-  json_decref(root);
+  if (!opened) return FAULT(MODEL "line %d: %s", where.line, where.text);
+  bool good = read_root(files, document.root, fault);
+  json_close(&document);
   return good;
 }
 
@@ -236,7 +237,7 @@ static float *read_values(const struct vx_input *input, size_t count, const char
 static bool find_tensor(const struct tensor_file *file, const char *name, int rank, int64_t first,
                         struct vx_input *input, char *fault) {
   const struct vx_input_row row = {.name = name, .dtypes = VX_DTYPE_BIT(VX_FLOAT32)};
-  const json_t *entry = json_object_get(file->root, name);
+  const json_t *entry = json_object_get(file->header.root, name);
   struct problem problem;
   if (!entry) return FAULT("it has no tensor %s", name);
   if (!tensor_file_take(file, &row, entry, input, &problem)) return FAULT("%s", problem.detail);

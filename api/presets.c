@@ -95,22 +95,22 @@ static bool fill_preset(struct preset *preset, json_t *root, char *error, size_t
 
 struct preset *preset_parse(const char *name, const char *json, size_t size, char *error, size_t error_size) {
   struct preset *preset = calloc(1, sizeof *preset);
+  struct json_document document;
   json_error_t where;
-  json_t *root = json_read(json, size, &where);
-  bool good = false;
+  bool opened = json_open(&document, json, size, &where), good = false;
   if (!preset)
     error_set(error, error_size, "preset %s: out of memory", name);
   else if (strlen(name) == 0 || strlen(name) >= sizeof preset->name)
     error_set(error, error_size, "preset name '%s': expected 1 to %zu bytes", name, sizeof preset->name - 1);
-  else if (!root && where.line < 0)
+  else if (!opened && where.line < 0)
     error_set(error, error_size, "preset %s: %s", name, where.text);
-  else if (!root)
+  else if (!opened)
     error_set(error, error_size, "preset %s: line %d: %s", name, where.line, where.text);
   else {
     snprintf(preset->name, sizeof preset->name, "%s", name);
-    good = fill_preset(preset, root, error, error_size);
+    good = fill_preset(preset, document.root, error, error_size);
   }
-  json_decref(root);
+  json_close(&document);
   if (good) return preset;
   preset_free(preset);
   return NULL;

@@ -188,7 +188,8 @@ file(GLOB fuzz_http_sources CONFIGURE_DEPENDS tests/fuzz/http_*.c)
 list(APPEND fuzz_http_sources ${kernels_sources} ${server_sources})
 list(REMOVE_ITEM fuzz_http_sources ${shared_kernels_sources})
 set(fuzz_http_libraries -L${libmicrohttpd_LIBDIR} -lmicrohttpd -L${gnutls_LIBDIR} -lgnutls -pthread)
-set(fuzz_regions_sources ${CMAKE_SOURCE_DIR}/server/jobs/regions.c ${CMAKE_SOURCE_DIR}/server/jobs/pins.c
+set(fuzz_regions_sources ${CMAKE_SOURCE_DIR}/server/jobs/regions.c
+  ${CMAKE_SOURCE_DIR}/server/jobs/objects.c ${CMAKE_SOURCE_DIR}/server/jobs/pins.c
   ${CMAKE_SOURCE_DIR}/server/clients/clients.c ${CMAKE_SOURCE_DIR}/server/base/log.c)
 set(fuzz_tokens_sources ${CMAKE_SOURCE_DIR}/server/clients/tokens.c)
 set(fuzz_tokens_libraries -L${gnutls_LIBDIR} -lgnutls)

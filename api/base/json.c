@@ -2,32 +2,93 @@
 #include "api/base/json.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
-static _Thread_local bool starved;  // an allocation failed since begin()
+// ---- the cost -------------------------------------------------------------------------------------------------------
+
+// What jansson 2.14 allocates, at most, for what these bytes begin or separate, rounded up. A list's table doubles, so
+// its places are taken four times over; likewise the buckets of an object. Bytes inside of texts are counted too.
+enum {
+  FIXED = 4096,
+  VALUE = 64,    // behind a comma: a place in the list, and a number or a text without its bytes
+  MEMBER = 112,  // behind a colon: what a pair has more than that
+  LIST = 160,    // with its first places, and the first value
+  OBJECT = 224,  // with its first buckets
+  PER_BYTE = 6,  // a text stands there once, a key twice; the buffer of the longest doubles from the smallest size on
+};
+
+size_t json_cost(const char *text, size_t size) {
+  static const unsigned char costs[256] = {[','] = VALUE, [':'] = MEMBER, ['['] = LIST, ['{'] = OBJECT};
+  size_t cost = FIXED + PER_BYTE * size;
+  for (size_t i = 0; i < size; i++) cost += costs[(unsigned char)text[i]];
+  return cost;
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+enum {
+  ALIGNMENT = 16,
+  MAPPED = 1 << 20
+};  // memory of more bytes is mapped, so that it goes back to the system at once
+
+static _Thread_local struct json_document *reading;  // that jansson reads on this thread now
+static _Thread_local bool starved;                   // an allocation for it failed
 
 static void *take(size_t size) {
-  void *memory = malloc(size);
-  if (!memory) starved = true;
+  if (!reading) return malloc(size);
+  size_t left = reading->size - reading->used, bytes = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  starved = starved || bytes < size || bytes > left;
+  if (starved) return NULL;
+  char *memory = reading->memory + reading->used;
+  reading->used += bytes;
   return memory;
 }
 
-static void begin(void) {
+static void give(void *memory) {
+  if (!reading) free(memory);
+}
+
+static char *take_memory(size_t size) {
+  if (size <= MAPPED) return malloc(size);
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+void json_close(struct json_document *document) {
+  if (document->size > MAPPED && document->memory)
+    (void)munmap(document->memory, document->size);
+  else
+    free(document->memory);
+  *document = (struct json_document){.root = NULL};
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+static void install(void) {
   static atomic_flag installed = ATOMIC_FLAG_INIT;
-  if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, free);
-  starved = false;
+  if (!atomic_flag_test_and_set(&installed)) json_set_alloc_funcs(take, give);
 }
 
-static json_t *end(json_t *root, json_error_t *error) {
-  if (!starved) return root;
-  json_decref(root);
-  *error = (json_error_t){.line = -1, .text = "out of memory"};
-  return NULL;
+bool json_open(struct json_document *document, const char *text, size_t size, json_error_t *error) {
+  install();
+  *document = (struct json_document){.size = json_cost(text, size)};
+  document->memory = take_memory(document->size);
+  starved = !document->memory;
+  reading = document;
+  if (!starved) document->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, error);
+  reading = NULL;
+  if (starved) *error = (json_error_t){.line = -1, .text = "out of memory"};
+  if (document->root && !starved) return true;
+  json_close(document);
+  return false;
 }
 
-json_t *json_read(const char *text, size_t size, json_error_t *error) {
-  begin();
-  return end(json_loadb(text, size, JSON_REJECT_DUPLICATES, error), error);
+bool json_open_sent(struct json_document *document, const char *what, const char *text, size_t size,
+                    struct problem *problem) {
+  json_error_t error;
+  if (json_open(document, text, size, &error)) return true;
+  if (error.line < 0) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory to read %s", what);
+  return problem_set(problem, PROBLEM_BAD_BODY, NULL, "%s, line %d, column %d: %.200s", what, error.line, error.column,
+                     error.text);
 }

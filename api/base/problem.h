@@ -36,6 +36,7 @@
   X(MODEL_FAILED, 503, "model-failed", 0, "The model cannot be used")                                                  \
   X(UNSUPPORTED, 501, "unsupported", 0, "The service does not do this")                                                \
   X(NO_SHARED_MEMORY, 501, "no-shared-memory", 0, "Shared memory is not open to this client, or not of this kind")     \
+  X(REGION_BUSY, 503, "region-busy", 1, "A job still writes to the region")                                            \
   X(QUEUE_FULL, 503, "queue-full", 1, "The queue is full")                                                             \
   X(MEMORY_FULL, 503, "memory-full", 1, "The memory budget is spent")                                                  \
   X(CONNECTIONS_FULL, 503, "connections-full", 1, "The connection limit is reached")                                   \

@@ -221,14 +221,13 @@ static bool take_id(struct reading *reading, const json_t *id) {
 }
 
 static bool read_json(struct reading *reading, const char *bytes, size_t size, const struct job_request *request) {
-  json_error_t error;
+  struct json_document *json = &reading->body->json;
   if (size > INFER_JSON_MAX)
     return problem_set(reading->problem, PROBLEM_BODY_TOO_LARGE, NULL,
                        "the body's JSON has %zu bytes; allowed: up to %d; send tensors as binary data", size,
                        INFER_JSON_MAX);
-  json_t *root = reading->body->root = json_read(bytes, size, &error);
-  if (!root)
-    return refuse(reading, "the body's JSON, line %d, column %d: %.200s", error.line, error.column, error.text);
+  if (!json_open_sent(json, "the body's JSON", bytes, size, reading->problem)) return false;
+  const json_t *root = json->root;
   if (!json_is_object(root)) return refuse(reading, "the body's JSON is no object");
   return take_id(reading, json_object_get(root, "id")) &&
          take_parameters(reading, json_object_get(root, "parameters")) &&
@@ -271,7 +270,7 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
                 struct infer *infer, struct job_request *request, struct problem *problem) {
   size_t head = infer_json_bytes(infer, size);
   struct reading reading = {.body = body, .infer = infer, .shared = memory, .problem = problem};
-  *body = (struct infer_body){.root = NULL};
+  *body = (struct infer_body){.json.root = NULL};
   reading.texts = text_over(reading.memory, sizeof reading.memory);
   if (infer->head_bytes > (int64_t)size)
     return refuse(&reading, "Inference-Header-Content-Length is %lld; the body has %zu bytes",
@@ -285,4 +284,4 @@ bool infer_read(struct infer_body *body, const char *bytes, size_t size, const s
          check_halves(&reading, request);
 }
 
-void infer_end(struct infer_body *body) { json_decref(body->root); }
+void infer_end(struct infer_body *body) { json_close(&body->json); }

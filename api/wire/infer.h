@@ -7,6 +7,7 @@
 #ifndef VOXELD_INFER_H
 #define VOXELD_INFER_H
 
+#include "api/base/json.h"
 #include "api/wire/infer_inputs.h"
 
 enum {
@@ -28,7 +29,7 @@ struct infer {
 
 // What was read of a body. It points into the body.
 struct infer_body {
-  json_t *root;  // NULL: there is no JSON
+  struct json_document json;  // closed: there is none
   struct infer_inputs inputs;
 };
 

@@ -3,20 +3,9 @@
 
 #include <string.h>
 
-// ---- the cost -------------------------------------------------------------------------------------------------------
+#include "api/base/json.h"
 
-// What jansson 2.14 allocates for the value behind a comma, a member and a list or object, rounded up; and texts. Those
-// bytes inside of texts are counted as well.
-size_t infer_json_cost(const char *bytes, size_t size) {
-  enum { FIXED = 4096, VALUE = 64, MEMBER = 192, LIST = 288 };
-  size_t cost = FIXED + 2 * size;
-  if (size > INFER_JSON_MAX) return 0;  // it is refused without being read
-  for (size_t i = 0; i < size; i++) {
-    char byte = bytes[i];
-    cost += byte == ',' ? VALUE : byte == ':' ? MEMBER : byte == '[' || byte == '{' ? LIST : 0;
-  }
-  return cost;
-}
+size_t infer_json_cost(const char *bytes, size_t size) { return size > INFER_JSON_MAX ? 0 : json_cost(bytes, size); }
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 
 enum { INFER_JSON_MAX = 16 << 20 };  // bytes of JSON in a body; larger tensors are to be sent as bytes
 
-// Bytes of memory that reading `size` bytes of JSON takes, at most.
+// Bytes of memory that reading `size` bytes of JSON takes, at most. Of more than that many nothing is read.
 size_t infer_json_cost(const char *bytes, size_t size);
 
 // Writes a list of numbers, which may be nested as the shape is, as `count` values of the tensor's type. False if it is

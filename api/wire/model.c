@@ -143,14 +143,11 @@ static bool take_ready(const json_t *root, bool *ready, struct problem *problem)
 }
 
 bool model_read_index(const char *body, size_t size, bool *ready, struct problem *problem) {
-  json_error_t error;
+  struct json_document document;
   *ready = false;
   if (size == 0) return true;
-  json_t *root = json_read(body, size, &error);
-  if (!root)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body's JSON, line %d, column %d: %.200s", error.line,
-                       error.column, error.text);
-  bool good = take_ready(root, ready, problem);
-  json_decref(root);
+  if (!json_open_sent(&document, "the body's JSON", body, size, problem)) return false;
+  bool good = take_ready(document.root, ready, problem);
+  json_close(&document);
   return good;
 }

@@ -24,17 +24,16 @@ static bool read_key(const json_t *root, char *key, struct problem *problem) {
 
 bool region_terms_read(const char *name, const char *json, size_t size, struct region_terms *terms,
                        struct problem *problem) {
-  json_error_t error;
+  struct json_document document;
   if (!region_name_set(terms->name, name, strlen(name)))
     return problem_set(problem, PROBLEM_BAD_REQUEST, "name",
                        "the region's name is '%.80s'; allowed: 1 to %d bytes that can be printed", name,
                        REGION_NAME_SIZE - 1);
-  json_t *root = json_read(json, size, &error);
-  if (!root)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the body's JSON, line %d: %.200s", error.line, error.text);
+  if (!json_open_sent(&document, "the body's JSON", json, size, problem)) return false;
+  const json_t *root = document.root;
   bool good = read_key(root, terms->key, problem) && read_number(root, "offset", 0, &terms->offset, problem) &&
               read_number(root, "byte_size", 1, &terms->bytes, problem);
-  json_decref(root);
+  json_close(&document);
   return good;
 }
 

@@ -4,8 +4,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "api/base/json.h"
-
 enum { LENGTH_PREFIX = 8 };
 
 static bool refuse_file(const char *what, const char *reason, struct problem *problem) {
@@ -30,21 +28,17 @@ static bool read_length(const char *what, const char *bytes, size_t size, size_t
 
 bool tensor_file_open(const char *what, char *bytes, size_t size, struct tensor_file *file, struct problem *problem) {
   size_t header = 0;
-  json_error_t error;
   if (!read_length(what, bytes, size, &header, problem)) return false;
   char *data = bytes + LENGTH_PREFIX + header;
-  *file = (struct tensor_file){json_read(bytes + LENGTH_PREFIX, header, &error), data, size - LENGTH_PREFIX - header};
-  if (!file->root)
-    return problem_set(problem, PROBLEM_BAD_BODY, NULL, "the header of the safetensors file: %.200s", error.text);
-  if (json_is_object(file->root)) return true;
+  *file = (struct tensor_file){.data = data, .data_bytes = size - LENGTH_PREFIX - header};
+  if (!json_open_sent(&file->header, "the header of the safetensors file", bytes + LENGTH_PREFIX, header, problem))
+    return false;
+  if (json_is_object(file->header.root)) return true;
   tensor_file_close(file);
   return refuse_file(what, "its header is no JSON object", problem);
 }
 
-void tensor_file_close(struct tensor_file *file) {
-  json_decref(file->root);
-  file->root = NULL;
-}
+void tensor_file_close(struct tensor_file *file) { json_close(&file->header); }
 
 static bool read_place(const char *name, const json_t *offsets, const struct tensor_file *file, size_t bytes,
                        struct vx_input *input, struct problem *problem) {

@@ -5,15 +5,14 @@
 #ifndef VOXELD_TENSOR_FILE_H
 #define VOXELD_TENSOR_FILE_H
 
-#include <jansson.h>
-
+#include "api/base/json.h"
 #include "api/wire/inputs.h"
 
 enum { TENSORS_HEADER_MAX = 64 * 1024 };  // bytes of JSON
 
 struct tensor_file {
-  json_t *root;  // of the header: an object with a member for each tensor; tensor_file_close releases it
-  char *data;    // behind the header
+  struct json_document header;  // an object with a member for each tensor; tensor_file_close releases it
+  char *data;                   // behind the header
   size_t data_bytes;
 };
 

@@ -18,7 +18,7 @@ static bool take_tensors(const struct tensor_file *file, struct job_request *req
   const char *name;
   json_t *entry;
   memset(request->job.inputs, 0, sizeof request->job.inputs);
-  json_object_foreach(file->root, name, entry) {
+  json_object_foreach(file->header.root, name, entry) {
     if (strcmp(name, "__metadata__") == 0) continue;
     if (!take_tensor(name, entry, file, request, problem)) return false;
   }

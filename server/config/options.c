@@ -49,7 +49,8 @@ const struct option options_table[] = {
     {"allow_shared_memory", TYPE_WORD, FIELD(allow_shared_memory), 0, 0, flag_words, "no",
      "let clients on loopback or a Unix socket register POSIX shared memory (/dev/shm) for points and answers"},
     {"shared_memory_prefix", TYPE_TEXT, FIELD(shared_memory_prefix), 0, 0, NULL, "voxeld",
-     "what the keys of shared memory must begin with: one or more prefixes, separated by commas"},
+     "what the keys of shared memory must begin with: prefixes, separated by commas; over TCP, with tokens or client "
+     "certificates, PREFIX:NAME: of the user"},
     {"shared_memory_pinned_bytes", TYPE_INT, FIELD(shared_memory_pinned_bytes), 0, 1024 * GB, NULL, "1073741824",
      "with a GPU, bytes of shared memory that are pinned for it to read and write; what is beyond that is copied; 0 = "
      "copy all"},
@@ -225,15 +226,16 @@ static bool read_object(struct options *options, const char *path, json_t *root,
 static bool read_file(struct options *options, char *error, size_t error_size) {
   const char *path = options->config;
   struct file file;
+  struct json_document document;
   json_error_t where;
   if (!file_read("config", path, MB, &file, error, error_size)) return false;
-  json_t *root = json_read(file.bytes, file.size, &where);
+  bool opened = json_open(&document, file.bytes, file.size, &where);
   file_free(&file);
-  if (!root && where.line < 0) return error_set(error, error_size, "%s: %s", path, where.text);
-  if (!root) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
-  bool good = json_is_object(root) ? read_object(options, path, root, error, error_size)
-                                   : error_set(error, error_size, "%s: expected one JSON object", path);
-  json_decref(root);
+  if (!opened && where.line < 0) return error_set(error, error_size, "%s: %s", path, where.text);
+  if (!opened) return error_set(error, error_size, "%s: line %d: %s", path, where.line, where.text);
+  bool good = json_is_object(document.root) ? read_object(options, path, document.root, error, error_size)
+                                            : error_set(error, error_size, "%s: expected one JSON object", path);
+  json_close(&document);
   return good;
 }
 
@@ -338,11 +340,12 @@ bool mode_read(const char *text, unsigned *mode) {
   return digits >= 1 && digits <= 4 && !text[digits] && *mode <= 0777;
 }
 
-// None is empty, which would allow all keys, or has a slash, which no key has.
+// None is empty, which would allow all keys, or has a slash, which no key has, or a colon, behind which a key has its
+// user's name (objects.h).
 static bool prefixes_are_sound(const char *prefixes) {
   size_t length = strlen(prefixes);
   return length > 0 && prefixes[0] != ',' && prefixes[length - 1] != ',' && !strstr(prefixes, ",,") &&
-         !strchr(prefixes, '/');
+         !strpbrk(prefixes, "/:");
 }
 
 static bool check_access(const struct options *options, char *error, size_t error_size) {
@@ -351,9 +354,10 @@ static bool check_access(const struct options *options, char *error, size_t erro
     return error_set(error, error_size, "unix_mode is '%.80s'; allowed: octal permissions from 0 to 0777",
                      options->unix_mode);
   if (options->allow_shared_memory && !prefixes_are_sound(options->shared_memory_prefix))
-    return error_set(error, error_size,
-                     "shared_memory_prefix is '%.80s'; allowed: beginnings of keys, separated by commas, without /",
-                     options->shared_memory_prefix);
+    return error_set(
+        error, error_size,
+        "shared_memory_prefix is '%.80s'; allowed: beginnings of keys, separated by commas, without / and :",
+        options->shared_memory_prefix);
   struct proxies proxies;
   if (!proxies_read(options->trusted_proxies, &proxies))
     return error_set(error, error_size,

@@ -62,7 +62,6 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   uploads_init(&jobs->uploads);
   buffers_init(&jobs->buffers, &jobs->devices, (size_t)options->memory_budget_bytes, clients);
   coders_init(&jobs->coders);
-  regions_init(&jobs->regions, options, clients);
   streams_init(&jobs->streams, options, clients, buffer_give);
   // Only the queue of quick jobs has a worker wait awake: the others' jobs take far longer than waking a worker.
   int64_t awake_ns = jobs->devices.count > 0 ? options->busy_poll_us * NS_PER_US : 0;
@@ -73,8 +72,9 @@ bool jobs_start(struct jobs *jobs, const struct options *options, struct clients
   if (sites) sites_init(sites, &jobs->devices.working, jobs->workers.running, options->workers);
   jobs->queues[VX_LANE_LONG].sites = sites;
   hands_init(&jobs->hands, &jobs->devices, jobs->queues, jobs->workers.running, options->workers);
-  if (!small_start(&jobs->small, options, &jobs->devices, error, error_size)) return false;
-  return workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, error, error_size);
+  return regions_init(&jobs->regions, options, clients, error, error_size) &&
+         small_start(&jobs->small, options, &jobs->devices, error, error_size) &&
+         workers_start(&jobs->workers, options, &jobs->devices, jobs->queues, sites, &jobs->hands, error, error_size);
 }
 
 bool jobs_run_small(struct jobs *jobs, struct job *job) { return small_run(&jobs->small, job); }

@@ -2,23 +2,20 @@
 #include "server/jobs/regions.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/base/text.h"
 #include "server/base/clock.h"
 
 struct region {
   struct region *next;
   struct client *client;
   struct region_terms terms;
-  int fd;
-  dev_t device;  // of the object, with `inode`
-  ino_t inode;
+  struct object object;
+  bool listed;                // requests find it: it is registered
   int users;                  // the registry while it is listed, copies under way, and GPUs that have it in reach
   int writers;                // of them, GPUs that may write, and copies that do
   unsigned long long number;  // of its registration, from 1
@@ -27,14 +24,6 @@ struct region {
 };
 
 static const int64_t tick_ns = 60 * NS_PER_S, left_ns = 600 * NS_PER_S;
-
-void regions_init(struct regions *regions, const struct options *options, struct clients *clients) {
-  *regions = (struct regions){
-      .clients = clients, .allowed = options->allow_shared_memory, .prefixes = options->shared_memory_prefix};
-  pthread_mutex_init(&regions->lock, NULL);
-  pthread_cond_init(&regions->left, NULL);
-  pinner_init(&regions->pinner, clients, !options->allow_shared_memory || options->shared_memory_pinned_bytes == 0);
-}
 
 bool regions_allow(const struct regions *regions, bool local, struct problem *problem) {
   if (!regions->allowed)
@@ -46,27 +35,26 @@ bool regions_allow(const struct regions *regions, bool local, struct problem *pr
 
 // ---- the list -------------------------------------------------------------------------------------------------------
 
-// With the lock held; once nobody uses it, the region is no longer listed, and unlock frees it.
-static void let_go(struct regions *regions, struct region *region) {
-  if (--region->users) return;
-  client_give(regions->clients, region->client, SHARE_REGIONS, 1);
+// With the lock held. Nobody uses the region, and it is in no list.
+static void end(struct regions *regions, struct region *region) {
   region->next = regions->ended;
   regions->ended = region;
+  pthread_cond_signal(&regions->some_ended);
 }
 
-// Unpinning takes long, so it is done without the lock. Until then the client exists: it holds a share of what is
-// pinned.
-static void unlock(struct regions *regions) {
-  struct region *ended = regions->ended;
-  regions->ended = NULL;
-  pthread_mutex_unlock(&regions->lock);
-  while (ended) {
-    struct region *next = ended->next;
-    pins_close(&regions->pinner, &ended->pins);
-    (void)close(ended->fd);
-    free(ended);
-    ended = next;
-  }
+// With the lock held: one user less.
+static void let_go(struct regions *regions, struct region *region) {
+  if (--region->users) return;
+  struct region **link = &regions->first;
+  while (*link != region) link = &(*link)->next;
+  *link = region->next;
+  end(regions, region);
+}
+
+// With the lock held: from now on nobody begins to use the region.
+static void unlist(struct regions *regions, struct region *region) {
+  region->listed = false;
+  let_go(regions, region);
 }
 
 // With the lock held.
@@ -77,63 +65,35 @@ static bool is_of(const struct region *region, const struct client *client, cons
 // With the lock held.
 static struct region *find(const struct regions *regions, const struct client *client, const char *name) {
   struct region *region = regions->first;
-  while (region && !is_of(region, client, name)) region = region->next;
+  while (region && !(region->listed && is_of(region, client, name))) region = region->next;
   return region;
 }
 
-// With the lock held: removes the region that `link` points to, if it leaves; else returns what points to the next.
-static struct region **pass(struct regions *regions, struct region **link, bool leaves) {
-  struct region *region = *link;
-  if (!leaves) return &region->next;
-  *link = region->next;
-  let_go(regions, region);
-  return link;
-}
-
-void regions_destroy(struct regions *regions) {
+bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
+                        struct problem *problem) {
+  char written[REGION_NAME_SIZE] = "";
   pthread_mutex_lock(&regions->lock);
-  while (regions->first) (void)pass(regions, &regions->first, true);
-  unlock(regions);
-  pinner_destroy(&regions->pinner);
-  pthread_cond_destroy(&regions->left);
-  pthread_mutex_destroy(&regions->lock);
-}
-
-// With the lock held: moves the regions to a list of their own, so that nobody begins to use them.
-static struct region *unlist(struct regions *regions, const struct client *client, const char *name) {
-  struct region *unlisted = NULL;
-  for (struct region **link = &regions->first; *link;) {
-    struct region *region = *link;
-    if (!is_of(region, client, name)) {
-      link = &region->next;
-      continue;
-    }
-    *link = region->next;
-    region->next = unlisted;
-    unlisted = region;
-  }
-  return unlisted;
-}
-
-void regions_unregister(struct regions *regions, const struct client *client, const char *name) {
-  pthread_mutex_lock(&regions->lock);
-  for (struct region *region = unlist(regions, client, name), *next; region; region = next) {
+  for (struct region *region = regions->first, *next; region; region = next) {
     next = region->next;
-    while (region->writers) pthread_cond_wait(&regions->left, &regions->lock);
-    let_go(regions, region);
+    if (!is_of(region, client, name)) continue;
+    if (region->writers) memcpy(written, region->terms.name, sizeof written);
+    if (region->listed) unlist(regions, region);
   }
-  unlock(regions);
+  pthread_mutex_unlock(&regions->lock);
+  return !written[0] ||
+         problem_set(problem, PROBLEM_REGION_BUSY, NULL,
+                     "a job still writes to the region '%s'; no other begins to: unregister it again", written);
 }
 
 // With the lock held: removes the regions of the client, or of all (NULL), whose memory nobody else can open any more,
 // if no copy is under way and they were not used since then.
 static void remove_left(struct regions *regions, const struct client *client, int64_t since_ns) {
-  for (struct region **link = &regions->first; *link;) {
-    const struct region *region = *link;
+  for (struct region *region = regions->first, *next; region; region = next) {
     struct stat object;
-    bool left = (!client || region->client == client) && region->users == 1 && region->used_ns <= since_ns &&
-                fstat(region->fd, &object) == 0 && object.st_nlink == 0;
-    link = pass(regions, link, left);
+    next = region->next;
+    if (region->listed && (!client || region->client == client) && region->users == 1 && region->used_ns <= since_ns &&
+        fstat(region->object.fd, &object) == 0 && object.st_nlink == 0)
+      unlist(regions, region);
   }
 }
 
@@ -143,70 +103,78 @@ void regions_tick(struct regions *regions, int64_t now_ns) {
     regions->tick_ns = now_ns + tick_ns;
     remove_left(regions, NULL, now_ns - left_ns);
   }
-  unlock(regions);
+  pthread_mutex_unlock(&regions->lock);
+}
+
+// ---- the closer -----------------------------------------------------------------------------------------------------
+
+static void close_all(struct regions *regions, struct region *ended) {
+  while (ended) {
+    struct region *next = ended->next;
+    pins_close(&regions->pinner, &ended->pins);
+    if (ended->object.fd >= 0) (void)close(ended->object.fd);
+    client_give(regions->clients, ended->client, SHARE_REGIONS, 1);
+    free(ended);
+    ended = next;
+  }
+}
+
+static void *closer_main(void *argument) {
+  struct regions *regions = argument;
+  pthread_mutex_lock(&regions->lock);
+  while (regions->ended || !regions->over) {
+    struct region *ended = regions->ended;
+    regions->ended = NULL;
+    if (!ended) {
+      pthread_cond_wait(&regions->some_ended, &regions->lock);
+      continue;
+    }
+    pthread_mutex_unlock(&regions->lock);
+    close_all(regions, ended);
+    pthread_mutex_lock(&regions->lock);
+  }
+  pthread_mutex_unlock(&regions->lock);
+  return NULL;
+}
+
+bool regions_init(struct regions *regions, const struct options *options, struct clients *clients, char *error,
+                  size_t error_size) {
+  bool allowed = options->allow_shared_memory;
+  *regions = (struct regions){.clients = clients, .options = options, .allowed = allowed};
+  int code = 0;
+  pthread_mutex_init(&regions->lock, NULL);
+  pthread_cond_init(&regions->some_ended, NULL);
+  pinner_init(&regions->pinner, clients, !allowed || options->shared_memory_pinned_bytes == 0);
+  if (allowed) code = pthread_create(&regions->closer, NULL, closer_main, regions);
+  regions->closes = allowed && code == 0;
+  if (code == 0) return true;
+  regions_destroy(regions);
+  return error_set(error, error_size, "shared memory: pthread_create: %s", strerror(code));
+}
+
+void regions_destroy(struct regions *regions) {
+  pthread_mutex_lock(&regions->lock);
+  while (regions->first) unlist(regions, regions->first);
+  regions->over = true;
+  pthread_cond_signal(&regions->some_ended);
+  pthread_mutex_unlock(&regions->lock);
+  if (regions->closes) pthread_join(regions->closer, NULL);
+  pinner_destroy(&regions->pinner);
+  pthread_cond_destroy(&regions->some_ended);
+  pthread_mutex_destroy(&regions->lock);
 }
 
 // ---- registering ----------------------------------------------------------------------------------------------------
 
-static bool has_prefix(const char *key, const char *prefixes) {
-  while (*prefixes) {
-    size_t length = strcspn(prefixes, ",");
-    if (strncmp(key, prefixes, length) == 0) return true;
-    prefixes += length + (prefixes[length] == ',');
-  }
-  return false;
-}
-
-// Whether the client may have the object: it is memory and, if the client is known by its user id, the client's own.
-static bool is_allowed(const struct stat *object, const char *address) {
-  static const char unix_peer[] = "unix:";
-  size_t length = sizeof unix_peer - 1;
-  if (!S_ISREG(object->st_mode)) return false;
-  if (strncmp(address, unix_peer, length) != 0) return true;
-  unsigned long user = strtoul(address + length, NULL, 10);
-  return user == 0 || user == object->st_uid;
-}
-
-// Says the same of each key that cannot be had, so that nobody learns which keys others have.
-static bool refuse_key(struct problem *problem, const char *key) {
-  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
-                     "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
-                     "server's user, of id %u, may read and write",
-                     key, (unsigned)geteuid());
-}
-
-static bool open_object(struct region *region, const char *address, struct problem *problem) {
-  const struct region_terms *terms = &region->terms;
-  char name[REGION_KEY_SIZE + 1];
-  const char *key = terms->key + strspn(terms->key, "/");
-  struct stat object;
-  snprintf(name, sizeof name, "/%s", key);
-  if (strchr(key, '/')) return refuse_key(problem, terms->key);
-  region->fd = shm_open(name, O_RDWR, 0);
-  if (region->fd < 0) return refuse_key(problem, terms->key);
-  bool good = fstat(region->fd, &object) == 0 && is_allowed(&object, address);
-  if (!good)
-    (void)refuse_key(problem, terms->key);
-  else if (!region_holds((uint64_t)object.st_size, terms->offset, terms->bytes))
-    good = problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
-                       "the region has %llu bytes from byte %llu on; the memory has %lld in all",
-                       (unsigned long long)terms->bytes, (unsigned long long)terms->offset, (long long)object.st_size);
-  region->device = object.st_dev;
-  region->inode = object.st_ino;
-  if (!good) (void)close(region->fd);
-  return good;
-}
-
-// With the lock held. If there is no room, regions of objects that were unlinked make some: for a client that is over
-// its share, only its own.
+// A region has its share until it is closed. If there is no room, regions of objects that were unlinked make some, as
+// soon as they are closed: for a client that is over its share, only its own.
 static bool take_share(struct regions *regions, struct client *client, struct problem *problem) {
   enum grant grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
-  if (grant != GRANTED) {
-    remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
-    grant = client_take(regions->clients, client, SHARE_REGIONS, 1, 0);
-  }
-  return grant == GRANTED ||
-         problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL, NULL,
+  if (grant == GRANTED) return true;
+  pthread_mutex_lock(&regions->lock);
+  remove_left(regions, grant == OVER_CLIENT_SHARE ? client : NULL, INT64_MAX);
+  pthread_mutex_unlock(&regions->lock);
+  return problem_set(problem, grant == OVER_CLIENT_SHARE ? PROBLEM_CLIENT_OVER_SHARE : PROBLEM_MEMORY_FULL, NULL,
                      "there is no room for another region: all clients together have up to %d, one up to half of those "
                      "that others leave; unregister some",
                      REGIONS_MAX);
@@ -217,7 +185,7 @@ static bool list(struct regions *regions, struct region *region, struct problem 
   if (find(regions, region->client, region->terms.name))
     return problem_set(problem, PROBLEM_BAD_REQUEST, "name", "the region '%s' is registered already",
                        region->terms.name);
-  if (!take_share(regions, region->client, problem)) return false;
+  region->listed = true;
   region->users = 1;
   region->used_ns = clock_ns();
   region->number = atomic_fetch_add(&regions->registered, 1) + 1;
@@ -226,27 +194,33 @@ static bool list(struct regions *regions, struct region *region, struct problem 
   return true;
 }
 
-bool regions_register(struct regions *regions, struct client *client, const char *address,
+static bool open_object(struct region *region, const struct options *options, const struct object_asker *asker,
+                        struct problem *problem) {
+  const struct region_terms *terms = &region->terms;
+  const struct object *object = &region->object;
+  if (!object_open(options, asker, terms->key, &region->object, problem)) return false;
+  return region_holds(object->bytes, terms->offset, terms->bytes) ||
+         problem_set(problem, PROBLEM_BAD_REQUEST, "byte_size",
+                     "the region has %llu bytes from byte %llu on; the memory has %llu in all",
+                     (unsigned long long)terms->bytes, (unsigned long long)terms->offset,
+                     (unsigned long long)object->bytes);
+}
+
+bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                       const struct region_terms *terms, struct problem *problem) {
-  const char *key = terms->key + strspn(terms->key, "/");
-  if (!has_prefix(key, regions->prefixes))
-    return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
-                       "the key is '%.80s'; allowed: keys that begin with one of %.200s (--shared-memory-prefix)",
-                       terms->key, regions->prefixes);
   struct region *region = malloc(sizeof *region);
   if (!region) return problem_set(problem, PROBLEM_MEMORY_FULL, NULL, "there is no memory for a region");
-  *region = (struct region){.client = client, .terms = *terms, .pins.client = client};
-  if (!open_object(region, address, problem)) {
+  if (!take_share(regions, client, problem)) {
     free(region);
     return false;
   }
+  *region = (struct region){.client = client, .terms = *terms, .pins.client = client};
+  bool opened = open_object(region, regions->options, asker, problem);
   pthread_mutex_lock(&regions->lock);
-  bool listed = list(regions, region, problem);
-  unlock(regions);
-  if (listed) return true;
-  (void)close(region->fd);
-  free(region);
-  return false;
+  bool listed = opened && list(regions, region, problem);
+  if (!listed) end(regions, region);
+  pthread_mutex_unlock(&regions->lock);
+  return listed;
 }
 
 // ---- showing --------------------------------------------------------------------------------------------------------
@@ -261,7 +235,7 @@ bool regions_write(struct regions *regions, const struct client *client, const c
   text_put(out, "[");
   pthread_mutex_lock(&regions->lock);
   for (const struct region *region = regions->first; region; region = region->next) {
-    if (!is_of(region, client, name)) continue;
+    if (!region->listed || !is_of(region, client, name)) continue;
     text_put(out, comma);
     region_terms_write(&region->terms, out);
     comma = ",\n ";
@@ -299,23 +273,22 @@ static struct region *take(struct regions *regions, struct region_user user, con
 // Counts a writer, if the region is listed still: an unregistered one is written to no more.
 static bool begin_writing(struct regions *regions, struct region *region) {
   pthread_mutex_lock(&regions->lock);
-  const struct region *listed = regions->first;
-  while (listed && listed != region) listed = listed->next;
-  region->writers += listed != NULL;
+  bool listed = region->listed;
+  region->writers += listed;
   pthread_mutex_unlock(&regions->lock);
-  return listed != NULL;
+  return listed;
 }
 
 static void give(struct regions *regions, struct region *region, bool writes) {
   pthread_mutex_lock(&regions->lock);
-  if (writes && --region->writers == 0) pthread_cond_broadcast(&regions->left);
+  region->writers -= writes;
   let_go(regions, region);
-  unlock(regions);
+  pthread_mutex_unlock(&regions->lock);
 }
 
 static bool has_bytes(const struct region *region, uint64_t end) {
   struct stat object;
-  return fstat(region->fd, &object) == 0 && (uint64_t)object.st_size >= end;
+  return fstat(region->object.fd, &object) == 0 && (uint64_t)object.st_size >= end;
 }
 
 static bool refuse_copy(const struct region *region, const char *parameter, const char *reason,
@@ -328,7 +301,7 @@ static const char shortened[] = "its owner has shortened the memory since it was
 static bool read_all(const struct region *region, uint64_t at, char *out, size_t bytes, const char *parameter,
                      struct problem *problem) {
   while (bytes > 0) {
-    ssize_t got = pread(region->fd, out, bytes, (off_t)at);
+    ssize_t got = pread(region->object.fd, out, bytes, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return refuse_copy(region, parameter, got < 0 ? strerror(errno) : shortened, problem);
     out += got;
@@ -343,7 +316,7 @@ static bool write_all(const struct region *region, uint64_t at, const char *data
                       struct problem *problem) {
   if (!has_bytes(region, at + bytes)) return refuse_copy(region, parameter, shortened, problem);
   while (bytes > 0) {
-    ssize_t put = pwrite(region->fd, data, bytes, (off_t)at);
+    ssize_t put = pwrite(region->object.fd, data, bytes, (off_t)at);
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) return refuse_copy(region, parameter, put < 0 ? strerror(errno) : "it takes no more", problem);
     data += put;
@@ -384,7 +357,7 @@ bool regions_reach(struct regions *regions, struct region_user user, const struc
   struct region *region = take(regions, user, ref, "", &unread);
   *reach = (struct reach){.region = region, .bytes = bytes, .writes = writes};
   if (!region) return false;
-  const struct pins_file file = {region->fd, region->terms.offset, region->terms.bytes};
+  const struct pins_file file = {region->object.fd, region->terms.offset, region->terms.bytes};
   reach->at = region->terms.offset + ref->offset;
   reach->memory = pins_reach(&regions->pinner, &region->pins, &file, ref->offset, bytes, device);
   bool aligned = reach->memory && (writes || (uintptr_t)reach->memory % VX_TENSOR_ALIGNMENT == 0);
@@ -396,8 +369,9 @@ bool regions_reach(struct regions *regions, struct region_user user, const struc
 
 bool regions_overlap(const struct reach *one, const struct reach *other) {
   const struct region *region = one->region, *second = other->region;
-  return region && second && region->device == second->device && region->inode == second->inode &&
-         one->at < other->at + other->bytes && other->at < one->at + one->bytes;
+  return region && second && region->object.device == second->object.device &&
+         region->object.inode == second->object.inode && one->at < other->at + other->bytes &&
+         other->at < one->at + one->bytes;
 }
 
 bool regions_copy(const struct reach *reach, char *out, const char *parameter, struct problem *problem) {
@@ -424,7 +398,7 @@ struct regions_use regions_use(struct regions *regions) {
                             .reached = atomic_load(&regions->reached),
                             .copied = atomic_load(&regions->copied)};
   pthread_mutex_lock(&regions->lock);
-  for (const struct region *region = regions->first; region; region = region->next) use.count++;
+  for (const struct region *region = regions->first; region; region = region->next) use.count += region->listed;
   pthread_mutex_unlock(&regions->lock);
   return use;
 }

@@ -2,7 +2,10 @@
 //
 // A region belongs to the client that registered it; others neither use nor see it. It is never trusted: its owner may
 // shorten it, write to it or unlink it at any time. So the CPU copies its bytes by pread and pwrite, which fail if they
-// are not there. A GPU reads and writes them itself (pins.h). Any thread.
+// are not there. A GPU reads and writes them itself (pins.h).
+//
+// Any thread, and no call waits for a job, a GPU or an owner. What waits is to close a region: a GPU unpins memory only
+// once its kernels have ended, and the last to close an object frees its pages. The closer, a thread, does that alone.
 #ifndef VOXELD_REGIONS_H
 #define VOXELD_REGIONS_H
 
@@ -12,6 +15,7 @@
 #include "kernels/kernels.h"
 #include "server/clients/clients.h"
 #include "server/config/options.h"
+#include "server/jobs/objects.h"
 #include "server/jobs/pins.h"
 
 enum { REGIONS_MAX = 256 };  // of all clients; each has a share of them
@@ -22,11 +26,13 @@ struct regions {
   pthread_mutex_t lock;
   struct region *first;
   struct clients *clients;
+  const struct options *options;
   bool allowed;
-  const char *prefixes;  // see options.h
   int64_t tick_ns;       // the next one looks at the regions then
-  struct region *ended;  // used by nobody any more, to be freed without the lock
-  pthread_cond_t left;   // the last writer of a region has left
+  struct region *ended;  // used by nobody any more: the closer's
+  pthread_cond_t some_ended;
+  bool closes, over;  // there is a closer; it is to end
+  pthread_t closer;
   struct pinner pinner;
   atomic_ullong reached, copied;  // parts of answered jobs, since the start: by GPUs in place, and by pread and pwrite
   atomic_ullong registered;       // regions, since the start
@@ -39,8 +45,10 @@ struct region_user {
   unsigned long long registered;  // struct regions had so many then
 };
 
-// The options must stay.
-void regions_init(struct regions *regions, const struct options *options, struct clients *clients);
+// Starts the closer, if shared memory is allowed. The options must stay. False with a reason, and nothing is held then.
+VX_WARN_UNUSED bool regions_init(struct regions *regions, const struct options *options, struct clients *clients,
+                                 char *error, size_t error_size);
+// Nobody uses a region any more. Waits until all are closed.
 void regions_destroy(struct regions *regions);
 // To be called now and then: removes regions of memory that was unlinked, if they were not used for long. Their owners
 // have left without a word.
@@ -49,13 +57,13 @@ void regions_tick(struct regions *regions, int64_t now_ns);
 // Whether a client may use regions: they are on, and it is on this machine (`local`). False with a problem.
 VX_WARN_UNUSED bool regions_allow(const struct regions *regions, bool local, struct problem *problem);
 
-// Opens the object of that key as a region of the client at that address. A client known by its user id (unix:UID) must
-// own the object, so that it gets nothing through the daemon that it could not open itself. False with a problem.
-VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const char *address,
+// Opens the object of that key as a region of the client, if that may have it (objects.h). False with a problem.
+VX_WARN_UNUSED bool regions_register(struct regions *regions, struct client *client, const struct object_asker *asker,
                                      const struct region_terms *terms, struct problem *problem);
-// Removes the client's region of that name, or all (NULL). Waits until nobody writes to them any more, which ends by
-// itself within moments.
-void regions_unregister(struct regions *regions, const struct client *client, const char *name);
+// Removes the client's region of that name, or all (NULL): from now on no request finds it. False with a problem if a
+// job still writes to one of them, even to one that was removed before. Then the client asks again, until none does.
+VX_WARN_UNUSED bool regions_unregister(struct regions *regions, const struct client *client, const char *name,
+                                       struct problem *problem);
 // Writes the client's region of that name, or all (NULL), as a JSON array. No client (NULL) has none. False with a
 // problem if there is none of that name.
 VX_WARN_UNUSED bool regions_write(struct regions *regions, const struct client *client, const char *name,

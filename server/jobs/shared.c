@@ -73,9 +73,8 @@ bool shared_reach_points(struct job *job, const struct region_ref *ref, const st
          regions_reach(regions, user_of(job), ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
 }
 
-// Whether the GPU writes all of the job's output. It does not for a job without rows. Jobs that sample take too long:
-// whoever unregisters the region waits for the end of the writing. A client that is gone may use its memory for
-// something else by now.
+// Whether the GPU writes all of the job's output. It does not for a job without rows. Jobs that sample take too long: a
+// client that unregisters the region wants to use its memory for something else. So may a client that is gone by now.
 static bool gpu_alone_writes(const struct job *job) {
   return job->device->backend->host_pin && job_lane_use(job) == VX_LANE_QUICK && job->work.counts.received > 0 &&
          job->layout.bytes > 0 && !atomic_load(job->gone);

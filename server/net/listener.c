@@ -197,11 +197,12 @@ static bool open_tcp(const struct opening *opening) {
 
 // ---- Unix domain ----------------------------------------------------------------------------------------------------
 
-// Removes the socket file if nobody listens on it: it is left over from a process that died.
+// Removes the socket file if nobody listens on it: it is left over from a process that died. Of a listener that accepts
+// nobody, whose queue is full, connect would wait for ever without SOCK_NONBLOCK.
 static void remove_stale(const struct sockaddr_un *name) {
   struct stat status;
   if (stat(name->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return;
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return;
   if (connect(fd, (const struct sockaddr *)name, sizeof *name) != 0 && errno == ECONNREFUSED) unlink(name->sun_path);
   close(fd);

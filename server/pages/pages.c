@@ -185,12 +185,19 @@ static void write_small(const struct view *view, struct text *out) {
               (unsigned long long)atomic_load(&small->run));
 }
 
-static void write_regions(const struct view *view, struct text *out) {
+static void write_regions(const struct view *view, const struct page_asked *asked, struct text *out) {
   struct regions_use use = regions_use(&view->jobs->regions);
+  const struct object_asker asker = {asked->user, asked->address};
   text_printf(out, ",\"shared_memory\":{\"allowed\":%s,\"regions\":%lld,\"pinned_bytes\":%lld",
               view->options->allow_shared_memory ? "true" : "false", (long long)use.count, (long long)use.pinned_bytes);
-  text_printf(out, ",\"pinned_limit_bytes\":%lld,\"pin_failures\":%llu,\"parts_in_place\":%llu,\"parts_copied\":%llu}",
+  text_printf(out, ",\"pinned_limit_bytes\":%lld,\"pin_failures\":%llu,\"parts_in_place\":%llu,\"parts_copied\":%llu",
               (long long)view->options->shared_memory_pinned_bytes, use.refusals, use.reached, use.copied);
+  text_put(out, ",\"keys\":");
+  if (asked->local && view->options->allow_shared_memory)
+    object_keys_write(view->options, &asker, out);
+  else
+    text_put(out, "[]");
+  text_put(out, "}");
 }
 
 static void write_streams(const struct view *view, struct text *out) {
@@ -231,7 +238,7 @@ static bool write_status(const struct view *view, const struct page_asked *asked
   write_requests(view, out);
   text_printf(out, ",\"buffers\":{\"budget_bytes\":%zu,\"allocated_bytes\":%zu,\"in_use_bytes\":%zu}", use.budget,
               use.allocated, use.in_use);
-  write_regions(view, out);
+  write_regions(view, asked, out);
   write_streams(view, out);
   text_printf(out, ",\"connections\":{\"open\":%lld,\"limit\":%lld}",
               (long long)atomic_load(&view->watcher->places.open), (long long)options->max_connections);

@@ -31,7 +31,8 @@ bool regions_act_register(const struct view *view, const struct page_asked *aske
     return false;
   struct client *client = join(view, asked, problem);
   if (!client) return false;
-  bool good = regions_register(regions, client, asked->address, &terms, problem);
+  const struct object_asker asker = {asked->user, asked->address};
+  bool good = regions_register(regions, client, &asker, &terms, problem);
   clients_leave(view->clients, client);
   return good;
 }
@@ -40,9 +41,9 @@ bool regions_act_unregister(const struct view *view, const struct page_asked *as
   if (!asked->local) return true;
   struct client *client = join(view, asked, problem);
   if (!client) return false;
-  regions_unregister(&view->jobs->regions, client, name_of(asked));
+  bool good = regions_unregister(&view->jobs->regions, client, name_of(asked), problem);
   clients_leave(view->clients, client);
-  return true;
+  return good;
 }
 
 bool regions_write_none(const struct view *view, const struct page_asked *asked, struct text *out,

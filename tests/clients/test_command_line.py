@@ -105,11 +105,8 @@ class Commands(OneDaemonCase):
 
         self.assertEqual(shares(self.daemon), [False, False])
         with Daemon("--allow-shared-memory", "--shared-memory-prefix", "mine") as daemon:
-            self.assertEqual(shares(daemon), [False, False])
-            self.assertEqual(shares(daemon, "--shared-memory", "mine"), [True, True])
-            self.assertEqual(shares(daemon, "--shared-memory", "mine", "--no-shared-memory"), [False, False])
-        with Daemon("--allow-shared-memory") as daemon:
             self.assertEqual(shares(daemon), [True, True])
+            self.assertEqual(shares(daemon, "--no-shared-memory"), [False, False])
 
     def test_formats_by_the_end_of_the_name(self):
         points = np.random.default_rng(1).uniform((0, -40, -3, 0), (70, 40, 1, 1), (POINTS, 4)).astype("<f4")

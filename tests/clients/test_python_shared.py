@@ -1,8 +1,10 @@
 """Client(shared_memory=True): the same results through shared memory, and through the socket if that cannot be had."""
 
+import contextlib
 import os
 import pathlib
 import socket
+import tempfile
 import threading
 import unittest
 import warnings
@@ -10,9 +12,10 @@ import warnings
 import numpy as np
 
 import voxeld
+from credentials import new_token
 from daemon import PATIENCE, Daemon, OneDaemonCase, wait_until
-from rude_server import url_of
-from shared import REGIONS
+from rude_server import RudeServer, status_document, url_of
+from shared import REGIONS, Memory
 
 FOLDER = pathlib.Path("/dev/shm")
 
@@ -125,9 +128,17 @@ class Shared(OneDaemonCase):
 
     def test_nothing_is_left_by_a_thread_that_still_asks(self):
         """A service that says nothing to the registration."""
+
+        def ask(client):
+            with contextlib.suppress(voxeld.Error, ValueError):  # it is closed meanwhile
+                client.voxelize(points_of(), "kitti_second")
+
         with socket.create_server(("127.0.0.1", 0)) as silent:
             client = voxeld.Client(f"http://127.0.0.1:{silent.getsockname()[1]}", shared_memory=True, timeout=PATIENCE)
-            threading.Thread(target=client.voxelize, args=(points_of(), "kitti_second"), daemon=True).start()
+            threading.Thread(target=ask, args=(client,), daemon=True).start()
+            connection, _ = silent.accept()
+            self.addCleanup(connection.close)
+            connection.sendall(status_document('{"shared_memory":{"keys":["voxeld"]}}'))
             wait_until(left, "memory with a name")
             client.close()
             self.assertEqual(left(), [])
@@ -158,12 +169,20 @@ class Shared(OneDaemonCase):
         self.assertIn("points_region", self.client.voxelize(points_of(), "kitti_second").metadata["parameters"])
 
 
+    def test_regions_of_processes_that_were_killed_make_room(self):
+        for number in range(128):
+            with Memory(16, "voxeld") as memory:
+                self.assertEqual(memory.register(self.daemon, f"dead-{number}").status, 200)
+        shares = lambda: "points_region" in self.client.voxelize(points_of(), "kitti_second").metadata["parameters"]
+        wait_until(shares, "points that go through shared memory")
+
+
 class Otherwise(unittest.TestCase):
     """The same results by the socket, and a word."""
 
-    def told(self, reason, url, shared_memory=True):
+    def told(self, reason, url):
         with self.assertWarnsRegex(voxeld.SharedMemoryWarning, f"points go through the socket: .*{reason}") as caught:
-            client = voxeld.Client(url, shared_memory=shared_memory)
+            client = voxeld.Client(url, shared_memory=True)
             client.voxelize(points_of(), "kitti_second")
         self.assertEqual(caught.filename, __file__)
         with warnings.catch_warnings():
@@ -176,11 +195,28 @@ class Otherwise(unittest.TestCase):
         with Daemon("--workers", "1") as daemon:
             self.told("--allow-shared-memory", url_of(daemon))
 
-    def test_the_key_is_not_allowed(self):
-        with Daemon("--workers", "1", "--allow-shared-memory", "--shared-memory-prefix", "points-") as daemon:
-            self.told("one of points- ", url_of(daemon))
-            with voxeld.Client(url_of(daemon), shared_memory="points-") as client:
-                self.assertIn("points_region", client.voxelize(points_of(), "kitti_second").metadata["parameters"])
+    def test_users(self):
+        """Each has keys of its own; a client without a token has none."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "tokens")
+            made = [new_token(name) for name in ("ann", "anna")]
+            path.write_text("".join(line for _, line in made), encoding="utf-8")
+            path.chmod(0o600)
+            own = ("--token-file", str(path), "--allow-anonymous", "--shared-memory-prefix", "points,voxeld")
+            with Daemon("--workers", "1", "--allow-shared-memory", *own) as daemon:
+                for token, _ in made:
+                    with voxeld.Client(url_of(daemon), token=token, shared_memory=True) as client:
+                        result = client.voxelize(points_of(), "kitti_second")
+                        self.assertIn("points_region", result.metadata["parameters"])
+                self.told("only with clients that show a token", url_of(daemon))
+
+    def test_the_answer_about_keys_is_odd(self):
+        for text in ("no JSON", "{}", "[]", '{"shared_memory":{"keys":7}}'):
+            with self.subTest(text=text), RudeServer(status_document(text)) as server:
+                client = voxeld.Client(url_of(server), shared_memory=True)
+                with self.assertRaisesRegex(voxeld.BadAnswer, "how keys begin"):
+                    client.voxelize(points_of(), "kitti_second")
+                client.close()
 
     def test_the_service_is_elsewhere(self):
         for url in ("http://192.0.2.1:8080", "https://voxeld.example"):

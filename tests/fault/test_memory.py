@@ -1,10 +1,12 @@
-"""Resident memory stays flat over ten thousand requests of every kind."""
+"""Resident memory stays flat over ten thousand requests of every kind, and within the budget under JSON that takes a
+hundred times its size to read."""
 
 import concurrent.futures
+import gzip
 import os
 import unittest
 
-from client import MB, VOXELIZE, FaultCase, is_sanitized, rows
+from client import MB, VOXELIZE, Daemon, FaultCase, is_sanitized, rows
 
 REQUESTS = int(os.environ.get("VOXELD_TEST_REQUESTS", "10000"))
 CLIENTS = 4
@@ -48,6 +50,36 @@ class ResidentMemory(FaultCase):
         # One kilobyte lost in each request would be ten megabytes. Sanitizers need memory of their own.
         bound = (64 if is_sanitized() else 6) * MB
         self.assertLess(after - warm, bound, f"from {warm} to {after} bytes in {REQUESTS} requests")
+
+
+BUDGET = 1500 * MB
+OVERHEAD = 200 * MB  # connections, requests in flight, what workers keep
+
+
+@unittest.skipIf(is_sanitized(), "sanitizers need memory of their own")
+class LargeJson(unittest.TestCase):
+    """Bodies of a few hundred bytes that decode to 8 MB of JSON, from several clients at a time."""
+
+    def flood(self, daemon, value):
+        body = gzip.compress(b"[" + b",".join([value] * (8 * MB // (len(value) + 1))) + b"]", 9)
+        headers = {"Content-Encoding": "gzip"}
+        ask = lambda number: daemon.post(
+            "/v2/models/kitti_second/infer", body, headers, source=f"127.0.0.{number % 8 + 1}"
+        )
+        with concurrent.futures.ThreadPoolExecutor(8) as clients:
+            return [reply.status for reply in clients.map(ask, range(40))]
+
+    def test_memory_goes_back_below_the_budget(self):
+        for value in (b"{}", b'""', b"[]", b'{"":{}}', b"1"):
+            with self.subTest(value=value), Daemon("--workers", "6", "--memory-budget-bytes", str(BUDGET)) as daemon:
+                daemon.forget_peak()
+                statuses = self.flood(daemon, value)
+                self.assertLessEqual(set(statuses), {400, 503})  # it is no request; there is no memory for more
+                self.assertIn(400, statuses)
+                daemon.assert_quiet()
+                kept = daemon.status()["buffers"]["allocated_bytes"]
+                self.assertLess(daemon.resident_bytes(), kept + OVERHEAD)
+                self.assertLess(daemon.peak_bytes(), BUDGET + OVERHEAD)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import unittest
 
 from client import VOXELIZE
 from pinned import CAN_FAIL, CHUNK, OTHERS, PLACE, POINTS, ROOM, SIZE, STAND_IN, PinnedCase
-from shared import REGIONS
+from shared import REGIONS, unregister
 
 
 class Pinned(PinnedCase):
@@ -24,8 +24,9 @@ class Pinned(PinnedCase):
         self.assertEqual(self.ways(daemon), (6, 0))
         self.assertEqual((use["regions"], use["pinned_bytes"], use["pin_failures"]), (1, 2 * CHUNK, 0))
         self.assertIn(f"voxeld_regions_pinned_bytes {2 * CHUNK}\n", daemon.get("/metrics").body.decode())
-        daemon.post(f"{REGIONS}/unregister")
-        self.assertEqual((self.use(daemon)["regions"], self.use(daemon)["pinned_bytes"]), (0, 0))
+        unregister(daemon)
+        self.assertEqual(self.use(daemon)["regions"], 0)
+        self.await_unpinned(daemon)
 
     def test_points_that_are_not_aligned_are_copied(self):
         daemon = self.start()
@@ -151,8 +152,8 @@ class Pinned(PinnedCase):
             owner.join()
         self.assertLessEqual(statuses, {200, 400})
         self.assertEqual(daemon.status()["state"], "ready")
-        daemon.post(f"{REGIONS}/unregister")
-        self.assertEqual(self.use(daemon)["pinned_bytes"], 0)
+        unregister(daemon)
+        self.await_unpinned(daemon)
         self.memory.shorten(PLACE + ROOM)
         self.memory.write(POINTS)
         self.memory.register(daemon, "a")
@@ -186,7 +187,7 @@ class Pinned(PinnedCase):
         for _ in range(30):
             asker = threading.Thread(target=self.ask, args=(daemon,))
             asker.start()
-            daemon.post(f"{REGIONS}/unregister")
+            unregister(daemon)
             self.memory.write(bytes(SIZE), PLACE)
             asker.join()
             self.assertEqual(self.memory.read(SIZE, PLACE), bytes(SIZE))

@@ -8,7 +8,7 @@ import infer
 import numpy as np
 from client import MB
 from pinned import CAN_FAIL, CHUNK, PLACE, POINTS, ROOM, PinnedCase
-from shared import REGIONS, Memory
+from shared import REGIONS, Memory, unregister
 
 NAMES = ("voxel_coords", "voxel_num_points", "voxel_features", "point_voxel_ids", "voxel_point_mask")
 
@@ -184,7 +184,7 @@ class Outputs(PinnedCase):
             for _ in range(15):
                 asker = threading.Thread(target=self.infer, args=(daemon, self.EACH, MB))
                 asker.start()
-                daemon.post(f"{REGIONS}/region/{name}/unregister")
+                unregister(daemon, name)
                 memory.write(bytes(ROOM), begin)
                 asker.join()
                 self.assertEqual(memory.read(ROOM, begin), bytes(ROOM))

@@ -1,18 +1,22 @@
 """Shared memory whose owner does anything with it, and clients that may not have it: one request suffers at most."""
 
+import fcntl
 import http.client
 import json
 import os
 import pathlib
 import resource
+import shutil
+import signal
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
 import unittest
 
 from client import GRID, LONG_POINTS, MB, ROW, VOXELIZE, Daemon, FaultCase, many_rows, rows, wait_until
-from credentials import new_token
+from credentials import Authority, TlsDaemon, new_token
 from daemon import BACKEND, Reply
 from shared import REGIONS, Memory
 
@@ -282,7 +286,7 @@ class Regions(FaultCase):
         self.assertEqual([reply.status for reply in replies], [200] * 127 + [429] * 3)
         self.assertIn("unregister some", replies[-1].json()["error"])
         self.done(self.daemon.post(f"{REGIONS}/region/b7/unregister"))
-        self.done(self.memory.register(self.daemon, "b7"))
+        wait_until(lambda: self.memory.register(self.daemon, "b7").status == 200, "room for another region")
         self.works()
 
     # --- who ---
@@ -310,6 +314,27 @@ class Regions(FaultCase):
             absent = secret.register(self.daemon, "c", key="/voxeld-test-none")
             self.refused(absent, 400, "cannot be opened", "key")
             self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
+
+    def test_a_lease_holds_up_nobody(self):
+        """Opening memory that its owner has a lease on (fcntl) would wait until the owner gives it up."""
+        self.addCleanup(signal.signal, signal.SIGIO, signal.signal(signal.SIGIO, signal.SIG_IGN))
+        for kind, mode in ((fcntl.F_WRLCK, os.O_RDWR), (fcntl.F_RDLCK, os.O_RDONLY)):
+            with Memory(16) as leased:
+                os.close(leased.file)
+                leased.file = os.open(leased.path, mode)
+                fcntl.fcntl(leased.file, fcntl.F_SETLEASE, kind)
+                reply = leased.register(self.daemon, "b")
+                self.refused(reply, 400, "no process has a lease on", "key")
+                absent = leased.register(self.daemon, "b", key="/voxeld-test-none").json()["detail"]
+                self.assertEqual(reply.json()["detail"], absent.replace("/voxeld-test-none", leased.key))
+                fcntl.fcntl(leased.file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+                self.done(leased.register(self.daemon, "b"))
+                with self.assertRaises(BlockingIOError):  # while the server has it
+                    fcntl.fcntl(leased.file, fcntl.F_SETLEASE, kind)
+                self.done(self.daemon.post(f"{REGIONS}/region/b/unregister"))
+        with self.assertRaises(BlockingIOError):
+            fcntl.fcntl(self.memory.file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        self.works()
 
     def test_cuda_memory_is_refused(self):
         text = json.dumps({"raw_handle": {"b64": ""}, "device_id": 0, "byte_size": 1})
@@ -477,15 +502,24 @@ class Access(FaultCase):
                 self.assertEqual(memory.register(daemon, "a", headers).status, 501)
             self.assertEqual(memory.register(daemon, "a").status, 200)
 
+    def tokens(self, *names):
+        """The option of a file with tokens of these names, and the headers that show them."""
+        made = [new_token(name) for name in names]
+        path = pathlib.Path(self.folder(), "tokens")
+        path.write_text("".join(line for _, line in made), encoding="utf-8")
+        path.chmod(0o600)
+        return ("--token-file", str(path)), [{"Authorization": f"Bearer {token}"} for token, _ in made]
+
+    def folder(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
     def test_regions_belong_to_the_user_of_the_token(self):
-        with tempfile.TemporaryDirectory() as folder, Memory(len(POINTS), "voxeld") as memory:
+        option, (ann, bob) = self.tokens("ann", "bob")
+        with Memory(len(POINTS), "voxeld:ann:") as memory:
             memory.write(POINTS)
-            path = pathlib.Path(folder, "tokens")
-            made = {name: new_token(name) for name in ("ann", "bob")}
-            path.write_text("".join(line for _, line in made.values()), encoding="utf-8")
-            path.chmod(0o600)
-            ann, bob = ({"Authorization": f"Bearer {made[name][0].strip()}"} for name in ("ann", "bob"))
-            with TokenDaemon(ann, "--workers", "1", "--allow-shared-memory", "--token-file", str(path)) as daemon:
+            with TokenDaemon(ann, "--workers", "1", "--allow-shared-memory", *option) as daemon:
                 self.assertEqual(memory.register(daemon, "a").status, 200)
                 self.assertEqual(daemon.get(f"{REGIONS}/status", bob).json(), [])
                 self.assertEqual(daemon.get(f"{REGIONS}/region/a/status", bob).status, 404)
@@ -493,6 +527,62 @@ class Access(FaultCase):
                 self.assertEqual(daemon.post(query, headers=bob).status, 400)
                 self.assertEqual(daemon.post(f"{REGIONS}/unregister", headers=bob).status, 200)
                 self.assertEqual(daemon.post(query, source="127.0.0.9").status, 200)  # ann, from another address
+
+    def test_a_token_opens_the_memory_of_its_name(self):
+        option, (ann, anna) = self.tokens("ann", "anna")
+        names = ("voxeld:ann:", "voxeld:anna:", "voxeld", "voxeld:")
+        with TokenDaemon(ann, "--workers", "1", "--allow-shared-memory", "--allow-anonymous", *option) as daemon:
+            for prefix in names:
+                with Memory(16, prefix) as memory:
+                    for headers, own in (ann, "voxeld:ann:"), (anna, "voxeld:anna:"):
+                        reply = memory.register(daemon, "a", headers)
+                        self.assertEqual(reply.status, 200 if prefix == own else 400, (reply, prefix, own))
+                        if prefix != own:
+                            self.assertIn(f"keys that begin with one of {own} ", reply.json()["error"])
+                        self.assertEqual(daemon.post(f"{REGIONS}/unregister", headers=headers).status, 200)
+                        keys = daemon.get("/v1/status", headers).json()["shared_memory"]["keys"]
+                        self.assertEqual(keys, [own])
+                    nobody = {"Authorization": None}
+                    reply = memory.register(daemon, "a", nobody)
+                    self.assertEqual(reply.status, 501)
+                    self.assertIn("show a token", reply.json()["error"])
+                    self.assertEqual(daemon.get("/v1/status", nobody).json()["shared_memory"]["keys"], [])
+
+    @unittest.skipUnless(shutil.which("openssl"), "there is no openssl here")
+    def test_a_certificate_opens_the_memory_of_its_name(self):
+        folder = pathlib.Path(self.folder())
+        authority = Authority(folder, "ca")
+        authority.sign("server", "subjectAltName=IP:127.0.0.1", "server")
+        authority.sign("robot", "subjectAltName=URI:spiffe://field/7", "ignored")
+        own = ("--workers", "1", "--allow-shared-memory", "--tls-client-ca", authority.path("ca.pem"))
+        with TlsDaemon(folder, *own, client="robot") as daemon:
+            begins = "voxeld:cert%3Aspiffe%3A%2F%2Ffield%2F7:"
+            self.assertEqual(daemon.get("/v1/status").json()["shared_memory"]["keys"], [begins])
+            for prefix, status in ((begins, 200), ("voxeld", 400), ("voxeld:robot:", 400)):
+                with Memory(16, prefix) as memory:
+                    self.assertEqual(memory.register(daemon, "a").status, status)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
+    def test_memory_of_other_users(self):
+        """Over a Unix socket a client has its user's memory alone, whatever the server may open; root too."""
+        folder = self.folder()
+        os.chmod(folder, 0o755)
+        path, other = os.path.join(folder, "socket"), 1
+
+        def register(memory, user):
+            terms = json.dumps({"key": memory.key, "byte_size": memory.size})
+            url = f"http://localhost{REGIONS}/region/{user}-{memory.key[1:]}/register"
+            command = ["curl", "-sS", "--unix-socket", path, "-d", terms, "-w", "%{http_code}", url]
+            done = subprocess.run(command, check=True, capture_output=True, preexec_fn=lambda: os.setuid(user))
+            return int(done.stdout[-3:])
+
+        listen = ("--unix-mode", "0666", "--listen", f"unix:{path},127.0.0.1:0")
+        with Daemon("--workers", "1", "--allow-shared-memory", *listen) as daemon:
+            with Memory(16, "voxeld") as roots, Memory(16, "voxeld") as others:
+                os.fchown(others.file, other, other)
+                self.assertEqual([register(memory, other) for memory in (roots, others)], [400, 200])
+                self.assertEqual([register(memory, 0) for memory in (roots, others)], [200, 400])
+                self.assertEqual(others.register(daemon, "a").status, 200)  # over TCP all are one client
 
     def test_over_a_unix_socket(self):
         with tempfile.TemporaryDirectory() as folder, Memory(len(POINTS), "voxeld") as memory:
@@ -510,19 +600,22 @@ class Access(FaultCase):
                 connection.close()
 
     def test_prefixes(self):
-        for prefix in ("", ",", "a,", ",a", "a,,b", "a/b"):
+        for prefix in ("", ",", "a,", ",a", "a,,b", "a/b", "a:b"):
             with self.assertRaisesRegex(RuntimeError, "shared_memory_prefix is"):
                 with Daemon("--allow-shared-memory", "--shared-memory-prefix", prefix):
                     pass
 
 
 class TokenDaemon(Daemon):
+    """Shows these headers, unless told otherwise; None leaves one out."""
+
     def __init__(self, headers, *args):
         self.headers = headers
         super().__init__(*args)
 
     def request(self, method, path, body=None, headers=None, connection=None, source=None):
-        return super().request(method, path, body, {**self.headers, **(headers or {})}, connection, source)
+        shown = {name: value for name, value in {**self.headers, **(headers or {})}.items() if value is not None}
+        return super().request(method, path, body, shown, connection, source)
 
 
 class UnixConnection(http.client.HTTPConnection):

@@ -39,6 +39,7 @@ static void on_free(const volatile void *memory) {
 
 static void check_problem(const struct problem *problem) {
   assert(problem->kind > PROBLEM_NONE && problem->kind < PROBLEM_COUNT && problem->detail[0]);
+  assert(problem->kind != PROBLEM_MEMORY_FULL);  // what was charged is enough
 }
 
 // A preset, or an operation with its defaults.

@@ -97,14 +97,16 @@ static void enter(const char *argument) {
   check_written(&terms);
   if (strcmp(terms.key, "k") == 0) memcpy(terms.key, key, sizeof key);
   bool fits = strcmp(terms.key, key) == 0 && region_holds(length, terms.offset, terms.bytes) && !find(name);
-  bool good = regions_register(&regions, client, "127.0.0.1", &terms, &problem);
+  bool good = regions_register(&regions, client, &(struct object_asker){"", "127.0.0.1"}, &terms, &problem);
   if (!good) check_problem(&problem);
   assert(good ? fits : !fits || count >= REGIONS_MAX / 2);
   if (good) known[count++] = terms;
 }
 
 static void leave(const char *name) {
-  regions_unregister(&regions, client, name);
+  struct problem problem;
+  bool good = regions_unregister(&regions, client, name, &problem);
+  assert(good);  // nobody writes
   for (int i = count - 1; i >= 0; i--)
     if (!name || strcmp(known[i].name, name) == 0) known[i] = known[--count];
 }
@@ -113,14 +115,15 @@ static void show(const char *name) {
   static char page[REGIONS_MAX * 512];
   struct text out = text_over(page, sizeof page);
   struct problem problem = {.kind = PROBLEM_NONE};
+  struct json_document document;
   json_error_t error;
   bool good = regions_write(&regions, client, name, &out, &problem);
   assert(good == (!name || find(name)));
   if (!good) check_problem(&problem);
   if (!good || !text_complete(&out)) return;  // text that is no UTF-8 grows
-  json_t *root = json_read(page, out.length, &error);
-  assert(root && (int)json_array_size(root) == (name ? 1 : count));
-  json_decref(root);
+  bool opened = json_open(&document, page, out.length, &error);
+  assert(opened && (int)json_array_size(document.root) == (name ? 1 : count));
+  json_close(&document);
 }
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
@@ -177,15 +180,14 @@ static void by_parameter(const char *name, const char *value, void (*use)(const 
 static void by_json(const char *value, void (*use)(const struct region_ref *ref)) {
   struct problem problem = {.kind = PROBLEM_NONE};
   struct region_ref ref;
-  json_error_t error;
-  json_t *parameters = json_read(value, strlen(value), &error);
-  if (!parameters) return;
-  bool good = region_ref_read(parameters, &ref, &problem);
+  struct json_document document;
+  if (!json_open_sent(&document, "the line", value, strlen(value), &problem)) return;
+  bool good = region_ref_read(document.root, &ref, &problem);
   if (good)
     use(&ref);
   else
     check_problem(&problem);
-  json_decref(parameters);
+  json_close(&document);
 }
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
@@ -220,7 +222,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   assert(text);
   memcpy(text, data, size);
   text[size] = '\0';
-  regions_init(&regions, &options, &clients);
+  bool started = regions_init(&regions, &options, &clients, NULL, 0);
+  assert(started);
   set_length(SIZE);
   for (size_t i = 0; i < SIZE; i++) shadow[i] = (unsigned char)(i % 251);
   assert(pwrite(memory, shadow, SIZE, 0) == SIZE);

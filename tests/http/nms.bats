@@ -103,7 +103,7 @@ odd tensor boxes begins at byte 1 of the data; allowed: a multiple of 4
 none the body is no safetensors file: it has less than 8 bytes
 long the body is no safetensors file: its header would be longer than the body
 large the header of the safetensors file has 70000 bytes; allowed: 65536
-text the header of the safetensors file: unexpected token near
+text the header of the safetensors file, line 1, column 4: unexpected token near
 CASES
   post '/v1/nms?class_agnostic=no' boxes
   is_problem 400 bad-body

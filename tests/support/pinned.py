@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 from client import MB, VOXELIZE, Daemon, rows
-from daemon import Reply, voxeld_binary
+from daemon import Reply, voxeld_binary, wait_until
 from shared import Memory
 
 POINTS = rows(5000)
@@ -62,6 +62,10 @@ class PinnedCase(unittest.TestCase):
 
     def use(self, daemon):
         return daemon.status()["shared_memory"]
+
+    def await_unpinned(self, daemon):
+        """Memory stays pinned until the kernels have ended."""
+        wait_until(lambda: self.use(daemon)["pinned_bytes"] == 0, "all memory to be unpinned")
 
     def ways(self, daemon):
         use = self.use(daemon)

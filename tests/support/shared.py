@@ -5,8 +5,16 @@ import json
 import os
 import pathlib
 
+from daemon import wait_until
+
 REGIONS = "/v2/systemsharedmemory"
 _numbers = itertools.count()
+
+
+def unregister(daemon, name=None):
+    """One region or all, until no job writes to them."""
+    path = f"{REGIONS}/region/{name}/unregister" if name else f"{REGIONS}/unregister"
+    wait_until(lambda: daemon.post(path).status == 200, f"an end of the writing to {name or 'all regions'}")
 
 
 class Memory:

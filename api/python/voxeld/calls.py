@@ -9,7 +9,7 @@ import sys
 import urllib.parse
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Type, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Type, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from .encodings import encoder_of
 from .errors import BadAnswer, Error, Problem, RequestWarning, SharedMemoryWarning, TransportError
 from .reading import JSON, TENSORS
 from .result import Result
-from .shared import PARAMETERS, PREFIX, Slots, Unavailable
+from .shared import PARAMETERS, Slots, Unavailable
 from .transport import Transport
 
 T = TypeVar("T")
@@ -36,11 +36,10 @@ class Calls:
         self._slots: Optional[Slots] = None
         self._warned: Set[str] = {EVERY_STREAM_BEGINS_SO}  # kinds of warnings
 
-    def share(self, endpoint: Endpoint, told: Union[bool, str]) -> None:
-        """From now on memory is shared if it can be. `told`: as the client's shared_memory."""
-        prefix = told if isinstance(told, str) else PREFIX
+    def share(self, endpoint: Endpoint) -> None:
+        """From now on memory is shared if it can be."""
         try:
-            self._slots = Slots(self._transport, endpoint, self._headers, prefix)
+            self._slots = Slots(self._transport, endpoint, self._headers)
         except Unavailable as reason:
             self._share_no_more(reason)
 

@@ -39,9 +39,8 @@ class Client:
     idle_connections  most connections kept open for later requests
     encoding          gzip or zstd: points are sent so encoded, which pays on slow links; zstd needs Python 3.14 or the
                       package zstandard. Answers come as they are.
-    shared_memory     points and tensors go through shared memory if the service is on this machine and allows it; a
-                      string is what the keys begin with, if that is not "voxeld". If memory is not shared, a
-                      SharedMemoryWarning says why, and they go through the socket.
+    shared_memory     points and tensors go through shared memory if the service is on this machine and allows it. If
+                      memory is not shared, a SharedMemoryWarning says why, and they go through the socket.
 
     Result.warnings has what the service warns of. The first warning of each kind is a Python RequestWarning too.
     """
@@ -60,7 +59,7 @@ class Client:
         backoff: float = 0.2,
         idle_connections: int = 8,
         encoding: Optional[str] = None,
-        shared_memory: Union[bool, str] = False,
+        shared_memory: bool = False,
     ) -> None:
         if ca_file is not None or certificate is not None:
             if tls is not None:
@@ -76,7 +75,7 @@ class Client:
         transport = Transport(endpoint, timeout, deadline, retries, backoff, idle_connections)
         self._calls = Calls(transport, headers, encoding)
         if shared_memory:
-            self._calls.share(endpoint, shared_memory)
+            self._calls.share(endpoint)
 
     # --- computing ---
 

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import tensors
-from .connection import Endpoint, Request
-from .errors import Error, Problem
+from .connection import Answer, Endpoint, Request
+from .errors import BadAnswer, Error, Problem
 from .transport import Transport
 
 FOLDER = "/dev/shm"
-PREFIX = "voxeld"  # of keys; the service's default
+PREFIX = "voxeld"  # of keys, if the service allows none: it then says why
 POINTS_ROOM = 1 << 26  # bytes for points; more if a request has more
 ANSWER_ROOM = 1 << 30  # bytes for its answer
 PARAMETERS = ("points_region", "output_region")
@@ -38,10 +38,10 @@ class Unavailable(Exception):
 
 
 class Slot:
-    def __init__(self, prefix: str, room: int) -> None:
+    def __init__(self, beginning: str, room: int) -> None:
         self.room = room
         self.name = f"py-{os.getpid()}-{secrets.token_hex(8)}"
-        self.key = f"{prefix}-{self.name}"
+        self.key = f"{beginning}-{self.name}"
         self.size = room + ANSWER_ROOM
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = open(os.open(self._path(), flags, 0o600), "r+b", buffering=0)
@@ -85,16 +85,25 @@ class Slot:
         return answer
 
 
+def _beginning_of(answer: Answer) -> str:
+    try:
+        keys = json.loads(answer.body.tobytes())["shared_memory"]["keys"]
+        return str(keys[0]) if keys else PREFIX
+    except (ValueError, KeyError, TypeError) as reason:
+        raise BadAnswer(f"/v1/status does not say how keys begin: {reason}") from reason
+
+
 class Slots:
     """The slots of a client; threads may share them. A forked process makes slots of its own."""
 
-    def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str], prefix: str) -> None:
+    def __init__(self, transport: Transport, endpoint: Endpoint, headers: dict[str, str]) -> None:
         host = endpoint.address if isinstance(endpoint.address, str) else endpoint.address[0]
         if not isinstance(endpoint.address, str) and not host.startswith(LOOPBACK):
             raise Unavailable(f"{host} is not this machine (localhost, or a Unix socket)")
         if not os.path.isdir(FOLDER):
             raise Unavailable(f"this system has no {FOLDER}")
-        self._transport, self._headers, self._prefix = transport, headers, prefix
+        self._transport, self._headers = transport, headers
+        self._beginning: Optional[str] = None  # of keys
         self._forget()
 
     def _forget(self) -> None:
@@ -134,10 +143,18 @@ class Slots:
         with self._lock:
             self._idle.append(slot)
 
+    def _begin(self) -> str:
+        """What the service lets this client's keys begin with."""
+        if self._beginning is None:
+            request = Request("GET", "/v1/status", self._headers)
+            self._beginning = self._transport.ask(request, _beginning_of, retries=0)
+        return self._beginning
+
     def _new(self, size: int) -> Slot:
         try:
+            beginning = self._begin()
             with self._lock:  # so that close() knows of every name
-                slot = Slot(self._prefix, max(size, POINTS_ROOM))
+                slot = Slot(beginning, max(size, POINTS_ROOM))
                 self._named.add(slot)
         except OSError as reason:
             raise Unavailable(f"shared memory cannot be made: {reason}") from reason
@@ -146,6 +163,8 @@ class Slots:
             self._post(f"region/{slot.name}/register", terms)
         except Problem as problem:
             slot.close()
+            if problem.temporary:
+                raise
             raise Unavailable(str(problem)) from problem
         except BaseException:
             slot.close()

@@ -149,7 +149,7 @@ static void a_body_without_json_is_rows_of_the_model(void **state) {
   assert_true(read_by(&raw, "", (float[10]){0}, 10 * sizeof(float)));
   assert_int_equal(points()->tensor.dims[0], 2);
   assert_int_equal(points()->tensor.dims[1], 5);
-  assert_null(body.root);
+  assert_null(body.json.root);
   assert_ptr_equal(infer_answer_kind(&infer, &request), &infer_binary);
   assert_true(infer.binary & VX_TENSOR_BIT(VX_TENSOR_COUNT - 1));
   infer_end(&body);

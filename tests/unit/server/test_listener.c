@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -165,6 +166,17 @@ static void what_fails_leaves_nothing(void **state) {
   assert_non_null(strstr(error, "connect: Connection refused"));
 }
 
+// Fills the queue of the one who listens there: who would connect now waits.
+static void crowd(const struct sockaddr_un *name) {
+  int fd, waiting[16], count = 0;
+  do {
+    fd = waiting[count++] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_true(fd >= 0 && count < 16);
+  } while (connect(fd, (const struct sockaddr *)name, sizeof *name) == 0);
+  assert_int_equal(errno, EAGAIN);
+  while (count) assert_int_equal(close(waiting[--count]), 0);
+}
+
 static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
   (void)state;
   struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -172,6 +184,8 @@ static void only_a_socket_that_nobody_listens_on_is_replaced(void **state) {
   int left = socket(AF_UNIX, SOCK_STREAM, 0);
   assert_int_equal(bind(left, (const struct sockaddr *)&name, sizeof name), 0);
   assert_int_equal(listen(left, 1), 0);
+  refused(unix_item, false, "bind: Address already in use");
+  crowd(&name);
   refused(unix_item, false, "bind: Address already in use");
   assert_int_equal(close(left), 0);
   assert_true(open_list(unix_item, false));

@@ -295,8 +295,8 @@ static void prefixes_of_shared_memory(void **state) {
   static const struct {
     char *list;
     bool good;
-  } rows[] = {{"a", true},   {"a,b", true}, {"a,b,c", true}, {"", false},    {",", false},
-              {",a", false}, {"a,", false}, {"a,,b", false}, {"a/b", false}, {"a,/b", false}};
+  } rows[] = {{"a", true},   {"a,b", true},   {"a,b,c", true}, {"", false},     {",", false}, {",a", false},
+              {"a,", false}, {"a,,b", false}, {"a/b", false},  {"a,/b", false}, {"a:", false}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     for (int allowed = 0; allowed < 2; allowed++) {
       struct options options;

@@ -98,7 +98,7 @@ static void counts_and_limits(void **state) {
       "\"requests\":{\"active\":31,\"open\":32,\"answered\":1,\"refused\":2,\"aborted\":3},"
       "\"buffers\":{\"budget_bytes\":16777216,\"allocated_bytes\":42,\"in_use_bytes\":41},"
       "\"shared_memory\":{\"allowed\":true,\"regions\":0,\"pinned_bytes\":51,\"pinned_limit_bytes\":55,"
-      "\"pin_failures\":52,\"parts_in_place\":53,\"parts_copied\":54},"
+      "\"pin_failures\":52,\"parts_in_place\":53,\"parts_copied\":54,\"keys\":[]},"
       "\"streams\":{\"count\":0,\"sweeps\":0,\"memory_bytes\":0,\"limit_bytes\":56,\"kept\":0,\"repeated\":0,"
       "\"evicted\":0,\"expired\":0,\"subscribers\":57},"
       "\"connections\":{\"open\":61,\"limit\":100},"

@@ -1,4 +1,5 @@
-// The registry of shared-memory regions: whose they are, which keys are opened, shares, copies, what owners may do.
+// The registry of shared-memory regions: whose they are, which keys are opened, shares, copies, what owners may do, and
+// that nobody waits for a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +26,7 @@ static struct regions regions;
 static struct client *ours, *other;
 static struct problem problem;
 static char key[64];
+static const char *user;  // who asks
 static int memory, files;
 
 // How many files are open.
@@ -37,12 +41,16 @@ static int count_files(void) {
 
 static int open_all(void **state) {
   (void)state;
-  const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX};
+  const int64_t limits[SHARES] = {[SHARE_REGIONS] = REGIONS_MAX, [SHARE_PINNED] = 2 * SIZE};
   files = count_files();
+  user = "";
+  options.token_file[0] = options.tls_client_ca[0] = '\0';
   options.allow_shared_memory = true;
+  options.shared_memory_pinned_bytes = 2 * SIZE;
   snprintf(options.shared_memory_prefix, sizeof options.shared_memory_prefix, "points,voxeld-unit");
-  if (!clients_init(&clients, REGIONS_MAX, limits)) return -1;
-  regions_init(&regions, &options, &clients);
+  if (!clients_init(&clients, REGIONS_MAX, limits) ||
+      !regions_init(&regions, &options, &clients, problem.detail, sizeof problem.detail))
+    return -1;
   ours = clients_join(&clients, "", "127.0.0.1");
   other = clients_join(&clients, "lidar-7", "127.0.0.1");
   snprintf(key, sizeof key, "/voxeld-unit-%d", (int)getpid());
@@ -72,11 +80,16 @@ static struct region_terms terms_of(const char *name, const char *its_key, uint6
 static bool enter(struct client *client, const char *address, const char *its_key, const char *name, uint64_t offset,
                   uint64_t bytes) {
   struct region_terms terms = terms_of(name, its_key, offset, bytes);
-  return regions_register(&regions, client, address, &terms, &problem);
+  const struct object_asker asker = {user, address};
+  return regions_register(&regions, client, &asker, &terms, &problem);
 }
 
 static bool add(struct client *client, const char *name, uint64_t offset, uint64_t bytes) {
   return enter(client, "127.0.0.1", key, name, offset, bytes);
+}
+
+static bool leave(struct client *client, const char *name) {
+  return regions_unregister(&regions, client, name, &problem);
 }
 
 static struct region_ref part(const char *name, uint64_t offset, uint64_t bytes) {
@@ -136,7 +149,7 @@ static void a_request_means_what_was_registered_when_it_began(void **state) {
   struct region_user early = {ours, atomic_load(&regions.registered)};
   struct region_ref ref = part("a", 0, 1);
   assert_true(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
-  regions_unregister(&regions, ours, "a");
+  assert_true(leave(ours, "a"));
   assert_true(add(ours, "a", 0, 64));
   assert_false(regions_read(&regions, early, &ref, &byte, "points_region", &problem));
   assert_non_null(strstr(problem.detail, "no region 'a'"));
@@ -150,8 +163,8 @@ static void regions_are_their_clients(void **state) {
   assert_true(add(ours, "a", 0, 64));
   assert_false(get(other, "a", 0, 1, bytes));
   snprintf(unknown, sizeof unknown, "%s", problem.detail);
-  regions_unregister(&regions, other, "a");
-  regions_unregister(&regions, other, NULL);
+  assert_true(leave(other, "a"));
+  assert_true(leave(other, NULL));
   assert_string_equal(listed(other, NULL), "[]\n");
   assert_string_equal(listed(other, "a"), unknown);
   assert_true(add(other, "a", 64, 64));  // names are apart
@@ -159,7 +172,7 @@ static void regions_are_their_clients(void **state) {
   char expected[128];
   snprintf(expected, sizeof expected, "[{\"name\":\"a\",\"key\":\"%s\",\"offset\":0,\"byte_size\":64}]\n", key);
   assert_string_equal(listed(ours, NULL), expected);
-  regions_unregister(&regions, ours, "a");
+  assert_true(leave(ours, "a"));
   assert_false(get(ours, "a", 0, 1, bytes));
   assert_string_equal(problem.detail, unknown);
   assert_true(get(other, "a", 0, 1, bytes));
@@ -203,9 +216,59 @@ static void clients_of_unix_sockets_own_their_memory(void **state) {
   char own[32], alien[32];
   snprintf(own, sizeof own, "unix:%u", (unsigned)geteuid());
   snprintf(alien, sizeof alien, "unix:%u", (unsigned)geteuid() + 1);
+  strcpy(options.token_file, "tokens");  // changes nothing here
   assert_true(enter(ours, own, key, "a", 0, 1));
   assert_false(enter(other, alien, key, "a", 0, 1));
-  assert_true(enter(other, "unix:0", key, "a", 0, 1));
+  assert_non_null(strstr(problem.detail, "cannot be opened"));
+  if (geteuid() != 0 || fchown(memory, 1, 1) != 0) return;
+  assert_true(enter(ours, "unix:1", key, "b", 0, 1));
+  assert_false(enter(other, "unix:0", key, "a", 0, 1));  // root too
+}
+
+// Whether the user may have that key, as far as the key tells: there is no such object.
+static bool may_have(const char *its_user, const char *its_key) {
+  user = its_user;
+  assert_false(enter(ours, "127.0.0.1", its_key, "a", 0, 1));
+  return strstr(problem.detail, "cannot be opened");
+}
+
+static const char *keys_of(const char *its_user, const char *address) {
+  static char written[256];
+  struct text out = text_over(written, sizeof written);
+  object_keys_write(&options, &(struct object_asker){its_user, address}, &out);
+  return written;
+}
+
+static void users_have_keys_of_their_own(void **state) {
+  (void)state;
+  assert_true(may_have("", "/points") && may_have("ann", "/points"));  // there are no users
+  assert_string_equal(keys_of("ann", "127.0.0.1"), "[\"points\",\"voxeld-unit\"]");
+  char *const options_of_users[] = {options.token_file, options.tls_client_ca};
+  for (size_t i = 0; i < 2; i++) {
+    strcpy(options_of_users[i], "file");
+    assert_true(may_have("ann", "/points:ann:x") && may_have("ann", "voxeld-unit:ann:") &&
+                may_have("a:b", "points:a%3Ab:"));
+    assert_true(may_have("cert:spiffe://field/7", "points:cert%3Aspiffe%3A%2F%2Ffield%2F7:x"));
+    static const char *const wrong[] = {
+        "points",     "points:",     "points:ann", "points:anna:x", "points::ann:",    "points-ann:x",
+        "pointsann:", "points:ANN:", "x:ann:",     ":ann:",         "points:bob:ann:", "points:an%6E:x"};
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) assert_false(may_have("ann", wrong[k]));
+    assert_non_null(
+        strstr(problem.detail, "one of points:ann:,voxeld-unit:ann: (--shared-memory-prefix, and the user's"));
+    assert_false(may_have("anna", "points:ann:x") || may_have("a", "points:a%3Ab:") || may_have("%61", "points:%61:"));
+    assert_true(may_have("%61", "points:%2561:"));
+    assert_false(may_have("", "points") || may_have("", "points:x") || may_have("", "points::x"));
+    assert_int_equal(problem.kind, PROBLEM_NO_SHARED_MEMORY);
+    assert_string_equal(keys_of("cert:7", "127.0.0.1"), "[\"points:cert%3A7:\",\"voxeld-unit:cert%3A7:\"]");
+    assert_string_equal(keys_of("", "127.0.0.1"), "[]");
+    assert_string_equal(keys_of("ann", "unix:7"), "[\"points\",\"voxeld-unit\"]");
+    options_of_users[i][0] = '\0';
+  }
+}
+
+// The closer closes regions at some later time.
+static void await_regions(int64_t count) {
+  while (clients_use(&clients).held[SHARE_REGIONS] != count) sched_yield();
 }
 
 // Memory that has a name takes the place of that which has none any more.
@@ -227,6 +290,8 @@ static void shares(void **state) {
   assert_int_equal(problem.kind, PROBLEM_CLIENT_OVER_SHARE);
   assert_true(add(other, "a", 0, 1));
   renew_memory();  // now ours make room for our next one
+  assert_false(add(ours, "new", 0, 1));
+  await_regions(1);
   assert_true(add(ours, "new", 0, 1));
   assert_false(get(ours, "0", 0, 1, NULL));
   assert_true(get(ours, "new", 0, 1, NULL) && get(other, "a", 0, 1, NULL));
@@ -244,8 +309,9 @@ static void no_room_at_all(void **state) {
     clients_leave(&clients, client);
   }
   renew_memory();
+  assert_false(add(ours, "new", 0, 1));
+  await_regions(0);
   assert_true(add(ours, "new", 0, 1));
-  assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
 }
 
 static void owners_shorten_their_memory(void **state) {
@@ -265,6 +331,52 @@ static void owners_shorten_their_memory(void **state) {
   assert_int_equal(shm_unlink(key), 0);
   assert_true(get(ours, "a", 0, 100, bytes));
 }
+
+// ---- a GPU that takes its time --------------------------------------------------------------------------------------
+
+static sem_t kernels_end;
+
+static enum vx_status pin(struct vx_device *device, void *pages, size_t bytes, struct vx_error *error) {
+  (void)device, (void)error, (void)pages, (void)bytes;
+  return VX_OK;
+}
+
+static bool unpin(struct vx_device *device, void *pages) {
+  (void)device, (void)pages;
+  return sem_wait(&kernels_end) == 0;
+}
+
+static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
+static const struct device gpu = {.backend = &backend};
+
+static void nobody_waits_for_a_gpu(void **state) {
+  (void)state;
+  struct region_user user = {ours, ULLONG_MAX};
+  struct region_ref ref = part("a", 0, SIZE);
+  struct reach reach;
+  assert_int_equal(sem_init(&kernels_end, 0, 0), 0);
+  assert_true(add(ours, "a", 0, SIZE));
+  assert_true(regions_reach(&regions, user, &ref, SIZE, &gpu, true, &reach));
+  assert_false(leave(ours, "a"));
+  assert_int_equal(problem.kind, PROBLEM_REGION_BUSY);
+  assert_non_null(strstr(problem.detail, "writes to the region 'a'"));
+  assert_false(get(ours, "a", 0, 1, NULL));
+  assert_string_equal(listed(ours, NULL), "[]\n");
+  assert_int_equal(regions_use(&regions).count, 0);
+  assert_true(leave(other, "a") && leave(ours, "b"));
+  assert_true(add(ours, "a", 0, SIZE) && get(ours, "a", 0, 1, NULL));
+  assert_false(leave(ours, NULL));
+  assert_false(leave(ours, "a"));
+  await_regions(1);
+  regions_leave(&regions, &reach);
+  assert_true(leave(ours, "a"));
+  assert_int_equal(clients_use(&clients).held[SHARE_REGIONS], 1);
+  assert_int_equal(regions_use(&regions).pinned_bytes, SIZE);  // until the kernels end
+  assert_true(add(ours, "a", 0, SIZE) && leave(ours, "a"));
+  assert_int_equal(sem_post(&kernels_end), 0);
+}
+
+// ---- owners that leave ----------------------------------------------------------------------------------------------
 
 static void owners_leave(void **state) {
   (void)state;
@@ -289,9 +401,11 @@ int main(void) {
       TEST(a_region_lies_in_its_memory),
       TEST(keys_that_are_refused),
       TEST(clients_of_unix_sockets_own_their_memory),
+      TEST(users_have_keys_of_their_own),
       TEST(shares),
       TEST(no_room_at_all),
       TEST(owners_shorten_their_memory),
+      TEST(nobody_waits_for_a_gpu),
       TEST(owners_leave),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

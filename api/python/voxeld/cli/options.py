@@ -7,7 +7,6 @@ import pathlib
 import re
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..shared import PREFIX
 from ..version import VERSION
 from .answers import KINDS
 from .parameters import DETECT, OPERATIONS, parameters_of
@@ -225,18 +224,11 @@ def _add_server(command: argparse.ArgumentParser) -> None:
         help="most seconds for a scan with all attempts; default: 120",
     )
     group.add_argument(
-        "--shared-memory",
-        default=PREFIX,
-        metavar="PREFIX",
-        help="what the keys of shared memory begin with; default: %(default)s. A service on this machine that allows "
-        "it reads scans and writes answers there",
-    )
-    group.add_argument(
         "--no-shared-memory",
         dest="shared_memory",
-        action="store_const",
-        const="",
-        help="send all through the socket",
+        action="store_false",
+        help="send all through the socket; otherwise a service on this machine that allows it reads scans, and writes "
+        "answers, in shared memory",
     )
     group.add_argument(
         "--retries", type=int, default=5, metavar="N", help="most further attempts after temporary errors; default: 5"

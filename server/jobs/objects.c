@@ -1,0 +1,129 @@
+// Objects of shared memory; see objects.h.
+#include "server/jobs/objects.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/wire/region.h"
+#include "server/clients/access.h"
+
+// ---- keys -----------------------------------------------------------------------------------------------------------
+
+enum { OWN_SIZE = 3 * USER_SIZE };  // each byte of the name takes up to three
+
+// The user id of a client on a Unix socket (unix:UID). False for other addresses.
+static bool read_user(const char *address, unsigned long *user) {
+  static const char scheme[] = "unix:";
+  size_t length = sizeof scheme - 1;
+  if (strncmp(address, scheme, length) != 0) return false;
+  *user = strtoul(address + length, NULL, 10);
+  return true;
+}
+
+// What the asker's keys have behind the prefix: nothing, or :NAME: of its user. False if it may have no key.
+static bool write_own(const struct options *options, const struct object_asker *asker, char own[OWN_SIZE]) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+  struct text text = text_over(own, OWN_SIZE);
+  unsigned long user;
+  own[0] = '\0';
+  if (read_user(asker->address, &user) || !(options->token_file[0] || options->tls_client_ca[0])) return true;
+  text_put(&text, ":");
+  for (const char *c = asker->user; *c; c++)
+    if (strchr(plain, *c))
+      text_append(&text, c, 1);
+    else
+      text_printf(&text, "%%%02X", (unsigned char)*c);
+  text_put(&text, ":");
+  return asker->user[0] && text_complete(&text);
+}
+
+static bool may_begin(const struct options *options, const char *own, const char *key) {
+  const char *prefix = options->shared_memory_prefix;
+  while (*prefix) {
+    size_t length = strcspn(prefix, ",");
+    if (strncmp(key, prefix, length) == 0 && strncmp(key + length, own, strlen(own)) == 0) return true;
+    prefix += length + (prefix[length] == ',');
+  }
+  return false;
+}
+
+static void write_beginnings(const struct options *options, const char *own, bool json, struct text *out) {
+  const char *prefix = options->shared_memory_prefix;
+  for (const char *comma = ""; *prefix; comma = ",") {
+    size_t length = strcspn(prefix, ",");
+    text_put(out, comma);
+    if (json) text_put(out, "\"");
+    out->quoted = json;
+    text_append(out, prefix, length);
+    text_put(out, own);
+    out->quoted = false;
+    if (json) text_put(out, "\"");
+    prefix += length + (prefix[length] == ',');
+  }
+}
+
+static bool check_key(const struct options *options, const struct object_asker *asker, const char *key,
+                      struct problem *problem) {
+  char own[OWN_SIZE], beginnings[256];
+  struct text text = text_over(beginnings, sizeof beginnings);
+  if (!write_own(options, asker, own))
+    return problem_set(problem, PROBLEM_NO_SHARED_MEMORY, NULL,
+                       "over TCP, this server shares memory only with clients that show a token or a certificate; "
+                       "others may use a Unix socket");
+  if (may_begin(options, own, key + strspn(key, "/"))) return true;
+  write_beginnings(options, own, false, &text);
+  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
+                     "the key is '%.80s'; allowed: keys that begin with one of %s%s", key, beginnings,
+                     own[0] ? " (--shared-memory-prefix, and the user's name)" : " (--shared-memory-prefix)");
+}
+
+void object_keys_write(const struct options *options, const struct object_asker *asker, struct text *out) {
+  char own[OWN_SIZE];
+  text_put(out, "[");
+  if (write_own(options, asker, own)) write_beginnings(options, own, true, out);
+  text_put(out, "]");
+}
+
+// ---- opening --------------------------------------------------------------------------------------------------------
+
+static bool is_allowed(const struct stat *object, const char *address) {
+  unsigned long user;
+  return S_ISREG(object->st_mode) && (!read_user(address, &user) || user == object->st_uid);
+}
+
+// Says the same of each key that cannot be had, so that nobody learns which keys others have.
+static bool refuse_key(struct problem *problem, const char *key) {
+  return problem_set(problem, PROBLEM_BAD_REQUEST, "key",
+                     "the key '%.80s' cannot be opened; it must be shared memory of the client (shm_open) which the "
+                     "server's user, of id %u, may read and write, and which no process has a lease on",
+                     key, (unsigned)geteuid());
+}
+
+// Without O_NONBLOCK, who has a lease on the object (fcntl, F_SETLEASE) would hold up the opening for
+// /proc/sys/fs/lease-break-time, 45 s by default.
+static int open_key(const char *key) {
+  char name[REGION_KEY_SIZE + 1];
+  key += strspn(key, "/");
+  if (strchr(key, '/')) return -1;
+  snprintf(name, sizeof name, "/%s", key);
+  return shm_open(name, O_RDWR | O_NONBLOCK, 0);
+}
+
+bool object_open(const struct options *options, const struct object_asker *asker, const char *key,
+                 struct object *object, struct problem *problem) {
+  struct stat status;
+  object->fd = -1;
+  if (!check_key(options, asker, key, problem)) return false;
+  object->fd = open_key(key);
+  if (object->fd < 0 || fstat(object->fd, &status) != 0 || !is_allowed(&status, asker->address))
+    return refuse_key(problem, key);
+  object->device = status.st_dev;
+  object->inode = status.st_ino;
+  object->bytes = (uint64_t)status.st_size;
+  return true;
+}
