@@ -28,12 +28,40 @@ static void the_option_is_a_list_of_names(void **state) {
 
 static void a_host_of_this_machine(void **state) {
   (void)state;
-  static const char *const own[] = {"",           "127.0.0.1",      "127.0.0.1:8080",   "192.0.2.7:80", "[::1]",
-                                    "[::1]:8080", "[2001:db8::1]",  "localhost",        "LocalHost:80", "localhost.",
-                                    ":8080",      "page.localhost", "page.localhost:80"};
-  static const char *const others[] = {"rebound.example",   "rebound.example:8080", "localhost.example", "notlocalhost",
-                                       "127.0.0.1.example", "[rebound.example]",    "[::1.example]",     ".",
-                                       ".localhost",        "127.0.0.1x",           "0127.0.0.1.x"};
+  static const char *const own[] = {"",           "127.0.0.1",      "127.0.0.1:8080",    "192.0.2.7:80", "[::1]",
+                                    "[::1]:8080", "[2001:db8::1]",  "localhost",         "LocalHost:80", "localhost.",
+                                    ":8080",      "page.localhost", "page.localhost:80", "localhost:",   "[::1]:"};
+  static const char *const others[] = {"rebound.example",
+                                       "rebound.example:8080",
+                                       "localhost.example",
+                                       "notlocalhost",
+                                       "127.0.0.1.example",
+                                       "[rebound.example]",
+                                       "[::1.example]",
+                                       ".",
+                                       ".localhost",
+                                       "127.0.0.1x",
+                                       "0127.0.0.1.x",
+                                       "[::1].rebound.example",
+                                       "[::1]rebound.example",
+                                       "[::1].",
+                                       "[::1]:80.example",
+                                       "[::1]:8080x",
+                                       "[::1]:80:80",
+                                       "[::1",
+                                       "[",
+                                       "[]",
+                                       "[]:80",
+                                       "[127.0.0.1]",
+                                       "127.0.0.1:80.rebound.example",
+                                       "127.0.0.1:http",
+                                       "127.0.0.1:-1",
+                                       "localhost:80.rebound.example",
+                                       "localhost:rebound.example",
+                                       "localhost:80:80",
+                                       "localhost: 80",
+                                       ":rebound.example",
+                                       "page.localhost:x"};
   for (size_t i = 0; i < COUNT(own); i++) assert_true(host_is_own(own[i]));
   for (size_t i = 0; i < COUNT(others); i++) assert_false(host_is_own(others[i]));
   char long_name[300];
@@ -51,7 +79,9 @@ static void the_machines_name_is_its_own(void **state) {
   assert_true(host_is_own(name));
   strcat(name, ":8080");
   assert_true(host_is_own(name));
-  strcpy(name + strlen(name) - strlen(":8080"), "x");
+  strcat(name, "x");
+  assert_false(host_is_own(name));
+  strcpy(name + strlen(name) - strlen(":8080x"), "x");
   assert_false(host_is_own(name));
 }
 
@@ -60,7 +90,8 @@ static void names_of_the_option(void **state) {
   static const char list[] = "voxeld.example,Voxeld,a.b";
   static const char *const in[] = {"voxeld.example", "VOXELD.example:8080", "voxeld", "voxeld.", "a.b:1"};
   static const char *const out[] = {
-      "voxeld.exampl", "voxeld.example.com", "x.voxeld.example", "a", "b", "a.bc", "", "voxeld.example,Voxeld"};
+      "voxeld.exampl",         "voxeld.example.com",        "x.voxeld.example", "a",       "b",    "a.bc", "",
+      "voxeld.example,Voxeld", "voxeld:80.rebound.example", "voxeld:x",         "a.b:1:1", "[a.b]"};
   for (size_t i = 0; i < COUNT(in); i++) assert_true(hosts_have(list, in[i]));
   for (size_t i = 0; i < COUNT(out); i++) assert_false(hosts_have(list, out[i]));
   assert_false(hosts_have("", "voxeld"));
