@@ -1,4 +1,4 @@
-// Host headers; see hosts.h.
+// Host, Origin and Sec-Fetch-Site; see hosts.h.
 #include "server/config/hosts.h"
 
 #include <arpa/inet.h>
@@ -52,6 +52,21 @@ bool host_is_own(const char *host) {
   if (bracketed) return inet_pton(AF_INET6, name, bytes) == 1;
   return !name[0] || inet_pton(AF_INET, name, bytes) == 1 || strcasecmp(name, "localhost") == 0 ||
          ends_in(name, ".localhost") || is_machine(name);
+}
+
+static bool is_origin_of(const char *origin, const char *host) {
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    size_t length = strlen(schemes[i]);
+    if (strncasecmp(origin, schemes[i], length) == 0) return host[0] && strcasecmp(origin + length, host) == 0;
+  }
+  return false;
+}
+
+// "none": the user asks, by the address bar or a bookmark. "same-site" may be a page of another port.
+bool page_is_foreign(const char *origin, const char *site, const char *host) {
+  if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) return true;
+  return origin && !is_origin_of(origin, host);
 }
 
 bool hosts_have(const char *list, const char *host) {

@@ -1,4 +1,4 @@
-// Host headers: which are of this machine, which the option names, and what it may say.
+// Host headers: which are of this machine, which the option names, and what it may say. Which pages are foreign.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,12 +98,56 @@ static void names_of_the_option(void **state) {
   assert_false(hosts_have("", ""));
 }
 
+static void a_page_of_another_origin(void **state) {
+  (void)state;
+  static const char host[] = "voxeld.example:8080";
+  static const char *const own[] = {NULL, "http://voxeld.example:8080", "https://voxeld.example:8080",
+                                    "HTTP://Voxeld.Example:8080"};
+  static const char *const foreign[] = {"",
+                                        "null",
+                                        "http://",
+                                        "https://",
+                                        "http://rebound.example",
+                                        "http://voxeld.example",
+                                        "http://voxeld.example:80",
+                                        "http://voxeld.example:8081",
+                                        "http://voxeld.example:80808",
+                                        "http://voxeld.example:8080/",
+                                        "http://voxeld.example:8080.rebound.example",
+                                        "http://x.voxeld.example:8080",
+                                        "http://voxeld.example:8080, http://rebound.example",
+                                        "http://voxeld.example:8080 http://rebound.example",
+                                        "ftp://voxeld.example:8080",
+                                        "chrome-extension://voxeld.example:8080",
+                                        "voxeld.example:8080"};
+  for (size_t i = 0; i < COUNT(own); i++) assert_false(page_is_foreign(own[i], NULL, host));
+  for (size_t i = 0; i < COUNT(foreign); i++) assert_true(page_is_foreign(foreign[i], NULL, host));
+  assert_false(page_is_foreign("http://[::1]:8080", NULL, "[::1]:8080"));
+  assert_true(page_is_foreign("http://", NULL, ""));
+  assert_true(page_is_foreign("http://rebound.example", NULL, ""));
+}
+
+static void a_browser_says_whose_page_asks(void **state) {
+  (void)state;
+  static const char origin[] = "http://localhost:8080", host[] = "localhost:8080";
+  static const char *const own[] = {"same-origin", "none"};
+  static const char *const foreign[] = {"cross-site", "same-site", "", "Same-Origin", "same-origin, cross-site", "x"};
+  for (size_t i = 0; i < COUNT(own); i++) {
+    assert_false(page_is_foreign(NULL, own[i], host));
+    assert_false(page_is_foreign(origin, own[i], host));
+    assert_true(page_is_foreign("http://localhost:9090", own[i], host));
+  }
+  for (size_t i = 0; i < COUNT(foreign); i++) {
+    assert_true(page_is_foreign(NULL, foreign[i], host));
+    assert_true(page_is_foreign(origin, foreign[i], host));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_option_is_a_list_of_names),
-      cmocka_unit_test(a_host_of_this_machine),
-      cmocka_unit_test(the_machines_name_is_its_own),
-      cmocka_unit_test(names_of_the_option),
+      cmocka_unit_test(the_option_is_a_list_of_names), cmocka_unit_test(a_host_of_this_machine),
+      cmocka_unit_test(the_machines_name_is_its_own),  cmocka_unit_test(names_of_the_option),
+      cmocka_unit_test(a_page_of_another_origin),      cmocka_unit_test(a_browser_says_whose_page_asks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
