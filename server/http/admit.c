@@ -15,6 +15,7 @@
 #include "server/base/phase.h"
 #include "server/config/hosts.h"
 #include "server/http/body.h"
+#include "server/http/heads.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
 
@@ -22,79 +23,7 @@ static const char *header(const struct request *request, const char *name) {
   return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-enum { FORWARDED_MAX = 8 };
 #define TENSORS "application/vnd.safetensors"
-
-// What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
-// that name, and does not check names.
-struct heads {
-  struct layout *layout;
-  int hosts, lengths, codings;  // how many headers of each name there are; likewise below
-  const char *host, *length, *coding;
-  int encodings;
-  const char *encoding;  // a Content-Encoding other than identity
-  int accepts;
-  const char *accept;  // Accept-Encoding
-  int traces;
-  const char *traceparent;
-  int inference_heads;
-  const char *inference_head;  // Inference-Header-Content-Length
-  int authorizations;
-  const char *authorization;
-  int forwards;
-  const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
-  bool relayed;                          // there is a header that proxies add
-  // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
-  // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
-  bool odd;
-};
-
-static void add_forwarded(struct heads *heads, const char *line) {
-  if (heads->forwards == FORWARDED_MAX)
-    memmove(heads->forwarded, heads->forwarded + 1, sizeof *heads->forwarded * --heads->forwards);
-  heads->forwarded[heads->forwards++] = line;
-}
-
-static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
-                                     const char *value, size_t value_size) {
-  static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  struct heads *heads = cls;
-  (void)kind;
-  if (name_size == 0 || strspn(name, token) != name_size || memchr(value, '\r', value_size)) heads->odd = true;
-  if (heads->odd) return MHD_NO;  // one is enough to refuse the request
-  layout_header(heads->layout, name, name_size, value, value_size);
-  if (strcasecmp(name, "Host") == 0) {
-    heads->hosts++;
-    heads->host = value;
-  } else if (strcasecmp(name, "Content-Length") == 0) {
-    heads->lengths++;
-    heads->length = value;
-  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-    heads->codings++;
-    heads->coding = value;
-  } else if (strcasecmp(name, "Authorization") == 0) {
-    heads->authorizations++;
-    heads->authorization = value;
-  } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
-    heads->encodings++;
-    heads->encoding = value;
-  } else if (strcasecmp(name, "Accept-Encoding") == 0) {
-    heads->accepts++;
-    heads->accept = value;
-  } else if (strcasecmp(name, "Inference-Header-Content-Length") == 0) {
-    heads->inference_heads++;
-    heads->inference_head = value;
-  } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
-    add_forwarded(heads, value);
-    heads->relayed = true;
-  } else if (strcasecmp(name, "Forwarded") == 0 || strcasecmp(name, "Via") == 0) {
-    heads->relayed = true;
-  } else if (strcasecmp(name, "traceparent") == 0) {
-    heads->traces++;
-    heads->traceparent = value;
-  }
-  return MHD_YES;
-}
 
 // Refuses a request whose end is ambiguous, and its connection with it. Of several lengths the library takes the first;
 // of a length and chunked it takes chunked. A server in front may choose otherwise. The two would then disagree about
@@ -362,9 +291,9 @@ static bool check_page_body(struct request *request) {
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads = {.layout = &request->layout};
+  struct heads heads;
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
-  MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
+  heads_collect(&heads, request->connection, &request->layout);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);
   if (!read_framing(request, &heads)) {
