@@ -196,6 +196,17 @@ static bool check_length(struct request *request, bool declared, bool *early) {
                      (long long)request->body_bytes, (long long)limit);
 }
 
+static bool names_state(const struct request *request) {
+  const struct job_request *asked = &request->job.asked;
+  if (!route_computes(request->endpoint)) return route_has_state(request->endpoint);
+  return asked->stream.name[0] || asked->points_region.name[0] || asked->output_region.name[0];
+}
+
+// An inference request names what it uses in its body: the worker checks that.
+static bool check_state(struct request *request) {
+  return !names_state(request) || job_may_use_state(&request->job, &request->problem);
+}
+
 // Points and answer may be in shared memory, if the client may use that. Which regions it has, the worker finds out.
 static bool check_regions(struct request *request) {
   struct job *job = &request->job;
@@ -238,16 +249,21 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// A request without Host, of HTTP/1.0, is from no browser. On a Unix socket a Host says nothing; nor does one that a
-// trusted proxy has let through.
-static bool check_host(struct request *request, const struct heads *heads) {
+// Whether the Host is of this machine, or a name of the operator's. A request without one, of HTTP/1.0, is from no
+// browser. On a Unix socket a Host says nothing; nor does one that a trusted proxy has let through.
+static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
-  const char *list = request->service->options->allowed_hosts, *host = heads->host ? heads->host : "";
+  const char *list = request->service->options->allowed_hosts;
   bool tcp = strncmp(peer->address, "unix:", 5) != 0;
-  request->host_is_own = !tcp || host_is_own(host) || hosts_have(list, host);
-  if (request->host_is_own || !list[0] || peer->proxy || route_is_public(request->endpoint)) return true;
+  return !tcp || peer->proxy || host_is_own(heads->host) || hosts_have(list, heads->host);
+}
+
+static bool check_host(struct request *request, const struct heads *heads) {
+  bool any = !request->service->options->allowed_hosts[0] || route_is_public(request->endpoint);
+  if (any || host_is_known(request, heads)) return true;
   return problem_set(&request->problem, PROBLEM_FORBIDDEN, NULL,
-                     "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts", host);
+                     "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts",
+                     heads->host);
 }
 
 // Checks credentials.
@@ -255,6 +271,15 @@ static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
   return access_check(request->service->access, &credential, request->user, &request->problem);
+}
+
+// Why the request may be of a web page of strangers (hosts.h); NULL: it is of none. No page of a strange host has
+// credentials: a browser adds no token by itself, and no certificate unless the server's own is of that host.
+static const char *why_strange(const struct request *request, const struct heads *heads) {
+  if (page_is_foreign(heads->origin, heads->site, heads->host)) return "Origin or Sec-Fetch-Site tell of one";
+  if (request->user[0] || host_is_known(request, heads)) return NULL;
+  return "the Host may be that of one; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
+         "token or a client certificate";
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
@@ -307,10 +332,11 @@ static bool decide(struct request *request, const char *method, const char *path
   }
   request->endpoint = route_with(route_find(path, &request->names), method);
   if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
+  request->job.strange = why_strange(request, &heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (!route_computes(request->endpoint)) return check_page_body(request);
+  if (!route_computes(request->endpoint)) return check_state(request) && check_page_body(request);
   if (atomic_load(request->service->phase) == PHASE_DRAINING)
     return problem_set(&request->problem, PROBLEM_DRAINING, NULL, "the server is stopping; ask another one");
   request->job.kind = answer_kind_of(header(request, "Accept"));
@@ -318,7 +344,7 @@ static bool decide(struct request *request, const char *method, const char *path
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
          read_codings(request, &heads) &&
          (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
-         check_regions(request) && check_rows(request) &&
+         check_state(request) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->problem)) && reserve(request);
 }
 

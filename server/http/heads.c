@@ -47,11 +47,15 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   } else if (strcasecmp(name, "traceparent") == 0) {
     heads->traces++;
     heads->traceparent = value;
+  } else if (strcasecmp(name, "Origin") == 0) {
+    heads->origin = heads->origin ? "" : value;
+  } else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
+    heads->site = heads->site ? "" : value;
   }
   return MHD_YES;
 }
 
 void heads_collect(struct heads *heads, struct MHD_Connection *connection, struct layout *layout) {
-  *heads = (struct heads){.layout = layout};
+  *heads = (struct heads){.layout = layout, .host = ""};
   MHD_get_connection_values_n(connection, MHD_HEADER_KIND, collect, heads);
 }

@@ -15,7 +15,8 @@ enum { FORWARDED_MAX = 8 };
 struct heads {
   struct layout *layout;
   int hosts, lengths, codings;  // how many headers of each name there are; likewise below
-  const char *host, *length, *coding;
+  const char *host;             // "" without one
+  const char *length, *coding;
   int encodings;
   const char *encoding;  // a Content-Encoding other than identity
   int accepts;
@@ -24,6 +25,7 @@ struct heads {
   const char *traceparent;
   int inference_heads;
   const char *inference_head;  // Inference-Header-Content-Length
+  const char *origin, *site;   // Origin and Sec-Fetch-Site; "" if repeated
   int authorizations;
   const char *authorization;
   int forwards;

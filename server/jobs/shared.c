@@ -15,7 +15,7 @@ static struct region_user user_of(const struct job *job) {
 
 // Whether the job may use regions at all. Which regions its client has, shows later.
 static bool allow(const struct job *job, struct problem *problem) {
-  return regions_allow(job->means->regions, job->local, problem);
+  return job_may_use_state(job, problem) && regions_allow(job->means->regions, job->local, problem);
 }
 
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {

@@ -85,8 +85,14 @@ class Pinned(PinnedCase):
 
     def test_points_of_an_inference_request_that_may_use_no_region(self):
         daemon = self.start()
-        reply = self.infer(daemon, {"X-Forwarded-For": "192.0.2.7"})
-        self.assertEqual(reply.status, 501, reply)
+        for status, headers in (
+            (501, {"X-Forwarded-For": "192.0.2.7"}),
+            (403, {"Host": "rebound.example"}),
+            (403, {"Origin": "http://other.example"}),
+        ):
+            with self.subTest(headers):
+                reply = self.infer(daemon, headers)
+                self.assertEqual(reply.status, status, reply)
         self.assertEqual(self.ways(daemon), (0, 0))
 
     def test_no_more_points_than_a_body_may_have(self):
