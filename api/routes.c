@@ -29,6 +29,13 @@ bool route_is_public(enum endpoint endpoint) {
          endpoint == ENDPOINT_WEB;
 }
 
+bool route_has_state(enum endpoint endpoint) {
+  static const char *const roots[] = {"/v1/streams", "/v1/events", "/v2/systemsharedmemory"};
+  for (size_t i = 0; i < sizeof roots / sizeof *roots; i++)
+    if (strncmp(routes[endpoint].path, roots[i], strlen(roots[i])) == 0) return true;
+  return false;
+}
+
 // Copies what stands in front of the next slash to `out`. Returns what follows it; NULL if it is empty or too long.
 static const char *take_part(const char *path, char *out, size_t size) {
   size_t length = strcspn(path, "/");

@@ -105,6 +105,9 @@ bool route_is_probe(enum endpoint endpoint);
 // Whether the endpoint needs no credentials: health, and the pages for browsers, which tell nothing of the service.
 bool route_is_public(enum endpoint endpoint);
 
+// Whether the endpoint shows or changes what the service keeps of a client: streams, and regions of shared memory.
+bool route_has_state(enum endpoint endpoint);
+
 // The refusal of a path without an endpoint: names it and the paths that there are, or where they are listed. Returns
 // false.
 bool route_missing(const char *path, struct problem *problem);

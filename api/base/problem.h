@@ -18,7 +18,7 @@
   X(BAD_BODY, 400, "bad-body", 0, "The body does not match the parameters")                                            \
   X(UNAUTHORIZED, 401, "unauthorized", 0, "Credentials are needed")                                                    \
   X(INVALID_TOKEN, 401, "invalid-token", 0, "The token is unknown")                                                    \
-  X(FORBIDDEN, 403, "forbidden", 0, "The client certificate or the Host is not accepted")                              \
+  X(FORBIDDEN, 403, "forbidden", 0, "The client certificate, the Host or the web page is not accepted")                \
   X(NOT_FOUND, 404, "not-found", 0, "There is nothing at this path")                                                   \
   X(METHOD_NOT_ALLOWED, 405, "method-not-allowed", 0, "This path does not take this method")                           \
   X(BODY_STALLED, 408, "body-stalled", 0, "The body came too slowly")                                                  \

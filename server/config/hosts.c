@@ -1,4 +1,4 @@
-// Host headers; see hosts.h.
+// Host, Origin and Sec-Fetch-Site; see hosts.h.
 #include "server/config/hosts.h"
 
 #include <arpa/inet.h>
@@ -19,24 +19,19 @@ bool hosts_are_sound(const char *list) {
   return true;
 }
 
-// Copies the name in front of the port, without the dot that may end it. False if it is too long for a name.
-static bool read_name(const char *host, char name[HOST_SIZE]) {
-  size_t length = strcspn(host, ":");
-  if (length > 1 && host[length - 1] == '.') length--;
-  if (length >= HOST_SIZE) return false;
-  memcpy(name, host, length);
+// Copies what is in front of the port: a name without the dot that may end it, or what the brackets hold. False if it
+// is too long for a name, or if anything but a port follows.
+static bool read_name(const char *host, bool bracketed, char name[HOST_SIZE]) {
+  const char *begin = host + bracketed;
+  size_t length = strcspn(begin, bracketed ? "]" : ":");
+  const char *end = begin + length;
+  if (bracketed && *end++ != ']') return false;
+  if (*end == ':') end += 1 + strspn(end + 1, "0123456789");
+  if (!bracketed && length > 1 && begin[length - 1] == '.') length--;
+  if (*end || length >= HOST_SIZE) return false;
+  memcpy(name, begin, length);
   name[length] = '\0';
   return true;
-}
-
-static bool is_ipv6(const char *host) {
-  char address[INET6_ADDRSTRLEN];
-  unsigned char bytes[16];
-  size_t length = strcspn(host + 1, "]");
-  if (length >= sizeof address) return false;
-  memcpy(address, host + 1, length);
-  address[length] = '\0';
-  return inet_pton(AF_INET6, address, bytes) == 1;
 }
 
 static bool ends_in(const char *name, const char *end) {
@@ -51,16 +46,32 @@ static bool is_machine(const char *name) {
 
 bool host_is_own(const char *host) {
   char name[HOST_SIZE];
-  unsigned char bytes[4];
-  if (host[0] == '[') return is_ipv6(host);
-  if (!read_name(host, name)) return false;
+  unsigned char bytes[16];
+  bool bracketed = host[0] == '[';
+  if (!read_name(host, bracketed, name)) return false;
+  if (bracketed) return inet_pton(AF_INET6, name, bytes) == 1;
   return !name[0] || inet_pton(AF_INET, name, bytes) == 1 || strcasecmp(name, "localhost") == 0 ||
          ends_in(name, ".localhost") || is_machine(name);
 }
 
+static bool is_origin_of(const char *origin, const char *host) {
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+    size_t length = strlen(schemes[i]);
+    if (strncasecmp(origin, schemes[i], length) == 0) return host[0] && strcasecmp(origin + length, host) == 0;
+  }
+  return false;
+}
+
+// "none": the user asks, by the address bar or a bookmark. "same-site" may be a page of another port.
+bool page_is_foreign(const char *origin, const char *site, const char *host) {
+  if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0) return true;
+  return origin && !is_origin_of(origin, host);
+}
+
 bool hosts_have(const char *list, const char *host) {
   char name[HOST_SIZE];
-  if (!read_name(host, name)) return false;
+  if (!read_name(host, false, name)) return false;
   for (const char *next = list; *next; next += *next == ',') {
     size_t length = strcspn(next, ",");
     if (length == strlen(name) && strncasecmp(next, name, length) == 0) return true;

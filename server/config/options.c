@@ -59,8 +59,8 @@ const struct option options_table[] = {
      "10.0.0.0/8, or unix for every peer of a Unix socket"},
     {"allowed_hosts", TYPE_TEXT, FIELD(allowed_hosts), 0, 0, NULL, "",
      "names, separated by commas, by which clients may ask over TCP, beside addresses and localhost; another Host "
-     "header "
-     "is answered 403; empty = any"},
+     "header is answered 403; empty = any, but by another name only clients with credentials have streams and shared "
+     "memory"},
     {"config", TYPE_TEXT, FIELD(config), 0, 0, NULL, "", "a JSON file of options, such as config/voxeld.json"},
     {"presets_dir", TYPE_TEXT, FIELD(presets_dir), 0, 0, NULL, "",
      "a directory of NAME.json presets, which are added to the built-in ones and replace those of the same name"},

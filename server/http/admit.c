@@ -15,6 +15,7 @@
 #include "server/base/phase.h"
 #include "server/config/hosts.h"
 #include "server/http/body.h"
+#include "server/http/heads.h"
 #include "server/http/reply.h"
 
 // ---- headers --------------------------------------------------------------------------------------------------------
@@ -23,82 +24,7 @@ static const char *header(const struct request *request, const char *name) {
   return MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, name);
 }
 
-// LONGEST_HEADER: bytes of a header's value. Lists in headers are read on the I/O thread, several times.
-enum { FORWARDED_MAX = 8, LONGEST_HEADER = 8192 };
 #define TENSORS "application/vnd.safetensors"
-
-// What one walk over all headers finds. The library's look-up by name does not do: it returns only the first header of
-// that name, and does not check names.
-struct heads {
-  struct layout *layout;
-  int hosts, lengths, codings;  // how many headers of each name there are; likewise below
-  const char *host, *length, *coding;
-  int encodings;
-  const char *encoding;  // a Content-Encoding other than identity
-  int accepts;
-  const char *accept;  // Accept-Encoding
-  int traces;
-  const char *traceparent;
-  int inference_heads;
-  const char *inference_head;  // Inference-Header-Content-Length
-  int authorizations;
-  const char *authorization;
-  int forwards;
-  const char *forwarded[FORWARDED_MAX];  // the last lines of X-Forwarded-For
-  bool relayed;                          // there is a header that proxies add
-  // A header's name is empty or has a byte that is not allowed, or its value has a CR, which to some servers ends a
-  // line. ("Content-Length " with a blank is a length to some servers, but not to the library.)
-  bool odd;
-  const char *too_long;  // the name of a header that is longer than LONGEST_HEADER; NULL: there is none
-};
-
-static void add_forwarded(struct heads *heads, const char *line) {
-  if (heads->forwards == FORWARDED_MAX)
-    memmove(heads->forwarded, heads->forwarded + 1, sizeof *heads->forwarded * --heads->forwards);
-  heads->forwarded[heads->forwards++] = line;
-}
-
-static enum MHD_Result collect_heads(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
-                                     const char *value, size_t value_size) {
-  static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  struct heads *heads = cls;
-  (void)kind;
-  if (name_size == 0 || strspn(name, token) != name_size || memchr(value, '\r', value_size)) heads->odd = true;
-  if (heads->odd) return MHD_NO;  // one is enough to refuse the request
-  layout_header(heads->layout, name, name_size, value, value_size);
-  if (value_size > LONGEST_HEADER) heads->too_long = name;
-  if (strcasecmp(name, "Host") == 0) {
-    heads->hosts++;
-    heads->host = value;
-  } else if (strcasecmp(name, "Content-Length") == 0) {
-    heads->lengths++;
-    heads->length = value;
-  } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-    heads->codings++;
-    heads->coding = value;
-  } else if (strcasecmp(name, "Authorization") == 0) {
-    heads->authorizations++;
-    heads->authorization = value;
-  } else if (strcasecmp(name, "Content-Encoding") == 0 && strcasecmp(value, "identity") != 0) {
-    heads->encodings++;
-    heads->encoding = value;
-  } else if (strcasecmp(name, "Accept-Encoding") == 0) {
-    heads->accepts++;
-    heads->accept = value;
-  } else if (strcasecmp(name, "Inference-Header-Content-Length") == 0) {
-    heads->inference_heads++;
-    heads->inference_head = value;
-  } else if (strcasecmp(name, "X-Forwarded-For") == 0) {
-    add_forwarded(heads, value);
-    heads->relayed = true;
-  } else if (strcasecmp(name, "Forwarded") == 0 || strcasecmp(name, "Via") == 0) {
-    heads->relayed = true;
-  } else if (strcasecmp(name, "traceparent") == 0) {
-    heads->traces++;
-    heads->traceparent = value;
-  }
-  return MHD_YES;
-}
 
 // Refuses a request whose end is ambiguous, and its connection with it. Of several lengths the library takes the first;
 // of a length and chunked it takes chunked. A server in front may choose otherwise. The two would then disagree about
@@ -271,6 +197,17 @@ static bool check_length(struct request *request, bool declared, bool *early) {
                      (long long)request->body_bytes, (long long)limit);
 }
 
+static bool names_state(const struct request *request) {
+  const struct job_request *asked = &request->job.asked;
+  if (!route_computes(request->endpoint)) return route_has_state(request->endpoint);
+  return asked->stream.name[0] || asked->points_region.name[0] || asked->output_region.name[0];
+}
+
+// An inference request names what it uses in its body: the worker checks that.
+static bool check_state(struct request *request) {
+  return !names_state(request) || job_may_use_state(&request->job, &request->problem);
+}
+
 // Points and answer may be in shared memory, if the client may use that. Which regions it has, the worker finds out.
 static bool check_regions(struct request *request) {
   struct job *job = &request->job;
@@ -314,16 +251,21 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// A request without Host, of HTTP/1.0, is from no browser. On a Unix socket a Host says nothing; nor does one that a
-// trusted proxy has let through.
-static bool check_host(struct request *request, const struct heads *heads) {
+// Whether the Host is of this machine, or a name of the operator's. A request without one, of HTTP/1.0, is from no
+// browser. On a Unix socket a Host says nothing; nor does one that a trusted proxy has let through.
+static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
-  const char *list = request->service->options->allowed_hosts, *host = heads->host ? heads->host : "";
+  const char *list = request->service->options->allowed_hosts;
   bool tcp = strncmp(peer->address, "unix:", 5) != 0;
-  request->host_is_own = !tcp || host_is_own(host) || hosts_have(list, host);
-  if (request->host_is_own || !list[0] || peer->proxy || route_is_public(request->endpoint)) return true;
+  return !tcp || peer->proxy || host_is_own(heads->host) || hosts_have(list, heads->host);
+}
+
+static bool check_host(struct request *request, const struct heads *heads) {
+  bool any = !request->service->options->allowed_hosts[0] || route_is_public(request->endpoint);
+  if (any || host_is_known(request, heads)) return true;
   return problem_set(&request->problem, PROBLEM_FORBIDDEN, NULL,
-                     "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts", host);
+                     "the Host is '%.200s'; allowed: an IP address, localhost, or a name of --allowed-hosts",
+                     heads->host);
 }
 
 // Checks credentials.
@@ -331,6 +273,15 @@ static bool check_access(struct request *request, const struct heads *heads) {
   if (route_is_public(request->endpoint)) return true;
   struct credential credential = {heads->authorizations, heads->authorization, request->peer->tls};
   return access_check(request->service->access, &credential, request->user, &request->problem);
+}
+
+// Why the request may be of a web page of strangers (hosts.h); NULL: it is of none. No page of a strange host has
+// credentials: a browser adds no token by itself, and no certificate unless the server's own is of that host.
+static const char *why_strange(const struct request *request, const struct heads *heads) {
+  if (page_is_foreign(heads->origin, heads->site, heads->host)) return "Origin or Sec-Fetch-Site tell of one";
+  if (request->user[0] || host_is_known(request, heads)) return NULL;
+  return "the Host may be that of one; allowed: an IP address, localhost, a name of --allowed-hosts, or any with a "
+         "token or a client certificate";
 }
 
 // ---- all together ---------------------------------------------------------------------------------------------------
@@ -382,9 +333,9 @@ static bool admit_page(struct request *request) {
 }
 
 static bool decide(struct request *request, const char *method, const char *path, bool *early) {
-  struct heads heads = {.layout = &request->layout};
+  struct heads heads;
   if (request->service->library.laid_out) request->head_end = library_head_end(request->connection, method);
-  MHD_get_connection_values_n(request->connection, MHD_HEADER_KIND, collect_heads, &heads);
+  heads_collect(&heads, request->connection, &request->layout);
   trace_begin(&request->trace, heads.traces == 1 ? heads.traceparent : NULL);
   name_client(request, &heads);
   if (!read_framing(request, &heads)) {
@@ -401,17 +352,19 @@ static bool decide(struct request *request, const char *method, const char *path
                        heads.too_long, LONGEST_HEADER);
   request->endpoint = route_with(route_find(path, &request->names), method);
   if (!check_host(request, &heads) || !check_access(request, &heads)) return false;
+  request->job.strange = why_strange(request, &heads);
   if (request->endpoint == ENDPOINT_UNKNOWN) return route_missing(path, &request->problem);
   if (!check_listener(request, path)) return false;
   if (!route_takes(request->endpoint, method, &request->problem)) return false;
-  if (!route_computes(request->endpoint)) return check_page_body(request) && admit_page(request);
+  if (!route_computes(request->endpoint))
+    return check_state(request) && check_page_body(request) && admit_page(request);
   if (!takes_jobs(request)) return false;
   request->job.kind = answer_kind_of(header(request, "Accept"));
   bool inference = request->endpoint == ENDPOINT_INFER;
   return check_length(request, heads.lengths + heads.codings > 0, early) && (inference || check_media(request)) &&
          read_codings(request, &heads) &&
          (inference ? read_inference(request, &heads) : read_query(request) && take_media(request)) &&
-         check_regions(request) && check_rows(request) &&
+         check_state(request) && check_regions(request) && check_rows(request) &&
          (inference || job_may_fit(&request->job, &request->problem)) && reserve(request);
 }
 

@@ -44,7 +44,7 @@ int request_status(const struct request *request) {
 
 bool request_is_local(const struct request *request) {
   return address_is_local(request->peer->address) && !request->peer->proxy && !request->relayed &&
-         (request->host_is_own || request->user[0]);
+         !request->job.strange;
 }
 
 struct client *request_client(const struct request *request) {
@@ -112,7 +112,7 @@ struct request *request_new(struct service *service, struct MHD_Connection *conn
   memcpy(request->address, peer->address, sizeof request->address);
   request->method[0] = request->path[0] = '\0';
   request->body_bytes = request->received_bytes = request->sent_bytes = 0;
-  request->unchanged = request->lasting = request->relayed = request->host_is_own = false;
+  request->unchanged = request->lasting = request->relayed = false;
   request->not_rows = request->has_job = false;
   request->chunk_broken = request->counted_open = request->counted_active = false;
   request->problem = (struct problem){.kind = PROBLEM_NONE};

@@ -69,7 +69,6 @@ struct request {
   char user[USER_SIZE];        // who asks, by token or certificate; "" = known by address only
   int64_t body_bytes;          // Content-Length; -1 = chunked
   bool relayed;                // a header says that a proxy has passed it on
-  bool host_is_own;            // its Host is of this machine (hosts.h)
   bool chunk_broken;           // the line before a chunk does not end in CR LF
   bool not_rows;               // a raw body is refused for its length, which is no multiple of a row
   bool has_job;                // a worker makes its answer; else it is for a page that its IO thread writes
@@ -109,9 +108,8 @@ struct request *request_of_upload(struct upload *upload);
 // The status of its answer.
 int request_status(const struct request *request);
 
-// Whether its client is on this machine, and no proxy or web page is between, as far as can be seen: a proxy on this
-// machine that is not trusted (--trusted-proxies) and adds no header looks like a client. A client that shows
-// credentials is no page of a strange host.
+// Whether its client is on this machine, and no proxy or web page of strangers is between, as far as can be seen: a
+// proxy on this machine that is not trusted (--trusted-proxies) and adds no header looks like a client.
 bool request_is_local(const struct request *request);
 
 // The client whose share the request counts to: its job's or, before it has one, its connection's.

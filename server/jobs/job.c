@@ -14,6 +14,7 @@ void job_init(struct job *job, struct job_means *means) {
   job->client = NULL;
   job->coding = job->answer_coding = CODING_NONE;
   job->local = job->form = job->begun = job->answered = job->output_refused = job->packed = false;
+  job->strange = NULL;
   job->points_reach.region = NULL;
   job->outputs_reached = job->parts_in_place = job->parts_copied = 0;
   job->kind = answer_kind_of(NULL);
@@ -74,6 +75,12 @@ enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout 
   if (work.num_clouds == 0) work.num_clouds = job->asked.num_clouds ? job->asked.num_clouds : 1;
   struct vx_sizes sizes = vx_sizes_of(&work);
   return vx_layout_of(work.tensors, &sizes, layout, error);
+}
+
+bool job_may_use_state(const struct job *job, struct problem *problem) {
+  return !job->strange ||
+         problem_set(problem, PROBLEM_FORBIDDEN, NULL,
+                     "streams and shared memory are not for web pages of other sites: %s", job->strange);
 }
 
 bool job_may_fit(const struct job *job, struct problem *problem) {

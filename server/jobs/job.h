@@ -64,6 +64,7 @@ struct job {
   enum coding coding;                     // of the body; CODINGS: one that is not taken
   enum coding answer_coding;              // that its client prefers, and then that of the answer
   bool local;                             // its client is on this machine, and no proxy is between
+  const char *strange;                    // why it may be of a web page of strangers; NULL: it is of none
   bool form;                              // the body came as application/x-www-form-urlencoded
   unsigned long long regions_registered;  // when its request began (struct region_user)
   const char *id, *trace_id;              // of the request; trace_id: NULL if the client sent none
@@ -140,6 +141,9 @@ bool job_refuse_stopped(struct job *job, const char *what);
 // The layout of its tensors, if of what only its run shows there were so many rows: voxels, or points that are kept.
 VX_WARN_UNUSED enum vx_status job_layout(const struct job *job, int64_t rows, struct vx_layout *layout,
                                          struct vx_error *error);
+// Whether it may use what the service keeps of its client: streams, and regions of shared memory. A web page of
+// strangers may not, since it looks like the user of its browser. False with a problem.
+VX_WARN_UNUSED bool job_may_use_state(const struct job *job, struct problem *problem);
 // Whether the answer may be within max_response_bytes, by the tensors whose sizes the parameters and the inputs give.
 // False with a problem.
 VX_WARN_UNUSED bool job_may_fit(const struct job *job, struct problem *problem);

@@ -13,15 +13,20 @@ static struct region_user user_of(const struct job *job) {
   return (struct region_user){job->client, job->regions_registered};
 }
 
+// Whether the job may use regions at all. Which regions its client has, shows later.
+static bool allow(const struct job *job, struct problem *problem) {
+  return job_may_use_state(job, problem) && regions_allow(job->means->regions, job->local, problem);
+}
+
 bool shared_read(void *cls, const struct region_ref *ref, char *out, struct problem *problem) {
   struct job *job = cls;
   job->parts_copied += out != NULL;
-  return regions_allow(job->means->regions, job->local, problem) &&
+  return allow(job, problem) &&
          regions_read(job->means->regions, user_of(job), ref, out, points_parameter(job), problem);
 }
 
 static bool check(struct job *job, const struct region_ref *ref, const char *parameter) {
-  return regions_allow(job->means->regions, job->local, &job->problem) &&
+  return allow(job, &job->problem) &&
          regions_read(job->means->regions, user_of(job), ref, NULL, parameter, &job->problem);
 }
 
@@ -66,10 +71,11 @@ static bool gpu_alone_reads(const struct job *job, const struct device *gpu) {
          job->asked.intensity_scale == 0 && !job->asked.stream.name[0];
 }
 
-// More points than a body may have are left to the copy, which is refused.
+// What may not be read, and more points than a body may have, is left to the copy, which is refused.
 bool shared_reach_points(struct job *job, const struct region_ref *ref, const struct device *gpu) {
   struct regions *regions = job->means->regions;
-  return ref->bytes <= job->means->max_body_bytes && gpu_alone_reads(job, gpu) &&
+  struct problem refusal;
+  return ref->bytes <= job->means->max_body_bytes && allow(job, &refusal) && gpu_alone_reads(job, gpu) &&
          regions_reach(regions, user_of(job), ref, (size_t)ref->bytes, gpu, false, &job->points_reach);
 }
 

@@ -21,6 +21,7 @@ static void on_begin(struct stream_turn *turn) {
 
 enum stream_entry sweeps_enter(struct job *job, bool may_wait) {
   if (job->turn.stream) return STREAM_TURN;
+  if (!job_may_use_state(job, &job->problem)) return STREAM_REFUSED;
   job->turn.time = stream_sweep(&job->asked, 0).time;
   job->turn.listed = job->asked.sent.count > 0;
   job->turn.begin = on_begin;

@@ -54,7 +54,7 @@ class Bare:
 
     def __init__(self, daemon, receive_buffer=None, path="/v1/events"):
         self.socket = daemon.socket(receive_buffer=receive_buffer)
-        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     def reset(self):
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -12,6 +12,8 @@ from client import VOXELIZE
 from pinned import CAN_FAIL, CHUNK, OTHERS, PLACE, POINTS, ROOM, SIZE, STAND_IN, PinnedCase
 from shared import REGIONS, unregister
 
+MODEL = "/v2/models/kitti_second/infer"
+
 
 class Pinned(PinnedCase):
     # --- what is pinned ---
@@ -67,18 +69,32 @@ class Pinned(PinnedCase):
         self.assertEqual(reply.status, 200, reply)
         self.assertEqual(self.ways(daemon), (1, 1))
 
-    def test_points_of_an_inference_request(self):
-        daemon = self.start()
-        model = "/v2/models/kitti_second/infer"
-        plain = daemon.post(model, POINTS, {"Inference-Header-Content-Length": "0"})
+    def infer(self, daemon, headers=None):
         part = {"shared_memory_region": "a", "shared_memory_offset": 0, "shared_memory_byte_size": SIZE}
         given = {"name": "points", "shape": [5000, 4], "datatype": "FP32", "parameters": part}
         request = {"inputs": [given], "parameters": {"binary_data_output": True}}
-        reply = daemon.post(model, json.dumps(request))
+        return daemon.post(MODEL, json.dumps(request), headers)
+
+    def test_points_of_an_inference_request(self):
+        daemon = self.start()
+        plain = daemon.post(MODEL, POINTS, {"Inference-Header-Content-Length": "0"})
+        reply = self.infer(daemon)
         self.assertEqual(reply.status, 200, reply)
         bytes_of = lambda answer: answer.body[int(answer.headers["Inference-Header-Content-Length"]) :]
         self.assertEqual(bytes_of(reply), bytes_of(plain))
         self.assertEqual(self.ways(daemon), (1, 0))
+
+    def test_points_of_an_inference_request_that_may_use_no_region(self):
+        daemon = self.start()
+        for status, headers in (
+            (501, {"X-Forwarded-For": "192.0.2.7"}),
+            (403, {"Host": "rebound.example"}),
+            (403, {"Origin": "http://other.example"}),
+        ):
+            with self.subTest(headers):
+                reply = self.infer(daemon, headers)
+                self.assertEqual(reply.status, status, reply)
+        self.assertEqual(self.ways(daemon), (0, 0))
 
     def test_no_more_points_than_a_body_may_have(self):
         daemon = self.start("--max-body-bytes", "65536", plain=False)

@@ -260,11 +260,11 @@ class Regions(FaultCase):
     def test_not_for_a_web_page_of_a_strange_host(self):
         """A page that makes its host lead here (DNS rebinding) does nothing to a local client's regions."""
         strange = {"Host": "rebound.example"}
-        self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 501)
-        self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).json(), [])
-        self.assertEqual(self.daemon.get(f"{REGIONS}/region/a/status", strange).status, 404)
-        self.assertEqual(self.ask(headers=strange).status, 501)
-        self.done(self.daemon.post(f"{REGIONS}/unregister", headers=strange))
+        self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 403)
+        self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).status, 403)
+        self.assertEqual(self.daemon.get(f"{REGIONS}/region/a/status", strange).status, 403)
+        self.assertEqual(self.ask(headers=strange).status, 403)
+        self.assertEqual(self.daemon.post(f"{REGIONS}/unregister", headers=strange).status, 403)
         self.works()
 
     # --- what is kept ---

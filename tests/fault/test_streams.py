@@ -6,7 +6,7 @@ import tempfile
 import threading
 import unittest
 
-from client import GRID, LONG_POINTS, MB, VOXELIZE, Daemon, FaultCase, many_rows, rows, wait_until
+from client import GRID, LONG_POINTS, MB, VOXELIZE, Daemon, FaultCase, many_rows, post, rows, wait_until
 from credentials import new_token
 
 HERE = "0,0,0,1,0,0,0"
@@ -156,8 +156,7 @@ class Streams(FaultCase):
         base = f"/v1/fps?num_features=3&num_samples={LONG_POINTS * 9 // 10}&outputs=sampled_indices"
         with Daemon("--workers", "1", "--sampling-workers", "1", "--max-sampling-work", str(10**13)) as daemon:
             with daemon.socket() as gone:
-                path = path_of("s", 1, base=base)
-                gone.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+                gone.sendall(post(body, path_of("s", 1, base=base)))
                 wait_until(lambda: daemon.status()["sampling_workers"]["running"], "the job runs")
             wait_until(lambda: not daemon.status()["sampling_workers"]["running"], "the job has ended")
             wait_until(lambda: daemon.status()["streams"]["count"] == 0, "the stream has ended")

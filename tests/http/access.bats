@@ -239,6 +239,8 @@ refused_to_start() {
   start_daemon --allowed-hosts voxeld.example,Lidar-7 --listen "127.0.0.1:0,unix:$PWD/sock" --allow-shared-memory yes
   url=http://${address%%,*}
   for host in voxeld.example LIDAR-7:8080 127.0.0.1 localhost:8080 '[::1]:8080'; do
+    ask -H "Host: $host" /v1/streams
+    is "$code" 200
     ask -H "Host: $host" /v1/status
     is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 True'
   done
@@ -267,6 +269,11 @@ refused_to_start() {
   start_daemon --token-file tokens --allow-anonymous yes
   ask -H 'Host: rebound.example' /v1/status
   is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 False'
+  ask -H 'Host: rebound.example' /v1/streams
+  is_problem 403 forbidden
+  has "$(json 'd["detail"]')" 'a name of --allowed-hosts, or any with a token'
+  bearer "$token" -H 'Host: rebound.example' /v1/streams
+  is "$code" 200
   bearer "$token" -H 'Host: rebound.example' /v1/status
   is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 True'
   stop_daemon

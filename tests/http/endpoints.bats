@@ -36,10 +36,17 @@ teardown_file() { stop_daemon; }
     is "$(json '"name" in d["clients"]["greediest"][0]')" False
   done
   # A web page that makes its host lead here (DNS rebinding) cannot change the Host that the browser sends.
-  for host in rebound.example rebound.example:8080 localhost.example; do
+  for host in rebound.example rebound.example:8080 localhost.example '[::1].rebound.example' localhost:80.example; do
     ask -H "Host: $host" /v1/status
     is "$(json '"name" in d["clients"]["greediest"][0]')" False
   done
+  # Nor is a page of another origin told, which the browser shows.
+  for page in 'Origin: null' 'Origin: http://127.0.0.1' 'Sec-Fetch-Site: cross-site' 'Sec-Fetch-Site: same-site'; do
+    ask -H "$page" /v1/status
+    is "$code $(json '"name" in d["clients"]["greediest"][0]')" '200 False'
+  done
+  ask -H "Origin: $url" -H 'Sec-Fetch-Site: same-origin' /v1/status
+  is "$(json '"name" in d["clients"]["greediest"][0]')" True
   for host in 'Host: 127.0.0.1:8080' 'Host: [::1]' 'Host: localhost' 'Host: scan.localhost:8080' 'Host;'; do
     ask -H "$host" /v1/status
     is "$(json '"name" in d["clients"]["greediest"][0]')" True

@@ -48,7 +48,8 @@ def why_not():
 
 
 class Browser:
-    def __init__(self, width=1280, height=800, dark=False):
+    def __init__(self, width=1280, height=800, dark=False, leads_here=None):
+        """`leads_here`: a name that leads to this machine."""
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -59,6 +60,8 @@ class Browser:
             arguments.append("--no-sandbox")  # it refuses to make one for root
         if dark:
             arguments.append("--force-dark-mode")
+        if leads_here:
+            arguments.append(f"--host-resolver-rules=MAP {leads_here} 127.0.0.1")
         for argument in arguments:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

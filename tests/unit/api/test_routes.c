@@ -206,6 +206,19 @@ static void a_path_may_have_two_methods(void **state) {
   assert_int_equal(route_find("/v1/streams/roof/last", &names), ENDPOINT_STREAM_LAST);
 }
 
+static void what_is_kept_of_clients_has_paths_of_its_own(void **state) {
+  (void)state;
+  static const enum endpoint kept[] = {
+      ENDPOINT_STREAMS,           ENDPOINT_STREAM, ENDPOINT_STREAM_DELETE,     ENDPOINT_STREAM_LAST,
+      ENDPOINT_STREAM_EVENTS,     ENDPOINT_EVENTS, ENDPOINT_REGIONS,           ENDPOINT_REGION_REGISTER,
+      ENDPOINT_REGION_UNREGISTER, ENDPOINT_REGION, ENDPOINT_REGIONS_UNREGISTER};
+  for (int i = 0; i <= ENDPOINT_UNKNOWN; i++) {
+    bool listed = false;
+    for (size_t k = 0; k < sizeof kept / sizeof *kept; k++) listed = listed || kept[k] == (enum endpoint)i;
+    assert_int_equal(route_has_state((enum endpoint)i), listed);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(paths_match_exactly),
                                      cmocka_unit_test(a_path_may_name_a_version),
@@ -215,6 +228,7 @@ int main(void) {
                                      cmocka_unit_test(each_operation_has_its_endpoint),
                                      cmocka_unit_test(a_missing_path_is_refused_with_those_there_are),
                                      cmocka_unit_test(methods_are_checked),
-                                     cmocka_unit_test(a_path_may_have_two_methods)};
+                                     cmocka_unit_test(a_path_may_have_two_methods),
+                                     cmocka_unit_test(what_is_kept_of_clients_has_paths_of_its_own)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
